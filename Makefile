@@ -1,0 +1,30 @@
+# Sugar: every target is one line that can be typed by hand. Go is all that is needed.
+
+.PHONY: build test vet lint generate check smoke dev clean
+
+build: ## the binary, in bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
+
+test: ## go test ./... and everything else that CI does
+	bash .ci/run
+
+vet: ## what the compiler does not see
+	go vet ./...
+
+lint: ## the linters of .golangci.yml
+	go tool -modfile=tools/lint/go.mod golangci-lint run ./...
+
+generate: ## code from the .proto files, docs/cli.md from the commands
+	go generate ./api/... ./cmd/...
+
+check: ## fails if a generated file is not current
+	bash .ci/run generated
+
+smoke: ## a short run of the load generator
+	bash .ci/run smoke
+
+dev: ## a node with sample jobs
+	go run ./cmd/carillon dev
+
+clean: ## what building and dev leave behind
+	rm -rf bin carillon-data

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/bench"
+)
+
+// newBench is `carillon bench`.
+func newBench(a app) *cobra.Command {
+	cmd := newGroup("bench", "Measure a node under load",
+		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a), newBenchGoals(a))
+	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
+run is missing, early or doubled, whatever the speed.
+
+With --spawn the node is a child process on a store of its own, which gives its CPU time too. Without it the bench uses the
+node at --server, whose CPU time it gives if --server-pid is known.`
+	return cmd
+}
+
+// benchFlags is the flags of every bench.
+type benchFlags struct {
+	server      string
+	namespace   string
+	pid         int
+	spawn       bool
+	inProcess   bool
+	store       string
+	connections int
+	json        bool
+}
+
+func (f *benchFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.server, "server", defaultServer, "gRPC `address` of the node; environment CARILLON_SERVER")
+	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
+	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
+	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
+	flags.BoolVar(&f.inProcess, "in-process", false, "start a node for the bench inside this process, without gRPC between")
+	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
+	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
+	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
+}
+
+// measure is one bench.
+type measure func(ctx context.Context, b *bench.Bench) (bench.Result, error)
+
+// newBenchRun is the command of one bench.
+func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run measure) *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown := newProgress(a.errs)
+			node, stop, err := f.node(cmd, a)
+			if err != nil {
+				return err
+			}
+			result, err := f.measure(cmd.Context(), node, shown, run)
+			shown.clear()
+			if err := errors.Join(err, stop()); err != nil {
+				return err
+			}
+			return f.print(a, &result)
+		},
+	}
+	addFlags(cmd.Flags())
+	f.add(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("spawn", "in-process")
+	return cmd
+}
+
+func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress, run measure) (bench.Result, error) {
+	b, err := bench.Open(f.config(node, shown))
+	if err != nil {
+		return bench.Result{}, err
+	}
+	defer b.Close()
+	return run(ctx, b)
+}
+
+func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Progress: shown.show}
+}
+
+// node is what the flags say is to be put under load; stop ends it if it was started for that.
+func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func() error, err error) {
+	switch {
+	case f.spawn:
+		server, stop, err := f.spawned(cmd.Context(), a)
+		if err != nil {
+			return node, nil, err
+		}
+		return nodeAt(server.Address(), server.PID()), stop, nil
+	case f.inProcess:
+		return f.embedded(cmd.Context())
+	default:
+		if v := os.Getenv(envName("server")); v != "" && !cmd.Flags().Changed("server") {
+			f.server = v
+		}
+		return nodeAt(f.server, f.pid), func() error { return nil }, nil
+	}
+}
+
+// nodeAt is a node that listens at an address.
+func nodeAt(address string, pid int) bench.Node {
+	return bench.Node{PID: pid, Connect: func() (bench.Conn, error) { return dialBench(address) }}
+}
+
+// dialBench connects to a node.
+func dialBench(address string) (bench.Conn, error) { return client.Dial(address) }
+
+// spawned starts a node in a process of its own.
+func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() error, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, remove, err := f.storeURL()
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := bench.Spawn(ctx, self, store, a.errs)
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return server, func() error { return errors.Join(server.Stop(), remove()) }, nil
+}
+
+// storeURL is the store of a node that is started; remove removes it if it is a temporary one.
+func (f *benchFlags) storeURL() (url string, remove func() error, err error) {
+	if f.store != "" {
+		return f.store, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp("", "carillon-bench-")
+	return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+// print prints a result, and is an error if its ledger is not clean.
+func (f *benchFlags) print(a app, r *bench.Result) error {
+	var err error
+	if f.json {
+		err = printJSON(a.out, r)
+	} else {
+		err = printFields(a.out, resultFields(r))
+	}
+	if err == nil && !r.OK() {
+		return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
+	}
+	return err
+}
+
+func resultFields(r *bench.Result) []field {
+	fields := []field{
+		{"bench", r.Bench},
+		{"parameters", r.Parameters},
+		{"operations", fmt.Sprintf("%d in %.3f s", r.Operations, r.Seconds)},
+	}
+	if r.Rate > 0 {
+		fields = append(fields, field{"rate", fmt.Sprintf("%.0f/s", r.Rate)})
+	}
+	if r.Span > 0 {
+		fields = append(fields, field{"first run to last", fmt.Sprintf("%.3f s", r.Span)})
+	}
+	fields = append(fields, field{"latency of calls", quantilesText(r.Latency)}, field{"lateness of runs", quantilesText(r.Lateness)})
+	if r.CPU > 0 {
+		fields = append(fields, field{"server CPU", fmt.Sprintf("%.1f µs per operation", r.CPU)})
+	}
+	if r.RSS > 0 {
+		fields = append(fields, field{"server memory", fmt.Sprintf("%d MiB resident", r.RSS>>20)})
+	}
+	if r.Ledger != nil {
+		fields = append(fields, field{"ledger", r.Ledger.String()})
+	}
+	return append(fields, field{"notes", strings.Join(r.Notes, "; ")})
+}
+
+func quantilesText(q *bench.Quantiles) string {
+	if q == nil {
+		return ""
+	}
+	return fmt.Sprintf("p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms", q.P50, q.P90, q.P99, q.P999, q.Max)
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon/internal/bench"
+)
+
+// newBenchRecurring is `carillon bench recurring`.
+func newBenchRecurring(a app) *cobra.Command {
+	var r bench.Recurring
+	return newBenchRun(a, "recurring", "Many jobs that fire every so often", func(flags *pflag.FlagSet) {
+		flags.IntVar(&r.Jobs, "jobs", 50_000, "jobs")
+		flags.DurationVar(&r.Every, "every", time.Second, "how often each fires")
+		flags.DurationVar(&r.For, "for", 20*time.Second, "how long to measure")
+		flags.DurationVar(&r.WarmUp, "warm-up", 3*time.Second, "how long to wait before that")
+		addWorkers(flags, &r.Workers, &r.Credits)
+	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return r.Run(ctx, b) })
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// A setting of a node is a flag. It may come from the command line, from the environment as CARILLON_ and the flag's name,
+// or from a YAML file under the flag's name with underscores; the first of these that has it wins. So a flag is the only
+// place that knows a setting's name, type, default and meaning.
+
+// defaultConfigFile is read if it exists.
+const defaultConfigFile = "carillon.yaml"
+
+// envName is the environment variable of a flag.
+func envName(flag string) string {
+	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fileName is the key of a flag in the file.
+func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// settings fills in the flags of a command from the environment and the file. extra are keys of the file that are no flags.
+func settings(cmd *cobra.Command, file string, extra map[string]any) error {
+	given := make(map[string]bool)
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := fromEnvironment(cmd.Flags(), given); err != nil {
+		return err
+	}
+	explicit := file != ""
+	if !explicit {
+		file = defaultConfigFile
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && !explicit {
+		return nil
+	}
+	if err != nil {
+		return usagef("--config: %s", err)
+	}
+	return fromFile(cmd.Flags(), given, file, text, extra)
+}
+
+// fromEnvironment sets the flags that are not given yet and have a variable.
+func fromEnvironment(flags *pflag.FlagSet, given map[string]bool) error {
+	var faults []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, ok := os.LookupEnv(envName(f.Name))
+		if !ok || value == "" || given[f.Name] || notASetting(f) {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			faults = append(faults, fmt.Sprintf("environment %s: %q: %s", envName(f.Name), value, err))
+		}
+		given[f.Name] = true
+	})
+	return joinFaults(faults)
+}
+
+// notASetting are flags that mean something on a command line only.
+func notASetting(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "config" }
+
+// fromFile sets the flags that are not given yet and are in the file. All that is wrong with it is said at once.
+func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []byte, extra map[string]any) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return usagef("%s: %s", file, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return usagef("%s:%d: want settings as key: value", file, top.Line)
+	}
+	var faults []string
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		if err := fromKey(flags, given, key, value, extra); err != nil {
+			faults = append(faults, fmt.Sprintf("%s:%d: %s", file, key.Line, err))
+		}
+	}
+	return joinFaults(faults)
+}
+
+// fromKey sets what one key of the file says.
+func fromKey(flags *pflag.FlagSet, given map[string]bool, key, value *yaml.Node, extra map[string]any) error {
+	if into, ok := extra[key.Value]; ok {
+		return value.Decode(into)
+	}
+	f := flagOfKey(flags, key.Value)
+	if f == nil {
+		return fmt.Errorf("unknown key %q%s", key.Value, hintKey(flags, key.Value, extra))
+	}
+	if given[f.Name] {
+		return nil
+	}
+	texts, err := scalars(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key.Value, err)
+	}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		err = list.Replace(texts)
+	} else if len(texts) != 1 {
+		err = errors.New("want one value, not a list")
+	} else {
+		err = flags.Set(f.Name, texts[0])
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key.Value, err)
+	}
+	return nil
+}
+
+// flagOfKey is the flag that a key of the file stands for, or nil.
+func flagOfKey(flags *pflag.FlagSet, key string) (found *pflag.Flag) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if fileName(f.Name) == key && !notASetting(f) {
+			found = f
+		}
+	})
+	return found
+}
+
+// hintKey names the key that is most like one that is unknown.
+func hintKey(flags *pflag.FlagSet, key string, extra map[string]any) string {
+	best, least := "", 4
+	try := func(name string) {
+		if d := distance(key, name); d < least {
+			best, least = name, d
+		}
+	}
+	flags.VisitAll(func(f *pflag.Flag) { try(fileName(f.Name)) })
+	for name := range extra {
+		try(name)
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// scalars is a single value, or those of a list, as text.
+func scalars(n *yaml.Node) ([]string, error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return []string{n.Value}, nil
+	case yaml.SequenceNode:
+		var texts []string
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode {
+				return nil, errors.New("want a list of plain values")
+			}
+			texts = append(texts, item.Value)
+		}
+		return texts, nil
+	default:
+		return nil, errors.New("want a plain value or a list")
+	}
+}
+
+// joinFaults is a usage error that says all faults, or nil.
+func joinFaults(faults []string) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.Sort(faults)
+	return usagef("%s", strings.Join(faults, "\n"))
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+)
+
+// connection is the flags of every command that talks to a node.
+type connection struct {
+	server    string
+	namespace string
+	wait      time.Duration
+}
+
+// defaultServer is where a node listens if nobody says otherwise.
+const defaultServer = "127.0.0.1:7070"
+
+// add gives cmd the flags. Their defaults may come from the environment.
+func (c *connection) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
+	flags.StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs; environment CARILLON_NAMESPACE")
+	flags.DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+}
+
+// resolve fills in from the environment what the command line leaves open.
+func (c *connection) resolve(cmd *cobra.Command) {
+	for flag, target := range map[string]*string{"server": &c.server, "namespace": &c.namespace} {
+		if v := os.Getenv(envName(flag)); v != "" && !cmd.Flags().Changed(flag) {
+			*target = v
+		}
+	}
+}
+
+// call connects to the node and does f within the time that the user will wait.
+func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *client.Client) error) error {
+	c.resolve(cmd)
+	node, err := client.Dial(c.server)
+	if err != nil {
+		return err
+	}
+	defer node.Close() //nolint:errcheck // the answer is in; a bad goodbye changes nothing
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.wait)
+	defer cancel()
+	return c.explain(f(ctx, node))
+}
+
+// explain says which node could not be reached, and how to choose another.
+func (c *connection) explain(err error) error {
+	if carillon.KindOf(err) != carillon.Unavailable {
+		return err
+	}
+	return carillon.Errorf(carillon.Unavailable, "", "no answer from %s (start a node with `carillon dev`, or give --server): %w", c.server, err)
+}
+
+// key is the key of a job of the namespace.
+func (c *connection) key(name string) carillon.Key {
+	return carillon.Key{Namespace: c.namespace, Name: name}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+)
+
+// usageError is a command line that makes no sense.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError makes a usage error of what the flag parser says, with a hint when a flag is misspelt.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usagef("%s", err)
+	}
+	if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+		return usagef("%s\nDid you mean --%s?", err, near)
+	}
+	return usagef("%s", err)
+}
+
+// nearestFlag is the flag of cmd that is most like name, or "" if none is like it.
+func nearestFlag(cmd *cobra.Command, name string) string {
+	best, least := "", 3
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); !f.Hidden && d < least {
+			best, least = f.Name, d
+		}
+	})
+	return best
+}
+
+// distance is the Levenshtein distance of two short words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// args wraps a check of the arguments so that what it says is a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, words []string) error {
+		if err := check(cmd, words); err != nil {
+			return usagef("%s\nUsage: %s", err, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// report prints what went wrong, for people or as JSON, and returns the exit code.
+func (a app) report(cmd *cobra.Command, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	usage, isUsage := errors.AsType[*usageError](err)
+	if isUsage {
+		fmt.Fprintf(a.errs, "carillon: %s\nRun \"%s --help\" for what it takes.\n", usage.message, cmd.CommandPath())
+		return exitUsage
+	}
+	known, isKnown := errors.AsType[*carillon.Error](err)
+	switch {
+	case !isKnown:
+		fmt.Fprintf(a.errs, "carillon: %s\n", err)
+	case wantsJSON(cmd):
+		a.reportJSON(known)
+	default:
+		fmt.Fprintf(a.errs, "carillon: %s\n", sentence(known))
+	}
+	return exitCode(err)
+}
+
+// sentence is the error for people: the field if there is one, and the message.
+func sentence(e *carillon.Error) string {
+	var b strings.Builder
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Message)
+	if e.Unknown {
+		b.WriteString(" (the change may have been made: look before you repeat it)")
+	}
+	return b.String()
+}
+
+// reportJSON prints the error as the REST API writes it.
+func (a app) reportJSON(e *carillon.Error) {
+	problem := struct {
+		Code    string `json:"code"`
+		Field   string `json:"field,omitempty"`
+		Detail  string `json:"detail"`
+		Unknown bool   `json:"outcome_unknown,omitempty"`
+	}{e.Kind.String(), e.Field, e.Message, e.Unknown}
+	_ = json.NewEncoder(a.errs).Encode(problem) // nowhere is left to say that this failed
+}
+
+// exitCode is the exit code of an error.
+func exitCode(err error) int {
+	switch carillon.KindOf(err) {
+	case carillon.InvalidArgument:
+		return exitUsage
+	case carillon.NotFound:
+		return exitNotFound
+	default:
+		return exitFailed
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newJobGet is `carillon job get`.
+func newJobGet(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a job and what became of it",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				job, err := node.GetJob(ctx, c.key(words[0]))
+				if err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, wire.JobToProto(&job))
+				}
+				return printJob(a.out, &job)
+			})
+		},
+	}
+	c.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// printJob describes a job for people.
+func printJob(w io.Writer, j *carillon.Job) error {
+	fields := []field{
+		{"name", j.Name},
+		{"namespace", j.Namespace},
+		{"schedule", strings.TrimSpace(j.Schedule + " " + j.TimeZone)},
+		{"due time", j.Due.String()},
+		{"target", targetText(j.Target)},
+		{"data", dataText(j.Data)},
+		{"metadata", pairsText(j.Metadata)},
+		{"labels", pairsText(j.Labels)},
+		{"note", j.Note},
+	}
+	if s := j.Status; s != nil {
+		fields = append(fields,
+			field{"phase", word(phaseWords, s.Phase)},
+			field{"next run", moment(s.NextRun)},
+			field{"current run", runText(s.Current)},
+			field{"last run", runText(s.LastRun)},
+			field{"counters", countersText(s.Counters)},
+			field{"generation", strconv.FormatUint(s.Generation, 10)},
+			field{"created", moment(s.Created)},
+			field{"updated", moment(s.Updated)})
+	}
+	return printFields(w, fields)
+}
+
+// dataText is a payload for people: its beginning if it is text.
+func dataText(d carillon.Data) string {
+	if len(d.Bytes) == 0 {
+		return ""
+	}
+	if strings.HasSuffix(d.ContentType, "json") || strings.HasPrefix(d.ContentType, "text/") {
+		return clip(string(d.Bytes), 120)
+	}
+	return fmt.Sprintf("%d bytes of %s", len(d.Bytes), d.ContentType)
+}
+
+func pairsText(m map[string]string) string {
+	pairs := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		pairs = append(pairs, k+"="+m[k])
+	}
+	return strings.Join(pairs, " ")
+}
+
+// runText is a run on one line.
+func runText(r *carillon.Run) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", word(statusWords, r.Status), moment(r.Scheduled), r.Attempt, r.ID)
+}
+
+func countersText(c carillon.Counters) string {
+	return fmt.Sprintf("fired %d, succeeded %d, failed attempts %d, retried %d, dead %d, skipped %d, late %d",
+		c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late)
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/httpapi"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// jobPut is the flags of `carillon job put`.
+type jobPut struct {
+	connection
+	file         string
+	ifAbsent     bool
+	ifGeneration uint64
+	fields       jobFlags
+}
+
+// newJobPut is `carillon job put`.
+func newJobPut(a app) *cobra.Command {
+	p := jobPut{fields: newJobFlags(a.in)}
+	cmd := &cobra.Command{
+		Use:   "put [NAME]",
+		Short: "Store a job, replacing an older one of the name",
+		Long: `Store a job, replacing an older one of the name. Without a name one is made up. A job has a target, --worker or
+--http, and fires once (--in, --at, or now) unless it has a --schedule. Flags win over the file given with -f.`,
+		Example: `carillon job put hello --in 5s --http http://127.0.0.1:9999/ --data '{"x":1}'
+carillon job put reports/nightly --schedule "0 0 2 * * *" --time-zone Europe/London --worker reports
+carillon job put mail --worker mail --data @mail.json --retry exponential --max-retries 8
+carillon job put -f job.json`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words) },
+	}
+	p.add(cmd)
+	addOutput(cmd)
+	p.fields.add(cmd)
+	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the job as the REST API takes it; - for standard input")
+	cmd.Flags().BoolVar(&p.ifAbsent, "if-absent", false, "only if there is no job of the name")
+	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
+	cmd.MarkFlagsMutuallyExclusive("in", "at")
+	cmd.MarkFlagsMutuallyExclusive("if-absent", "if-generation")
+	return cmd
+}
+
+func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
+	job, err := p.job(cmd, a.in, words)
+	if err != nil {
+		return err
+	}
+	return p.call(cmd, func(ctx context.Context, node *client.Client) error {
+		put, err := node.PutJob(ctx, job, p.options()...)
+		if err != nil {
+			return err
+		}
+		return a.printPut(cmd, &put)
+	})
+}
+
+// job is what the file and the flags say.
+func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon.Job, error) {
+	p.resolve(cmd)
+	var job carillon.Job
+	if p.file != "" {
+		var err error
+		if job, _, err = readJob(p.file, in); err != nil {
+			return job, err
+		}
+	}
+	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
+		return job, err
+	}
+	if job.Namespace == "" || cmd.Flags().Changed("namespace") {
+		job.Namespace = p.namespace
+	}
+	if len(words) > 0 {
+		job.Name = words[0]
+	}
+	return job, checkData(&job.Data)
+}
+
+func (p *jobPut) options() []carillon.PutOption {
+	var o []carillon.PutOption
+	if p.ifAbsent {
+		o = append(o, carillon.IfAbsent())
+	}
+	if p.ifGeneration > 0 {
+		o = append(o, carillon.IfGeneration(p.ifGeneration))
+	}
+	return o
+}
+
+// readJob reads a job as the REST API takes it, and the names of the fields that are in it.
+func readJob(file string, in io.Reader) (carillon.Job, []string, error) {
+	text, err := readFile(file, in)
+	if err != nil {
+		return carillon.Job{}, nil, err
+	}
+	var m pb.Job
+	given, err := httpapi.Unmarshal(text, &m)
+	if err != nil {
+		return carillon.Job{}, nil, err
+	}
+	m.Status = nil
+	job, err := wire.JobFromProto(&m)
+	return job, given, err
+}
+
+// readFile reads a file, or standard input if it is "-".
+func readFile(file string, in io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(file)
+}
+
+// printPut prints the outcome of a put.
+func (a app) printPut(cmd *cobra.Command, put *carillon.Put) error {
+	for _, w := range put.Warnings {
+		fmt.Fprintln(a.errs, "warning: "+w)
+	}
+	if wantsJSON(cmd) {
+		return printMessage(a.out, wire.PutToProto(put))
+	}
+	did := "unchanged"
+	switch {
+	case put.Created:
+		did = "created"
+	case put.Changed:
+		did = "replaced"
+	}
+	fmt.Fprintf(a.out, "%s %s", put.Job.Name, did)
+	if s := put.Job.Status; s != nil && !s.NextRun.IsZero() {
+		fmt.Fprintf(a.out, ", next run %s", moment(s.NextRun))
+	}
+	fmt.Fprintln(a.out)
+	return nil
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+)
+
+// newJobRuns is `carillon job runs`.
+func newJobRuns(a app) *cobra.Command {
+	l := runList{status: choice{words: statusWords, chosen: -1}}
+	cmd := &cobra.Command{
+		Use:   "runs NAME",
+		Short: "Show the finished runs of a job, newest first",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return l.call(cmd, func(ctx context.Context, node *client.Client) error {
+				return l.show(ctx, cmd, a, node, carillon.RunQuery{Namespace: l.namespace, Job: words[0]})
+			})
+		},
+	}
+	l.addFlags(cmd, "")
+	return cmd
+}

@@ -1,0 +1,10 @@
+// Command carillon is the scheduler, its tools and its load generator in one binary.
+package main
+
+import "os"
+
+//go:generate go run . docs --out ../../docs/cli.md
+
+func main() {
+	os.Exit(execute(os.Args[1:], app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}))
+}

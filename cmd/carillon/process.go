@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// program runs a command once for each run.
+type program struct {
+	args      []string
+	out, errs io.Writer
+	killAfter time.Duration // from asking it to end to killing it
+}
+
+// Run gives the command the payload on standard input and the run in its environment. Its exit code is the result; what it
+// wrote last on standard error is the message of a failure. When ctx ends the command and everything it has started is
+// asked to end, and killed if it does not.
+func (p *program) Run(ctx context.Context, run *carillon.Run) error {
+	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
+	last := &tail{most: carillon.MaxErrorBytes}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(run.Data.Bytes), p.out, io.MultiWriter(p.errs, last)
+	cmd.Env = append(os.Environ(), environment(run)...)
+	cmd.WaitDelay = p.killAfter // for what was started in the background and holds our pipes
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer killGroup(cmd)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return outcomeOf(err, last)
+	case <-ctx.Done():
+		p.end(cmd, ended)
+		return fmt.Errorf("the command was ended: %w", context.Cause(ctx))
+	}
+}
+
+// end asks the command to end, and kills it if it does not.
+func (p *program) end(cmd *exec.Cmd, ended <-chan error) {
+	endGroup(cmd)
+	select {
+	case <-ended:
+	case <-time.After(p.killAfter):
+		killGroup(cmd)
+		<-ended
+	}
+}
+
+// outcomeOf is nil for exit code 0, otherwise an error with the last words of the command.
+func outcomeOf(err error, last *tail) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if words := bytes.TrimSpace(last.bytes); len(words) > 0 {
+		return fmt.Errorf("%s: %s", exit.ProcessState, words)
+	}
+	return errors.New(exit.String())
+}
+
+// environment is what the command is told about the run.
+func environment(r *carillon.Run) []string {
+	metadata, err := json.Marshal(r.Metadata)
+	if err != nil {
+		metadata = nil // a map of strings can always be encoded
+	}
+	return []string{
+		"CARILLON_NAMESPACE=" + r.Namespace,
+		"CARILLON_JOB=" + r.Job,
+		"CARILLON_RUN_ID=" + r.ID,
+		"CARILLON_QUEUE=" + r.Queue,
+		"CARILLON_ATTEMPT=" + strconv.Itoa(r.Attempt),
+		"CARILLON_CAUSE=" + word(causeWords, r.Cause),
+		"CARILLON_SCHEDULED_TIME=" + r.Scheduled.UTC().Format(time.RFC3339Nano),
+		"CARILLON_DUE_TIME=" + r.Due.UTC().Format(time.RFC3339Nano),
+		"CARILLON_DEADLINE=" + r.Deadline.UTC().Format(time.RFC3339Nano),
+		"CARILLON_CONTENT_TYPE=" + r.Data.ContentType,
+		"CARILLON_METADATA=" + string(metadata),
+	}
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	most  int
+	bytes []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.bytes = append(t.bytes, p...)
+	if over := len(t.bytes) - t.most; over > 0 {
+		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
+	}
+	return len(p), nil
+}

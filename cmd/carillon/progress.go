@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// progress shows on a terminal how far something is, once it has taken more than two seconds. On anything but a terminal
+// it shows nothing.
+type progress struct {
+	w        io.Writer
+	terminal bool
+
+	mu     sync.Mutex
+	stage  string
+	begun  time.Time
+	shown  bool
+	redraw time.Time
+}
+
+// patience is how long something may take without a word.
+const patience = 2 * time.Second
+
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, terminal: isTerminal(w), begun: time.Now()}
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// show says how far a stage is; total 0 is not known.
+func (p *progress) show(stage string, done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !p.terminal || now.Sub(p.begun) < patience || (stage == p.stage && now.Sub(p.redraw) < 100*time.Millisecond) {
+		return
+	}
+	p.stage, p.redraw, p.shown = stage, now, true
+	fmt.Fprintf(p.w, "\r\x1b[K%s", stage)
+	if total > 0 {
+		fmt.Fprintf(p.w, " %d/%d (%d %%)", done, total, 100*done/total)
+	}
+}
+
+// clear removes what is shown, so that a result can be printed.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what every command has: where it reads, where it prints results, and where it prints everything else.
+type app struct {
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+}
+
+// execute runs one command line and returns its exit code. The first signal ends the command in good order, a second one
+// at once.
+func execute(args []string, a app) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root := newRoot(a)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.report(cmd, err)
+}
+
+// newRoot is the tree of commands.
+func newRoot(a app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "carillon",
+		Short: "A distributed job scheduler",
+		Long: `Carillon keeps jobs durably, fires each at its time, delivers the run to whoever must do it, and keeps at it until
+the run has succeeded or its failure policy says stop.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          group,
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.AddCommand(newDev(a), newServe(a), newJob(a), newRun(a), newSchedule(a), newWork(a), newBench(a), newVersion(a), newDocs(a))
+	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
+	return root
+}
+
+// group is what a command that only holds others does: it shows its help, and refuses a word that it does not know.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var hint strings.Builder
+	for _, s := range cmd.SuggestionsFor(args[0]) {
+		fmt.Fprintf(&hint, "\nDid you mean %q?", cmd.CommandPath()+" "+s)
+	}
+	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint.String())
+}
+
+// newGroup is a command that only holds others.
+func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: group, SuggestionsMinimumDistance: 2}
+	cmd.AddCommand(commands...)
+	return cmd
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newRunGet is `carillon run get`.
+func newRunGet(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a run",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				run, err := node.GetRun(ctx, c.namespace, words[0])
+				if err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, wire.RunToProto(&run))
+				}
+				return printRun(a.out, &run)
+			})
+		},
+	}
+	c.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// printRun describes a run for people.
+func printRun(w io.Writer, r *carillon.Run) error {
+	fields := []field{
+		{"id", r.ID},
+		{"job", r.Job},
+		{"cause", word(causeWords, r.Cause)},
+		{"status", word(statusWords, r.Status)},
+		{"reason", r.Reason},
+		{"scheduled", moment(r.Scheduled)},
+		{"due", moment(r.Due)},
+		{"attempt", strconv.Itoa(r.Attempt)},
+		{"started", moment(r.Started)},
+		{"finished", moment(r.Finished)},
+		{"worker", r.Worker},
+		{"data", dataText(r.Data)},
+		{"response", clip(string(r.Response), 120)},
+	}
+	for _, e := range r.Errors {
+		fields = append(fields, field{fmt.Sprintf("attempt %d failed", e.Attempt), moment(e.At) + " " + clip(e.Message, 200)})
+	}
+	return printFields(w, fields)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newSchedule is `carillon schedule`.
+func newSchedule(a app) *cobra.Command {
+	return newGroup("schedule", "Try out schedules", newSchedulePreview(a))
+}
+
+// schedulePreview is the flags of `carillon schedule preview`.
+type schedulePreview struct {
+	connection
+	query carillon.PreviewQuery
+	dst   choice
+	from  string
+	due   string
+}
+
+// newSchedulePreview is `carillon schedule preview`.
+func newSchedulePreview(a app) *cobra.Command {
+	p := schedulePreview{dst: choice{words: dstWords}}
+	cmd := &cobra.Command{
+		Use:   "preview EXPR",
+		Short: "Say when a schedule would fire",
+		Example: `carillon schedule preview "0 0 2 * * *" --time-zone Europe/London --count 5
+carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
+	}
+	cmd.Flags().StringVar(&p.query.TimeZone, "time-zone", "", "IANA time `zone`; default UTC")
+	cmd.Flags().Var(&p.dst, "dst", "what a cron does when clocks change")
+	complete(cmd, "dst", dstWords)
+	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
+	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
+	cmd.Flags().IntVar(&p.query.Count, "count", 10, "how many times")
+	p.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
+	q := p.query
+	q.Schedule, q.DST, q.Due = expr, carillon.DST(p.dst.chosen), carillon.WhenText(p.due)
+	if p.from != "" {
+		var err error
+		if q.From, err = time.Parse(time.RFC3339, p.from); err != nil {
+			return usagef("--from: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", p.from)
+		}
+	}
+	return p.call(cmd, func(ctx context.Context, node *client.Client) error {
+		times, err := node.PreviewSchedule(ctx, q)
+		if err != nil {
+			return err
+		}
+		if wantsJSON(cmd) {
+			return printMessage(a.out, wire.TimesToProto(times))
+		}
+		return printTimes(a, times, q.TimeZone)
+	})
+}
+
+// printTimes prints one time a line, in the zone of the schedule.
+func printTimes(a app, times []time.Time, zone string) error {
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		loc = time.UTC // the node knows a zone that this machine does not
+	}
+	for _, t := range times {
+		fmt.Fprintln(a.out, t.In(loc).Format("Mon 2006-01-02 15:04:05.999999999 Z07:00 MST"))
+	}
+	return nil
+}

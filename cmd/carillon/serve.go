@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon/internal/server"
+)
+
+// serve is the flags of `carillon serve`.
+type serve struct {
+	config    string
+	node      server.Config
+	allow     []string
+	logFormat choice
+	logLevel  choice
+	secrets   map[string][]string
+}
+
+// newServe is `carillon serve`.
+func newServe(a app) *cobra.Command {
+	s := serve{logFormat: choice{words: []string{"text", "json"}}, logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node until it is told to end. On SIGTERM or Ctrl-C it stops taking work, lets the attempts in force finish for a
+while and leaves; a second signal ends it at once.
+
+Every flag is a setting that may also come from the environment (CARILLON_STORE for --store) or from a YAML file (store;
+allow_target for --allow-target). The command line wins over the environment, the environment over the file. The file may
+also hold signing_secrets: a list of secrets by namespace, newest first, each beginning with "whsec_".`,
+		Example: `carillon serve --store pebble:/var/lib/carillon
+carillon serve --config /etc/carillon.yaml --allow-target 10.0.0.0/8
+carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, a) },
+	}
+	s.add(cmd.Flags())
+	complete(cmd, "log-format", s.logFormat.words)
+	complete(cmd, "log-level", s.logLevel.words)
+	return cmd
+}
+
+func (s *serve) add(flags *pflag.FlagSet) {
+	c := &s.node
+	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
+	flags.StringVar(&c.Store, "store", "", "`url` of the store: pebble:DIR, or memory: which forgets everything at the end (required)")
+	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
+	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
+	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
+	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
+	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
+	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil, "`origin` whose pages may change something; repeatable")
+	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
+	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 64")
+	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves")
+	flags.Var(&s.logFormat, "log-format", "how to write the log")
+	flags.Var(&s.logLevel, "log-level", "what to write to the log")
+}
+
+func (s *serve) run(cmd *cobra.Command, a app) error {
+	cfg, err := s.resolve(cmd, a.errs)
+	if err != nil {
+		return err
+	}
+	node, err := server.New(cfg)
+	if err != nil {
+		return err
+	}
+	return node.Run(cmd.Context())
+}
+
+// resolve is the configuration from flags, environment and file.
+func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, error) {
+	if err := settings(cmd, s.config, map[string]any{"signing_secrets": &s.secrets}); err != nil {
+		return server.Config{}, err
+	}
+	c := s.node
+	c.SigningSecrets = s.secrets
+	c.Version = thisBuild().Version
+	c.Log = newLogger(logTo, s.logFormat.String(), s.logLevel.String())
+	for _, text := range s.allow {
+		prefix, err := parsePrefix(text)
+		if err != nil {
+			return c, usagef("--allow-target: %q is neither an address nor a range such as 10.0.0.0/8", text)
+		}
+		c.AllowTargets = append(c.AllowTargets, prefix)
+	}
+	if c.Store == "" {
+		return c, usagef("--store: where are jobs to be kept? For example --store pebble:./carillon-data")
+	}
+	if err := c.Validate(); err != nil {
+		return c, usagef("%s", err)
+	}
+	return c, nil
+}
+
+// parsePrefix reads a range of addresses, or one address.
+func parsePrefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// newLogger writes records of the level and above.
+func newLogger(w io.Writer, format, level string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}[level]}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// startNode makes a node and runs it; stop ends it and says how it ended.
+func startNode(ctx context.Context, cfg server.Config) (node *server.Server, stop func() error, err error) {
+	node, err = server.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	return node, func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Minute):
+			return fmt.Errorf("the node did not end within a minute")
+		}
+	}, nil
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Conn is a connection to a node.
+type Conn interface {
+	carillon.Scheduler
+	Close() error
+}
+
+// Node is what is put under load.
+type Node struct {
+	// Connect opens a connection. It is called several times, so that one connection's limits do not count.
+	Connect func() (Conn, error)
+	// PID is the process to account CPU time and memory to; 0 = none.
+	PID int
+}
+
+// Config is what all benches share.
+type Config struct {
+	Node        Node
+	Namespace   string // default "default"
+	Connections int    // default 4
+	// Progress is told now and then how far a stage is; nil = nobody asks.
+	Progress func(stage string, done, total int64)
+}
+
+// Bench runs benches against one node.
+type Bench struct {
+	cfg   Config
+	conns []Conn
+}
+
+// Open connects to the node.
+func Open(cfg Config) (*Bench, error) {
+	if cfg.Namespace == "" {
+		cfg.Namespace = carillon.DefaultNamespace
+	}
+	if cfg.Connections <= 0 {
+		cfg.Connections = 4
+	}
+	b := &Bench{cfg: cfg}
+	for range cfg.Connections {
+		c, err := cfg.Node.Connect()
+		if err != nil {
+			b.Close()
+			return nil, err
+		}
+		b.conns = append(b.conns, c)
+	}
+	return b, nil
+}
+
+// Close closes the connections.
+func (b *Bench) Close() {
+	for _, c := range b.conns {
+		_ = c.Close() // the results are in
+	}
+}
+
+// conn is the connection of the i-th caller.
+func (b *Bench) conn(i int) Conn { return b.conns[i%len(b.conns)] }
+
+// progress says how far a stage is.
+func (b *Bench) progress(stage string, done, total int64) {
+	if b.cfg.Progress != nil {
+		b.cfg.Progress(stage, done, total)
+	}
+}
+
+// watch reports how far a stage is until the returned function is called.
+func (b *Bench) watch(stage string, total int64, done func() int64) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				b.progress(stage, done(), total)
+			}
+		}
+	}()
+	return cancel
+}
+
+// newPrefix is a prefix of job names that nobody else uses.
+func newPrefix() string { return "bench/" + strings.ToLower(rand.Text()[:10]) + "/" }
+
+// clean removes what a bench has left on the node.
+func (b *Bench) clean(ctx context.Context, prefix string) error {
+	b.progress("cleaning up", 0, 0)
+	if _, err := b.conn(0).DeleteJobs(ctx, b.cfg.Namespace, prefix); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// Result is what a bench found.
+type Result struct {
+	Bench      string     `json:"bench"`
+	Parameters string     `json:"parameters"`
+	Operations int64      `json:"operations"`
+	Seconds    float64    `json:"seconds"`
+	Rate       float64    `json:"rate"`                   // operations a second
+	Latency    *Quantiles `json:"latency_ms,omitempty"`   // of calls
+	Lateness   *Quantiles `json:"lateness_ms,omitempty"`  // of runs: received - due
+	Span       float64    `json:"span_seconds,omitempty"` // first run to last
+	CPU        float64    `json:"server_cpu_us_per_operation,omitempty"`
+	RSS        int64      `json:"server_rss_bytes,omitempty"`
+	Ledger     *Verdict   `json:"ledger,omitempty"`
+	Notes      []string   `json:"notes,omitempty"`
+}
+
+// OK reports whether the ledger, if there is one, is clean.
+func (r *Result) OK() bool { return r.Ledger == nil || r.Ledger.Clean() }
+
+// took sets what follows from the number of operations and the time they took.
+func (r *Result) took(d time.Duration) {
+	r.Seconds = d.Seconds()
+	if d > 0 {
+		r.Rate = float64(r.Operations) / d.Seconds()
+	}
+}
+
+// charge sets what the operations cost the server.
+func (r *Result) charge(m *meter) {
+	if r.Operations > 0 {
+		r.CPU = float64(m.cpu().Microseconds()) / float64(r.Operations)
+	}
+	r.RSS = m.rss()
+}

@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// consumers are worker sessions that receive the runs of a queue, enter them in a ledger and answer with success.
+type consumers struct {
+	queue string
+	hold  time.Duration // how long a run is kept before its answer
+	sink  sink
+	late  *histogram
+
+	acks  atomic.Int64 // results that the node has made durable
+	stale atomic.Int64 // results that it refused
+	wg    sync.WaitGroup
+	stop  context.CancelFunc
+
+	mu  sync.Mutex
+	err error // the first that ended a session before its time
+}
+
+// workerOptions says how runs are received.
+type workerOptions struct {
+	Workers int           // sessions
+	Credits int           // runs in flight for each
+	Hold    time.Duration // how long a worker keeps a run
+}
+
+func (o workerOptions) withDefaults() workerOptions {
+	if o.Workers <= 0 {
+		o.Workers = 4
+	}
+	if o.Credits <= 0 {
+		o.Credits = 10_000
+	}
+	return o
+}
+
+// consume opens sessions for a queue. They go on until Close.
+func (b *Bench) consume(ctx context.Context, queue string, o workerOptions, s sink) (*consumers, error) {
+	ctx, stop := context.WithCancel(ctx)
+	c := &consumers{queue: queue, hold: o.Hold, sink: s, late: newHistogram(), stop: stop}
+	for i := range o.Workers {
+		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue}, WorkerID: fmt.Sprintf("bench-%d", i)}
+		session, err := b.conn(i).Connect(ctx, hello)
+		if err == nil {
+			err = session.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: o.Credits}}})
+		}
+		if err != nil {
+			c.close()
+			return nil, fmt.Errorf("connect a worker: %w", err)
+		}
+		c.start(ctx, session)
+	}
+	return c, nil
+}
+
+// close ends the sessions and returns what ended one of them before its time.
+func (c *consumers) close() error {
+	c.stop()
+	c.wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail keeps the first error; what comes after the stop is not one.
+func (c *consumers) fail(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// held is runs that wait for their answer.
+type held struct {
+	at      time.Time
+	results []carillon.Result
+}
+
+// start runs a session: one goroutine receives, one answers.
+func (c *consumers) start(ctx context.Context, session carillon.Session) {
+	answers := make(chan held, 1<<16)
+	c.wg.Go(func() {
+		defer close(answers)
+		c.fail(ctx, c.receive(ctx, session, answers))
+	})
+	c.wg.Go(func() {
+		c.fail(ctx, c.answer(ctx, session, answers))
+		_ = session.Close() // unblocks the receiver too
+	})
+}
+
+func (c *consumers) receive(ctx context.Context, session carillon.Session, answers chan<- held) error {
+	for {
+		res, err := session.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		c.acks.Add(int64(len(res.Acks)))
+		c.stale.Add(int64(len(res.Stale)))
+		if len(res.Runs) == 0 {
+			continue
+		}
+		select {
+		case answers <- held{now, c.enter(res.Runs, now)}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// enter puts runs into the ledger and makes their results.
+func (c *consumers) enter(runs []carillon.Run, now time.Time) []carillon.Result {
+	results := make([]carillon.Result, 0, len(runs))
+	late := make([]time.Duration, 0, len(runs))
+	for i := range runs {
+		if d, ok := c.sink.receive(&runs[i], now); ok {
+			late = append(late, d)
+		}
+		results = append(results, carillon.Result{Token: runs[i].Token, RunID: runs[i].ID, Outcome: carillon.OutcomeSuccess})
+	}
+	c.late.record(late...)
+	return results
+}
+
+// answer sends results, and as many new credits, once their time has come; what waits at once goes as one message.
+func (c *consumers) answer(ctx context.Context, session carillon.Session, answers <-chan held) error {
+	const most = 4096 // results to a message
+	for h := range answers {
+		if err := pause(ctx, time.Until(h.at.Add(c.hold))); err != nil {
+			return err
+		}
+		results := h.results
+		for more := true; more && c.hold == 0 && len(results) < most; {
+			select {
+			case h, ok := <-answers:
+				results = append(results, h.results...)
+				more = ok
+			default:
+				more = false
+			}
+		}
+		req := carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: c.queue, N: len(results)}}}
+		if err := session.Send(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits, if there is anything to wait for.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// until waits for done, a time limit or the end of the bench; false is not done.
+func until(ctx context.Context, limit time.Duration, done func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for !done() {
+		if pause(ctx, 2*time.Millisecond) != nil {
+			return done()
+		}
+	}
+	return true
+}

@@ -1,0 +1,17 @@
+// Package bench is the load generator behind `carillon bench`: it loads a node with jobs, receives their runs and keeps a
+// ledger of its own, apart from the node. A rate counts only if the ledger is clean: nothing missing, early or doubled.
+//
+//	bench.go       a node under load, a bench, its result
+//	ledger.go      which runs there should be, and which there were
+//	ticks.go       the same for recurring jobs
+//	consumer.go    worker sessions that receive runs and answer them
+//	load.go        putting many jobs: unary, batches, stream
+//	latency.go     histograms
+//	process.go     CPU time and memory of the node's process
+//	spawn.go       a node of its own, as a child process
+//	schedule.go … restart.go   one bench each
+//	goals.go       all of them against the goals of docs/performance.md
+//
+// Arrivals are open-loop where a rate is given: what is late because the node is slow counts as late from the time at which
+// it should have been sent.
+package bench

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of CPU times in /proc: USER_HZ, which is 100 on every Linux that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// meter measures what a process uses from a moment on. Where there is no /proc it measures nothing.
+type meter struct {
+	pid  int
+	used time.Duration
+}
+
+// startMeter measures from now; pid 0 measures nothing.
+func startMeter(pid int) *meter {
+	m := &meter{pid: pid}
+	m.used, _ = cpuTime(pid)
+	return m
+}
+
+// cpu is the CPU time used since the start.
+func (m *meter) cpu() time.Duration {
+	now, err := cpuTime(m.pid)
+	if err != nil {
+		return 0
+	}
+	return now - m.used
+}
+
+// rss is the resident memory now.
+func (m *meter) rss() int64 {
+	n, err := residentBytes(m.pid)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// cpuTime is the user and system time that a process has used.
+func cpuTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseCPU(stat)
+}
+
+// parseCPU reads fields 14 and 15 of /proc/PID/stat; field 2, the name in parentheses, may hold anything.
+func parseCPU(stat []byte) (time.Duration, error) {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const user, system = 14 - 3, 15 - 3 // field 3 is the first after the name
+	if len(fields) <= system {
+		return 0, fmt.Errorf("/proc stat has %d fields after the name", len(fields))
+	}
+	var sum time.Duration
+	for _, f := range []string{fields[user], fields[system]} {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(n) * clockTick
+	}
+	return sum, nil
+}
+
+// residentBytes is VmRSS of /proc/PID/status.
+func residentBytes(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", pid)
+}

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Restart measures what a node does with many jobs that are due far in the future: its memory, and how long after kill -9
+// and a new start the first run is received.
+type Restart struct {
+	Jobs int // default 100,000
+	// Server is the node's process; Dial connects to it.
+	Server *Server
+	Dial   func(address string) (Conn, error)
+}
+
+// Run measures. The jobs stay on the node: removing millions would take longer than the bench.
+func (r Restart) Run(ctx context.Context, cfg Config) (Result, error) {
+	if r.Jobs <= 0 {
+		r.Jobs = 100_000
+	}
+	prefix := newPrefix()
+	loaded, err := r.load(ctx, cfg, prefix)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := r.Server.Kill(); err != nil {
+		return Result{}, err
+	}
+	res := Result{Bench: "restart", Operations: 1, Parameters: fmt.Sprintf("%d jobs due next year, kill -9, start, first run", r.Jobs)}
+	res.Notes = append(res.Notes, fmt.Sprintf("resident after loading: %d MiB", loaded>>20))
+	killed := time.Now()
+	if err := r.Server.Start(ctx); err != nil {
+		return res, err
+	}
+	res.Notes = append(res.Notes, fmt.Sprintf("ready after %d ms", time.Since(killed).Milliseconds()))
+	if err := r.firstRun(ctx, cfg, prefix); err != nil {
+		return res, err
+	}
+	res.took(time.Since(killed))
+	res.Rate = 0
+	if err := pause(ctx, 2*time.Second); err != nil { // the window is loaded, the heap has settled
+		return res, err
+	}
+	m := startMeter(r.Server.PID())
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return res, err
+	}
+	res.RSS = m.rss()
+	res.Notes = append(res.Notes, fmt.Sprintf("idle: %.2f %% of a core", 100*m.cpu().Seconds()/5))
+	return res, nil
+}
+
+// load puts the jobs, and one that is due at once and that nobody takes yet; it returns the node's memory.
+func (r Restart) load(ctx context.Context, cfg Config, prefix string) (rss int64, err error) {
+	b, err := r.open(cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	due := time.Now().AddDate(1, 0, 0)
+	err = b.preload(ctx, r.Jobs, func(i int) carillon.Job {
+		return carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%sfar/%d", prefix, i), Target: carillon.WorkerQueue(prefix),
+			Due: carillon.At(due.Add(time.Duration(i) * time.Millisecond)), Data: carillon.JSON(i)}
+	}, func(int) {})
+	if err != nil {
+		return 0, err
+	}
+	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due", Target: carillon.WorkerQueue(prefix)})
+	return startMeter(r.Server.PID()).rss(), err
+}
+
+// open connects to the node.
+func (r Restart) open(cfg Config) (*Bench, error) {
+	cfg.Node = Node{PID: r.Server.PID(), Connect: func() (Conn, error) { return r.Dial(r.Server.Address()) }}
+	return Open(cfg)
+}
+
+// firstRun receives the run that was due when the node was killed.
+func (r Restart) firstRun(ctx context.Context, cfg Config, prefix string) error {
+	b, err := r.open(cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	var got arrivals
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: 1}.withDefaults(), &got)
+	if err != nil {
+		return err
+	}
+	if !until(ctx, time.Minute, func() bool { return got.n.Load() > 0 }) {
+		return fmt.Errorf("no run within a minute of the start")
+	}
+	return work.close()
+}
+
+// arrivals counts runs.
+type arrivals struct{ n atomic.Int64 }
+
+func (a *arrivals) receive(*carillon.Run, time.Time) (time.Duration, bool) {
+	a.n.Add(1)
+	return 0, false
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Server is a node in a process of its own, started for a bench.
+type Server struct {
+	binary string
+	store  string
+	log    io.Writer
+	grpc   string
+	http   string
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// Spawn starts binary, which is carillon, with a store, and waits until it is ready. What it logs goes to log.
+func Spawn(ctx context.Context, binary, store string, log io.Writer) (*Server, error) {
+	s := &Server{binary: binary, store: store, log: log}
+	for _, addr := range []*string{&s.grpc, &s.http} {
+		var err error
+		if *addr, err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.Start(ctx)
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a loopback port does not wait
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Address is where the node takes gRPC.
+func (s *Server) Address() string { return s.grpc }
+
+// PID is the node's process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Start starts the node, again if it was killed, and waits until it is ready.
+func (s *Server) Start(ctx context.Context) error {
+	s.cmd = exec.Command(s.binary, "serve", "--store", s.store, "--grpc", s.grpc, "--http", s.http, //nolint:noctx // it outlives the call that starts it
+		"--allow-target", "127.0.0.0/8", "--log-level", "warn")
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
+	s.exited = make(chan struct{})
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(s.exited)
+		_ = s.cmd.Wait() // how it ended is of no interest: it was killed, or readiness says that it is gone
+	}()
+	return s.ready(ctx)
+}
+
+// ready waits until the node says that it is.
+func (s *Server) ready(ctx context.Context) error {
+	client := &http.Client{Timeout: time.Second}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(req); err == nil {
+			_ = res.Body.Close() // only the status counts
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("the node ended before it was ready: %s", s.cmd.ProcessState)
+		default:
+		}
+		if err := pause(ctx, 2*time.Millisecond); err != nil {
+			return errors.Join(fmt.Errorf("the node at %s is not ready", s.http), err)
+		}
+	}
+}
+
+// Kill ends the node as a power cut would.
+func (s *Server) Kill() error {
+	err := s.cmd.Process.Kill()
+	<-s.exited
+	return err
+}
+
+// Stop asks the node to end and waits, for a while.
+func (s *Server) Stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.exited:
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.Join(errors.New("the node did not end within 30 s of SIGTERM"), s.Kill())
+	}
+}

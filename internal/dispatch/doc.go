@@ -1,0 +1,24 @@
+// Package dispatch brings attempts from the partitions of a node to whoever does them, and no faster than they allow.
+//
+// The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries; on the other
+// are consumers, which grant credits and report results. The hub knows no transport: worker sessions ([Options.Accept],
+// internal/dispatch/worker) and hosts of HTTP targets ([Options.Transports], internal/dispatch/http) stand above it.
+//
+//	engine                         hub, per queue                   consumer
+//	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Seat.Grant
+//	  Room(p, q) ◄────────────────   waiting partitions, best head first
+//	  Deliver(attempts) ──────────►  seats with room, in turn  ─────► Consumer.Deliver
+//	  Reports, Beats, Lost ◄──────────────────────────────────────── Sink
+//
+// A credit is a consumer's word that it has room for one more attempt. A slot is a credit spoken for: taken by a partition
+// that is about to deliver, or reserved for one that waited and has been told so. Slots never exceed credits, except that
+// a consumer may leave while its credits are taken; a delivery that then finds no room is handed back by
+// [Sink.Undelivered] and has cost no attempt.
+//
+// New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all; having used its
+// chunk it waits again with its next head. What a partition cannot use it gives back.
+//
+// Nothing here blocks. One lock guards the hub; it is held for arithmetic only and never while a consumer or the sink is
+// called, and consumers hold none of theirs when they call the hub. (Order, where both are needed: the hub's, then a
+// consumer's; only [Seat.Hold] needs both.)
+package dispatch

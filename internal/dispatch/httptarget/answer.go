@@ -1,0 +1,99 @@
+package httptarget
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// judge says what an answer means for the run, and whether the host asks for fewer requests.
+func judge(resp *http.Response, now time.Time) (r partition.Report, slow bool) {
+	code := resp.StatusCode
+	if code/100 == 2 {
+		r.Outcome = carillon.OutcomeSuccess
+		r.Async = code == http.StatusAccepted && resp.Header.Get("Carillon-Async") == "1"
+		return r, false
+	}
+	r.Outcome = carillon.OutcomeFailure
+	r.Message = fmt.Sprintf("%d %s", code, http.StatusText(code))
+	switch code {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		r.Permanent = true
+	case http.StatusGone:
+		r.Permanent, r.PauseJob = true, true
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		slow = true
+	}
+	if code/100 == 3 {
+		r.Message += ": redirects are not followed"
+	}
+	if !r.Permanent {
+		r.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	return r, slow
+}
+
+// retryAfter is what a Retry-After says, in seconds or as a date: 0 if it cannot be read, at most [MaxRetryAfter].
+func retryAfter(s string, now time.Time) time.Duration {
+	if s == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(n, uint64(MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(s)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, at.Sub(now)), MaxRetryAfter)
+}
+
+// read keeps the beginning of a body and reads on, within a limit, so that the connection can be used again.
+func read(resp *http.Response) []byte {
+	defer resp.Body.Close()
+	if resp.ContentLength == 0 {
+		return nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(resp.Body, carillon.MaxResponse))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, MaxResponseRead-carillon.MaxResponse) // the status has decided
+	}
+	return kept
+}
+
+// Why an attempt was ended from here.
+var (
+	errTimeout   = errors.New("timeout")
+	errCancelled = errors.New("cancelled")
+	errStopped   = errors.New("interrupted: the node is shutting down, the target may have done it")
+)
+
+// unanswered says why there is no answer, in words that tell DNS, TLS, timeouts and refused addresses apart.
+func unanswered(err, cause error, timeout time.Duration) (message string, permanent bool) {
+	switch {
+	case errors.Is(cause, errTimeout):
+		return fmt.Sprintf("timeout: no answer within %v, the target may have done it", timeout), false
+	case cause != nil:
+		return cause.Error(), false
+	}
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return refused.Error(), true
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Sprintf("DNS: %s: %s", dns.Name, dns.Err), false
+	}
+	if handshake, ok := errors.AsType[*handshakeError](err); ok {
+		return "TLS: " + handshake.err.Error(), false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return "connect: " + err.Error(), false
+	}
+	return "connection: " + err.Error(), false
+}

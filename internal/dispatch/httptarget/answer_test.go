@@ -1,0 +1,273 @@
+package httptarget
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+func TestStatus(t *testing.T) {
+	permanent := map[int]bool{400: true, 410: true, 413: true, 415: true, 422: true}
+	for code := 200; code <= 599; code++ {
+		w := httptest.NewRecorder()
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(code)
+		r, slow := judge(w.Result(), time.Now()) //nolint:bodyclose // a recorder's body holds nothing
+		want := partition.Report{Result: carillon.Result{Permanent: permanent[code]}, PauseJob: code == 410}
+		if code/100 == 2 {
+			want.Outcome = carillon.OutcomeSuccess
+		} else if !want.Permanent {
+			want.RetryAfter = 7 * time.Second
+		}
+		if (r.Message == "") != (code/100 == 2) || slow != (code == 429 || code == 503) {
+			t.Errorf("%d: %q, slow %v", code, r.Message, slow)
+		}
+		if r.Message = ""; r.Outcome != want.Outcome || r.Permanent != want.Permanent || r.PauseJob != want.PauseJob ||
+			r.RetryAfter != want.RetryAfter || r.Async {
+			t.Errorf("%d: %+v", code, r)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "120": 2 * time.Minute, "-5": 0, "soon": 0, "1.5": 0, "99999999": MaxRetryAfter,
+		"99999999999999999999999": MaxRetryAfter, "Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second,
+		"Sat, 21 Nov 2026 11:00:00 GMT": 0, "Saturday, 21-Nov-26 12:01:00 GMT": time.Minute, "Sat, 21 Nov 2099 12:00:30 GMT": MaxRetryAfter,
+	} {
+		if got := retryAfter(text, now); got != want {
+			t.Errorf("%q: %v, not %v", text, got, want)
+		}
+	}
+}
+
+func TestDone(t *testing.T) {
+	r := against(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write([]byte(r.Method + " " + string(body)))
+	})
+	if r.Outcome != carillon.OutcomeSuccess || r.Async || string(r.Response) != `POST "x"` {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestAsync(t *testing.T) {
+	for header, async := range map[string]bool{"1": true, "": false, "true": false} {
+		r := against(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Carillon-Async", header)
+			w.WriteHeader(http.StatusAccepted)
+		})
+		if r.Outcome != carillon.OutcomeSuccess || r.Async != async {
+			t.Errorf("%q: %+v", header, r)
+		}
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	asked := 0
+	r := against(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	if asked != 1 || r.Outcome != 0 || r.Permanent || !strings.Contains(r.Message, "not followed") {
+		t.Fatalf("asked %d times: %+v", asked, r.Result)
+	}
+}
+
+func TestHostileAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string // raw
+		want   string // of the message; "" = done
+	}{
+		"garbage":         {"SSH-2.0-OpenSSH\r\n", "connection: "},
+		"nothing":         {"", "connection: "},
+		"half a header":   {"HTTP/1.1 200 OK\r\nContent-Le", "connection: "},
+		"huge header":     {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*MaxResponseHeader) + "\r\n\r\n", "connection: "},
+		"truncated body":  {"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc", ""},
+		"bad chunks":      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n", ""},
+		"switching":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", "101 Switching Protocols"},
+		"status 099":      {"HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n", "99 "},
+		"bomb unexpanded": {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rawly(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })
+			if c.want == "" && r.Outcome != carillon.OutcomeSuccess {
+				t.Fatalf("%+v", r.Result)
+			}
+			if c.want != "" && (r.Outcome == carillon.OutcomeSuccess || r.Permanent || !strings.HasPrefix(r.Message, c.want)) {
+				t.Fatalf("%+v", r.Result)
+			}
+		})
+	}
+}
+
+// rawly delivers once to a server that reads a request and answers as it likes.
+func rawly(t *testing.T, answer func(net.Conn)) partition.Report {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				answer(conn)
+			}
+			_ = conn.Close()
+		}
+	}()
+	d := open(t, New(Options{Allow: loopback}))
+	r := d.do(t, delivery(1, "http://"+l.Addr().String()+"/"))
+	_ = l.Close()
+	<-served
+	return r
+}
+
+func TestReset(t *testing.T) {
+	r := rawly(t, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
+	if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "connection: ") {
+		t.Fatalf("%+v", r.Result)
+	}
+}
+
+func TestEndlessBody(t *testing.T) {
+	written := make(chan int, 1)
+	r := against(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := 0
+		for {
+			k, err := w.Write(make([]byte, 1<<10))
+			if n += k; err != nil {
+				written <- n
+				return
+			}
+		}
+	})
+	if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse {
+		t.Fatalf("%+v", r.Result.Outcome)
+	}
+	<-written // the connection was closed, or the handler would write for ever
+}
+
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte("begun"))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, func(t *testing.T, d *desk) {
+			start := time.Now()
+			r := d.do(t, delivery(1, "http://slow.example.com/"))
+			if r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "begun" || time.Since(start) != BodyTimeout {
+				t.Fatalf("%+v after %v", r.Result, time.Since(start))
+			}
+		})
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, d *desk) {
+			start := time.Now()
+			r := d.do(t, delivery(1, "http://slow.example.com/"))
+			if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "timeout: no answer within 1m0s") || time.Since(start) != time.Minute {
+				t.Fatalf("%+v after %v", r.Result, time.Since(start))
+			}
+		})
+	})
+}
+
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	d := open(t, New(Options{Allow: loopback}))
+	if r := d.do(t, delivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
+		t.Errorf("%+v", r.Result)
+	}
+}
+
+func TestNoSuchName(t *testing.T) {
+	d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
+	if r := d.do(t, delivery(1, "http://bad..name/")); r.Permanent || !strings.HasPrefix(r.Message, "DNS: bad..name: ") {
+		t.Errorf("%+v", r.Result)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.Proto))
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	defer s.Close()
+	trusting := s.Client().Transport.(*http.Transport).TLSClientConfig
+	d := open(t, New(Options{Allow: loopback, TLS: trusting}))
+	if r := d.do(t, delivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "HTTP/2.0" {
+		t.Errorf("%+v", r.Result)
+	}
+	d = open(t, New(Options{Allow: loopback}))
+	if r := d.do(t, delivery(1, s.URL)); r.Permanent || !strings.HasPrefix(r.Message, "TLS: ") {
+		t.Errorf("%+v", r.Result)
+	}
+	s.TLS.MaxVersion = tls.VersionTLS11
+	d = open(t, New(Options{Allow: loopback, TLS: &tls.Config{RootCAs: trusting.RootCAs, MinVersion: tls.VersionTLS10}}))
+	if r := d.do(t, delivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
+		t.Errorf("%+v", r.Result)
+	}
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	d = open(t, New(Options{Allow: loopback}))
+	if r := d.do(t, delivery(1, "https://"+hostOf(t, plain.URL))); !strings.HasPrefix(r.Message, "TLS: ") {
+		t.Errorf("%+v", r.Result)
+	}
+}
+
+// TestKeepAlive tells that connections are used again, also after answers that are longer than what is kept.
+func TestKeepAlive(t *testing.T) {
+	remotes := map[string]bool{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		remotes[r.RemoteAddr] = true
+		_, _ = w.Write(make([]byte, 1<<10*len(remotes)*20))
+	}))
+	defer s.Close()
+	d := open(t, New(Options{Allow: loopback}))
+	for i := range 5 {
+		if r := d.do(t, delivery(i, s.URL)); r.Outcome != carillon.OutcomeSuccess {
+			t.Fatal(r.Message)
+		}
+	}
+	if len(remotes) != 1 {
+		t.Fatalf("%d connections", len(remotes))
+	}
+}
+
+// TestNoProxy tells that the environment has no say.
+func TestNoProxy(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	t.Setenv("http_proxy", "http://127.0.0.1:1")
+	if target := New(Options{}); target.client.Proxy != nil {
+		t.Fatal("there is a proxy")
+	}
+}

@@ -1,0 +1,44 @@
+package httptarget
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+)
+
+// dialFunc is the shape of [net.Dialer.DialContext].
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// handshakeError says that TLS could not be agreed on, whatever the reason; crypto/tls has no type for most of them.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return e.err.Error() }
+func (e *handshakeError) Unwrap() error { return e.err }
+
+// dialTLS dials and shakes hands, offering HTTP/2 and HTTP/1.1.
+func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
+	if base == nil {
+		base = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	base = base.Clone()
+	base.MinVersion = max(base.MinVersion, tls.VersionTLS12)
+	base.NextProtos = []string{"h2", "http/1.1"}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conf := base.Clone()
+		if conf.ServerName == "" {
+			conf.ServerName, _, _ = net.SplitHostPort(address) // the dialler has read it
+		}
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		conn := tls.Client(raw, conf)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, &handshakeError{err}
+		}
+		return conn, nil
+	}
+}

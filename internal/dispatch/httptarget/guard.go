@@ -1,0 +1,100 @@
+package httptarget
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// guard decides which addresses may be dialled. It is asked after names are resolved, about the very address that is
+// connected to, so no DNS answer can change it afterwards.
+type guard struct {
+	allow []netip.Prefix
+}
+
+// RefusedError says that an address is not public and not allowed.
+type RefusedError struct {
+	Addr netip.Addr
+	Why  string
+}
+
+// Error names the address and the way out.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("address %s is refused: %s (allow it with --allow-target %s/%d)", e.Addr, e.Why, e.Addr, e.Addr.BitLen())
+}
+
+// control implements [net.Dialer.Control].
+func (g guard) control(_, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q cannot be read: %w", address, err)
+	}
+	return g.check(ap.Addr())
+}
+
+// check is nil if addr may be dialled.
+func (g guard) check(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	for _, p := range g.allow {
+		if p.Contains(addr) {
+			return nil
+		}
+	}
+	for _, n := range notPublic {
+		if n.prefix.Contains(addr) {
+			return &RefusedError{addr, n.why}
+		}
+	}
+	if addr.Is6() && !globalUnicast.Contains(addr) {
+		return &RefusedError{addr, "not a public network"}
+	}
+	return nil
+}
+
+// globalUnicast is all of IPv6 that has been given out.
+var globalUnicast = netip.MustParsePrefix("2000::/3")
+
+// notPublic is what the IANA registries of special-purpose addresses list as not globally reachable, the transition
+// networks through which an IPv4 address could hide, and metadata services on public addresses.
+var notPublic = []struct {
+	prefix netip.Prefix
+	why    string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "this network"},
+	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "carrier-grade NAT"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "metadata service"}, // Azure's
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},         // most metadata services
+	{netip.MustParsePrefix("172.16.0.0/12"), "private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "protocol assignments"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "documentation"},
+	{netip.MustParsePrefix("192.31.196.0/24"), "AS112"},
+	{netip.MustParsePrefix("192.52.193.0/24"), "multicast tunnels"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "6to4"},
+	{netip.MustParsePrefix("192.168.0.0/16"), "private"},
+	{netip.MustParsePrefix("192.175.48.0/24"), "AS112"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "benchmarking"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "documentation"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "documentation"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "reserved"},
+
+	{netip.MustParsePrefix("::/128"), "unspecified"},
+	{netip.MustParsePrefix("::1/128"), "loopback"},
+	{netip.MustParsePrefix("::/96"), "IPv4-compatible"},
+	{netip.MustParsePrefix("64:ff9b::/96"), "NAT64"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "NAT64"},
+	{netip.MustParsePrefix("100::/64"), "discard"},
+	{netip.MustParsePrefix("2001::/32"), "Teredo"},
+	{netip.MustParsePrefix("2001::/23"), "protocol assignments"},
+	{netip.MustParsePrefix("2001:db8::/32"), "documentation"},
+	{netip.MustParsePrefix("2002::/16"), "6to4"},
+	{netip.MustParsePrefix("2620:4f:8000::/48"), "AS112"},
+	{netip.MustParsePrefix("3fff::/20"), "documentation"},
+	{netip.MustParsePrefix("5f00::/16"), "segment routing"},
+	{netip.MustParsePrefix("fc00::/7"), "private"},
+	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+	{netip.MustParsePrefix("fec0::/10"), "site-local"},
+	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+}

@@ -1,0 +1,90 @@
+package httptarget
+
+import (
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// host is the consumer of one queue: a host of a namespace.
+type host struct {
+	target *Target
+	seat   *dispatch.Seat
+
+	mu      sync.Mutex
+	limit   int           // requests at once
+	round   int           // answers since the limit last changed
+	slowed  time.Time     // when the limit was last halved
+	pause   time.Duration // last made up for want of a Retry-After; 0 since another answer came
+	until   time.Time     // nothing is delivered before
+	resumer *time.Timer
+}
+
+// Deliver implements [dispatch.Consumer].
+func (h *host) Deliver(ds []partition.Delivery) bool { return h.target.start(h, ds) }
+
+// Cancel implements [dispatch.Consumer].
+func (h *host) Cancel(token string) bool { return h.target.cancel(token) }
+
+// done frees the slot of a request begun at start; slow says that the host asked for fewer, after says for how long.
+func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {
+	again := 1
+	if slow {
+		again += h.slowDown(start, time.Now(), after)
+		h.seat.Hold(h.held)
+	} else if answered {
+		again += h.speedUp()
+	}
+	h.seat.Done(1, again)
+}
+
+// slowDown halves the limit, once for all requests that were under way together, and begins or extends the pause. It
+// returns the change of the limit.
+func (h *host) slowDown(start, now time.Time, after time.Duration) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change := 0
+	if start.After(h.slowed) {
+		half := max(1, h.limit/2)
+		change = half - h.limit
+		h.limit, h.round, h.slowed = half, 0, now
+		h.pause = min(max(firstPause, 2*h.pause), lastPause)
+	}
+	if after == 0 {
+		after = h.pause
+	}
+	if until := now.Add(min(after, MaxPause)); until.After(h.until) {
+		h.until = until
+		if h.resumer == nil {
+			h.resumer = time.AfterFunc(until.Sub(now), func() { h.seat.Hold(h.held) })
+		} else {
+			h.resumer.Reset(until.Sub(now))
+		}
+	}
+	return change
+}
+
+// held reports whether the host still wants to be left alone.
+func (h *host) held() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Before(h.until)
+}
+
+// speedUp raises the limit by one after a full round of answers. It returns the change of the limit.
+func (h *host) speedUp() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pause = 0
+	if h.limit >= h.target.options.HostLimit {
+		return 0
+	}
+	if h.round++; h.round < h.limit {
+		return 0
+	}
+	h.limit++
+	h.round = 0
+	return 1
+}

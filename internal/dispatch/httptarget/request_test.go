@@ -1,0 +1,104 @@
+package httptarget
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// TestSignature holds the signature against the vector that Standard Webhooks' own libraries are tested with, and against
+// one computed with Python's hmac.
+func TestSignature(t *testing.T) {
+	first, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := ParseSecret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := header{http.Header{}, nil}
+	h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", []byte(`{"test": 2432232314}`), [][]byte{first, second}, time.Unix(1614265330, 0))
+	want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="
+	if got := h.fields.Get("webhook-signature"); got != want {
+		t.Errorf("signature %s", got)
+	}
+	if h.fields.Get("webhook-id") != "msg_p5jXN8AQM9LWM0D4loKWxJek" || h.fields.Get("webhook-timestamp") != "1614265330" {
+		t.Errorf("%v", h.fields)
+	}
+}
+
+func TestParseSecret(t *testing.T) {
+	for _, bad := range []string{"", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_c2hvcnQ=", "whsec_!",
+		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))} {
+		if _, err := ParseSecret(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	d := delivery(7, "https://reports.example.com/run?x=1")
+	d.Run.Job = `größe/"50%" x`
+	d.Run.Attempt = 3
+	d.Target.HTTP.Headers = map[string]string{"x-team": "billing", "Idempotency-Key": "mine", "host": "evil", "Content-Length": "9",
+		"Carillon-Token": "forged", "user-agent": "theirs", "ce-id": "forged"}
+	secrets := [][]byte{make([]byte, 32)}
+	req, err := newRequest(context.Background(), &d, secrets, time.Unix(1_800_000_001, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`)
+	parent := req.Header.Get("Traceparent")
+	if !trace.MatchString(parent) || strings.Contains(parent, "-0000000000000000") {
+		t.Errorf("traceparent %q", parent)
+	}
+	want := map[string]string{
+		"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": d.Run.ID, "Ce-Type": "com.carillonhq.run",
+		"Ce-Source":  "/v1/namespaces/default/jobs/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
+		"Ce-Subject": "gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Ce-Time": "2027-01-15T08:00:00Z", "Idempotency-Key": d.Run.ID,
+		"Carillon-Job": "default/gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Carillon-Scheduled-Time": "2027-01-15T08:00:00Z",
+		"Carillon-Attempt": "3", "Carillon-Deadline": "2027-01-15T08:00:30Z", "Carillon-Token": d.Run.Token,
+		"X-Team": "billing", "User-Agent": "theirs", "Webhook-Id": d.Run.ID, "Webhook-Timestamp": "1800000001",
+		"Traceparent": parent, "Webhook-Signature": req.Header.Get("Webhook-Signature"),
+	}
+	for name, value := range want {
+		if got := req.Header[name]; len(got) != 1 || got[0] != value {
+			t.Errorf("%s: %q, not %q", name, got, value)
+		}
+	}
+	if len(req.Header) != len(want) {
+		t.Errorf("%d headers, not %d: %v", len(req.Header), len(want), req.Header)
+	}
+	if req.Method != http.MethodPost || req.Host != "reports.example.com" || req.ContentLength != 3 || req.GetBody == nil {
+		t.Errorf("%s %s, %d bytes", req.Method, req.Host, req.ContentLength)
+	}
+}
+
+func TestTrace(t *testing.T) {
+	a, b, other := traceparent("run"), traceparent("run"), traceparent("other")
+	if a[:36] != b[:36] || a[:36] == other[:36] || a == b {
+		t.Errorf("%s %s %s", a, b, other)
+	}
+}
+
+func TestNoRequestCanBeMade(t *testing.T) {
+	for _, to := range []string{"ftp://example.com/", "http://exa mple.com/", "gopher:x", ""} {
+		d := open(t, New(Options{}))
+		v := delivery(1, to)
+		if r := d.do(t, v); !r.Permanent || !strings.HasPrefix(r.Message, "no request can be made: ") {
+			t.Errorf("%q: %+v", to, r.Result)
+		}
+	}
+	v := delivery(1, "http://example.com/")
+	v.Target = carillon.WorkerQueue("q")
+	if _, err := newRequest(context.Background(), &v, nil, time.Now()); err == nil {
+		t.Error("a worker target made a request")
+	}
+}

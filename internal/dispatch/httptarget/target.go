@@ -1,0 +1,185 @@
+package httptarget
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Target is the [dispatch.Transport] of HTTP targets.
+type Target struct {
+	options Options
+	client  *http.Transport
+
+	mu      sync.Mutex
+	flights map[string]*flight // by token
+	flying  int
+	leaving bool
+	landed  chan struct{} // closed when leaving and nothing flies
+}
+
+// flight is an attempt in flight.
+type flight struct {
+	host     *host
+	delivery partition.Delivery
+	end      context.CancelCauseFunc
+}
+
+// New makes the transport.
+func New(o Options) *Target {
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: guard{o.Allow}.control}
+	return newTarget(o, dialer.DialContext)
+}
+
+func newTarget(o Options, dial dialFunc) *Target {
+	o.HostLimit = cmp.Or(o.HostLimit, DefaultHostLimit)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Secrets == nil {
+		o.Secrets = func(string) [][]byte { return nil }
+	}
+	client := &http.Transport{ // Proxy stays nil: the environment has no say
+		DialContext:            dial,
+		DialTLSContext:         dialTLS(dial, o.TLS),
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // a body is kept as it came
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    o.HostLimit,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: MaxResponseHeader,
+	}
+	return &Target{options: o, client: client, flights: map[string]*flight{}, landed: make(chan struct{})}
+}
+
+// Open implements [dispatch.Transport].
+func (t *Target) Open(_ partition.Queue, seat *dispatch.Seat) (dispatch.Consumer, int) {
+	return &host{target: t, seat: seat, limit: t.options.HostLimit}, t.options.HostLimit
+}
+
+// start lets attempts fly, or none when leaving.
+func (t *Target) start(h *host, ds []partition.Delivery) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaving {
+		return false
+	}
+	t.flying += len(ds)
+	for i := range ds {
+		ctx, end := context.WithCancelCause(context.Background())
+		f := &flight{host: h, delivery: ds[i], end: end}
+		t.flights[ds[i].Run.Token] = f
+		go t.fly(ctx, f)
+	}
+	return true
+}
+
+// fly makes the request and reports its outcome; what was cancelled is not reported.
+func (t *Target) fly(ctx context.Context, f *flight) {
+	start := time.Now()
+	r, answered, slow := t.attempt(ctx, f)
+	cancelled := context.Cause(ctx) == errCancelled
+	f.end(nil)
+	if !cancelled {
+		run := &f.delivery.Run
+		r.Token, r.RunID, r.Worker = run.Token, run.ID, f.delivery.Queue.Address
+		f.host.seat.Sink().Reports([]partition.Report{r})
+	}
+	f.host.done(start, answered, slow, r.RetryAfter)
+	t.land(f)
+}
+
+// attempt makes the request and judges its answer.
+func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, answered, slow bool) {
+	d := &f.delivery
+	req, err := newRequest(ctx, d, t.options.Secrets(d.Queue.Namespace), t.options.Now())
+	if err != nil {
+		r.Message, r.Permanent = "no request can be made: "+err.Error(), true
+		return r, false, false
+	}
+	timeout := cmp.Or(d.Timeout, DefaultTimeout)
+	begun := time.Now()
+	timer := time.AfterFunc(timeout, func() { f.end(errTimeout) })
+	defer timer.Stop()
+	resp, err := t.client.RoundTrip(req)
+	if err != nil {
+		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
+		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
+		return r, false, false
+	}
+	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))
+	r, slow = judge(resp, t.options.Now())
+	r.Response = read(resp)
+	return r, true, slow
+}
+
+// land takes an attempt out of those in flight.
+func (t *Target) land(f *flight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if token := f.delivery.Run.Token; t.flights[token] == f {
+		delete(t.flights, token)
+	}
+	if t.flying--; t.leaving && t.flying == 0 {
+		close(t.landed)
+	}
+}
+
+// cancel ends the attempt of a token without a report.
+func (t *Target) cancel(token string) bool {
+	t.mu.Lock()
+	f := t.flights[token]
+	t.mu.Unlock()
+	if f == nil {
+		return false
+	}
+	f.end(errCancelled)
+	return true
+}
+
+// Drain implements [dispatch.Transport]. Requests that are ended by force are reported as failed: the target may have
+// done the run, and only its policy can say whether to try again.
+func (t *Target) Drain(ctx context.Context) error {
+	t.leave()
+	select {
+	case <-t.landed:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	for _, f := range t.flights {
+		f.end(errStopped)
+	}
+	t.mu.Unlock()
+	<-t.landed
+	return ctx.Err()
+}
+
+// leave lets nothing new begin.
+func (t *Target) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaving {
+		return
+	}
+	t.leaving = true
+	if t.flying == 0 {
+		close(t.landed)
+	}
+}
+
+// Close implements [dispatch.Transport].
+func (t *Target) Close() error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = t.Drain(now) // it says only that requests were ended
+	t.client.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,148 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Options configure a hub.
+type Options struct {
+	// Accept opens the session of a worker that connects. Nil: no worker can connect.
+	Accept func(ctx context.Context, h *Hub, hello carillon.Hello) (carillon.Session, error)
+	// Transports serve the kinds of target for which nobody need connect, by kind ("http").
+	Transports map[string]Transport
+	// Chunk is the most slots reserved at a time for a partition that waited; default 64.
+	Chunk int
+	// IdleQueue is how long a queue of a transport lies idle before it is forgotten; default 1 min, at most twice as long.
+	IdleQueue time.Duration
+	// Now reads the wall clock; default time.Now.
+	Now func() time.Time
+}
+
+// Defaults of the options.
+const (
+	DefaultChunk     = 64
+	DefaultIdleQueue = time.Minute
+)
+
+// Hub brings attempts to consumers. Its methods may be called from any goroutine and do not block.
+type Hub struct {
+	options Options
+	sink    Sink
+
+	mu       sync.Mutex
+	queues   map[partition.Queue]*queue
+	members  map[*Member]struct{}
+	joined   uint64 // members so far
+	draining bool
+	sweeper  *time.Timer // nil while no transport has a queue
+}
+
+// New makes a hub that tells s what consumers say.
+func New(s Sink, o Options) *Hub {
+	o.Chunk = cmp.Or(o.Chunk, DefaultChunk)
+	o.IdleQueue = cmp.Or(o.IdleQueue, DefaultIdleQueue)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Hub{options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Member]struct{}{}}
+}
+
+// Sink is whom consumers report to.
+func (h *Hub) Sink() Sink { return h.sink }
+
+// Connect opens a worker's session.
+func (h *Hub) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	if h.options.Accept == nil {
+		return nil, carillon.Errorf(carillon.FailedPrecondition, "", "this node takes no workers")
+	}
+	return h.options.Accept(ctx, h, hello)
+}
+
+// Drain stops deliveries, tells the workers to go elsewhere and waits for the transports to finish what they have begun,
+// or ends that by force when ctx does. Results are taken until [Hub.Close].
+func (h *Hub) Drain(ctx context.Context) error {
+	for _, m := range h.stop() {
+		m.worker.Drain()
+	}
+	return h.transports(func(t Transport) error { return t.Drain(ctx) })
+}
+
+// Close ends every session and every request at once.
+func (h *Hub) Close() error {
+	for _, m := range h.stop() {
+		_ = m.worker.Close() // a session ends whatever it says
+	}
+	return h.transports(Transport.Close)
+}
+
+// stop lets nothing new begin and returns who is there, in the order in which they came.
+func (h *Hub) stop() []*Member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+	if h.sweeper != nil {
+		h.sweeper.Stop()
+	}
+	return h.present()
+}
+
+// present is who is here, in the order in which they came.
+func (h *Hub) present() []*Member {
+	return slices.SortedFunc(maps.Keys(h.members), func(a, b *Member) int { return cmp.Compare(a.nth, b.nth) })
+}
+
+// transports does f with all of them at once.
+func (h *Hub) transports(f func(Transport) error) error {
+	kinds := slices.Sorted(maps.Keys(h.options.Transports))
+	errs := make([]error, len(kinds))
+	var all sync.WaitGroup
+	for i, kind := range kinds {
+		all.Go(func() { errs[i] = f(h.options.Transports[kind]) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// room is news for a partition.
+type room struct {
+	p int
+	q partition.Queue
+}
+
+// tell passes news on; the caller holds no lock.
+func (h *Hub) tell(rooms []room) {
+	for _, r := range rooms {
+		h.sink.Room(r.p, r.q)
+	}
+}
+
+// sweep forgets the queues of transports that have been idle since the last sweep.
+func (h *Hub) sweep() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := false
+	for name, q := range h.queues {
+		if !q.opened {
+			continue
+		}
+		if q.quiet && q.idle() {
+			delete(h.queues, name)
+			continue
+		}
+		q.quiet, left = true, true
+	}
+	if !left || h.draining {
+		h.sweeper = nil
+		return
+	}
+	h.sweeper.Reset(h.options.IdleQueue)
+}

@@ -1,0 +1,169 @@
+package dispatch
+
+import "github.com/carillonhq/carillon/internal/partition"
+
+// queue is the arithmetic of one queue: who offers credits, who has slots, who waits. The hub's lock guards it.
+type queue struct {
+	name     partition.Queue
+	seats    []*Seat
+	open     []*Seat // those with room, in no order; they are served in turn
+	turn     int
+	credits  int // sum of the seats' room
+	taken    int // slots about to be used
+	reserved int // slots for partitions that have been told
+	claims   map[int]*claim
+	waiting  waiting
+	opened   bool // by a transport, to be forgotten when idle
+	quiet    bool // not used since the last sweep
+}
+
+// claim is what a partition has or wants of a queue.
+type claim struct {
+	p        int
+	taken    int
+	reserved int
+	want     int // while waiting
+	head     partition.Head
+	at       int // in waiting; -1 = not waiting
+}
+
+func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
+
+// free is how many slots nobody has spoken for; below zero when consumers left whose credits were.
+func (q *queue) free() int { return q.credits - q.taken - q.reserved }
+
+// take takes up to want slots for p, its reserved ones first, and lets it wait for the rest if somebody serves the queue.
+// While others wait nothing is free, so nobody gets ahead of them.
+func (q *queue) take(p, want int, head partition.Head) int {
+	c := q.claims[p]
+	if c == nil {
+		c = &claim{p: p, at: -1}
+		q.claims[p] = c
+	}
+	q.release(c)
+	n := min(want, max(0, q.free()))
+	c.taken += n
+	q.taken += n
+	if n < want && len(q.seats) > 0 {
+		c.want, c.head = want-n, head
+		q.waiting.push(c)
+	}
+	q.tidy(c)
+	return n
+}
+
+// giveBack frees all that p has.
+func (q *queue) giveBack(p int) {
+	c := q.claims[p]
+	if c == nil {
+		return
+	}
+	q.release(c)
+	q.taken -= c.taken
+	c.taken = 0
+	q.tidy(c)
+}
+
+// release frees what is reserved for c and ends its wait.
+func (q *queue) release(c *claim) {
+	q.waiting.remove(c)
+	q.reserved -= c.reserved
+	c.reserved, c.want = 0, 0
+}
+
+// tidy drops a claim to nothing.
+func (q *queue) tidy(c *claim) {
+	if c.taken == 0 && c.reserved == 0 && c.at < 0 {
+		delete(q.claims, c.p)
+	}
+}
+
+// place uses a slot of p, or a free one if it has none, and names the seat that serves it; nil: there is no room.
+func (q *queue) place(p int) *Seat {
+	if c := q.claims[p]; c != nil && c.taken > 0 {
+		c.taken--
+		q.taken--
+		q.tidy(c)
+	} else if q.free() <= 0 {
+		return nil
+	}
+	if len(q.open) == 0 {
+		return nil
+	}
+	q.turn = (q.turn + 1) % len(q.open)
+	s := q.open[q.turn]
+	q.change(s, func() { s.credits-- })
+	s.flight++
+	return s
+}
+
+// wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
+// more it wakes all of them, to learn that.
+func (q *queue) wake(chunk int) []room {
+	var rooms []room
+	for len(q.waiting) > 0 && (q.free() > 0 || len(q.seats) == 0) {
+		c := q.waiting[0]
+		n := min(chunk, c.want, max(0, q.free()))
+		q.waiting.remove(c)
+		c.reserved, c.want = n, 0
+		q.reserved += n
+		q.tidy(c)
+		rooms = append(rooms, room{c.p, q.name})
+	}
+	return rooms
+}
+
+// add gives a consumer its seat.
+func (q *queue) add(s *Seat) {
+	s.queue, s.nth, s.at = q, len(q.seats), -1
+	q.seats = append(q.seats, s)
+	q.credits += s.room()
+	q.sort(s)
+}
+
+// remove takes a seat away with its credits.
+func (q *queue) remove(s *Seat) {
+	q.change(s, func() { s.gone = true })
+	last := q.seats[len(q.seats)-1]
+	last.nth = s.nth
+	q.seats[s.nth] = last
+	q.seats[len(q.seats)-1] = nil
+	q.seats = q.seats[:len(q.seats)-1]
+}
+
+// change does f, which changes the room of s.
+func (q *queue) change(s *Seat, f func()) {
+	before := s.room()
+	f()
+	q.credits += s.room() - before
+	q.sort(s)
+}
+
+// sort keeps s among the open seats while it has room.
+func (q *queue) sort(s *Seat) {
+	switch has := s.room() > 0; {
+	case has && s.at < 0:
+		s.at = len(q.open)
+		q.open = append(q.open, s)
+	case !has && s.at >= 0:
+		last := q.open[len(q.open)-1]
+		last.at = s.at
+		q.open[s.at] = last
+		q.open[len(q.open)-1] = nil
+		q.open = q.open[:len(q.open)-1]
+		s.at = -1
+	}
+}
+
+// idle reports whether forgetting the queue would lose nothing.
+func (q *queue) idle() bool {
+	if len(q.claims) > 0 {
+		return false
+	}
+	for _, s := range q.seats {
+		if s.flight > 0 || s.paused {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,71 @@
+package dispatch
+
+import (
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Seat is a consumer's place at one queue, through which it says how much it can take. All methods are harmless once it
+// has left.
+type Seat struct {
+	hub      *Hub
+	name     partition.Queue
+	consumer Consumer
+
+	// Guarded by the hub's lock.
+	queue   *queue // nil before its member joins
+	credits int    // may be below zero: a debt that the next grants pay
+	flight  int    // delivered and not done
+	paused  bool
+	gone    bool
+	nth     int // in queue.seats
+	at      int // in queue.open; -1 = no room
+	load    int // while a Deliver is shared out: its load's number; 0 = none yet
+}
+
+// room is how many deliveries may come now.
+func (s *Seat) room() int {
+	if s.paused || s.gone {
+		return 0
+	}
+	return max(0, s.credits)
+}
+
+// Sink is whom the consumer reports to.
+func (s *Seat) Sink() Sink { return s.hub.sink }
+
+// Queue is where the seat is.
+func (s *Seat) Queue() partition.Queue { return s.name }
+
+// Grant lets n more deliveries come; n < 0 takes credits back, those included that are granted later.
+func (s *Seat) Grant(n int) { s.change(func() { s.credits += n }) }
+
+// Done says that n deliveries have ended and lets again more come.
+func (s *Seat) Done(n, again int) {
+	s.change(func() {
+		s.flight -= n
+		s.credits += again
+	})
+}
+
+// Hold asks held whether the credits are held back from now on. It is asked under the hub's lock, so that the last of
+// several calls at once decides by the latest state; it may take the consumer's own lock but not call the hub.
+func (s *Seat) Hold(held func() bool) { s.change(func() { s.paused = held() }) }
+
+func (s *Seat) change(f func()) {
+	h := s.hub
+	h.mu.Lock()
+	var rooms []room
+	if !s.gone {
+		s.queue.change(s, f)
+		rooms = h.settle(s.queue)
+	}
+	h.mu.Unlock()
+	h.tell(rooms)
+}
+
+// Outstanding is how many deliveries are in flight or may come.
+func (s *Seat) Outstanding() int {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.flight + max(0, s.credits)
+}

@@ -1,0 +1,51 @@
+package dispatch
+
+import "container/heap"
+
+// waiting holds the claims of the partitions that wait, the best head first.
+type waiting []*claim
+
+func (w *waiting) push(c *claim) { heap.Push((*order)(w), c) }
+
+// remove takes c out, if it waits.
+func (w *waiting) remove(c *claim) {
+	if c.at >= 0 {
+		heap.Remove((*order)(w), c.at)
+	}
+}
+
+// order is the heap behind waiting. Equal heads go by partition, so that nothing hangs on chance.
+type order []*claim
+
+func (o *order) Len() int { return len(*o) }
+
+func (o *order) Less(i, j int) bool {
+	a, b := (*o)[i], (*o)[j]
+	if a.head != b.head {
+		return a.head.Before(b.head)
+	}
+	return a.p < b.p
+}
+
+func (o *order) Swap(i, j int) {
+	w := *o
+	w[i], w[j] = w[j], w[i]
+	w[i].at, w[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (o *order) Push(x any) {
+	c := x.(*claim)
+	c.at = len(*o)
+	*o = append(*o, c)
+}
+
+// Pop implements heap.Interface.
+func (o *order) Pop() any {
+	w := *o
+	c := w[len(w)-1]
+	w[len(w)-1] = nil
+	*o = w[:len(w)-1]
+	c.at = -1
+	return c
+}

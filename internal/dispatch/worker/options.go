@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+)
+
+// Options limit a session.
+type Options struct {
+	// MaxCredits is the most runs of one queue that are granted or in flight; default 65,536. A grant beyond is refused.
+	MaxCredits int
+	// MaxMessageBytes is about how large a message to the worker may be; default 1 MiB. A single run may be larger.
+	MaxMessageBytes int
+	// MaxMessageItems is the most runs and tokens in a message; default 4,096.
+	MaxMessageItems int
+	// MaxPendingBytes is how much waits to be received before a session's credits are held back; default 64 MiB. At twice
+	// that the session is dropped.
+	MaxPendingBytes int
+	// Stall is how long something may wait to be received before the session is dropped; default 30 s.
+	Stall time.Duration
+}
+
+// Defaults of the options, and limits of a hello.
+const (
+	DefaultMaxCredits      = 1 << 16
+	DefaultMaxMessageBytes = 1 << 20
+	DefaultMaxMessageItems = 1 << 12
+	DefaultMaxPendingBytes = 64 << 20
+	DefaultStall           = 30 * time.Second
+
+	MaxQueues      = 256
+	MaxWorkerID    = 256     // bytes
+	MaxLabelsBytes = 4 << 10 // keys and values together
+)
+
+// Accept is how a hub with these options opens sessions ([dispatch.Options.Accept]).
+func Accept(o Options) func(context.Context, *dispatch.Hub, carillon.Hello) (carillon.Session, error) {
+	o.MaxCredits = cmp.Or(o.MaxCredits, DefaultMaxCredits)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.MaxMessageItems = cmp.Or(o.MaxMessageItems, DefaultMaxMessageItems)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
+	o.Stall = cmp.Or(o.Stall, DefaultStall)
+	return func(ctx context.Context, h *dispatch.Hub, hello carillon.Hello) (carillon.Session, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, ended(err)
+		}
+		hello, err := check(hello)
+		if err != nil {
+			return nil, err
+		}
+		return open(o, h, hello)
+	}
+}
+
+// check validates a hello and fills in its defaults.
+func check(hello carillon.Hello) (carillon.Hello, error) {
+	hello.Namespace = cmp.Or(hello.Namespace, carillon.DefaultNamespace)
+	if hello.WorkerID == "" {
+		hello.WorkerID = "worker-" + strings.ToLower(rand.Text()[:13])
+	}
+	if err := validateNamespace(hello.Namespace); err != nil {
+		return hello, err
+	}
+	if n := len(hello.Queues); n == 0 || n > MaxQueues {
+		return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "a worker serves 1 to %d queues, not %d", MaxQueues, n)
+	}
+	seen := make(map[string]bool, len(hello.Queues))
+	for _, q := range hello.Queues {
+		if err := validateQueueName(q); err != nil {
+			return hello, err
+		}
+		if seen[q] {
+			return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "%q is named twice", q)
+		}
+		seen[q] = true
+	}
+	if len(hello.WorkerID) > MaxWorkerID {
+		return hello, carillon.Errorf(carillon.InvalidArgument, "worker_id", "at most %d bytes", MaxWorkerID)
+	}
+	size := 0
+	for k, v := range hello.Labels {
+		size += len(k) + len(v)
+	}
+	if size > MaxLabelsBytes {
+		return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d", MaxLabelsBytes, size)
+	}
+	return hello, nil
+}

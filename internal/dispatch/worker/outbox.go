@@ -1,0 +1,128 @@
+package worker
+
+import "github.com/carillonhq/carillon"
+
+// outbox is what waits to be received. The session's lock guards it.
+type outbox struct {
+	runs    []outgoing
+	cancels []string
+	stales  []string
+	acks    []string
+	drain   bool
+	bytes   int // of all that, about
+}
+
+type outgoing struct {
+	run     carillon.Run
+	size    int
+	attempt *attempt
+}
+
+// overhead is about how many bytes an item costs beside its text.
+const overhead = 16
+
+// sizeOf is about how many bytes a run takes in a message.
+func sizeOf(r *carillon.Run) int {
+	n := 8*overhead + len(r.ID) + len(r.Namespace) + len(r.Job) + len(r.Token) + len(r.Queue) + len(r.Data.Bytes) +
+		len(r.Data.ContentType)
+	for k, v := range r.Metadata {
+		n += overhead + len(k) + len(v)
+	}
+	return n
+}
+
+func (o *outbox) addRun(r carillon.Run, a *attempt) {
+	size := sizeOf(&r)
+	o.runs = append(o.runs, outgoing{r, size, a})
+	o.bytes += size
+}
+
+// addToken adds to one of the lists of tokens.
+func (o *outbox) addToken(list *[]string, token string) {
+	*list = append(*list, token)
+	o.bytes += len(token) + overhead
+}
+
+func (o *outbox) empty() bool {
+	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks) == 0 && !o.drain
+}
+
+// budget is how much still fits into a message.
+type budget struct{ bytes, items int }
+
+// take is the next message, if there is anything to say: what stops runs goes first, new runs last.
+func (o *outbox) take(bytes, items int) (msg carillon.WorkResponse, ok bool) {
+	left := budget{bytes, items}
+	msg.Drain = o.drain
+	o.drain = false
+	msg.Cancel = o.takeTokens(&o.cancels, &left)
+	msg.Stale = o.takeTokens(&o.stales, &left)
+	msg.Acks = o.takeTokens(&o.acks, &left)
+	msg.Runs = o.takeRuns(&left)
+	return msg, msg.Drain || left.items < items
+}
+
+func (o *outbox) takeTokens(list *[]string, left *budget) []string {
+	n := 0
+	for _, token := range *list {
+		size := len(token) + overhead
+		if left.items == 0 || left.bytes < size {
+			break
+		}
+		left.items--
+		left.bytes -= size
+		o.bytes -= size
+		n++
+	}
+	taken := (*list)[:n:n]
+	*list = (*list)[n:]
+	if len(*list) == 0 {
+		*list = nil
+	}
+	if n == 0 {
+		return nil
+	}
+	return taken
+}
+
+// takeRuns takes at least one run, however large, so that tokens cannot hold runs up for ever.
+func (o *outbox) takeRuns(left *budget) []carillon.Run {
+	var runs []carillon.Run
+	n := 0
+	for i := range o.runs {
+		r := &o.runs[i]
+		if r.attempt.void {
+			o.bytes -= r.size
+			n++
+			continue
+		}
+		if left.items == 0 || (left.bytes < r.size && len(runs) > 0) {
+			break
+		}
+		left.items--
+		left.bytes -= r.size
+		o.bytes -= r.size
+		r.attempt.sent = true
+		runs = append(runs, r.run)
+		n++
+	}
+	clear(o.runs[:n]) // payloads must not live as long as the rest of the slice
+	o.runs = o.runs[n:]
+	if len(o.runs) == 0 {
+		o.runs = nil
+	}
+	return runs
+}
+
+// clearRuns drops the runs and returns the tokens of those that were not cancelled.
+func (o *outbox) clearRuns() []string {
+	var tokens []string
+	for i := range o.runs {
+		o.bytes -= o.runs[i].size
+		if a := o.runs[i].attempt; !a.void {
+			tokens = append(tokens, o.runs[i].run.Token)
+		}
+	}
+	o.runs = nil
+	return tokens
+}

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Send implements [carillon.Session]. Results and beats of any authentic token are taken, whichever session it was
+// delivered through, and also those of a message that is refused for its credits.
+func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
+	if err := ctx.Err(); err != nil {
+		return ended(err)
+	}
+	s.mu.Lock()
+	err, gone := s.err, s.goodbye
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s.report(req.Results)
+	s.beat(req.Beats)
+	if gone && len(req.Credits) > 0 {
+		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
+	}
+	for _, c := range req.Credits {
+		if err := s.grant(c); err != nil {
+			return err
+		}
+	}
+	if req.Goodbye {
+		s.leave()
+	}
+	return nil
+}
+
+func (s *Session) grant(c carillon.Credit) error {
+	seat := s.seats[c.Queue]
+	if seat == nil {
+		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
+	}
+	if c.N < 0 {
+		return carillon.Errorf(carillon.InvalidArgument, "credits.n", "%d credits for queue %q: they cannot be taken back", c.N, c.Queue)
+	}
+	if most := s.options.MaxCredits - seat.Outstanding(); c.N > most {
+		return carillon.Errorf(carillon.ResourceExhausted, "credits.n",
+			"%d credits for queue %q: with those granted and in flight they would exceed %d", c.N, c.Queue, s.options.MaxCredits)
+	}
+	if c.N > 0 {
+		seat.Grant(c.N)
+	}
+	return nil
+}
+
+// report passes results on; the session no longer holds their runs.
+func (s *Session) report(results []carillon.Result) {
+	if len(results) == 0 {
+		return
+	}
+	reports := make([]partition.Report, len(results))
+	done := map[*dispatch.Seat]int{}
+	s.mu.Lock()
+	for i, r := range results {
+		reports[i] = partition.Report{Result: r, Worker: s.id, From: s}
+		if a := s.held[r.Token]; a != nil && a.sent {
+			s.forget(r.Token)
+			if a.seat != nil {
+				done[a.seat]++
+			}
+		}
+	}
+	s.mu.Unlock()
+	for seat, n := range done {
+		seat.Done(n, 0)
+	}
+	s.sink.Reports(reports)
+}
+
+// beat passes beats on. A token unknown here was delivered through another session: this one holds it from now on, within
+// a bound, so that the worker can be told to stop it.
+func (s *Session) beat(beats []carillon.Beat) {
+	if len(beats) == 0 {
+		return
+	}
+	s.mu.Lock()
+	if s.goodbye {
+		s.mu.Unlock()
+		return
+	}
+	for _, b := range beats {
+		if s.held[b.Token] == nil && s.adopted < s.options.MaxCredits {
+			s.held[b.Token] = &attempt{sent: true}
+			s.adopted++
+		}
+	}
+	s.mu.Unlock()
+	s.sink.Beats(beats, s)
+}
+
+// leave is the worker's goodbye: what it holds is free at once. The session stays for the answers to its last results.
+func (s *Session) leave() {
+	s.mu.Lock()
+	if s.goodbye || s.err != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.goodbye = true
+	unsent, sent := s.drop()
+	s.mu.Unlock()
+	s.member.Rise()
+	if len(unsent) > 0 {
+		s.sink.Undelivered(unsent)
+	}
+	if len(sent) > 0 {
+		s.sink.Lost(sent)
+	}
+}

@@ -1,0 +1,276 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Worker] towards the hub
+// and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
+type Session struct {
+	options Options
+	id      string // of the worker
+	sink    dispatch.Sink
+	member  *dispatch.Member
+	seats   map[string]*dispatch.Seat // by queue
+
+	news chan struct{} // holds a token when there may be something to receive
+	over chan struct{} // closed when err is set
+
+	mu      sync.Mutex
+	out     outbox
+	held    map[string]*attempt // by token
+	adopted int                 // how many of held were heard of by a beat
+	goodbye bool
+	err     error // why the session is over
+
+	stall  *time.Timer
+	waited time.Time // since when something has waited
+}
+
+// attempt is a run that the worker has or is about to get.
+type attempt struct {
+	seat *dispatch.Seat // nil: adopted, delivered through another session
+	sent bool           // received by the worker
+	void bool           // cancelled before that: it stays here
+}
+
+func open(o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
+	s := &Session{
+		options: o, id: hello.WorkerID, sink: h.Sink(), seats: map[string]*dispatch.Seat{},
+		news: make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
+	}
+	s.stall = time.AfterFunc(o.Stall, s.stalled)
+	s.stall.Stop()
+	s.member = h.NewMember(s, hello)
+	for _, seat := range s.member.Seats {
+		s.seats[seat.Queue().Address] = seat
+	}
+	if err := s.member.Join(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Deliver implements [dispatch.Consumer].
+func (s *Session) Deliver(ds []partition.Delivery) bool {
+	s.mu.Lock()
+	if s.goodbye || s.err != nil {
+		s.mu.Unlock()
+		return false
+	}
+	for i := range ds {
+		d := &ds[i]
+		a := &attempt{seat: s.seats[d.Queue.Address]}
+		s.forget(d.Run.Token)
+		s.held[d.Run.Token] = a
+		s.out.addRun(d.Run, a)
+	}
+	full := s.out.bytes > s.options.MaxPendingBytes
+	s.announce()
+	s.mu.Unlock()
+	if full {
+		s.hold()
+	}
+	return true
+}
+
+// hold holds the credits back while too much waits to be received.
+func (s *Session) hold() {
+	for _, seat := range s.member.Seats {
+		seat.Hold(func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.out.bytes > s.options.MaxPendingBytes
+		})
+	}
+}
+
+// announce wakes Receive and starts the clock of a stall. The lock is held.
+func (s *Session) announce() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+	if s.waited.IsZero() {
+		s.waited = time.Now()
+		s.stall.Reset(s.options.Stall)
+	}
+	if s.out.bytes > 2*s.options.MaxPendingBytes {
+		s.stall.Reset(0) // on a goroutine of its own: whoever announces must not be held up
+	}
+}
+
+// stalled drops a session that does not receive.
+func (s *Session) stalled() {
+	s.mu.Lock()
+	over := s.out.bytes > 2*s.options.MaxPendingBytes
+	late := !s.waited.IsZero() && time.Since(s.waited) >= s.options.Stall
+	s.mu.Unlock()
+	switch {
+	case over:
+		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the worker left more than %d bytes unreceived and was dropped",
+			2*s.options.MaxPendingBytes))
+	case late:
+		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the worker received nothing for %v and was dropped", s.options.Stall))
+	}
+}
+
+// Cancel implements [dispatch.Consumer].
+func (s *Session) Cancel(token string) bool {
+	s.mu.Lock()
+	a := s.held[token]
+	if a == nil {
+		s.mu.Unlock()
+		return false
+	}
+	s.forget(token)
+	again := 0
+	if a.sent {
+		s.out.addToken(&s.out.cancels, token)
+		s.announce()
+	} else {
+		a.void, again = true, 1 // the worker never sees it, so its credit is not used
+	}
+	s.mu.Unlock()
+	if a.seat != nil {
+		a.seat.Done(1, again)
+	}
+	return true
+}
+
+// Drain implements [dispatch.Worker].
+func (s *Session) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.drain = true
+	s.announce()
+}
+
+// Accepted implements [partition.Reporter].
+func (s *Session) Accepted(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.out.addToken(&s.out.acks, token)
+		s.announce()
+	}
+}
+
+// Stale implements [partition.Reporter].
+func (s *Session) Stale(token string) {
+	s.mu.Lock()
+	a := s.held[token]
+	s.forget(token)
+	if s.err == nil {
+		s.out.addToken(&s.out.stales, token)
+		s.announce()
+	}
+	s.mu.Unlock()
+	if a != nil && a.seat != nil {
+		a.seat.Done(1, 0)
+	}
+}
+
+// forget ends the session's hold on a token. The lock is held.
+func (s *Session) forget(token string) {
+	a := s.held[token]
+	if a == nil {
+		return
+	}
+	if a.seat == nil {
+		s.adopted--
+	}
+	delete(s.held, token)
+}
+
+// Receive implements [carillon.Session].
+func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	for {
+		msg, ok, err := s.take()
+		if ok || err != nil {
+			return msg, err
+		}
+		select {
+		case <-s.news:
+		case <-s.over:
+		case <-ctx.Done():
+			return carillon.WorkResponse{}, ended(ctx.Err())
+		}
+	}
+}
+
+// take is the next message, if there is one.
+func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return msg, false, s.err
+	}
+	full := s.out.bytes > s.options.MaxPendingBytes
+	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems)
+	s.waited = time.Time{}
+	s.stall.Stop()
+	if !s.out.empty() {
+		s.announce()
+	}
+	s.mu.Unlock()
+	if full {
+		s.hold()
+	}
+	return msg, ok, nil
+}
+
+// Close implements [carillon.Session]. Runs that the worker has received wait for their lease.
+func (s *Session) Close() error {
+	s.end(carillon.Errorf(carillon.Canceled, "", "the session is closed"))
+	return nil
+}
+
+// end closes the session for a reason, once.
+func (s *Session) end(err error) {
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.err = err
+	close(s.over)
+	s.stall.Stop()
+	unsent, _ := s.drop()
+	s.mu.Unlock()
+	s.member.Leave()
+	if len(unsent) > 0 {
+		s.sink.Undelivered(unsent)
+	}
+}
+
+// drop lets go of all attempts: those that never left, in order, and those that the worker has. The lock is held.
+func (s *Session) drop() (unsent, sent []string) {
+	unsent = s.out.clearRuns()
+	for token, a := range s.held {
+		if a.sent {
+			sent = append(sent, token)
+		}
+	}
+	slices.Sort(sent)
+	clear(s.held)
+	s.adopted = 0
+	return unsent, sent
+}
+
+// ended is the error of a context.
+func ended(err error) error {
+	kind := carillon.Canceled
+	if errors.Is(err, context.DeadlineExceeded) {
+		kind = carillon.DeadlineExceeded
+	}
+	return carillon.Errorf(kind, "", "%w", err)
+}

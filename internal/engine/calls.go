@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// serveCalls runs calls once what they need is in memory.
+func (p *owned) serveCalls(calls []call, now int64) {
+	if len(calls) == 0 {
+		return
+	}
+	var refs []store.Ref
+	var live []carillon.RunIdentity
+	for i := range calls {
+		refs = append(refs, calls[i].refs...)
+		live = append(live, calls[i].live...)
+	}
+	if err := p.bring(refs, live, now); err != nil {
+		p.readFailed(err)
+		for i := range calls {
+			calls[i].fail(carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err))
+		}
+		return
+	}
+	for i := range calls {
+		calls[i].do(p, now)
+	}
+}
+
+// outcome is what a call came to.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// ask runs f on the partition's goroutine and waits until its outcome is durable. If ctx ends first the outcome is not
+// known.
+func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, error)) (T, error) {
+	done := make(chan outcome[T], 1)
+	c.do = func(p *owned, now int64) {
+		p.m.Begin()
+		value, err := f(p, now)
+		p.reply(p.m.After(), func(failed error) {
+			if failed != nil {
+				err = failed
+			}
+			done <- outcome[T]{value, err}
+		})
+	}
+	c.fail = func(err error) { done <- outcome[T]{err: err} }
+	var zero T
+	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
+		return zero, carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+	}
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return zero, o.err
+		}
+		return o.value, nil
+	case <-ctx.Done():
+		return zero, ended(ctx)
+	}
+}
+
+// ended is the error of a call whose caller stopped waiting.
+func ended(ctx context.Context) error {
+	kind, why := carillon.Canceled, "the call was cancelled before its outcome was durable"
+	if context.Cause(ctx) == context.DeadlineExceeded || ctx.Err() == context.DeadlineExceeded {
+		kind, why = carillon.DeadlineExceeded, "the call's deadline passed before its outcome was durable"
+	}
+	return &carillon.Error{Kind: kind, Message: why, Unknown: true, Err: ctx.Err()}
+}
+
+// jobCall is a call that needs the job.
+func jobCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}} }

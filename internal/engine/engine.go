@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
+type Dispatcher interface {
+	// Take reserves up to want slots of a queue. consumers is false if nobody serves it. If n < want the partition waits, and
+	// is told through Sink.Room; want 0 gives back what is reserved.
+	Take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool)
+	// Deliver sends as many attempts as were taken.
+	Deliver(ds []partition.Delivery)
+	// Cancel tells whoever holds the attempts to stop.
+	Cancel(cs []partition.Cancel)
+	// Forget drops what is known of a partition that has left this node.
+	Forget(p int)
+}
+
+// Config is what an engine is made with.
+type Config struct {
+	Store  store.Store
+	Node   string           // this node's id among the members; default "local"
+	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
+	Log    *slog.Logger     // default: discard
+	Limits carillon.Limits  // default carillon.DefaultLimits
+
+	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
+	LeaseTTL   time.Duration // of partitions; default 15 s
+	Partition  partition.Config
+	Events     Events
+}
+
+// Events are told what happens. Any may be nil; they must not block.
+type Events struct {
+	partition.Events
+	Scheduled func(n int)                                      // jobs put
+	Committed func(records int, took time.Duration, err error) // one batch
+}
+
+func (c Config) withDefaults() Config {
+	if c.Node == "" {
+		c.Node = "local"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits == (carillon.Limits{}) {
+		c.Limits = carillon.DefaultLimits()
+	}
+	if c.WindowJobs == 0 {
+		c.WindowJobs = 100_000
+	}
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = 15 * time.Second
+	}
+	return c
+}
+
+// Engine runs the partitions of one node.
+type Engine struct {
+	cfg        Config
+	log        *slog.Logger
+	store      store.Store
+	dispatcher Dispatcher
+	parts      []*owned
+	macKey     []byte
+	wg         sync.WaitGroup // of the partitions' goroutines
+	stop       chan struct{}  // closed: partitions flush and end
+	stopOnce   sync.Once
+	drain      chan struct{} // closed: no new attempts
+	drainOnce  sync.Once
+	keeper     chan struct{} // closed when the lease keeper has ended
+}
+
+// New makes an engine; Start makes it run.
+func New(cfg Config) *Engine {
+	cfg = cfg.withDefaults()
+	return &Engine{
+		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey,
+		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
+	}
+}
+
+// Start claims every partition and begins to work. The engine's goroutines end with Stop.
+func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
+	e.dispatcher = d
+	n := e.store.Meta().Partitions
+	e.parts = make([]*owned, n)
+	numbers := make([]int, n)
+	for i := range n {
+		e.parts[i], numbers[i] = newOwned(e, i), i
+	}
+	terms, err := e.store.Leaser().Claim(ctx, e.cfg.Node, numbers, e.cfg.LeaseTTL)
+	if err != nil {
+		return fmt.Errorf("claim partitions: %w", err)
+	}
+	now := e.now()
+	for i, p := range e.parts {
+		if terms[i].IsZero() {
+			return fmt.Errorf("partition %d is held by another node", i)
+		}
+		if err := p.begin(terms[i], now); err != nil {
+			return err
+		}
+	}
+	for _, p := range e.parts {
+		e.wg.Add(2)
+		go func() { defer e.wg.Done(); p.run() }()
+		go func() { defer e.wg.Done(); p.committer() }()
+	}
+	go e.keep()
+	return nil
+}
+
+// keep renews the leases until the engine stops.
+func (e *Engine) keep() {
+	defer close(e.keeper)
+	t := time.NewTicker(e.cfg.LeaseTTL / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-t.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/3)
+		if _, err := e.store.Leaser().Renew(ctx, e.cfg.Node, e.holdings(), e.cfg.LeaseTTL); err != nil {
+			e.log.Warn("leases were not renewed", "error", err)
+		}
+		cancel()
+	}
+}
+
+func (e *Engine) holdings() []store.Holding {
+	var held []store.Holding
+	for _, p := range e.parts {
+		if t := p.published.Load(); t != nil && !t.IsZero() {
+			held = append(held, store.Holding{Partition: p.number, Term: *t})
+		}
+	}
+	return held
+}
+
+// Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still served.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.drainOnce.Do(func() { close(e.drain) })
+	for _, p := range e.parts {
+		p.box.ring()
+	}
+	for _, p := range e.parts {
+		select {
+		case <-p.quiet:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Stop makes everything durable that is on its way, ends the partitions and gives them up. Calls are refused from here on.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.stopOnce.Do(func() { close(e.stop) })
+	e.wg.Wait()
+	<-e.keeper
+	if err := e.store.Leaser().Release(ctx, e.cfg.Node, e.holdings()); err != nil {
+		return fmt.Errorf("release partitions: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
+
+// partitionOf is the partition of a job.
+func (e *Engine) partitionOf(k carillon.Key) *owned {
+	return e.parts[carillon.PartitionOf(k, len(e.parts))]
+}
+
+// Stats tells what is in memory, over all partitions.
+func (e *Engine) Stats() partition.Stats {
+	var sum partition.Stats
+	for _, p := range e.parts {
+		if s := p.stats.Load(); s != nil {
+			sum.Resident += s.Resident
+			sum.Bytes += s.Bytes
+			sum.InFlight += s.InFlight
+		}
+	}
+	return sum
+}
+
+// Ready reports whether every partition is owned; otherwise it says why not.
+func (e *Engine) Ready() error {
+	for _, p := range e.parts {
+		if t := p.published.Load(); t == nil || t.IsZero() {
+			return fmt.Errorf("partition %d is not owned", p.number)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// needsAtOnce is how many long specs are read in one round.
+const needsAtOnce = 64
+
+// feed reads from the store what the machine wants in memory. A failed read is tried again in the next round: memory is only
+// less than it could be.
+func (p *owned) feed(now int64) {
+	ctx := p.ctx
+	if refs := p.m.Needs(needsAtOnce); len(refs) > 0 {
+		records, err := p.shard.Read(ctx, refs)
+		if err != nil {
+			p.readFailed(err)
+			return
+		}
+		p.m.Load(records, now)
+	}
+	for {
+		q, ok := p.m.WantDue()
+		if !ok {
+			break
+		}
+		records, err := p.shard.Due(ctx, q)
+		if err != nil {
+			p.readFailed(err)
+			return
+		}
+		p.m.Loaded(q, records, now)
+	}
+	p.m.Tick(now)
+}
+
+func (p *owned) readFailed(err error) {
+	p.e.log.Error("the store could not be read", "partition", p.number, "error", err)
+}
+
+// takeAtOnce is how many slots are asked for at a time, so that partitions take turns.
+const takeAtOnce = 256
+
+// dispatch hands out due runs for which there is room.
+func (p *owned) dispatch(in mail, now int64) {
+	for _, q := range in.rooms {
+		delete(p.blocked, q)
+	}
+	for _, q := range in.consumers {
+		delete(p.blocked, q)
+		delete(p.unserved, q)
+	}
+	if p.draining() {
+		return
+	}
+	p.recall(now)
+	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
+	for _, w := range p.lineup {
+		if !p.blocked[w.Queue] && !p.unserved[w.Queue] {
+			p.serve(w, now)
+		}
+	}
+	p.returnRoom(in)
+}
+
+// serve hands out due runs of one queue until there is no more room, or none waits.
+func (p *owned) serve(w partition.Waiting, now int64) {
+	for w.N > 0 {
+		want := min(w.N, takeAtOnce)
+		n, consumers := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
+		if !consumers {
+			p.unserved[w.Queue] = true
+			return
+		}
+		if n > 0 {
+			p.e.dispatcher.Deliver(p.m.Deliver(now, w.Queue, n))
+			p.moved[w.Queue] += n
+			w.N -= n
+		}
+		if n < want {
+			p.blocked[w.Queue] = true
+			return
+		}
+	}
+}
+
+// returnRoom gives back slots that were reserved for runs that have gone meanwhile.
+func (p *owned) returnRoom(in mail) {
+	for _, q := range in.rooms {
+		if !p.blocked[q] {
+			p.e.dispatcher.Take(p.number, q, 0, partition.Head{})
+		}
+	}
+}
+
+// recallBelow is how many runs must wait in memory for no more to be read back from the store.
+const recallBelow = 512
+
+// recall reads parked runs back whose queue is served.
+func (p *owned) recall(now int64) {
+	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
+	for _, q := range p.parkedQueues {
+		if p.blocked[q] || p.unserved[q] {
+			continue
+		}
+		if sq, ok := p.m.WantStaged(q, recallBelow); ok {
+			records, err := p.shard.Staged(p.ctx, sq)
+			if err != nil {
+				p.readFailed(err)
+				return
+			}
+			p.m.LoadStaged(q, sq, records, now)
+		}
+	}
+}
+
+// stageAtOnce is how many runs of a queue one poll parks.
+const stageAtOnce = 10_000
+
+// park moves due runs to the store that wait in vain: those without a consumer, and those of a queue so slow that they keep
+// others out of memory.
+func (p *owned) park(now int64) {
+	before := now - int64(p.m.StageAfter())
+	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
+	for _, w := range p.lineup {
+		switch {
+		case p.unserved[w.Queue]:
+			p.m.Stage(w.Queue, before, stageAtOnce)
+			delete(p.unserved, w.Queue) // ask again: a consumer may have come
+		case p.m.Crowded(now) && p.blocked[w.Queue] && p.moved[w.Queue] < w.N:
+			p.m.Stage(w.Queue, before, w.N-p.moved[w.Queue])
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+const defaultPage = 100
+
+// pageSize checks and completes a page size.
+func pageSize(n int) (int, error) {
+	switch {
+	case n == 0:
+		return defaultPage, nil
+	case n < 0 || n > carillon.MaxBatch:
+		return 0, carillon.Errorf(carillon.InvalidArgument, "page_size", "%d is not between 1 and %d", n, carillon.MaxBatch)
+	}
+	return n, nil
+}
+
+// ListJobs reads jobs of all partitions in name order, as the store has them: that an attempt has just been handed out shows
+// about a second later.
+func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+	size, err := pageSize(q.PageSize)
+	if err != nil {
+		return carillon.JobPage{}, err
+	}
+	after, err := base64.RawURLEncoding.DecodeString(q.PageToken)
+	if err != nil {
+		return carillon.JobPage{}, carillon.Errorf(carillon.InvalidArgument, "page_token", "this is not a page token")
+	}
+	if q.Namespace == "" {
+		q.Namespace = carillon.DefaultNamespace
+	}
+	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase, Limit: size + 1}
+	var all []store.Record
+	for _, p := range e.parts {
+		shard, err := e.reader(p)
+		if err != nil {
+			return carillon.JobPage{}, err
+		}
+		records, err := shard.List(ctx, sq)
+		if err != nil {
+			return carillon.JobPage{}, readError(err)
+		}
+		all = append(all, records...)
+	}
+	slices.SortFunc(all, func(a, b store.Record) int { return a.Ref.Compare(b.Ref) })
+	var page carillon.JobPage
+	if len(all) > size {
+		all = all[:size]
+		page.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(all[size-1].Name))
+	}
+	page.Jobs, err = e.jobsOf(all)
+	return page, err
+}
+
+func (e *Engine) jobsOf(records []store.Record) ([]carillon.Job, error) {
+	jobs := make([]carillon.Job, len(records))
+	for i := range records {
+		j, err := store.DecodeSpec(records[i].Spec, records[i].Key)
+		if err != nil {
+			return nil, readError(err)
+		}
+		partition.StatusOf(&j, &records[i].State, carillon.PartitionOf(records[i].Key, len(e.parts)))
+		jobs[i] = j
+	}
+	return jobs, nil
+}
+
+// ListRuns reads finished runs, newest first; see [carillon.Runs].
+func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+	size, err := pageSize(q.PageSize)
+	if err != nil {
+		return carillon.RunPage{}, err
+	}
+	if q.Namespace == "" {
+		q.Namespace = carillon.DefaultNamespace
+	}
+	cursors, err := parseCursors(q.PageToken)
+	if err != nil {
+		return carillon.RunPage{}, err
+	}
+	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: size + 1}
+	parts := e.parts
+	if q.Job != "" {
+		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
+		if err := carillon.ValidateKey(key); err != nil {
+			return carillon.RunPage{}, err
+		}
+		sq.Job, parts = &key, []*owned{e.partitionOf(key)}
+	} else if q.Status == nil || *q.Status != carillon.RunDead {
+		return carillon.RunPage{}, carillon.Errorf(carillon.InvalidArgument, "status", "runs across jobs can be listed with status dead only; name a job for the others")
+	}
+	return e.mergeRuns(ctx, parts, sq, cursors, size)
+}
+
+// mergeRuns reads a page of several partitions, newest first.
+func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte, size int) (carillon.RunPage, error) {
+	var all []store.RunRecord
+	for _, p := range parts {
+		shard, err := e.reader(p)
+		if err != nil {
+			return carillon.RunPage{}, err
+		}
+		q.After = cursors[p.number]
+		records, err := shard.Runs(ctx, q)
+		if err != nil {
+			return carillon.RunPage{}, readError(err)
+		}
+		all = append(all, records...)
+	}
+	if len(parts) > 1 {
+		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return int(min(max(b.Finished-a.Finished, -1), 1)) })
+	}
+	var page carillon.RunPage
+	more := len(all) > size
+	all = all[:min(size, len(all))]
+	for i := range all {
+		page.Runs = append(page.Runs, partition.RunOf(&all[i]))
+		cursors[int(all[i].ID.Partition)] = all[i].Cursor
+	}
+	if more {
+		token, err := json.Marshal(cursors)
+		if err != nil {
+			return page, err
+		}
+		page.NextPageToken = base64.RawURLEncoding.EncodeToString(token)
+	}
+	return page, nil
+}
+
+// parseCursors reads a page token of runs: how far each partition has been read.
+func parseCursors(token string) (map[int][]byte, error) {
+	cursors := map[int][]byte{}
+	if token == "" {
+		return cursors, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		err = json.Unmarshal(raw, &cursors)
+	}
+	if err != nil {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "page_token", "this is not a page token")
+	}
+	return cursors, nil
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// call is something to do with the machine, on the partition's goroutine.
+type call struct {
+	refs []store.Ref               // records that must be in memory if they exist
+	live []carillon.RunIdentity    // unfinished runs that must be in memory if they exist
+	do   func(p *owned, now int64) // runs once they are; it answers through reply
+	fail func(err error)           // runs instead if the partition cannot serve
+}
+
+// report is a consumer's word with its token read.
+type report struct {
+	tok partition.Token
+	partition.Report
+}
+
+// beat is a sign of life with its token read.
+type beat struct {
+	tok  partition.Token
+	from partition.Reporter
+	text string
+}
+
+// loss is an attempt that its consumer will not finish.
+type loss struct {
+	tok         partition.Token
+	undelivered bool // it never left: no attempt is used
+}
+
+// mail is what came in since the last round.
+type mail struct {
+	calls     []call
+	reports   []report
+	beats     []beat
+	losses    []loss
+	rooms     []partition.Queue // that have slots reserved for this partition
+	consumers []partition.Queue // that have a first consumer
+	committed []committed
+}
+
+func (m *mail) empty() bool {
+	return len(m.calls) == 0 && len(m.reports) == 0 && len(m.beats) == 0 && len(m.losses) == 0 && len(m.rooms) == 0 &&
+		len(m.consumers) == 0 && len(m.committed) == 0
+}
+
+// mailbox collects mail from any goroutine for one.
+type mailbox struct {
+	mu     sync.Mutex
+	in     mail
+	closed bool
+	bell   chan struct{} // holds one when there is mail
+}
+
+func newMailbox() *mailbox { return &mailbox{bell: make(chan struct{}, 1)} }
+
+// put lets f add mail; it reports false, and does nothing, if the box is closed.
+func (b *mailbox) put(f func(m *mail)) bool {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return false
+	}
+	f(&b.in)
+	b.mu.Unlock()
+	b.ring()
+	return true
+}
+
+func (b *mailbox) ring() {
+	select {
+	case b.bell <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the box.
+func (b *mailbox) take() mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.in
+	b.in = mail{}
+	return m
+}
+
+// close refuses further mail and returns what was left.
+func (b *mailbox) close() mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	m := b.in
+	b.in = mail{}
+	return m
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// TriggerJob runs a job now; see [carillon.Runs].
+func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Run{}, err
+	}
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Run, error) {
+		return p.m.Trigger(now, key)
+	})
+}
+
+// ofRun reads a run id and finds its partition.
+func (e *Engine) ofRun(id string) (carillon.RunIdentity, *owned, error) {
+	rid, err := carillon.ParseRunID(id)
+	if err != nil {
+		return rid, nil, err
+	}
+	if int(rid.Partition) >= len(e.parts) {
+		return rid, nil, noRun(id)
+	}
+	return rid, e.parts[rid.Partition], nil
+}
+
+func noRun(id string) error {
+	return carillon.Errorf(carillon.NotFound, "run_id", "there is no run %s", id)
+}
+
+func runCall(id carillon.RunIdentity) call { return call{live: []carillon.RunIdentity{id}} }
+
+// GetRun is a run, finished or not; see [carillon.Runs].
+func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	rid, p, err := e.ofRun(id)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	run, err := ask(ctx, p, runCall(rid), func(p *owned, _ int64) (carillon.Run, error) {
+		if r, ok := p.m.Run(rid); ok {
+			return r, nil
+		}
+		rec, found, err := p.finished(rid)
+		if err != nil {
+			return carillon.Run{}, readError(err)
+		}
+		if !found {
+			return carillon.Run{}, noRun(id)
+		}
+		return partition.RunOf(&rec), nil
+	})
+	if err == nil && run.Namespace != namespace {
+		return carillon.Run{}, noRun(id)
+	}
+	return run, err
+}
+
+// finished finds a run in the history.
+func (p *owned) finished(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+	records, err := p.shard.Runs(p.ctx, store.RunQuery{ID: &id, Limit: 1})
+	if err != nil || len(records) == 0 {
+		return store.RunRecord{}, false, err
+	}
+	return records[0], true, nil
+}
+
+// CancelRun ends an unfinished run; see [carillon.Runs].
+func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+	rid, p, err := e.ofRun(id)
+	if err != nil {
+		return carillon.Cancelled{}, err
+	}
+	return ask(ctx, p, runCall(rid), func(p *owned, now int64) (carillon.Cancelled, error) {
+		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
+			c, ok := p.m.Cancel(now, rid)
+			if !ok {
+				return c, noRun(id)
+			}
+			return c, nil
+		}
+		rec, found, err := p.finished(rid)
+		switch {
+		case err != nil:
+			return carillon.Cancelled{}, readError(err)
+		case !found || rec.Key.Namespace != namespace:
+			return carillon.Cancelled{}, noRun(id)
+		}
+		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run has ended: %s", rec.Status)
+	})
+}
+
+// RedriveRun tries a dead run again; see [carillon.Runs].
+func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	rid, p, err := e.ofRun(id)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	shard, err := e.reader(p)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	records, err := shard.Runs(ctx, store.RunQuery{ID: &rid, Limit: 1})
+	switch {
+	case err != nil:
+		return carillon.Run{}, readError(err)
+	case len(records) == 0 || records[0].Key.Namespace != namespace:
+		return carillon.Run{}, noRun(id)
+	}
+	return e.redrive(ctx, p, rid, records[0].Key)
+}
+
+// redrive tries one dead run again. Its record is read on the partition's goroutine, so that two callers cannot both.
+func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
+	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
+	return ask(ctx, p, c, func(p *owned, now int64) (carillon.Run, error) {
+		dead, found, err := p.finished(id)
+		switch {
+		case err != nil:
+			return carillon.Run{}, readError(err)
+		case !found:
+			return carillon.Run{}, noRun(id.String())
+		case dead.Status != carillon.RunDead:
+			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "only dead runs can be redriven; this one is %s", dead.Status)
+		}
+		return p.m.Redrive(now, dead)
+	})
+}
+
+// RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
+func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	parts := e.parts
+	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
+	dead := carillon.RunDead
+	if job != "" {
+		key := carillon.Key{Namespace: namespace, Name: job}
+		if err := carillon.ValidateKey(key); err != nil {
+			return 0, err
+		}
+		parts, q.Job, q.Status = []*owned{e.partitionOf(key)}, &key, &dead
+	}
+	n := 0
+	for _, p := range parts {
+		done, err := e.redriveIn(ctx, p, q)
+		n += done
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int, error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for {
+		records, err := shard.Runs(ctx, q)
+		if err != nil {
+			return n, readError(err)
+		}
+		for _, r := range records {
+			if _, err := e.redrive(ctx, p, r.ID, r.Key); err == nil {
+				n++
+			} else if k := carillon.KindOf(err); k != carillon.NotFound && k != carillon.FailedPrecondition {
+				return n, err // the others were redriven by somebody else meanwhile
+			}
+		}
+		if len(records) < q.Limit {
+			return n, nil
+		}
+		q.After = records[len(records)-1].Cursor
+	}
+}
+
+// completion waits for what becomes of a completed run.
+type completion struct{ done chan bool }
+
+// Accepted is for [partition.Reporter].
+func (c completion) Accepted(string) { c.done <- true }
+
+// Stale is for [partition.Reporter].
+func (c completion) Stale(string) { c.done <- false }
+
+// CompleteRun is the later result of an attempt; see [carillon.Runs].
+func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	tok, p := e.token(result.Token)
+	if p == nil {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
+	}
+	if result.RunID != "" && result.RunID != tok.Run.String() {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
+	}
+	if run, err := e.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
+		return err
+	}
+	c := completion{done: make(chan bool, 1)}
+	p.box.put(func(m *mail) { m.reports = append(m.reports, report{tok, partition.Report{Result: result, From: c}}) })
+	select {
+	case accepted := <-c.done:
+		if !accepted {
+			return carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
+		}
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}

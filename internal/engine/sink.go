@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Reports takes what consumers say of attempts. A token that is not of this store is stale.
+func (e *Engine) Reports(rs []partition.Report) {
+	for i := range rs {
+		tok, p := e.token(rs[i].Token)
+		if p == nil {
+			stale(rs[i].From, rs[i].Token)
+			continue
+		}
+		p.box.put(func(m *mail) { m.reports = append(m.reports, report{tok, rs[i]}) })
+	}
+}
+
+// Beats takes signs of life.
+func (e *Engine) Beats(bs []carillon.Beat, from partition.Reporter) {
+	for _, b := range bs {
+		tok, p := e.token(b.Token)
+		if p == nil {
+			stale(from, b.Token)
+			continue
+		}
+		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token}) })
+	}
+}
+
+// Lost takes attempts whose consumer has said goodbye.
+func (e *Engine) Lost(tokens []string) { e.losses(tokens, false) }
+
+// Undelivered takes back attempts that never left.
+func (e *Engine) Undelivered(tokens []string) { e.losses(tokens, true) }
+
+func (e *Engine) losses(tokens []string, undelivered bool) {
+	for _, t := range tokens {
+		if tok, p := e.token(t); p != nil {
+			p.box.put(func(m *mail) { m.losses = append(m.losses, loss{tok, undelivered}) })
+		}
+	}
+}
+
+// Room tells a partition that slots of a queue are reserved for it.
+func (e *Engine) Room(p int, q partition.Queue) {
+	e.parts[p].box.put(func(m *mail) { m.rooms = append(m.rooms, q) })
+}
+
+// Consumers tells all partitions that a queue has a first consumer.
+func (e *Engine) Consumers(q partition.Queue) {
+	for _, p := range e.parts {
+		p.box.put(func(m *mail) { m.consumers = append(m.consumers, q) })
+	}
+}
+
+// token reads a token and finds its partition; nil if there is none.
+func (e *Engine) token(s string) (partition.Token, *owned) {
+	tok, err := partition.ParseToken(s, e.macKey)
+	if err != nil || int(tok.Run.Partition) >= len(e.parts) {
+		return tok, nil
+	}
+	return tok, e.parts[tok.Run.Partition]
+}
+
+func stale(to partition.Reporter, token string) {
+	if to != nil {
+		to.Stale(token)
+	}
+}
+
+// hear passes on what consumers said.
+func (p *owned) hear(in mail, now int64) {
+	p.fetchRuns(in, now)
+	for i := range in.losses {
+		l := &in.losses[i]
+		if l.undelivered {
+			p.m.Undelivered(now, l.tok)
+		} else {
+			p.m.Lost(now, l.tok, "the worker left")
+		}
+	}
+	for i := range in.reports {
+		p.hearReport(&in.reports[i], now)
+	}
+	for i := range in.beats {
+		b := &in.beats[i]
+		if p.m.Beat(now, b.tok) != partition.Accepted {
+			stale(b.from, b.text)
+		}
+	}
+}
+
+func (p *owned) hearReport(r *report, now int64) {
+	verdict := p.m.Report(now, r.tok, &r.Report)
+	seq := p.m.After()
+	if verdict == partition.Missing {
+		verdict, seq = p.lookBack(r)
+	}
+	if r.From == nil {
+		return
+	}
+	if verdict != partition.Accepted {
+		r.From.Stale(r.Token)
+		return
+	}
+	p.reply(seq, func(err error) {
+		// Without a durable result nothing is said: the sender keeps it and sends it again.
+		if err == nil {
+			r.From.Accepted(r.Token)
+		}
+	})
+}
+
+// lookBack answers a report of a run that is not unfinished any more, from the batch that ends it or from the history.
+func (p *owned) lookBack(r *report) (partition.Verdict, uint64) {
+	ended, found := p.m.Ending(r.tok.Run)
+	seq := p.m.After()
+	if !found {
+		var err error
+		if ended, found, err = p.finished(r.tok.Run); err != nil {
+			p.readFailed(err)
+			return partition.Stale, 0
+		}
+	}
+	return partition.Settled(r.tok, &r.Report, ended, found), seq
+}
+
+// fetchRuns brings runs into memory that reports name and memory lacks: those handed out by an earlier owner, or evicted.
+func (p *owned) fetchRuns(in mail, now int64) {
+	var ids []carillon.RunIdentity
+	for i := range in.reports {
+		ids = append(ids, in.reports[i].tok.Run)
+	}
+	for i := range in.beats {
+		ids = append(ids, in.beats[i].tok.Run)
+	}
+	for i := range in.losses {
+		ids = append(ids, in.losses[i].tok.Run)
+	}
+	if err := p.bring(nil, ids, now); err != nil {
+		p.readFailed(err)
+	}
+}
+
+// bring reads the records into memory that operations need. It reads once for all of them.
+func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
+	var missing []store.Ref
+	seen := map[store.Ref]bool{}
+	want := func(ref store.Ref) {
+		if !seen[ref] && !p.m.Has(ref) {
+			seen[ref] = true
+			missing = append(missing, ref)
+		}
+	}
+	for _, ref := range refs {
+		want(ref)
+	}
+	for _, id := range live {
+		ref, here := p.m.Holds(id)
+		if !here {
+			var err error
+			if ref, here, err = p.shard.Live(p.ctx, id); err != nil {
+				return err
+			}
+		}
+		if here {
+			want(ref)
+			if ref.Seq != 0 {
+				want(ref.Job())
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	records, err := p.shard.Read(p.ctx, missing)
+	if err != nil {
+		return err
+	}
+	p.m.Load(records, now)
+	p.touched = append(p.touched, missing...)
+	return nil
+}

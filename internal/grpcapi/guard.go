@@ -1,0 +1,76 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// unary is around every unary call of the gRPC server.
+func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	reply, err := s.Guard(ctx, req, info, handler)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return reply, nil
+}
+
+// Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline gets one, a
+// panic becomes an error, and what is nobody's fault but ours is logged.
+func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)
+		defer cancel()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, panicked(p)
+		}
+		logInternal(ctx, s.options.Logger, info.FullMethod, err)
+	}()
+	return handler(ctx, req)
+}
+
+// stream is around every streaming call of the gRPC server.
+func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+		logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
+		err = toStatus(err)
+	}()
+	return handler(srv, ss)
+}
+
+// toStatus leaves alone what gRPC itself said: about health, reflection, or a stream that is gone.
+func toStatus(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return wire.ErrorToStatus(err)
+}
+
+// panicked is a panic as an error with its stack.
+func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
+
+// logInternal logs the cause of an internal error, which the caller is not shown.
+func logInternal(ctx context.Context, log *slog.Logger, method string, err error) {
+	if err == nil {
+		return
+	}
+	if _, ok := status.FromError(err); ok {
+		return
+	}
+	if e := wire.ToError(err); e.Kind == carillon.Internal {
+		log.ErrorContext(ctx, "call failed", "method", method, "error", err)
+	}
+}

@@ -1,0 +1,187 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// PutJob implements the rpc.
+func (s *Service) PutJob(ctx context.Context, m *pb.PutJobRequest) (*pb.PutJobResponse, error) {
+	var opts []carillon.PutOption
+	if m.GetIfAbsent() {
+		opts = append(opts, carillon.IfAbsent())
+	}
+	if n := m.GetIfGeneration(); n != 0 {
+		opts = append(opts, carillon.IfGeneration(n))
+	}
+	if len(opts) == 2 {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "if_absent", "cannot be asked for together with if_generation")
+	}
+	return s.put(ctx, m.GetJob(), m.GetNamespace(), m.GetName(), opts...)
+}
+
+// CreateJob implements the rpc.
+func (s *Service) CreateJob(ctx context.Context, m *pb.CreateJobRequest) (*pb.PutJobResponse, error) {
+	return s.put(ctx, m.GetJob(), m.GetNamespace(), "", carillon.IfAbsent())
+}
+
+func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string, opts ...carillon.PutOption) (*pb.PutJobResponse, error) {
+	if m == nil {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "job", "must be given")
+	}
+	if err := place(m, ns, name); err != nil {
+		return nil, err
+	}
+	job, err := wire.JobFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	put, err := s.scheduler.PutJob(ctx, job, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return wire.PutToProto(&put), nil
+}
+
+// BatchPutJobs implements the rpc.
+func (s *Service) BatchPutJobs(ctx context.Context, m *pb.BatchPutJobsRequest) (*pb.BatchPutJobsResponse, error) {
+	puts, err := s.putBatch(ctx, m.GetNamespace(), m.GetJobs())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.BatchPutJobsResponse{Puts: make([]*pb.PutJobResponse, len(puts))}
+	for i := range puts {
+		puts[i].Job.Data.Bytes = nil // the caller has it, and a thousand of them may not fit
+		out.Puts[i] = wire.PutToProto(&puts[i])
+	}
+	return out, nil
+}
+
+func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]carillon.Put, error) {
+	if len(ms) > carillon.MaxBatch {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d", len(ms), carillon.MaxBatch)
+	}
+	for i, m := range ms {
+		if err := place(m, ns, ""); err != nil {
+			return nil, wire.Within(fmt.Sprintf("jobs[%d]", i), err)
+		}
+	}
+	jobs, err := wire.JobsFromProto(ms)
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	return s.scheduler.PutJobs(ctx, jobs)
+}
+
+// PatchJob implements the rpc.
+func (s *Service) PatchJob(ctx context.Context, m *pb.PatchJobRequest) (*pb.PutJobResponse, error) {
+	if m.Job == nil {
+		m.Job = &pb.Job{}
+	}
+	if err := place(m.Job, m.GetNamespace(), m.GetName()); err != nil {
+		return nil, err
+	}
+	k, err := key(m.Job.GetNamespace(), m.Job.GetName())
+	if err != nil {
+		return nil, err
+	}
+	patch, err := wire.PatchFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	patch.Fields = slices.DeleteFunc(slices.Clone(patch.Fields), func(field string) bool {
+		return field == "namespace" || field == "name" || field == "status" // they say which job, or are ignored
+	})
+	put, err := s.scheduler.PatchJob(ctx, k, patch)
+	if err != nil {
+		return nil, err
+	}
+	return wire.PutToProto(&put), nil
+}
+
+// GetJob implements the rpc.
+func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.Job, error) {
+	k, err := key(m.GetNamespace(), m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return jobReply(s.scheduler.GetJob(ctx, k))
+}
+
+// ListJobs implements the rpc.
+func (s *Service) ListJobs(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobsResponse, error) {
+	q, err := wire.JobQueryFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	q.Namespace = namespace(q.Namespace)
+	page, err := s.scheduler.ListJobs(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ListJobsResponse{Jobs: wire.JobsToProto(page.Jobs), NextPageToken: page.NextPageToken}, nil
+}
+
+// DeleteJob implements the rpc.
+func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.DeleteJobResponse, error) {
+	k, err := key(m.GetNamespace(), m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := s.scheduler.DeleteJob(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted}, nil
+}
+
+// DeleteJobs implements the rpc.
+func (s *Service) DeleteJobs(ctx context.Context, m *pb.DeleteJobsRequest) (*pb.DeleteJobsResponse, error) {
+	if m.GetPrefix() == "" {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "prefix", "must not be empty: it would delete every job of the namespace")
+	}
+	n, err := s.scheduler.DeleteJobs(ctx, namespace(m.GetNamespace()), m.GetPrefix())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.DeleteJobsResponse{Deleted: uint32(n)}, nil
+}
+
+// TriggerJob implements the rpc.
+func (s *Service) TriggerJob(ctx context.Context, m *pb.TriggerJobRequest) (*pb.Run, error) {
+	k, err := key(m.GetNamespace(), m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return runReply(s.scheduler.TriggerJob(ctx, k))
+}
+
+// PauseJob implements the rpc.
+func (s *Service) PauseJob(ctx context.Context, m *pb.PauseJobRequest) (*pb.Job, error) {
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), true, m.GetNote())
+}
+
+// ResumeJob implements the rpc.
+func (s *Service) ResumeJob(ctx context.Context, m *pb.ResumeJobRequest) (*pb.Job, error) {
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), false, m.GetNote())
+}
+
+func (s *Service) setPaused(ctx context.Context, ns, name string, paused bool, note string) (*pb.Job, error) {
+	k, err := key(ns, name)
+	if err != nil {
+		return nil, err
+	}
+	return jobReply(s.scheduler.SetPaused(ctx, k, paused, note))
+}
+
+func jobReply(job carillon.Job, err error) (*pb.Job, error) {
+	if err != nil {
+		return nil, err
+	}
+	return wire.JobToProto(&job), nil
+}

@@ -1,0 +1,79 @@
+package grpcapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// Service is carillon.v1.SchedulerService over a Scheduler. It judges the form of a request; what it means is judged by
+// the Scheduler.
+type Service struct {
+	pb.UnsafeSchedulerServiceServer // a new call fails to compile until it is here
+
+	scheduler carillon.Scheduler
+	options   Options
+}
+
+var _ pb.SchedulerServiceServer = (*Service)(nil)
+
+// NewService is the service over s.
+func NewService(s carillon.Scheduler, o Options) *Service {
+	return &Service{scheduler: s, options: o.withDefaults()}
+}
+
+// PreviewSchedule implements the rpc.
+func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
+	q, err := wire.PreviewFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	times, err := preview(q, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return wire.TimesToProto(times), nil
+}
+
+// namespace is ns or the default one.
+func namespace(ns string) string {
+	if ns == "" {
+		return carillon.DefaultNamespace
+	}
+	return ns
+}
+
+// key is the key that a request names; its name must be given.
+func key(ns, name string) (carillon.Key, error) {
+	if name == "" {
+		return carillon.Key{}, carillon.Errorf(carillon.InvalidArgument, "name", "must not be empty")
+	}
+	return carillon.Key{Namespace: namespace(ns), Name: name}, nil
+}
+
+// place gives the job in a request the namespace and the name that the request has outside of it, or the default
+// namespace. Where both say something they must agree. The status is the server's word: what a caller sends back of it is
+// ignored.
+func place(j *pb.Job, ns, name string) error {
+	j.Status = nil
+	if err := agree(&j.Namespace, ns, "namespace"); err != nil {
+		return err
+	}
+	j.Namespace = namespace(j.Namespace)
+	return agree(&j.Name, name, "name")
+}
+
+func agree(inside *string, outside, field string) error {
+	switch {
+	case outside == "" || *inside == outside:
+		return nil
+	case *inside == "":
+		*inside = outside
+		return nil
+	}
+	return carillon.Errorf(carillon.InvalidArgument, field, "is %q in the job and %q in the request; leave one of them out",
+		*inside, outside)
+}

@@ -1,0 +1,119 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// stub is a Scheduler of which a test sets the methods that it needs; the others panic.
+type stub struct {
+	carillon.Scheduler
+	putJob  func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error)
+	putJobs func(context.Context, []carillon.Job) ([]carillon.Put, error)
+	patch   func(context.Context, carillon.Key, carillon.Patch) (carillon.Put, error)
+	getJob  func(context.Context, carillon.Key) (carillon.Job, error)
+	connect func(context.Context, carillon.Hello) (carillon.Session, error)
+}
+
+func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	return s.putJob(ctx, j, carillon.ResolvePut(opts))
+}
+
+func (s *stub) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+	return s.putJobs(ctx, jobs)
+}
+
+func (s *stub) PatchJob(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.Put, error) {
+	return s.patch(ctx, k, p)
+}
+
+func (s *stub) GetJob(ctx context.Context, k carillon.Key) (carillon.Job, error) {
+	return s.getJob(ctx, k)
+}
+
+func (s *stub) Connect(ctx context.Context, h carillon.Hello) (carillon.Session, error) {
+	return s.connect(ctx, h)
+}
+
+// stored answers every put as if it had been stored anew.
+func stored(_ context.Context, j carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+	j.Status = &carillon.JobStatus{Generation: 1}
+	return carillon.Put{Job: j, Created: true, Changed: true}, nil
+}
+
+// session is a Session whose two directions are channels.
+type session struct {
+	sent   chan carillon.WorkRequest
+	toSend chan carillon.WorkResponse // closed = the session is over
+	closed chan struct{}
+}
+
+func newSession() *session {
+	return &session{sent: make(chan carillon.WorkRequest, 100), toSend: make(chan carillon.WorkResponse), closed: make(chan struct{})}
+}
+
+func (s *session) Send(ctx context.Context, r carillon.WorkRequest) error {
+	select {
+	case s.sent <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	select {
+	case r, ok := <-s.toSend:
+		if !ok {
+			return r, io.EOF
+		}
+		return r, nil
+	case <-ctx.Done():
+		return carillon.WorkResponse{}, ctx.Err()
+	}
+}
+
+func (s *session) Close() error {
+	close(s.closed)
+	return nil
+}
+
+// serve runs the face over s in memory and returns a connection to it.
+func serve(t testing.TB, s carillon.Scheduler, o Options) *grpc.ClientConn {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	listener := bufconn.Listen(1 << 20)
+	server := NewServer(NewService(s, o))
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:mem",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(conn.Close(), func() error { server.Stop(); return <-done }()); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+func dial(t testing.TB, s carillon.Scheduler, o Options) pb.SchedulerServiceClient {
+	t.Helper()
+	return pb.NewSchedulerServiceClient(serve(t, s, o))
+}

@@ -1,0 +1,219 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// work opens a worker's stream over a new session.
+func work(t *testing.T, o Options) (pb.SchedulerService_WorkClient, *session) {
+	t.Helper()
+	s := newSession()
+	c := dial(t, &stub{connect: func(_ context.Context, h carillon.Hello) (carillon.Session, error) {
+		if h.Namespace != carillon.DefaultNamespace || h.WorkerID != "w1" {
+			t.Errorf("hello %+v", h)
+		}
+		return s, nil
+	}}, o)
+	stream, err := c.Work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&pb.WorkRequest{Hello: &pb.Hello{WorkerId: "w1", Queues: []string{"q"}},
+		Credits: []*pb.Credit{{Queue: "q", N: 5}}}); err != nil {
+		t.Fatal(err)
+	}
+	return stream, s
+}
+
+func TestWorkBothWays(t *testing.T) {
+	stream, s := work(t, Options{})
+	if first := <-s.sent; first.Credits[0] != (carillon.Credit{Queue: "q", N: 5}) {
+		t.Errorf("with the hello: %+v", first)
+	}
+	s.toSend <- carillon.WorkResponse{Runs: []carillon.Run{{ID: "r1", Token: "t1", Attempt: 2}}}
+	m, err := stream.Recv()
+	if err != nil || m.GetRuns()[0].GetId() != "r1" || m.GetRuns()[0].GetAttempt() != 2 {
+		t.Fatalf("got %v, %v", m, err)
+	}
+	if err := stream.Send(&pb.WorkRequest{
+		Results: []*pb.Result{{Token: "t1", RunId: "r1", Outcome: pb.Outcome_OUTCOME_SUCCESS}},
+		Beats:   []*pb.Beat{{Token: "t2", RunId: "r2"}}, Goodbye: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := <-s.sent
+	if got.Results[0].Outcome != carillon.OutcomeSuccess || got.Beats[0].Token != "t2" || !got.Goodbye {
+		t.Errorf("the session got %+v", got)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("after CloseSend: %v", err)
+	}
+	<-s.closed
+}
+
+// TestWorkSessionEnds: what the session said last arrives before the stream ends.
+func TestWorkSessionEnds(t *testing.T) {
+	stream, s := work(t, Options{})
+	s.toSend <- carillon.WorkResponse{Acks: []string{"t1"}}
+	close(s.toSend)
+	if m, err := stream.Recv(); err != nil || m.GetAcks()[0] != "t1" {
+		t.Errorf("got %v, %v", m, err)
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+	<-s.closed
+}
+
+func TestWorkHello(t *testing.T) {
+	c := dial(t, &stub{}, Options{})
+	stream, err := c.Work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.Send(&pb.WorkRequest{Goodbye: true}) // the error comes with Recv
+	_, err = stream.Recv()
+	if e := problemOf(t, err); e.Field != "hello" {
+		t.Errorf("without: %v", e)
+	}
+	twice, s := work(t, Options{})
+	_ = twice.Send(&pb.WorkRequest{Hello: &pb.Hello{}}) // the error comes with Recv
+	_, err = twice.Recv()
+	if e := problemOf(t, err); e.Field != "hello" {
+		t.Errorf("twice: %v", e)
+	}
+	<-s.closed
+}
+
+// TestWorkPeerThatNeverReads: its stream ends, its session is closed, and another worker is not held up meanwhile.
+func TestWorkPeerThatNeverReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stallTimeout = 30 * time.Second
+		sessions := map[string]*session{"deaf": newSession(), "good": newSession()}
+		c := dial(t, &stub{connect: func(_ context.Context, h carillon.Hello) (carillon.Session, error) {
+			return sessions[h.WorkerID], nil
+		}}, Options{StallTimeout: stallTimeout})
+		open := func(id string) pb.SchedulerService_WorkClient {
+			stream, err := c.Work(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Send(&pb.WorkRequest{Hello: &pb.Hello{WorkerId: id}}); err != nil {
+				t.Fatal(err)
+			}
+			return stream
+		}
+		open("deaf")
+		good := open("good")
+		start := time.Now()
+		payload := carillon.WorkResponse{Runs: []carillon.Run{{Data: carillon.Bytes(make([]byte, 64<<10), "")}}}
+		for stuck := false; !stuck; {
+			select {
+			case sessions["deaf"].toSend <- payload:
+			case <-sessions["deaf"].closed:
+				stuck = true
+			}
+			sessions["good"].toSend <- carillon.WorkResponse{Acks: []string{"t"}}
+			if _, err := good.Recv(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != stallTimeout {
+			t.Errorf("the deaf worker was cut after %v, want %v", took, stallTimeout)
+		}
+		if err := good.CloseSend(); err != nil {
+			t.Error(err)
+		}
+		<-sessions["good"].closed
+	})
+}
+
+// TestWorkOldStream: before the transport cuts an old connection, the worker is asked to connect anew.
+func TestWorkOldStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		stream, s := work(t, Options{ConnectionAge: time.Hour, ConnectionGrace: time.Hour})
+		m, err := stream.Recv()
+		if err != nil || !m.GetDrain() {
+			t.Errorf("got %v, %v", m, err)
+		}
+		if age := time.Since(start); age != time.Hour {
+			t.Errorf("after %v", age)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Error(err)
+		}
+		<-s.closed
+	})
+}
+
+// TestGather: what waits goes into one message, in order, and not beyond what a message holds.
+func TestGather(t *testing.T) {
+	inbox := make(chan carillon.WorkResponse, 100)
+	for i := range 10 {
+		inbox <- carillon.WorkResponse{Runs: []carillon.Run{{ID: fmt.Sprint(i)}}, Acks: []string{fmt.Sprint("a", i)}}
+	}
+	inbox <- carillon.WorkResponse{Nodes: []string{"n1"}, Drain: true, Stale: []string{"s"}, Cancel: []string{"c"}}
+	got := gather(<-inbox, inbox)
+	if len(got.Runs) != 10 || got.Runs[9].ID != "9" || len(got.Acks) != 10 || got.Nodes[0] != "n1" || !got.Drain ||
+		len(got.Stale) != 1 || len(got.Cancel) != 1 {
+		t.Errorf("gathered %+v", got)
+	}
+	for range 10 {
+		inbox <- carillon.WorkResponse{Runs: []carillon.Run{{Data: carillon.Bytes(make([]byte, maxPart/2), "")}}}
+	}
+	if got := gather(<-inbox, inbox); len(got.Runs) != 2 {
+		t.Errorf("%d runs of half a message each in one", len(got.Runs))
+	}
+}
+
+// TestParts: however much a session hands over at once, no message is too large, nothing is lost, the order is kept.
+func TestParts(t *testing.T) {
+	for _, size := range []int{0, 100, maxPart / 3, 3 * maxPart} {
+		resp := carillon.WorkResponse{Acks: []string{strings.Repeat("t", 100)}, Drain: true}
+		for i := range 20 {
+			resp.Runs = append(resp.Runs, carillon.Run{ID: fmt.Sprint(i), Data: carillon.Bytes(make([]byte, size), "")})
+		}
+		next, acks := 0, 0
+		for part := range parts(resp) {
+			m := wireSize(&part)
+			if m > maxPart+1000 && len(part.Runs) > 1 {
+				t.Errorf("runs of %d bytes: %d runs make a message of %d bytes", size, len(part.Runs), m)
+			}
+			for _, r := range part.Runs {
+				if r.ID != fmt.Sprint(next) {
+					t.Errorf("run %s after %d", r.ID, next)
+				}
+				next++
+			}
+			acks += len(part.Acks)
+		}
+		if next != 20 || acks != 1 {
+			t.Errorf("runs of %d bytes: %d runs and %d acks came", size, next, acks)
+		}
+	}
+	n := 0
+	for range parts(carillon.WorkResponse{Drain: true}) {
+		n++
+	}
+	if n != 1 {
+		t.Errorf("a response without runs makes %d messages", n)
+	}
+}
+
+func wireSize(r *carillon.WorkResponse) int { return proto.Size(wire.WorkResponseToProto(r)) }

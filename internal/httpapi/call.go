@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// serve makes the call that a route leads to and answers with its reply.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
+	reply, err := f.route.call.Handler(h.service, r.Context(), func(req any) error {
+		return h.fill(w, r, f, req.(proto.Message))
+	}, h.options.Interceptor)
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
+	respond(w, reply.(proto.Message))
+}
+
+// fill makes the request's message out of its body, path, query and headers, in this order: the path cannot be
+// contradicted by what comes before it.
+func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req proto.Message) error {
+	m := req.ProtoReflect()
+	if err := h.readBody(w, r, f.route, m); err != nil {
+		return err
+	}
+	for _, p := range f.params {
+		fd := m.Descriptor().Fields().ByName(protoreflect.Name(p.field))
+		if in := m.Get(fd).String(); in != "" && in != p.value {
+			return carillon.Errorf(carillon.InvalidArgument, p.field, "is %q in the body and %q in the path; leave it out of the body",
+				clip(in), clip(p.value))
+		}
+		m.Set(fd, protoreflect.ValueOfString(p.value))
+	}
+	if err := readQuery(r.URL.RawQuery, f, m); err != nil {
+		return err
+	}
+	return readHeaders(r, req)
+}
+
+// readBody reads the body into the message, or into the field of it that the route says. No body is an empty one.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m protoreflect.Message) error {
+	if rt.body == "" {
+		return nil
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return carillon.NotSupported("Content-Encoding")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.options.MaxBody))
+	if err != nil {
+		return bodyError(err)
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	into := m
+	if rt.body != "*" {
+		into = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(rt.body))).Message()
+	}
+	given, err := decode(body, into.Interface())
+	if patch, ok := m.Interface().(*pb.PatchJobRequest); ok {
+		patch.Fields = given
+	}
+	return err
+}
+
+// bodyError is why a body could not be read.
+func bodyError(err error) error {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return carillon.Errorf(carillon.ResourceExhausted, "", "the body is larger than %d bytes: %w", large.Limit, err)
+	}
+	return carillon.Errorf(carillon.InvalidArgument, "", "the body could not be read: %w", err)
+}
+
+// readQuery reads the fields that are neither in the path nor in the body.
+func readQuery(query string, f found, m protoreflect.Message) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return carillon.Errorf(carillon.InvalidArgument, "", "the query cannot be read: %v", err)
+	}
+	known := membersFor(m.Descriptor())
+	for name, vs := range values {
+		mem, ok := known[name]
+		if !ok || !inQuery(f, mem.field) {
+			return carillon.Errorf(carillon.InvalidArgument, name, "unknown query parameter")
+		}
+		if len(vs) > 1 {
+			return carillon.Errorf(carillon.InvalidArgument, name, "given twice")
+		}
+		if vs[0] == "" {
+			continue
+		}
+		v, err := queryValue(name, mem.field, vs[0])
+		if err != nil {
+			return err
+		}
+		m.Set(mem.field, v)
+	}
+	return nil
+}
+
+func inQuery(f found, fd protoreflect.FieldDescriptor) bool {
+	name := string(fd.Name())
+	if f.route.body == "*" || f.route.body == name || fd.IsList() {
+		return false
+	}
+	for _, p := range f.params {
+		if p.field == name {
+			return false
+		}
+	}
+	return true
+}
+
+func queryValue(name string, fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, error) {
+	if fd.Kind() == protoreflect.BoolKind {
+		if s != "true" && s != "false" {
+			return protoreflect.Value{}, wrongType(name, wanted(fd))
+		}
+		return protoreflect.ValueOfBool(s == "true"), nil
+	}
+	return quoted(name, fd, s)
+}
+
+// respond answers with a message.
+func respond(w http.ResponseWriter, reply proto.Message) {
+	status := http.StatusOK
+	if put, ok := reply.(*pb.PutJobResponse); ok && put.GetCreated() {
+		status = http.StatusCreated
+		w.Header().Set("Location", location(put.GetJob()))
+	}
+	setETag(w, reply)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(reply)) // the caller is gone if this fails
+}
+
+// location is the path of a job.
+func location(j *pb.Job) string {
+	parts := strings.Split(j.GetName(), "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return "/v1/namespaces/" + url.PathEscape(j.GetNamespace()) + "/jobs/" + strings.Join(parts, "/")
+}
+
+// fail answers with an error. The status is the kind's, except where HTTP has a closer word.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := wire.ToError(err)
+	status := wire.HTTPStatus(e.Kind)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		status = http.StatusRequestEntityTooLarge
+	}
+	if conditional(r) && (e.Kind == carillon.AlreadyExists || e.Kind == carillon.FailedPrecondition) {
+		status = http.StatusPreconditionFailed
+	}
+	writeProblem(w, status, e)
+}

@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// TestRequests: what a request asks of the service.
+func TestRequests(t *testing.T) {
+	const ns = "/v1/namespaces/ns"
+	from := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC))
+	for _, c := range []struct {
+		request, body string
+		headers       []string
+		want          proto.Message
+	}{
+		{"PUT " + ns + "/jobs/reports/nightly", `{"schedule":"@daily","timeZone":"Europe/London","repeats":"7"}`, nil,
+			&pb.PutJobRequest{Namespace: "ns", Name: "reports/nightly",
+				Job: &pb.Job{Schedule: "@daily", TimeZone: "Europe/London", Repeats: 7}}},
+		{"PUT " + ns + "/jobs/a%20b%2Fc", `{}`, nil, &pb.PutJobRequest{Namespace: "ns", Name: "a b/c", Job: &pb.Job{}}},
+		{"PUT " + ns + "/jobs/a:b", `{}`, nil, &pb.PutJobRequest{Namespace: "ns", Name: "a:b", Job: &pb.Job{}}},
+		{"PUT " + ns + "/jobs/x", ``, nil, &pb.PutJobRequest{Namespace: "ns", Name: "x"}},
+		{"PUT " + ns + "/jobs/x", `{}`, []string{"If-None-Match", "*"},
+			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfAbsent: true}},
+		{"PUT " + ns + "/jobs/x", `{}`, []string{"If-Match", `"12"`},
+			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfGeneration: 12}},
+		{"PUT " + ns + "/jobs/x?if_absent=true", `{}`, nil,
+			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfAbsent: true}},
+		{"PUT " + ns + "/jobs/x?ifGeneration=3", `{}`, nil,
+			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfGeneration: 3}},
+		{"POST " + ns + "/jobs", `{"due_time":"2s"}`, nil, &pb.CreateJobRequest{Namespace: "ns", Job: &pb.Job{DueTime: "2s"}}},
+		{"POST " + ns + "/jobs:batch", `{"jobs":[{"name":"a"},{"name":"b"}]}`, nil,
+			&pb.BatchPutJobsRequest{Namespace: "ns", Jobs: []*pb.Job{{Name: "a"}, {Name: "b"}}}},
+		{"PATCH " + ns + "/jobs/x", `{"note":"n","labels":{"a":"b"},"schedule":null}`, []string{"If-Match", `"4"`},
+			&pb.PatchJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{Note: "n", Labels: map[string]string{"a": "b"}},
+				Fields: []string{"note", "labels", "schedule"}, IfGeneration: 4}},
+		{"PATCH " + ns + "/jobs/x", `{"data":1}`, nil,
+			&pb.PatchJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{Data: []byte("1"), ContentType: "application/json"},
+				Fields: []string{"data", "content_type"}}},
+		{"GET " + ns + "/jobs/a/b", ``, nil, &pb.GetJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"HEAD " + ns + "/jobs/a/b", ``, nil, &pb.GetJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"GET " + ns + "/jobs?prefix=a/&label=k%3Dv&phase=staged&page_size=5&page_token=t", ``, nil,
+			&pb.ListJobsRequest{Namespace: "ns", Prefix: "a/", Label: "k=v", Phase: pb.Phase_PHASE_STAGED, PageSize: 5, PageToken: "t"}},
+		{"GET " + ns + "/jobs?prefix=&label=&phase=&page_size=&page_token=", ``, nil, &pb.ListJobsRequest{Namespace: "ns"}},
+		{"DELETE " + ns + "/jobs/a/b", ``, nil, &pb.DeleteJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"DELETE " + ns + "/jobs?prefix=p/", ``, nil, &pb.DeleteJobsRequest{Namespace: "ns", Prefix: "p/"}},
+		{"DELETE " + ns + "/jobs", ``, nil, &pb.DeleteJobsRequest{Namespace: "ns"}},
+		{"POST " + ns + "/jobs/a/b:trigger", ``, nil, &pb.TriggerJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"POST " + ns + "/jobs/a/b:pause", `{"note":"why"}`, nil, &pb.PauseJobRequest{Namespace: "ns", Name: "a/b", Note: "why"}},
+		{"POST " + ns + "/jobs/a/b:resume", `{}`, nil, &pb.ResumeJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"GET " + ns + "/jobs/a/b:runs?page_size=2", ``, nil, &pb.ListRunsRequest{Namespace: "ns", Job: "a/b", PageSize: 2}},
+		{"GET " + ns + "/runs?status=dead", ``, nil, &pb.ListRunsRequest{Namespace: "ns", Status: pb.RunStatus_RUN_STATUS_DEAD}},
+		{"GET " + ns + "/runs/r1", ``, nil, &pb.GetRunRequest{Namespace: "ns", Id: "r1"}},
+		{"POST " + ns + "/runs/r1:cancel", ``, nil, &pb.CancelRunRequest{Namespace: "ns", Id: "r1"}},
+		{"POST " + ns + "/runs/r1:redrive", ``, nil, &pb.RedriveRunRequest{Namespace: "ns", Id: "r1"}},
+		{"POST " + ns + "/runs:redrive", ``, nil, &pb.RedriveRunsRequest{Namespace: "ns"}},
+		{"POST " + ns + "/runs:redrive", `{"job":"a/b"}`, nil, &pb.RedriveRunsRequest{Namespace: "ns", Job: "a/b"}},
+		{"POST " + ns + "/jobs/a/b:redrive", ``, nil, &pb.RedriveRunsRequest{Namespace: "ns", Job: "a/b"}},
+		{"POST " + ns + "/runs/r1:complete", `{"outcome":"success","response":"ok"}`, []string{"Carillon-Token", "tok"},
+			&pb.CompleteRunRequest{Namespace: "ns", Id: "r1", Token: "tok", Outcome: pb.Outcome_OUTCOME_SUCCESS, Response: []byte("ok")}},
+		{"POST /v1/schedules:preview", `{"schedule":"@daily","from":"2026-01-02T03:04:05.006Z","count":3,"dst":"literal"}`, nil,
+			&pb.PreviewScheduleRequest{Schedule: "@daily", From: from, Count: 3, Dst: pb.DaylightSaving_DAYLIGHT_SAVING_LITERAL}},
+	} {
+		e := &echo{}
+		w := send(face(t, e, Options{}), c.request, c.body, c.headers...)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s %s: status %d, %s", c.request, c.body, w.Code, w.Body)
+			continue
+		}
+		equal(t, c.request+" "+c.body, c.want, e.asked)
+	}
+}
+
+// TestEveryCallHasAPath: each call that is no stream can be reached over REST.
+func TestEveryCallHasAPath(t *testing.T) {
+	reached := map[string]bool{}
+	for _, rt := range routesOf(pb.File_carillon_v1_scheduler_proto.Services().Get(0), &pb.SchedulerService_ServiceDesc) {
+		reached[rt.call.MethodName] = true
+	}
+	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
+		if !reached[m.MethodName] {
+			t.Errorf("%s has no path", m.MethodName)
+		}
+	}
+}
+
+// TestReplies: status, headers and body of what succeeded.
+func TestReplies(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	job := &pb.Job{Namespace: "ns", Name: "a/b c", Schedule: "@daily", Repeats: 1 << 60, Overlap: pb.Overlap_OVERLAP_SKIP,
+		Target: &pb.Target{Kind: &pb.Target_Http{Http: &pb.HttpTarget{Url: "http://x/?a=1&b=<2>", Headers: map[string]string{"b": "2", "a": "1"}}}},
+		Data:   []byte(`{ "n": 1.00 }`), ContentType: "application/json",
+		Status: &pb.JobStatus{Uid: []byte{1}, Generation: 7, Phase: pb.Phase_PHASE_SCHEDULED, NextRunTime: at}}
+	const jobJSON = `{"namespace":"ns","name":"a/b c","schedule":"@daily","repeats":"1152921504606846976","data":{ "n": 1.00 },` +
+		`"content_type":"application/json","target":{"http":{"url":"http://x/?a=1&b=<2>","headers":{"a":"1","b":"2"}}},"overlap":"skip",` +
+		`"status":{"uid":"AQ==","generation":"7","phase":"scheduled","next_run_time":"2026-01-02T03:04:05Z","runs_count":"0"}}`
+	for _, c := range []struct {
+		request string
+		reply   proto.Message
+		status  int
+		etag    string
+		body    string
+	}{
+		{"GET /v1/namespaces/ns/jobs/x", job, 200, `"7"`, jobJSON},
+		{"PUT /v1/namespaces/ns/jobs/x", &pb.PutJobResponse{Job: job, Created: true, Changed: true}, 201, `"7"`,
+			`{"job":` + jobJSON + `,"created":true,"changed":true,"warnings":[]}`},
+		{"PUT /v1/namespaces/ns/jobs/x", &pb.PutJobResponse{Warnings: []string{"w"}}, 200, "",
+			`{"created":false,"changed":false,"warnings":["w"]}`},
+		{"DELETE /v1/namespaces/ns/jobs/x", &pb.DeleteJobResponse{Deleted: true}, 200, "", `{"deleted":true,"interrupted":false}`},
+		{"DELETE /v1/namespaces/ns/jobs?prefix=a", &pb.DeleteJobsResponse{Deleted: 3}, 200, "", `{"deleted":3}`},
+		{"GET /v1/namespaces/ns/jobs", &pb.ListJobsResponse{}, 200, "", `{"jobs":[],"next_page_token":""}`},
+		{"GET /v1/namespaces/ns/runs/r", &pb.Run{Id: "r", Status: pb.RunStatus_RUN_STATUS_DEAD, Cause: pb.Cause_CAUSE_TRIGGER,
+			Data: []byte{0xff}, ContentType: "application/json", Response: []byte("no\n"), Errors: []*pb.AttemptError{{Attempt: 1, Message: "x"}}}, 200, "",
+			`{"id":"r","cause":"trigger","status":"dead","data_base64":"/w==","content_type":"application/json",` +
+				`"errors":[{"attempt":1,"message":"x"}],"response":"no\n"}`},
+		{"GET /v1/namespaces/ns/runs/r", &pb.Run{Data: []byte("text"), ContentType: "text/plain", Response: []byte{0xff}}, 200, "",
+			`{"data_base64":"dGV4dA==","content_type":"text/plain","response_base64":"/w=="}`},
+		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
+			`{"times":["2026-01-02T03:04:05Z"]}`},
+	} {
+		w := send(face(t, &echo{reply: c.reply}, Options{}), c.request, "")
+		if w.Code != c.status || w.Header().Get("ETag") != c.etag || w.Body.String() != c.body+"\n" {
+			t.Errorf("%s: status %d, ETag %s, body\n%swant\n%s", c.request, w.Code, w.Header().Get("ETag"), w.Body, c.body)
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: Content-Type %s", c.request, got)
+		}
+		if c.status == 201 && w.Header().Get("Location") != "/v1/namespaces/ns/jobs/a/b%20c" {
+			t.Errorf("Location %s", w.Header().Get("Location"))
+		}
+	}
+}

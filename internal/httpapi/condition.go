@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// Headers that say what a call's message could say as well.
+const (
+	headerIfMatch     = "If-Match"
+	headerIfNoneMatch = "If-None-Match"
+	headerToken       = "Carillon-Token"
+)
+
+// conditional reports whether a request is to be done under a condition only. HTTP has a status of its own for that.
+func conditional(r *http.Request) bool {
+	return r.Header.Get(headerIfMatch) != "" || r.Header.Get(headerIfNoneMatch) != ""
+}
+
+// readHeaders puts what the headers say into the message. A condition that the call cannot honour is refused: ignoring it
+// would do what the caller asked not to be done.
+func readHeaders(r *http.Request, req proto.Message) error {
+	if m, ok := req.(*pb.CompleteRunRequest); ok && r.Header.Get(headerToken) != "" {
+		m.Token = r.Header.Get(headerToken)
+	}
+	if r.Method == http.MethodGet || !conditional(r) {
+		return nil
+	}
+	switch m := req.(type) {
+	case *pb.PutJobRequest:
+		if err := ifMatch(r, &m.IfGeneration); err != nil {
+			return err
+		}
+		return ifNoneMatch(r, &m.IfAbsent)
+	case *pb.PatchJobRequest:
+		if r.Header.Get(headerIfNoneMatch) != "" {
+			return carillon.NotSupported(headerIfNoneMatch)
+		}
+		return ifMatch(r, &m.IfGeneration)
+	}
+	if r.Header.Get(headerIfMatch) != "" {
+		return carillon.NotSupported(headerIfMatch)
+	}
+	return carillon.NotSupported(headerIfNoneMatch)
+}
+
+// ifMatch reads `If-Match: "<generation>"`.
+func ifMatch(r *http.Request, generation *uint64) error {
+	tag := r.Header.Get(headerIfMatch)
+	if tag == "" {
+		return nil
+	}
+	inner, opened := strings.CutPrefix(tag, `"`)
+	inner, closed := strings.CutSuffix(inner, `"`)
+	n, err := strconv.ParseUint(inner, 10, 64)
+	if !opened || !closed || err != nil || n == 0 {
+		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, `must be a generation in quotes, such as "3"`)
+	}
+	*generation = n
+	return nil
+}
+
+// ifNoneMatch reads `If-None-Match: *`.
+func ifNoneMatch(r *http.Request, absent *bool) error {
+	switch r.Header.Get(headerIfNoneMatch) {
+	case "":
+		return nil
+	case "*":
+		*absent = true
+		return nil
+	}
+	return carillon.Errorf(carillon.InvalidArgument, headerIfNoneMatch, "must be *")
+}
+
+// setETag says the generation of the job in a reply.
+func setETag(w http.ResponseWriter, reply proto.Message) {
+	var job *pb.Job
+	switch m := reply.(type) {
+	case *pb.Job:
+		job = m
+	case *pb.PutJobResponse:
+		job = m.GetJob()
+	}
+	if n := job.GetStatus().GetGeneration(); n != 0 {
+		w.Header().Set("ETag", `"`+strconv.FormatUint(n, 10)+`"`)
+	}
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+)
+
+// timestampName is the one message that is written as a single value.
+var timestampName = (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName()
+
+// scalar is a JSON token as a value of the field, or of one of its elements.
+func scalar(path string, fd protoreflect.FieldDescriptor, t json.Token) (protoreflect.Value, error) {
+	switch v := t.(type) {
+	case bool:
+		if fd.Kind() != protoreflect.BoolKind {
+			return protoreflect.Value{}, wrongType(path, wanted(fd))
+		}
+		return protoreflect.ValueOfBool(v), nil
+	case json.Number:
+		return number(path, fd, v.String())
+	case string:
+		return quoted(path, fd, v)
+	}
+	return protoreflect.Value{}, wrongType(path, wanted(fd))
+}
+
+// wanted is what a field takes, for people.
+func wanted(fd protoreflect.FieldDescriptor) string {
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		return "true or false"
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		return "a string"
+	case protoreflect.EnumKind:
+		return "one of " + wordsFor(fd.Enum()).list
+	case protoreflect.MessageKind:
+		return "a time in RFC 3339, such as 2026-01-02T15:04:05Z"
+	}
+	return "a number"
+}
+
+// quoted is a JSON string, or a query parameter, as a value of the field.
+func quoted(path string, fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, error) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(s), nil
+	case protoreflect.BytesKind:
+		raw, err := fromBase64(path, s)
+		return protoreflect.ValueOfBytes(raw), err
+	case protoreflect.EnumKind:
+		n, ok := wordsFor(fd.Enum()).value[s]
+		if !ok {
+			return protoreflect.Value{}, carillon.Errorf(carillon.InvalidArgument, path, "%q is not %s", clip(s), wanted(fd))
+		}
+		return protoreflect.ValueOfEnum(n), nil
+	case protoreflect.MessageKind:
+		at, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return protoreflect.Value{}, carillon.Errorf(carillon.InvalidArgument, path, "%q is not %s", clip(s), wanted(fd))
+		}
+		return protoreflect.ValueOfMessage(timestamppb.New(at).ProtoReflect()), nil
+	case protoreflect.BoolKind, protoreflect.DoubleKind:
+		return protoreflect.Value{}, wrongType(path, wanted(fd))
+	}
+	return number(path, fd, s)
+}
+
+// number is the text of a number as a value of the field. Integers may come as strings, because JavaScript cannot hold
+// large ones.
+func number(path string, fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, error) {
+	switch fd.Kind() {
+	case protoreflect.Int32Kind:
+		n, err := strconv.ParseInt(s, 10, 32)
+		return protoreflect.ValueOfInt32(int32(n)), numberError(path, s, err, math.MinInt32, math.MaxInt32)
+	case protoreflect.Uint32Kind:
+		n, err := strconv.ParseUint(s, 10, 32)
+		return protoreflect.ValueOfUint32(uint32(n)), numberError(path, s, err, 0, math.MaxUint32)
+	case protoreflect.Uint64Kind:
+		n, err := strconv.ParseUint(s, 10, 64)
+		return protoreflect.ValueOfUint64(n), numberError(path, s, err, 0, uint64(math.MaxUint64))
+	case protoreflect.DoubleKind:
+		n, err := strconv.ParseFloat(s, 64)
+		return protoreflect.ValueOfFloat64(n), numberError(path, s, err, -math.MaxFloat64, math.MaxFloat64)
+	}
+	return protoreflect.Value{}, wrongType(path, wanted(fd))
+}
+
+// numberError is why s is not a number between low and high.
+func numberError(path, s string, err error, low, high any) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrRange), strings.HasPrefix(s, "-"):
+		return carillon.Errorf(carillon.InvalidArgument, path, "%s is out of range %v to %v", clip(s), low, high)
+	}
+	return carillon.Errorf(carillon.InvalidArgument, path, "%q is not a whole number", clip(s))
+}
+
+// clip shortens what a caller sent, for an error message.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

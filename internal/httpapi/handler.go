@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"context"
+	_ "embed" // the OpenAPI document
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// Options says how the face behaves. The zero value of a field is its default, given here.
+type Options struct {
+	Logger *slog.Logger // of panics; default slog.Default()
+
+	// Interceptor is around every call, as around those of gRPC. Default none.
+	Interceptor grpc.UnaryServerInterceptor
+	// Ready says why the node cannot serve. Default: it can.
+	Ready func(context.Context) error
+	// Metrics is served at /metrics. Default: nothing is.
+	Metrics http.Handler
+	// Other is served where nothing else is, for example a dashboard. Default: a problem document.
+	Other http.Handler
+	// AllowHost judges the Host of a request, against DNS rebinding. Default: all are allowed.
+	AllowHost func(host string) bool
+	// TrustedOrigins are those besides the node's own from which a browser may change something, for example
+	// "https://admin.example.com". Default none.
+	TrustedOrigins []string
+
+	MaxBody int64 // bytes; default 4 MiB
+}
+
+// defaultMaxBody is the limit on a gRPC message too.
+const defaultMaxBody = 4 << 20
+
+//go:embed openapi.json
+var openAPI []byte
+
+// handler serves the REST API and what belongs to it.
+type handler struct {
+	service pb.SchedulerServiceServer
+	options Options
+	routes  []route
+}
+
+// New makes the handler of a node's HTTP listener. It fails on an origin that is none.
+func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.Other == nil {
+		o.Other = http.HandlerFunc(notFound)
+	}
+	h := &handler{service: service, options: o}
+	h.routes = routesOf(pb.File_carillon_v1_scheduler_proto.Services().ByName("SchedulerService"), &pb.SchedulerService_ServiceDesc)
+
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin", "a page of another origin may not change anything"))
+	}))
+	for _, origin := range o.TrustedOrigins {
+		if err := origins.AddTrustedOrigin(origin); err != nil {
+			return nil, err
+		}
+	}
+	return h.around(origins.Handler(http.HandlerFunc(h.dispatch))), nil
+}
+
+// around is what holds for every request: headers that keep browsers from guessing, the host, and panics.
+func (h *handler) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				h.panicked(w, r, p)
+			}
+		}()
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		if allow := h.options.AllowHost; allow != nil && !allow(r.Host) {
+			WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Host", "%q is not a name of this node", clip(r.Host)))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// panicked answers for a handler that could not. A deliberate abort goes on to the server.
+func (h *handler) panicked(w http.ResponseWriter, r *http.Request, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	h.options.Logger.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path,
+		"error", fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+	WriteProblem(w, fmt.Errorf("panic: %v", p))
+}
+
+func (h *handler) dispatch(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/v1/"):
+		h.api(w, r)
+	case r.URL.Path == "/livez":
+		readOnly(w, r, func() { writeText(w, "ok\n") })
+	case r.URL.Path == "/readyz":
+		readOnly(w, r, func() { h.ready(w, r) })
+	case r.URL.Path == "/openapi.json":
+		readOnly(w, r, func() {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(openAPI) // the caller is gone if this fails
+		})
+	case r.URL.Path == "/metrics" && h.options.Metrics != nil:
+		readOnly(w, r, func() { h.options.Metrics.ServeHTTP(w, r) })
+	default:
+		h.options.Other.ServeHTTP(w, r)
+	}
+}
+
+// api serves what is under /v1/.
+func (h *handler) api(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet // net/http leaves out the body
+	}
+	f := find(h.routes, method, r.URL.EscapedPath())
+	switch {
+	case f.route != nil:
+		h.serve(w, r, f)
+	case len(f.allow) > 0:
+		notAllowed(w, r, f.allow)
+	case slices.Contains(notBuilt, f.verb):
+		WriteProblem(w, carillon.NotSupported(f.verb))
+	default:
+		notFound(w, r)
+	}
+}
+
+// notBuilt are operations of the API that do not exist yet.
+var notBuilt = []string{"skip", "backfill"}
+
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	if h.options.Ready != nil {
+		if err := h.options.Ready(r.Context()); err != nil {
+			WriteProblem(w, carillon.Errorf(carillon.Unavailable, "", "not ready: %w", err))
+			return
+		}
+	}
+	writeText(w, "ok\n")
+}
+
+// readOnly serves what can only be read.
+func readOnly(w http.ResponseWriter, r *http.Request, serve func()) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		notAllowed(w, r, []string{http.MethodGet})
+		return
+	}
+	serve()
+}
+
+func writeText(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // the caller is gone if this fails
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	WriteProblem(w, carillon.Errorf(carillon.NotFound, "", "there is nothing at %s %s; /openapi.json says what there is",
+		r.Method, clip(r.URL.Path)))
+}
+
+// notAllowed refuses a method that the path does not have.
+func notAllowed(w http.ResponseWriter, r *http.Request, allow []string) {
+	if slices.Contains(allow, http.MethodGet) {
+		allow = append(allow, http.MethodHead)
+	}
+	possible := strings.Join(allow, ", ")
+	w.Header().Set("Allow", possible)
+	writeProblem(w, http.StatusMethodNotAllowed,
+		carillon.Errorf(carillon.InvalidArgument, "", "%s is not possible here; %s is", r.Method, possible))
+}

@@ -1,0 +1,45 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// problem is an RFC 9457 problem document with the members of carillon.v1.Problem.
+type problem struct {
+	Type           string `json:"type"`
+	Title          string `json:"title"`
+	Status         int    `json:"status"`
+	Code           string `json:"code"`
+	Field          string `json:"field,omitempty"`
+	Detail         string `json:"detail"`
+	OutcomeUnknown bool   `json:"outcome_unknown,omitempty"`
+}
+
+// WriteProblem answers a request with err as a problem document.
+func WriteProblem(w http.ResponseWriter, err error) {
+	e := wire.ToError(err)
+	writeProblem(w, wire.HTTPStatus(e.Kind), e)
+}
+
+// writeProblem is WriteProblem with a status that says more than the kind's.
+func writeProblem(w http.ResponseWriter, status int, e *carillon.Error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	title := http.StatusText(status)
+	if title == "" {
+		title = "Client Closed Request"
+	}
+	body, err := json.Marshal(problem{Type: "about:blank", Title: title, Status: status, Code: e.Kind.String(), Field: e.Field,
+		Detail: e.Message, OutcomeUnknown: e.Unknown})
+	if err != nil {
+		panic(err) // strings, numbers and booleans can always be encoded
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the caller is gone if this fails
+}

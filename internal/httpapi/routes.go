@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// route leads from one method and path to one call.
+type route struct {
+	method   string // HTTP's
+	segments []segment
+	verb     string // what follows ":" at the end; "" = none
+	body     string // the field that the body is, "*" = the whole message, "" = no body
+	call     *grpc.MethodDesc
+}
+
+// segment is one part of a path: a word, a field (a name in it), or a field that takes all that is left.
+type segment struct {
+	word  string
+	field string
+	rest  bool
+}
+
+// routesOf reads the routes of a service from its google.api.http annotations.
+func routesOf(service protoreflect.ServiceDescriptor, desc *grpc.ServiceDesc) []route {
+	var routes []route
+	for i := range desc.Methods {
+		call := &desc.Methods[i]
+		md := service.Methods().ByName(protoreflect.Name(call.MethodName))
+		rule, ok := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
+		if !ok || rule == nil {
+			continue
+		}
+		for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
+			rt := newRoute(r)
+			rt.call = call
+			routes = append(routes, rt)
+		}
+	}
+	return routes
+}
+
+func newRoute(r *annotations.HttpRule) route {
+	rt := route{body: r.GetBody()}
+	var path string
+	switch p := r.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		rt.method, path = "GET", p.Get
+	case *annotations.HttpRule_Put:
+		rt.method, path = "PUT", p.Put
+	case *annotations.HttpRule_Post:
+		rt.method, path = "POST", p.Post
+	case *annotations.HttpRule_Delete:
+		rt.method, path = "DELETE", p.Delete
+	case *annotations.HttpRule_Patch:
+		rt.method, path = "PATCH", p.Patch
+	default:
+		panic(fmt.Sprintf("httpapi: unknown annotation %v", r))
+	}
+	path, rt.verb = cutVerb(path)
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		field, isField := strings.CutPrefix(part, "{")
+		if !isField {
+			rt.segments = append(rt.segments, segment{word: part})
+			continue
+		}
+		field, rest := strings.CutSuffix(strings.TrimSuffix(field, "}"), "=**")
+		rt.segments = append(rt.segments, segment{field: field, rest: rest})
+	}
+	return rt
+}
+
+// cutVerb cuts a path at the ":" in its last part.
+func cutVerb(path string) (rest, verb string) {
+	i := strings.LastIndexByte(path, ':')
+	if i < strings.LastIndexByte(path, '/') {
+		return path, ""
+	}
+	return path[:i], path[i+1:]
+}
+
+// param is a field that the path gives.
+type param struct{ field, value string }
+
+// found is where a request leads.
+type found struct {
+	route  *route   // nil if there is none
+	params []param  // of the route
+	allow  []string // methods that the path has, if it has not the request's
+	verb   string   // what follows ":" at the end of the path
+}
+
+// find looks a request up; path is as the caller escaped it. A ":" that is followed by no known verb belongs to the name.
+func find(routes []route, method, path string) found {
+	bare, verb := cutVerb(path)
+	f := lookUp(routes, method, bare, verb)
+	if verb != "" && f.route == nil && len(f.allow) == 0 && method != "POST" {
+		f = lookUp(routes, method, path, "")
+	}
+	f.verb = verb
+	return f
+}
+
+func lookUp(routes []route, method, path, verb string) (f found) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i := range routes {
+		rt := &routes[i]
+		if rt.verb != verb {
+			continue
+		}
+		params, ok := rt.match(parts)
+		switch {
+		case !ok:
+		case rt.method == method:
+			return found{route: rt, params: params}
+		case !slices.Contains(f.allow, rt.method):
+			f.allow = append(f.allow, rt.method)
+		}
+	}
+	return f
+}
+
+func (rt *route) match(parts []string) ([]param, bool) {
+	var params []param
+	for i, s := range rt.segments {
+		if i >= len(parts) {
+			return nil, false
+		}
+		value := parts[i]
+		if s.rest {
+			value = strings.Join(parts[i:], "/")
+		}
+		plain, err := url.PathUnescape(value)
+		if err != nil || plain == "" || s.word != "" && plain != s.word {
+			return nil, false
+		}
+		if s.field != "" {
+			params = append(params, param{s.field, plain})
+		}
+		if s.rest {
+			return params, true
+		}
+	}
+	return params, len(parts) == len(rt.segments)
+}

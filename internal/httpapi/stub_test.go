@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// echo is a service that remembers what it was asked and answers what the test says.
+type echo struct {
+	pb.UnsafeSchedulerServiceServer
+	asked proto.Message
+	reply proto.Message
+	err   error
+}
+
+func answer[T proto.Message](e *echo, asked proto.Message) (T, error) {
+	e.asked = asked
+	if reply, ok := e.reply.(T); ok && e.err == nil {
+		return reply, nil
+	}
+	var zero T
+	if e.err != nil {
+		return zero, e.err
+	}
+	return zero.ProtoReflect().New().Interface().(T), nil
+}
+
+func (e *echo) PutJob(_ context.Context, m *pb.PutJobRequest) (*pb.PutJobResponse, error) {
+	return answer[*pb.PutJobResponse](e, m)
+}
+
+func (e *echo) CreateJob(_ context.Context, m *pb.CreateJobRequest) (*pb.PutJobResponse, error) {
+	return answer[*pb.PutJobResponse](e, m)
+}
+
+func (e *echo) BatchPutJobs(_ context.Context, m *pb.BatchPutJobsRequest) (*pb.BatchPutJobsResponse, error) {
+	return answer[*pb.BatchPutJobsResponse](e, m)
+}
+
+func (e *echo) PutJobs(pb.SchedulerService_PutJobsServer) error { panic("not REST") }
+
+func (e *echo) PatchJob(_ context.Context, m *pb.PatchJobRequest) (*pb.PutJobResponse, error) {
+	return answer[*pb.PutJobResponse](e, m)
+}
+
+func (e *echo) GetJob(_ context.Context, m *pb.GetJobRequest) (*pb.Job, error) {
+	return answer[*pb.Job](e, m)
+}
+
+func (e *echo) ListJobs(_ context.Context, m *pb.ListJobsRequest) (*pb.ListJobsResponse, error) {
+	return answer[*pb.ListJobsResponse](e, m)
+}
+
+func (e *echo) DeleteJob(_ context.Context, m *pb.DeleteJobRequest) (*pb.DeleteJobResponse, error) {
+	return answer[*pb.DeleteJobResponse](e, m)
+}
+
+func (e *echo) DeleteJobs(_ context.Context, m *pb.DeleteJobsRequest) (*pb.DeleteJobsResponse, error) {
+	return answer[*pb.DeleteJobsResponse](e, m)
+}
+
+func (e *echo) TriggerJob(_ context.Context, m *pb.TriggerJobRequest) (*pb.Run, error) {
+	return answer[*pb.Run](e, m)
+}
+
+func (e *echo) PauseJob(_ context.Context, m *pb.PauseJobRequest) (*pb.Job, error) {
+	return answer[*pb.Job](e, m)
+}
+
+func (e *echo) ResumeJob(_ context.Context, m *pb.ResumeJobRequest) (*pb.Job, error) {
+	return answer[*pb.Job](e, m)
+}
+
+func (e *echo) ListRuns(_ context.Context, m *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
+	return answer[*pb.ListRunsResponse](e, m)
+}
+
+func (e *echo) GetRun(_ context.Context, m *pb.GetRunRequest) (*pb.Run, error) {
+	return answer[*pb.Run](e, m)
+}
+
+func (e *echo) CancelRun(_ context.Context, m *pb.CancelRunRequest) (*pb.CancelRunResponse, error) {
+	return answer[*pb.CancelRunResponse](e, m)
+}
+
+func (e *echo) RedriveRun(_ context.Context, m *pb.RedriveRunRequest) (*pb.Run, error) {
+	return answer[*pb.Run](e, m)
+}
+
+func (e *echo) RedriveRuns(_ context.Context, m *pb.RedriveRunsRequest) (*pb.RedriveRunsResponse, error) {
+	return answer[*pb.RedriveRunsResponse](e, m)
+}
+
+func (e *echo) CompleteRun(_ context.Context, m *pb.CompleteRunRequest) (*pb.CompleteRunResponse, error) {
+	return answer[*pb.CompleteRunResponse](e, m)
+}
+
+func (e *echo) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
+	return answer[*pb.PreviewScheduleResponse](e, m)
+}
+
+func (e *echo) Work(pb.SchedulerService_WorkServer) error { panic("not REST") }
+
+// face is the handler over e.
+func face(t *testing.T, e *echo, o Options) http.Handler {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	h, err := New(e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// send makes a request, "METHOD /path", with headers as pairs.
+func send(h http.Handler, request, body string, headers ...string) *httptest.ResponseRecorder {
+	method, path, _ := strings.Cut(request, " ")
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// equal compares messages.
+func equal(t *testing.T, what string, want, got proto.Message) {
+	t.Helper()
+	if !proto.Equal(want, got) {
+		t.Errorf("%s:\nwant %v\n got %v", what, protojson.Format(want), got)
+	}
+}

@@ -1,0 +1,248 @@
+package partition
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/store"
+)
+
+// place is where an entry is kept.
+type place uint8
+
+const (
+	idle    place = iota // waits for its time
+	ready                // due, in its queue's list
+	blocked              // due, but something must be durable or read first
+	running              // an attempt is in force
+)
+
+// entry is one record in memory.
+type entry struct {
+	ref   store.Ref
+	state store.State
+	spec  []byte        // nil: not read yet
+	job   *carillon.Job // decoded spec; nil until needed
+	sched *schedule.Schedule
+
+	parent   *entry // of a pending run: its job
+	children int    // of a job: its pending runs in memory
+
+	place place
+	wake  int64 // what the timer waits for; 0 = nothing
+	timer int   // index in the heap; -1 = not in it
+	seq   uint64
+	fresh bool // the spec must be written
+	gone  bool // deleted; kept until that is durable
+
+	recalled bool   // the store has it as parked
+	parkedIn Queue  // where, if recalled
+	readyAt  int64  // since when it waits in a queue
+	slot     int    // index in the queue's list
+	token    string // of the attempt in force
+	granted  int64  // when it was handed out
+	durable  bool   // whether the grant is in the state as stored
+	lease    int64  // expiry as renewed by beats; state.Run.Lease is what is stored
+	queue    Queue  // of the attempt in force or the place in a ready list
+}
+
+// dirty reports whether e has a change that is not durable yet.
+func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
+
+// owner is the job that e belongs to: itself, or its parent. Nil if a pending run's parent is not in memory.
+func (e *entry) owner() *entry {
+	if e.ref.Seq != 0 {
+		return e.parent
+	}
+	return e
+}
+
+// specOf is the encoded spec that e runs by; nil if it must be read first.
+func (e *entry) specOf() []byte {
+	if e.spec != nil {
+		return e.spec
+	}
+	if e.ref.Seq != 0 && e.parent != nil {
+		return e.parent.spec
+	}
+	return nil
+}
+
+// jobOf decodes the spec that e runs by, once. The caller has seen to it that there is one.
+func (m *Machine) jobOf(e *entry) *carillon.Job {
+	if e.spec == nil && e.parent != nil {
+		return m.jobOf(e.parent)
+	}
+	if e.job == nil {
+		j, err := store.DecodeSpec(e.spec, e.ref.Key)
+		if err != nil {
+			// Only a damaged record gets here; it must not take the partition down with it.
+			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true, Note: "damaged record: " + err.Error()}
+		}
+		e.job = &j
+	}
+	return e.job
+}
+
+// scheduleOf is the parsed schedule of a recurring job; nil for a one-shot.
+func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
+	if e.sched != nil {
+		return e.sched
+	}
+	j := m.jobOf(e)
+	if !j.Recurring() {
+		return nil
+	}
+	key := scheduleKey{j.Schedule, j.TimeZone, j.DST}
+	s, ok := m.schedules[key]
+	if !ok {
+		var err error
+		if s, err = j.ParseSchedule(); err != nil {
+			return nil // it was valid when it was put; a zone that has gone stops the schedule, not the node
+		}
+		if len(m.schedules) >= maxSharedSchedules {
+			clear(m.schedules)
+		}
+		m.schedules[key] = s
+	}
+	e.sched = s
+	return s
+}
+
+// maxSharedSchedules bounds the cache of parsed schedules.
+const maxSharedSchedules = 4096
+
+// nextAfter is the schedule's first time after t, 0 if there is none within the job's life.
+func (m *Machine) nextAfter(e *entry, t int64) int64 {
+	s := m.scheduleOf(e)
+	if s == nil {
+		return 0
+	}
+	if limit := carillon.EffectiveRepeats(m.jobOf(e), s); limit > 0 && e.state.Begun >= limit {
+		return 0
+	}
+	next, ok := s.Next(toTime(t), toTime(e.state.Anchor))
+	if !ok || (e.state.Expires != 0 && next.UnixNano() > e.state.Expires) {
+		return 0
+	}
+	return next.UnixNano()
+}
+
+// ended reports whether nothing more can become of a job.
+func (e *entry) ended() bool {
+	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0
+}
+
+func toTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+// fromTime is t in nanoseconds, 0 for the zero time.
+func fromTime(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// orTime is the time of ns, the zero time for 0.
+func orTime(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return toTime(ns)
+}
+
+// earliest is the smaller of two instants of which 0 means none.
+func earliest(a, b int64) int64 {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// setWake arms e's timer; 0 disarms it.
+func (m *Machine) setWake(e *entry, at int64) {
+	e.wake = at
+	switch {
+	case at == 0 && e.timer >= 0:
+		heap.Remove(&m.timers, e.timer)
+	case at == 0:
+	case e.timer >= 0:
+		heap.Fix(&m.timers, e.timer)
+	default:
+		heap.Push(&m.timers, e)
+	}
+}
+
+// rearm sets the timer to the earliest of what can happen next to e by itself.
+func (m *Machine) rearm(e *entry) {
+	switch {
+	case e.gone || e.place == ready || e.place == blocked:
+		m.setWake(e, 0)
+	case e.place == running:
+		at := earliest(e.lease, e.state.Run.Deadline)
+		if !e.durable {
+			at = earliest(at, e.granted+int64(m.cfg.GrantAfter))
+		}
+		m.setWake(e, at)
+	default:
+		m.setWake(e, m.idleDue(e))
+	}
+}
+
+// idleDue is when something happens to a record by itself that has no attempt in force: what its due index holds.
+func (m *Machine) idleDue(e *entry) int64 {
+	s := &e.state
+	switch {
+	case s.Run.Live && s.Phase == carillon.PhaseStaged:
+		return afterLife(s)
+	case s.Run.Live:
+		return s.Run.Due
+	case s.Paused:
+		return afterLife(s)
+	case s.Next != 0:
+		return s.Next + m.spread(e, s.Next)
+	}
+	return 0
+}
+
+// afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.
+func afterLife(s *store.State) int64 {
+	if s.Expires == 0 {
+		return 0
+	}
+	return s.Expires + 1
+}
+
+// timers is a heap of entries by wake, then ref, so that the order is the same everywhere.
+type timers []*entry
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	if t[i].wake != t[j].wake {
+		return t[i].wake < t[j].wake
+	}
+	return t[i].ref.Compare(t[j].ref) < 0
+}
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].timer, t[j].timer = i, j
+}
+
+// Push is for container/heap.
+func (t *timers) Push(x any) {
+	e := x.(*entry)
+	e.timer = len(*t)
+	*t = append(*t, e)
+}
+
+// Pop is for container/heap.
+func (t *timers) Pop() any {
+	old := *t
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*t = old[:len(old)-1]
+	e.timer = -1
+	return e
+}

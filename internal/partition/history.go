@@ -1,0 +1,74 @@
+package partition
+
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// count is the counters that e's runs are counted in: its job's.
+func (m *Machine) count(e *entry) *carillon.Counters {
+	if o := e.owner(); o != nil {
+		return &o.state.Counters
+	}
+	return &e.state.Counters
+}
+
+// keepRun writes the run that ends into the history, and counts it.
+func (m *Machine) keepRun(e *entry, now int64, end ending) {
+	s := &e.state
+	r := store.RunRecord{
+		ID: s.Identity(m.cfg.Partition), Generation: s.Generation, Status: end.status, Reason: end.reason,
+		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors,
+	}
+	if end.report != nil {
+		r.Worker, r.Response = end.report.Worker, end.report.Response
+		if len(r.Response) > carillon.MaxResponse {
+			r.Response = r.Response[:carillon.MaxResponse]
+		}
+	}
+	c := m.count(e)
+	switch end.status {
+	case carillon.RunSucceeded:
+		c.Succeeded++
+	case carillon.RunDead:
+		c.Dead++
+		r.Spec = e.specOf()
+	case carillon.RunSkipped:
+		c.Skipped++
+	}
+	if o := e.owner(); o != nil {
+		o.state.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
+			Attempt: s.Run.Attempt, Status: end.status}
+	}
+	m.historyOf(e, r)
+	if m.cfg.Events.Finished != nil {
+		m.cfg.Events.Finished(end.status)
+	}
+}
+
+// historyOf adds a record to the history of e's job, within what the job keeps. Dead runs are always kept.
+func (m *Machine) historyOf(e *entry, r store.RunRecord) {
+	j := m.jobOf(e)
+	keep := j.HistoryRuns()
+	r.Key = e.ref.Key
+	r.Expires = r.Finished + int64(j.HistoryKeep())
+	if r.Status == carillon.RunDead {
+		r.Expires = r.Finished + int64(m.cfg.DeadRetention)
+	} else if keep == 0 {
+		return
+	}
+	m.out.runs = append(m.out.runs, r)
+	m.wait(m.out.seq)
+	o := e.owner()
+	if o == nil || r.Status == carillon.RunDead {
+		return
+	}
+	o.state.Kept++
+	if int(o.state.Kept) >= keep+max(keep/2, trimSlack) {
+		o.state.Kept = uint32(keep)
+		m.out.trims = append(m.out.trims, store.Trim{Key: r.Key, Keep: keep})
+	}
+}
+
+// trimSlack is how many runs beyond the limit the store holds before it is trimmed, so that not every tick deletes.
+const trimSlack = 10

@@ -1,0 +1,159 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Config is what a machine is made with.
+type Config struct {
+	Partition int
+	Term      store.Term // of the ownership that this machine stands for
+	MACKey    []byte     // authenticates tokens
+	Since     int64      // UTC ns since when the partition is owned without a gap; older times may count as missed
+	Limits    carillon.Limits
+
+	WindowJobs  int // most records kept in memory; default DefaultWindowJobs
+	WindowBytes int // most bytes of specs kept in memory; default DefaultWindowBytes
+
+	MisfireAfter   time.Duration // a time this late because nobody owned the partition was missed; default 5 s
+	GrantAfter     time.Duration // an attempt this old is made durable; default 1 s
+	TakeoverGrace  time.Duration // added to the beat interval for leases found at takeover; default 2 s
+	StageAfter     time.Duration // a due run without consumer or room is parked after this; default 1 s
+	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
+	HistoryMost    int           // finished runs kept in the partition; default 50,000
+	HistoryExpires int           // records removed by one sweep; default 1,000
+
+	Events Events
+}
+
+// Defaults of Config.
+const (
+	DefaultWindowJobs     = 4096
+	DefaultWindowBytes    = 8 << 20
+	DefaultMisfireAfter   = 5 * time.Second // decisions.md 15
+	DefaultGrantAfter     = time.Second     // decisions.md 1
+	DefaultTakeoverGrace  = 2 * time.Second
+	DefaultStageAfter     = time.Second
+	DefaultDeadRetention  = 30 * 24 * time.Hour
+	DefaultHistoryMost    = 50_000 // semantics.md, "history"
+	DefaultHistoryExpires = 1000
+)
+
+func (c Config) withDefaults() Config {
+	set(&c.WindowJobs, DefaultWindowJobs)
+	set(&c.WindowBytes, DefaultWindowBytes)
+	set(&c.MisfireAfter, DefaultMisfireAfter)
+	set(&c.GrantAfter, DefaultGrantAfter)
+	set(&c.TakeoverGrace, DefaultTakeoverGrace)
+	set(&c.StageAfter, DefaultStageAfter)
+	set(&c.DeadRetention, DefaultDeadRetention)
+	set(&c.HistoryMost, DefaultHistoryMost)
+	set(&c.HistoryExpires, DefaultHistoryExpires)
+	if c.Limits == (carillon.Limits{}) {
+		c.Limits = carillon.DefaultLimits()
+	}
+	return c
+}
+
+func set[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Events are told what happens, as it happens. Any of them may be nil. They must not block or call back.
+type Events struct {
+	Fired    func(Fired)
+	Finished func(carillon.RunStatus)
+	Retried  func()
+	Skipped  func(reason string, n uint64)
+}
+
+// Fired is one attempt handed to a consumer.
+type Fired struct {
+	Queue    Queue
+	Attempt  int
+	Lateness time.Duration // since the attempt was due
+}
+
+// Machine is the state of one partition in memory. It is used from one goroutine.
+type Machine struct {
+	cfg       Config
+	entries   map[store.Ref]*entry
+	live      map[carillon.RunIdentity]*entry // unfinished runs that are in memory
+	timers    timers
+	queues    map[Queue]*queue
+	active    []*queue // those in which due runs wait
+	window    window
+	schedules map[scheduleKey]*schedule.Schedule
+
+	orphans map[carillon.Key][]*entry // pending runs in memory whose job is not
+	needs   map[store.Ref]struct{}    // records to read before their owners can go on
+	blocked []*entry                  // due, but with a change that is not yet durable
+	grants  int                       // attempts in force
+	cancels []Cancel
+
+	out   builder // the batch that fills
+	after uint64  // see After
+}
+
+// scheduleKey is what a parsed schedule depends on; jobs with equal ones share it.
+type scheduleKey struct {
+	text, zone string
+	dst        carillon.DST
+}
+
+// New makes an empty machine: everything is still in the store.
+func New(cfg Config) *Machine {
+	return &Machine{
+		cfg:       cfg.withDefaults(),
+		entries:   map[store.Ref]*entry{},
+		live:      map[carillon.RunIdentity]*entry{},
+		queues:    map[Queue]*queue{},
+		schedules: map[scheduleKey]*schedule.Schedule{},
+		orphans:   map[carillon.Key][]*entry{},
+		needs:     map[store.Ref]struct{}{},
+		out:       builder{seq: 1},
+	}
+}
+
+// Begin starts a round of calls that are answered together.
+func (m *Machine) Begin() { m.after = 0 }
+
+// After is the number of the batch that must be durable before the outcome of the calls since Begin may be told; 0 or a
+// number already committed means at once.
+func (m *Machine) After() uint64 { return m.after }
+
+func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
+
+// NextWake is when Tick wants to be called again; ok is false if nothing is waited for.
+func (m *Machine) NextWake() (at int64, ok bool) {
+	if len(m.timers) == 0 {
+		return 0, false
+	}
+	return m.timers[0].wake, true
+}
+
+// Stats are for metrics.
+type Stats struct {
+	Resident int // records in memory
+	Bytes    int // of their specs
+	InFlight int // attempts in force
+}
+
+// Stats tells how much is in memory.
+func (m *Machine) Stats() Stats {
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants}
+}
+
+// Cancels returns and forgets the attempts whose consumers must be told to stop.
+func (m *Machine) Cancels() []Cancel {
+	c := m.cancels
+	m.cancels = nil
+	return c
+}

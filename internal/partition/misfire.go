@@ -1,0 +1,146 @@
+package partition
+
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Why a scheduled time did not run, or a run ended without an attempt.
+const (
+	ReasonMisfire  = "misfire"  // nobody could fire it in time, and the misfire rule says no
+	ReasonOverlap  = "overlap"  // the previous run was still going
+	ReasonPaused   = "paused"   // the job was paused
+	ReasonExpired  = "expired"  // the job's life ended first
+	ReasonReplaced = "replaced" // a put gave the job another time
+)
+
+// countLimit bounds how many skipped times are counted one by one; a record of more says this many.
+const countLimit = 10_000
+
+// choose picks the scheduled time that a job without an unfinished run is to run now, and leaves a record of those that it
+// passes over; 0 = none, and Next has moved on.
+//
+// A time is missed when a newer one is due as well, or when it is late because nobody owned the partition (decisions.md 15).
+// One-shots never misfire.
+func (m *Machine) choose(e *entry, now int64) int64 {
+	s := m.scheduleOf(e)
+	first := e.state.Next
+	if s == nil {
+		return first
+	}
+	newest := m.newestDue(e, s, first, now)
+	if newest == first {
+		if !m.missed(e, first, now) {
+			return first
+		}
+		return m.makeUp(e, s, first, first, now)
+	}
+	return m.makeUp(e, s, first, newest, now)
+}
+
+// newestDue is the latest scheduled time that is due at now, at least first, which is.
+func (m *Machine) newestDue(e *entry, s *schedule.Schedule, first, now int64) int64 {
+	until := now
+	if e.state.Expires != 0 {
+		until = min(until, e.state.Expires)
+	}
+	anchor := toTime(e.state.Anchor)
+	t, ok := s.Last(toTime(until), anchor)
+	if ok && e.state.Spread != 0 && t.UnixNano()+m.spread(e, t.UnixNano()) > now {
+		t, ok = s.Last(t.Add(-1), anchor)
+	}
+	if !ok || t.UnixNano() < first {
+		return first
+	}
+	return t.UnixNano()
+}
+
+// missed reports whether a time is too late because nobody owned the partition when it came.
+func (m *Machine) missed(e *entry, t, now int64) bool {
+	due := t + m.spread(e, t)
+	return due < m.cfg.Since && now-due > int64(m.cfg.MisfireAfter)
+}
+
+// makeUp applies the misfire rule to the due times from first to newest.
+func (m *Machine) makeUp(e *entry, s *schedule.Schedule, first, newest, now int64) int64 {
+	j := m.jobOf(e)
+	from := m.withinWindow(e, s, first, now)
+	switch {
+	case j.Misfire == carillon.MisfireSkip && m.missed(e, newest, now), from == 0 || from > newest:
+		return m.passOver(e, s, first, newest, now, ReasonMisfire)
+	case j.Misfire == carillon.MisfireAll:
+		if start := m.withinLimit(e, s, from, newest); start > first {
+			m.passOver(e, s, first, prior(e, s, start), now, ReasonMisfire)
+			return start
+		}
+		return first
+	}
+	if newest > first {
+		m.passOver(e, s, first, prior(e, s, newest), now, ReasonMisfire)
+	}
+	return newest
+}
+
+// withinWindow is the first due time that CatchUpWindow still allows to be made up for, 0 if there is none.
+func (m *Machine) withinWindow(e *entry, s *schedule.Schedule, first, now int64) int64 {
+	window := int64(m.jobOf(e).CatchUpWindow)
+	if window == 0 || first >= now-window {
+		return first
+	}
+	t, ok := s.Next(toTime(now-window-1), toTime(e.state.Anchor))
+	if !ok {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// withinLimit is the time from which on at most CatchUpLimit times are due until newest.
+func (m *Machine) withinLimit(e *entry, s *schedule.Schedule, from, newest int64) int64 {
+	limit, anchor := m.jobOf(e).CatchUpLimitOrDefault(), toTime(e.state.Anchor)
+	if s.Count(toTime(from-1), toTime(newest), anchor, limit+1) <= limit {
+		return from
+	}
+	low, high := from, newest // more than limit after low-1, at most limit after high-1
+	for high-low > 1 {
+		mid := low + (high-low)/2
+		if s.Count(toTime(mid-1), toTime(newest), anchor, limit+1) > limit {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	t, ok := s.Next(toTime(high-1), anchor)
+	if !ok {
+		return newest
+	}
+	return t.UnixNano()
+}
+
+// passOver records that the scheduled times from first to last do not run, and moves on; it returns 0, for choose.
+func (m *Machine) passOver(e *entry, s *schedule.Schedule, first, last, now int64, reason string) int64 {
+	m.touch(e) // or the same times would be passed over again after a crash
+	n := uint64(s.Count(toTime(first-1), toTime(last), toTime(e.state.Anchor), countLimit))
+	e.state.Next = m.nextAfter(e, last)
+	if n == 0 {
+		return 0
+	}
+	e.state.Counters.Skipped += n
+	m.historyOf(e, store.RunRecord{
+		ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: last},
+		Status: carillon.RunSkipped, Reason: reason, Skipped: n, From: first, Due: last, Finished: now,
+	})
+	if m.cfg.Events.Skipped != nil {
+		m.cfg.Events.Skipped(reason, n)
+	}
+	return 0
+}
+
+// prior is the scheduled time before t.
+func prior(e *entry, s *schedule.Schedule, t int64) int64 {
+	p, ok := s.Last(toTime(t-1), toTime(e.state.Anchor))
+	if !ok {
+		return t - 1
+	}
+	return p.UnixNano()
+}

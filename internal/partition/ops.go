@@ -1,0 +1,292 @@
+package partition
+
+import (
+	"bytes"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/store"
+)
+
+// PutRequest is a put. The job has been validated.
+type PutRequest struct {
+	Job     carillon.Job
+	Options carillon.PutOptions
+	Random  [8]byte // for the uid of a new job
+}
+
+// find is the job in memory, nil if there is none. The engine has read it if it exists.
+func (m *Machine) find(k carillon.Key) *entry {
+	e := m.entries[store.Ref{Key: k}]
+	if e == nil || e.gone {
+		m.Begin()
+		if e != nil {
+			m.wait(e.seq)
+		}
+		return nil
+	}
+	m.wait(e.seq)
+	return e
+}
+
+func notFound(k carillon.Key) error {
+	return carillon.Errorf(carillon.NotFound, "name", "there is no job %q in namespace %q", k.Name, k.Namespace)
+}
+
+// Put creates or replaces a job.
+func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
+	e := m.find(req.Job.Key())
+	switch o := req.Options; {
+	case o.IfAbsent && e != nil:
+		return carillon.Put{}, carillon.Errorf(carillon.AlreadyExists, "name", "job %q exists already", req.Job.Name)
+	case o.IfGeneration != 0 && e == nil:
+		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q does not exist", req.Job.Name)
+	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
+		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q is at generation %d", req.Job.Name, e.state.Generation)
+	case e == nil:
+		return m.create(now, req)
+	}
+	return m.replace(now, e, req.Job)
+}
+
+// Patch changes the named fields of a job.
+func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+	e := m.find(key)
+	switch {
+	case e == nil:
+		return carillon.Put{}, notFound(key)
+	case patch.IfGeneration != 0 && patch.IfGeneration != e.state.Generation:
+		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q is at generation %d", key.Name, e.state.Generation)
+	}
+	old := *m.jobOf(e)
+	old.Paused = e.state.Paused
+	j, err := patch.Apply(old)
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	j.Namespace, j.Name = key.Namespace, key.Name
+	if err := j.Validate(m.cfg.Limits); err != nil {
+		return carillon.Put{}, err
+	}
+	return m.replace(now, e, j)
+}
+
+// encode is the spec as it is stored and compared: pausing is part of the state.
+func encode(j carillon.Job) []byte {
+	j.Paused = false
+	return store.EncodeSpec(&j)
+}
+
+func (m *Machine) create(now int64, req PutRequest) (carillon.Put, error) {
+	j := req.Job
+	ref := store.Ref{Key: j.Key()}
+	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
+		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: now, Updated: now,
+		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused,
+	}}
+	m.setSpec(e, encode(j))
+	if err := m.plan(e, now); err != nil {
+		m.window.bytes -= len(e.spec)
+		return carillon.Put{}, err
+	}
+	if m.entries[ref] != nil {
+		m.seal() // the delete of its namesake must come first
+	}
+	m.entries[ref] = e
+	m.touch(e)
+	m.rearm(e)
+	return carillon.Put{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(&j)}, nil
+}
+
+func warnings(j *carillon.Job) []string {
+	if w := carillon.RetryWarning(j); w != "" {
+		return []string{w}
+	}
+	return nil
+}
+
+// plan sets when the job runs first, as of now.
+func (m *Machine) plan(e *entry, now int64) error {
+	j := m.jobOf(e)
+	anchor, next, expires, err := carillon.FirstRun(j, m.scheduleOf(e), toTime(now))
+	if err != nil {
+		return err
+	}
+	s := &e.state
+	s.Anchor, s.Next, s.Expires, s.Begun = fromTime(anchor), fromTime(next), fromTime(expires), 0
+	return nil
+}
+
+func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, error) {
+	spec, old := encode(j), *m.jobOf(e)
+	retimed := retimes(old, j) || rearms(j)
+	if bytes.Equal(spec, e.spec) && !retimed {
+		changed := e.state.Paused != j.Paused
+		m.setPaused(e, j.Paused, now)
+		return carillon.Put{Job: m.view(e), Changed: changed}, nil
+	}
+	before := e.state
+	oldSpec := e.spec
+	m.setSpec(e, spec)
+	if retimed {
+		if err := m.plan(e, now); err != nil {
+			m.setSpec(e, oldSpec)
+			e.state = before
+			return carillon.Put{}, err
+		}
+	}
+	planned := e.state
+	e.state = before // until the entry has left the list that it is filed in by its class
+	m.touch(e)
+	e.state = planned
+	s := &e.state
+	s.Generation++
+	s.Updated, s.Class, s.Spread, e.fresh = now, j.Class.Rank(), int64(j.Spread), true
+	if retimed {
+		m.retime(e, &j, now)
+	}
+	if !sameButNotes(old, j) {
+		m.fence(e)
+	}
+	m.setPaused(e, j.Paused, now)
+	m.rearm(e)
+	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(&j)}, nil
+}
+
+// retimes reports whether a put changes when the job runs.
+func retimes(a, b carillon.Job) bool {
+	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due || a.TTL != b.TTL || a.Repeats != b.Repeats
+}
+
+// rearms reports whether a put counts from now whatever was there before: a one-shot with a relative or absent due time.
+func rearms(j carillon.Job) bool {
+	if j.Recurring() {
+		return false
+	}
+	if j.Due.IsZero() {
+		return true
+	}
+	_, relative, err := schedule.ParseTime(j.Due.String(), toTime(0), nil)
+	return err == nil && relative
+}
+
+// sameButNotes reports whether two jobs differ at most in what never fences: labels and note (decisions.md 13).
+func sameButNotes(a, b carillon.Job) bool {
+	a.Labels, a.Note, b.Labels, b.Note = nil, "", nil, ""
+	return bytes.Equal(encode(a), encode(b))
+}
+
+// retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
+// instant; a recurring job's goes on, and its instant is not run again.
+func (m *Machine) retime(e *entry, j *carillon.Job, now int64) {
+	s := &e.state
+	if !s.Run.Live {
+		return
+	}
+	switch {
+	case s.Next == s.Run.Scheduled && s.Run.Cause == carillon.CauseSchedule:
+		s.Begun++
+		s.Next = m.nextAfter(e, s.Next)
+	case !j.Recurring():
+		next := s.Next
+		m.stop(e)
+		m.unlist(e)
+		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
+		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
+		e.place = idle
+	}
+}
+
+// fence ends the attempts in force of a job whose content has changed: each run goes on as its next attempt, with the same
+// id and the new content.
+func (m *Machine) fence(job *entry) {
+	for _, e := range m.runsOf(job) {
+		if e.place != running {
+			continue
+		}
+		m.stop(e)
+		m.leave(e, false)
+		m.touch(e)
+		m.rearm(e)
+	}
+}
+
+// runsOf is the job and its pending runs in memory that have an unfinished run.
+func (m *Machine) runsOf(job *entry) []*entry {
+	var out []*entry
+	if job.state.Run.Live {
+		out = append(out, job)
+	}
+	if job.children > 0 {
+		for _, e := range m.live {
+			if e.parent == job {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// Delete removes a job with all its unfinished runs.
+func (m *Machine) Delete(key carillon.Key) (carillon.Deleted, error) {
+	e := m.find(key)
+	if e == nil {
+		return carillon.Deleted{}, notFound(key)
+	}
+	var d carillon.Deleted
+	for _, r := range m.runsOf(e) {
+		if r.place == running {
+			d.Interrupted = true
+			m.stop(r)
+		}
+		if r != e {
+			m.remove(r)
+		}
+	}
+	m.remove(e)
+	return d, nil
+}
+
+// SetPaused pauses or resumes a job; a note is kept with it.
+func (m *Machine) SetPaused(now int64, key carillon.Key, paused bool, note string) (carillon.Job, error) {
+	e := m.find(key)
+	if e == nil {
+		return carillon.Job{}, notFound(key)
+	}
+	if note != m.jobOf(e).Note && (note != "" || !paused) {
+		m.annotate(e, note)
+	}
+	m.setPaused(e, paused, now)
+	return m.view(e), nil
+}
+
+func (m *Machine) annotate(e *entry, note string) {
+	m.touch(e)
+	j := *m.jobOf(e)
+	j.Note = note
+	m.setSpec(e, encode(j))
+	e.fresh = true
+}
+
+// pause stops a job from beginning runs, and says why.
+func (m *Machine) pause(e *entry, now int64, note string) {
+	m.annotate(e, note)
+	m.setPaused(e, true, now)
+}
+
+// setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
+func (m *Machine) setPaused(e *entry, paused bool, now int64) {
+	if e.state.Paused == paused {
+		return
+	}
+	m.touch(e)
+	e.state.Paused, e.state.Updated = paused, now
+	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && e.state.Next <= now {
+		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
+	}
+	if e.place == idle && e.ended() {
+		m.remove(e)
+		return
+	}
+	m.rearm(e)
+}

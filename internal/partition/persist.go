@@ -1,0 +1,202 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// builder collects what the next batch must hold.
+type builder struct {
+	seq     uint64 // number of the batch that fills
+	durable uint64 // all batches up to this number are durable
+	changed []*entry
+	runs    []store.RunRecord
+	redrive []store.RunRef
+	trims   []store.Trim
+	expire  *store.Expire
+	small   []store.Small
+	sealed  []sealedBatch     // full, in order, not yet handed out
+	flight  []*entry          // changed by batches handed out and not yet durable
+	ending  []store.RunRecord // finished runs in those batches
+	freed   []Queue           // see sealedBatch
+}
+
+type sealedBatch struct {
+	batch   *store.Batch
+	changed []*entry
+	seq     uint64
+	freed   []Queue // of records that the batch takes out of what is parked
+}
+
+// touch records that e's state must be written. A due run waits until it is: what is handed out is durable.
+func (m *Machine) touch(e *entry) {
+	if e.place == ready {
+		m.dequeue(e)
+		m.block(e)
+	}
+	if e.seq != m.out.seq {
+		e.seq = m.out.seq
+		m.out.changed = append(m.out.changed, e)
+	}
+	m.wait(m.out.seq)
+}
+
+// Batch returns the next batch to make durable and its number; nil if there is nothing. Batches are handed to Committed in
+// the same order.
+func (m *Machine) Batch() (b *store.Batch, seq uint64) {
+	m.seal()
+	if len(m.out.sealed) == 0 {
+		return nil, 0
+	}
+	s := m.out.sealed[0]
+	m.out.sealed = m.out.sealed[1:]
+	m.out.flight = append(m.out.flight, s.changed...)
+	m.out.ending = append(m.out.ending, s.batch.Runs...)
+	m.out.freed = append(m.out.freed, s.freed...)
+	return s.batch, s.seq
+}
+
+// seal closes the batch that fills. What changes from now on belongs to the next one.
+func (m *Machine) seal() {
+	o := &m.out
+	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 {
+		return
+	}
+	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
+	var freed []Queue
+	for _, e := range o.changed {
+		if e.gone {
+			b.Deletes = append(b.Deletes, e.ref)
+		} else {
+			b.Puts = append(b.Puts, m.record(e))
+			e.fresh = false
+		}
+		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged) {
+			e.recalled = false
+			freed = append(freed, e.parkedIn)
+		}
+	}
+	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed})
+	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small = nil, nil, nil, nil, nil, nil
+	o.seq++
+}
+
+// lastOf keeps the last of the small records with one key: a batch holds each at most once.
+func lastOf(small []store.Small) []store.Small {
+	var out []store.Small
+	for i, s := range small {
+		later := slices.ContainsFunc(small[i+1:], func(o store.Small) bool { return o.Kind == s.Kind && o.Key == s.Key })
+		if !later {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// record is e as the store keeps it.
+func (m *Machine) record(e *entry) store.Record {
+	m.file(e)
+	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
+	if e.fresh {
+		r.Spec = e.spec
+	}
+	return r
+}
+
+// file sets the parts of the state that the store's indexes are made of.
+func (m *Machine) file(e *entry) {
+	s := &e.state
+	if e.place == running {
+		s.Phase, s.Due, s.Queue = carillon.PhaseRunning, earliest(s.Run.Lease, s.Run.Deadline), ""
+		return
+	}
+	switch {
+	case s.Run.Live && s.Phase == carillon.PhaseStaged:
+	case s.Run.Live && s.Run.Attempt > 0:
+		s.Phase, s.Queue = carillon.PhaseRetrying, ""
+	case s.Run.Live:
+		s.Phase, s.Queue = carillon.PhaseReady, ""
+	case s.Paused:
+		s.Phase, s.Queue = carillon.PhasePaused, ""
+	default:
+		s.Phase, s.Queue = carillon.PhaseScheduled, ""
+	}
+	s.Due = m.idleDue(e)
+}
+
+// Committed tells that the batch of this number is durable, and with it everything before.
+func (m *Machine) Committed(seq uint64, now int64) {
+	m.out.durable = seq
+	kept := m.out.flight[:0]
+	for _, e := range m.out.flight {
+		switch {
+		case m.dirty(e):
+			kept = append(kept, e)
+		case e.gone:
+			m.setSpec(e, nil)
+			if m.entries[e.ref] == e {
+				delete(m.entries, e.ref)
+			}
+		case e.place == idle:
+			m.settle(e)
+		}
+	}
+	clear(m.out.flight[len(kept):])
+	m.out.flight = kept
+	for _, q := range m.out.freed {
+		m.forget(q)
+	}
+	m.out.ending, m.out.freed = nil, nil
+	m.unblock(now)
+}
+
+// Ending finds a run that has finished in a batch which is not durable yet, and makes the answer wait for it.
+func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
+	m.Begin()
+	lists := [][]store.RunRecord{m.out.ending, m.out.runs}
+	for _, s := range m.out.sealed {
+		lists = append(lists, s.batch.Runs)
+	}
+	for _, runs := range lists {
+		for i := range runs {
+			if runs[i].ID == id {
+				m.wait(m.out.seq)
+				return runs[i], true
+			}
+		}
+	}
+	return store.RunRecord{}, false
+}
+
+// unblock lets due runs go on whose changes have become durable and whose specs have been read.
+func (m *Machine) unblock(now int64) {
+	waiting := m.blocked
+	m.blocked = m.blocked[len(m.blocked):]
+	for _, e := range waiting {
+		switch {
+		case e.gone:
+		case e.place == blocked:
+			e.place = idle
+			m.resume(e, now)
+		case e.place == running:
+			m.rearm(e)
+		}
+	}
+}
+
+// resume goes on with an entry that was set aside.
+func (m *Machine) resume(e *entry, now int64) {
+	s := &e.state
+	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
+		m.enqueue(e, now) // it was on its way back from the store
+		return
+	}
+	m.wakeUp(e, now)
+}
+
+// Sweep asks for the removal of finished runs whose retention has ended. The engine calls it now and then.
+func (m *Machine) Sweep(now int64) {
+	m.out.expire = &store.Expire{Before: now, Most: m.cfg.HistoryMost, Limit: m.cfg.HistoryExpires}
+}

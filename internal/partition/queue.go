@@ -1,0 +1,69 @@
+package partition
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Queue is what credits are granted for: a worker queue, or the host of HTTP targets.
+type Queue struct {
+	Namespace string
+	Kind      string // a target's kind: "worker", "http"
+	Address   string // worker queue, or host with port
+}
+
+// String is the queue as the store knows it; names hold no zero byte.
+func (q Queue) String() string { return q.Namespace + "\x00" + q.Kind + "\x00" + q.Address }
+
+// ParseQueue reads what String wrote.
+func ParseQueue(s string) Queue {
+	ns, rest, _ := strings.Cut(s, "\x00")
+	kind, address, _ := strings.Cut(rest, "\x00")
+	return Queue{ns, kind, address}
+}
+
+// QueueOf is the queue of a job's target.
+func QueueOf(namespace string, t carillon.Target) Queue {
+	q := Queue{Namespace: namespace, Kind: t.Kind()}
+	switch {
+	case t.Worker != nil:
+		q.Address = t.Worker.Queue
+	case t.HTTP != nil:
+		if u, err := url.Parse(t.HTTP.URL); err == nil {
+			q.Address = u.Host
+		}
+	}
+	return q
+}
+
+// Head is the first run that waits in a queue of a partition: what dispatch compares partitions by.
+type Head struct {
+	Class uint8 // rank
+	Due   int64 // UTC ns
+}
+
+// Before reports whether h goes first.
+func (h Head) Before(o Head) bool {
+	if h.Class != o.Class {
+		return h.Class < o.Class
+	}
+	return h.Due < o.Due
+}
+
+// Delivery is one attempt on its way to a consumer.
+type Delivery struct {
+	Queue   Queue
+	Run     carillon.Run // with Token, Data, Metadata, Deadline, Lease
+	Target  carillon.Target
+	Timeout time.Duration
+}
+
+// Cancel tells a consumer to stop an attempt.
+type Cancel struct {
+	Queue Queue
+	Token string
+	RunID string
+}

@@ -1,0 +1,146 @@
+package partition
+
+import (
+	"container/heap"
+	"time"
+)
+
+// classes is how many ranks a class can have.
+const classes = 4
+
+// ageStep is how long a due run of a class must wait to be taken like one of the next higher class that has just come, so
+// that no class starves.
+const ageStep = 30 * time.Second
+
+// queue is what is due in memory for one target address.
+type queue struct {
+	name   Queue
+	lists  [classes]readyList
+	listed bool // in Machine.active
+	parked parked
+}
+
+// len is how many runs wait.
+func (q *queue) len() int {
+	n := 0
+	for i := range q.lists {
+		n += len(q.lists[i])
+	}
+	return n
+}
+
+// next is the class whose head goes first, -1 if nothing waits: the highest class, unless a lower one has waited so long
+// that it has aged past it.
+func (q *queue) next(now int64) int {
+	best, bestScore := -1, int64(0)
+	for rank := range q.lists {
+		if len(q.lists[rank]) == 0 {
+			continue
+		}
+		score := int64(rank) - (now-q.lists[rank][0].readyAt)/int64(ageStep)
+		if best < 0 || score < bestScore {
+			best, bestScore = rank, score
+		}
+	}
+	return best
+}
+
+// enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
+func (m *Machine) enqueue(e *entry, now int64) {
+	if m.dirty(e) || !m.complete(e) {
+		m.block(e)
+		return
+	}
+	e.queue = QueueOf(e.ref.Namespace, m.jobOf(e).Target)
+	e.place, e.readyAt = ready, now
+	q := m.queue(e.queue)
+	heap.Push(&q.lists[e.state.Class], e)
+	if !q.listed {
+		q.listed = true
+		m.active = append(m.active, q)
+	}
+	m.rearm(e)
+}
+
+// dequeue takes e out of its queue's list.
+func (m *Machine) dequeue(e *entry) {
+	heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	e.place = idle
+}
+
+// block puts e aside until a batch is durable or a record has been read.
+func (m *Machine) block(e *entry) {
+	if e.place != running {
+		e.place = blocked
+	}
+	m.setWake(e, 0)
+	m.blocked = append(m.blocked, e)
+}
+
+// queue finds or makes the queue.
+func (m *Machine) queue(q Queue) *queue {
+	st := m.queues[q]
+	if st == nil {
+		st = &queue{name: q, parked: parked{none: true}}
+		m.queues[q] = st
+	}
+	return st
+}
+
+// Waiting is one queue in which due runs wait.
+type Waiting struct {
+	Queue Queue
+	N     int
+	Head  Head
+}
+
+// AppendWaiting appends the queues in which due runs wait, in the order in which they came to wait.
+func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
+	kept := m.active[:0]
+	for _, q := range m.active {
+		rank := q.next(now)
+		if rank < 0 {
+			q.listed = false
+			if q.parked.none && !q.parked.recorded {
+				delete(m.queues, q.name)
+			}
+			continue
+		}
+		kept = append(kept, q)
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+	}
+	clear(m.active[len(kept):])
+	m.active = kept
+	return out
+}
+
+// readyList is a heap of due runs of one class by due, then ref.
+type readyList []*entry
+
+func (l readyList) Len() int { return len(l) }
+func (l readyList) Less(i, j int) bool {
+	if l[i].state.Run.Due != l[j].state.Run.Due {
+		return l[i].state.Run.Due < l[j].state.Run.Due
+	}
+	return l[i].ref.Compare(l[j].ref) < 0
+}
+func (l readyList) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].slot, l[j].slot = i, j
+}
+
+// Push is for container/heap.
+func (l *readyList) Push(x any) {
+	e := x.(*entry)
+	e.slot = len(*l)
+	*l = append(*l, e)
+}
+
+// Pop is for container/heap.
+func (l *readyList) Pop() any {
+	old := *l
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*l = old[:len(old)-1]
+	return e
+}

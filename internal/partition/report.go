@@ -1,0 +1,22 @@
+package partition
+
+import "github.com/carillonhq/carillon"
+
+// Report is what a consumer says of an attempt, and whom to tell what became of it.
+type Report struct {
+	carillon.Result
+	// Async says that the consumer took the run and will complete it later with the token (HTTP 202).
+	Async bool
+	// PauseJob says that the consumer is gone for good (HTTP 410): the run is dead and the job is paused with the message.
+	PauseJob bool
+	Worker   string   // who ran it
+	From     Reporter // nil = nobody
+}
+
+// Reporter is told what became of a report. Calls must not block.
+type Reporter interface {
+	// Accepted: the result is durable.
+	Accepted(token string)
+	// Stale: the token is not in force, nothing was changed; the consumer must stop that run.
+	Stale(token string)
+}

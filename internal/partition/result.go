@@ -1,0 +1,145 @@
+package partition
+
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Verdict is what a report or a beat came to.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Accepted: it counts, once the batch of After is durable.
+	Accepted Verdict = iota
+	// Stale: the token is not in force; nothing was changed.
+	Stale
+	// Missing: the run is not in memory; read it and ask again, or look into the history with Settled.
+	Missing
+)
+
+// Report takes a consumer's word on an attempt.
+func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
+	m.Begin()
+	e := m.live[tok.Run]
+	switch {
+	case e == nil:
+		return Missing
+	case m.specMissing(e):
+		return Missing
+	case !m.names(e, tok):
+		return Stale
+	case e.place != running:
+		return m.again(e, r)
+	}
+	switch {
+	case r.Async:
+		e.lease = e.state.Run.Deadline
+		m.keepGrant(e)
+		m.rearm(e)
+	case r.Outcome == carillon.OutcomeSuccess:
+		m.leave(e, true)
+		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
+	default:
+		owner := e.owner()
+		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
+		if r.PauseJob && owner != nil && !owner.gone {
+			m.pause(owner, now, message(r))
+		}
+	}
+	m.wait(m.out.seq)
+	return Accepted
+}
+
+// again answers a report of an attempt that a report has ended already: a failure is told the same as before; a success
+// comes too late.
+func (m *Machine) again(e *entry, r *Report) Verdict {
+	if r.Async || r.Outcome == carillon.OutcomeSuccess {
+		return Stale
+	}
+	m.wait(e.seq)
+	return Accepted
+}
+
+func message(r *Report) string {
+	if r.Message == "" {
+		return "failed without a message"
+	}
+	return r.Message
+}
+
+// names reports whether the token is that of e's newest attempt.
+func (m *Machine) names(e *entry, tok Token) bool {
+	r := &e.state.Run
+	return !r.Grant.Term.IsZero() && tok.Grant == r.Grant && tok.Attempt == r.Attempt
+}
+
+// Settled answers a report of a run that is not unfinished any more, from its record in the history: the result that ended
+// it, sent again, is accepted; everything else is stale.
+func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
+	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Generation != tok.Grant.Generation {
+		return Stale
+	}
+	succeeded := ended.Status == carillon.RunSucceeded
+	if succeeded != (r.Outcome == carillon.OutcomeSuccess) || (!succeeded && ended.Status != carillon.RunFailed && ended.Status != carillon.RunDead) {
+		return Stale
+	}
+	return Accepted
+}
+
+// Beat extends the lease of an attempt, in memory; it is written back only one beat before the stored lease would run out.
+func (m *Machine) Beat(now int64, tok Token) Verdict {
+	m.Begin()
+	e := m.live[tok.Run]
+	switch {
+	case e == nil || m.specMissing(e):
+		return Missing
+	case !m.names(e, tok) || e.place != running:
+		return Stale
+	}
+	lease := m.jobOf(e).LeaseOrDefault()
+	e.lease = max(e.lease, now+int64(lease))
+	if e.durable && e.state.Run.Lease-now <= int64(beatInterval(lease)) {
+		m.keepGrant(e)
+	}
+	m.rearm(e)
+	return Accepted
+}
+
+// Lost ends an attempt whose consumer is known to be gone: the run goes to another at once.
+func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
+	m.Begin()
+	e := m.live[tok.Run]
+	switch {
+	case e == nil || m.specMissing(e):
+		return Missing
+	case !m.names(e, tok) || e.place != running:
+		return Stale
+	}
+	m.fail(e, now, failure{message: why, lost: true})
+	return Accepted
+}
+
+// Undelivered takes back an attempt that never left: it does not count.
+func (m *Machine) Undelivered(now int64, tok Token) {
+	m.Begin()
+	e := m.live[tok.Run]
+	if e == nil || !m.names(e, tok) || e.place != running {
+		return
+	}
+	written := e.durable
+	m.leave(e, false)
+	r := &e.state.Run
+	r.Attempt--
+	c := m.count(e)
+	if r.Attempt > 0 {
+		c.Retried--
+	} else {
+		c.Fired--
+		r.Started = 0
+	}
+	if written {
+		m.touch(e)
+	}
+	m.enqueue(e, now)
+}

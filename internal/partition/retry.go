@@ -1,0 +1,148 @@
+package partition
+
+import (
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/store"
+)
+
+// failure is how an attempt failed.
+type failure struct {
+	message   string
+	permanent bool          // must not be retried
+	lost      bool          // its consumer is gone: retried at once
+	after     time.Duration // lower bound on the next attempt
+	report    *Report       // nil if nobody reported it
+}
+
+// fail ends the attempt in force: the run waits for its next attempt, or is exhausted.
+func (m *Machine) fail(e *entry, now int64, f failure) {
+	m.leave(e, f.report != nil)
+	r := &e.state.Run
+	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
+	m.count(e).Failed++
+	j := m.jobOf(e)
+	policy := j.FailurePolicy.Resolve(j.Recurring())
+	due, again := m.nextAttempt(e, policy, now, f)
+	if again && e.owner() != nil && e.owner().state.Expires != 0 && due > e.owner().state.Expires {
+		again = false
+	}
+	if !again {
+		status := carillon.RunFailed
+		if policy.OnExhausted == carillon.ExhaustedDead {
+			status = carillon.RunDead
+		}
+		m.finish(e, now, ending{status: status, report: f.report})
+		return
+	}
+	r.Due = due
+	e.place = idle
+	m.touch(e)
+	m.rearm(e)
+	if m.cfg.Events.Retried != nil {
+		m.cfg.Events.Retried()
+	}
+}
+
+// nextAttempt is when the run is tried again after its attempt ended at now; again is false if it is exhausted.
+func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
+	r := &e.state.Run
+	if f.permanent || p.Kind == carillon.PolicyDrop || (p.MaxRetries != nil && uint64(r.Attempt) > uint64(*p.MaxRetries)) {
+		return 0, false
+	}
+	switch {
+	case f.lost:
+		due = now
+	case p.Kind == carillon.PolicySchedule:
+		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: m.jobOf(e).Location()})
+		if err != nil {
+			return 0, false // it was valid when it was put; a zone that has gone ends the retries, not the node
+		}
+		t, ok := s.Next(toTime(now), toTime(r.Scheduled))
+		if !ok {
+			return 0, false
+		}
+		due = t.UnixNano()
+	default:
+		due = now + int64(delay(p, r.Attempt, m.jitterSeed(e)))
+	}
+	return max(due, now+int64(f.after)), true
+}
+
+// delay is what a constant or exponential policy puts between the end of the attempt (from 1) and the next.
+func delay(p carillon.FailurePolicy, attempt int, seed uint64) time.Duration {
+	if p.Kind != carillon.PolicyExponential {
+		return p.Interval
+	}
+	d := float64(p.Initial) * math.Pow(p.Factor, float64(attempt-1))
+	if !(d < float64(p.Max)) { // also when it is infinite
+		d = float64(p.Max)
+	}
+	wait := time.Duration(d)
+	if p.Jitter > 0 {
+		wait += time.Duration(seed % uint64(p.Jitter+1))
+	}
+	return wait
+}
+
+// jitterSeed is the same for the same attempt of the same run, on any node.
+func (m *Machine) jitterSeed(e *entry) uint64 {
+	h := fnv.New64a()
+	b := e.state.Identity(m.cfg.Partition).AppendBinary(nil)
+	h.Write(append(b, byte(e.state.Run.Attempt), byte(e.state.Run.Attempt>>8)))
+	return h.Sum64()
+}
+
+// ending is how a run ended.
+type ending struct {
+	status carillon.RunStatus
+	reason string
+	report *Report
+}
+
+// finish ends the run: it goes to the history, and its job on to what is next.
+func (m *Machine) finish(e *entry, now int64, end ending) {
+	delete(m.live, e.state.Identity(m.cfg.Partition))
+	m.keepRun(e, now, end)
+	if e.ref.Seq != 0 {
+		m.finishPending(e, now)
+		return
+	}
+	e.state.Phase = carillon.PhaseScheduled
+	e.state.Run = store.RunState{}
+	e.state.Updated = now
+	m.afterRun(e, now)
+	m.touch(e)
+	m.endOrRearm(e, now)
+}
+
+// finishPending removes a pending run, and its job too if it was the last thing to wait for.
+func (m *Machine) finishPending(e *entry, now int64) {
+	parent := e.parent
+	e.state.Run = store.RunState{}
+	m.remove(e)
+	if parent == nil || parent.gone {
+		return
+	}
+	parent.state.Pending--
+	parent.state.Updated = now
+	m.touch(parent)
+	if parent.ended() {
+		m.remove(parent)
+	}
+}
+
+// appendError adds to the newest MaxRunErrors without changing the old slice, which a batch may hold.
+func appendError(errs []carillon.AttemptError, e carillon.AttemptError) []carillon.AttemptError {
+	if len(e.Message) > carillon.MaxErrorBytes {
+		e.Message = e.Message[:carillon.MaxErrorBytes]
+	}
+	if len(errs) >= carillon.MaxRunErrors {
+		errs = errs[len(errs)-carillon.MaxRunErrors+1:]
+	}
+	return append(errs[:len(errs):len(errs)], e)
+}

@@ -1,0 +1,278 @@
+package partition_test
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// rig drives one machine by hand over a memory store with one partition: the test is the clock, the engine and the
+// consumers.
+type rig struct {
+	t     tb
+	cfg   partition.Config
+	store store.Store
+	shard store.Shard
+	m     *partition.Machine
+	now   int64
+	uids  uint64
+
+	batches  []*store.Batch // handed out, not yet applied
+	seqs     []uint64
+	durable  uint64
+	attempts []partition.Delivery // every attempt seen, in order
+	at       []int64              // and when
+	cancels  []partition.Cancel
+}
+
+// epoch is when every rig's time begins: a round instant far from any clock change.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+
+// tb is what a rig needs of a test, or of one try of a property.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func newRig(t tb, cfg partition.Config) *rig {
+	r := &rig{t: t, cfg: cfg, store: memory.New(memory.Options{Partitions: 1}), now: epoch}
+	r.start()
+	return r
+}
+
+// start takes the partition under a new term, as after a crash: only what was applied is left.
+func (r *rig) start() {
+	terms, err := r.store.Leaser().Claim(context.Background(), "rig", []int{0}, time.Hour)
+	if err != nil || terms[0].IsZero() {
+		r.t.Fatalf("claim: %v %v", terms, err)
+	}
+	r.shard, err = r.store.Shard(0, terms[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cfg := r.cfg
+	cfg.Term, cfg.MACKey, cfg.Since = terms[0], r.store.Meta().MACKey, r.now
+	r.m = partition.New(cfg)
+	parked, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallParked, Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.m.LoadParked(parked)
+	r.batches, r.seqs, r.durable = nil, nil, 0
+	r.step()
+}
+
+// take collects the next batch without applying it.
+func (r *rig) take() {
+	if len(r.batches) > 0 {
+		return
+	}
+	if b, seq := r.m.Batch(); b != nil {
+		r.batches, r.seqs = append(r.batches, b), append(r.seqs, seq)
+	}
+}
+
+// land applies the batch in flight.
+func (r *rig) land() {
+	r.take()
+	if len(r.batches) == 0 {
+		return
+	}
+	if err := r.shard.Apply(context.Background(), r.batches[0]); err != nil {
+		r.t.Fatal(err)
+	}
+	r.durable = r.seqs[0]
+	r.m.Committed(r.durable, r.now)
+	r.batches, r.seqs = nil, nil
+}
+
+// flush applies batches until none is left.
+func (r *rig) flush() {
+	for {
+		r.step()
+		r.take()
+		if len(r.batches) == 0 {
+			return
+		}
+		r.land()
+	}
+}
+
+// step does what the engine's round does, but for deliveries and commits.
+func (r *rig) step() {
+	r.m.Tick(r.now)
+	for range 3 {
+		if refs := r.m.Needs(64); len(refs) > 0 {
+			r.m.Load(r.read(refs), r.now)
+		}
+		for q, ok := r.m.WantDue(); ok; q, ok = r.m.WantDue() {
+			records, err := r.shard.Due(context.Background(), q)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			r.m.Loaded(q, records, r.now)
+		}
+		r.m.Tick(r.now)
+	}
+	r.cancels = append(r.cancels, r.m.Cancels()...)
+}
+
+func (r *rig) read(refs []store.Ref) []store.Record {
+	records, err := r.shard.Read(context.Background(), refs)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return records
+}
+
+// bring has the job in memory if it exists.
+func (r *rig) bring(k carillon.Key) {
+	ref := store.Ref{Key: k}
+	if !r.m.Has(ref) {
+		r.m.Load(r.read([]store.Ref{ref}), r.now)
+	}
+}
+
+func (r *rig) put(j carillon.Job) (carillon.Put, error) {
+	if j.Namespace == "" {
+		j.Namespace = carillon.DefaultNamespace
+	}
+	if j.Target.Kind() == "" {
+		j.Target = carillon.WorkerQueue("q")
+	}
+	if err := j.Validate(carillon.DefaultLimits()); err != nil {
+		return carillon.Put{}, err
+	}
+	r.bring(j.Key())
+	r.uids++
+	req := partition.PutRequest{Job: j}
+	binary.BigEndian.PutUint64(req.Random[:], r.uids)
+	return r.m.Put(r.now, req)
+}
+
+func (r *rig) mustPut(j carillon.Job) carillon.Put {
+	r.t.Helper()
+	p, err := r.put(j)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.flush()
+	return p
+}
+
+var queueQ = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: "q"}
+
+// recall reads parked runs back.
+func (r *rig) recall() {
+	for {
+		sq, ok := r.m.WantStaged(queueQ, 100)
+		if !ok {
+			return
+		}
+		records, err := r.shard.Staged(context.Background(), sq)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.m.LoadStaged(queueQ, sq, records, r.now)
+		if len(records) == 0 {
+			return
+		}
+	}
+}
+
+// deliver hands out up to n due runs of the queue "q".
+func (r *rig) deliver(n int) []partition.Delivery {
+	r.step()
+	ds := r.m.Deliver(r.now, queueQ, n)
+	for _, d := range ds {
+		if r.now < d.Run.Due.UnixNano() || r.now < d.Run.Scheduled.UnixNano() {
+			r.t.Fatalf("I1: %s delivered at %d, %d before it was due", d.Run.Job, r.now, d.Run.Due.UnixNano()-r.now)
+		}
+		r.attempts = append(r.attempts, d)
+		r.at = append(r.at, r.now)
+	}
+	return ds
+}
+
+// advance moves time, in steps, so that nothing is passed over, delivering nothing.
+func (r *rig) advance(d time.Duration) {
+	end := r.now + int64(d)
+	for {
+		at, ok := r.m.NextWake()
+		if !ok || at > end {
+			break
+		}
+		r.now = max(r.now, at)
+		r.flush()
+	}
+	r.now = end
+	r.flush()
+}
+
+func (r *rig) report(d partition.Delivery, res carillon.Result) partition.Verdict {
+	return r.reportAs(d.Run.Token, &partition.Report{Result: res})
+}
+
+func (r *rig) reportAs(token string, rep *partition.Report) partition.Verdict {
+	r.t.Helper()
+	tok, err := partition.ParseToken(token, r.store.Meta().MACKey)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	v := r.m.Report(r.now, tok, rep)
+	if v != partition.Missing {
+		return v
+	}
+	if ref, ok, err := r.shard.Live(context.Background(), tok.Run); err != nil {
+		r.t.Fatal(err)
+	} else if ok {
+		r.m.Load(r.read([]store.Ref{ref, ref.Job()}), r.now)
+		if v := r.m.Report(r.now, tok, rep); v != partition.Missing {
+			return v
+		}
+	}
+	if ended, found := r.m.Ending(tok.Run); found {
+		return partition.Settled(tok, rep, ended, true)
+	}
+	runs, err := r.shard.Runs(context.Background(), store.RunQuery{ID: &tok.Run, Limit: 1})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(runs) == 0 {
+		return partition.Stale
+	}
+	return partition.Settled(tok, rep, runs[0], true)
+}
+
+func (r *rig) succeed(d partition.Delivery) partition.Verdict {
+	return r.report(d, carillon.Result{Outcome: carillon.OutcomeSuccess})
+}
+
+func (r *rig) failRun(d partition.Delivery) partition.Verdict {
+	return r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"})
+}
+
+// history is the finished runs of a job, newest first.
+func (r *rig) history(name string) []store.RunRecord {
+	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}
+	runs, err := r.shard.Runs(context.Background(), store.RunQuery{Job: &key, Limit: 10_000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return runs
+}
+
+// jobs is what the store holds.
+func (r *rig) jobs() []store.Record {
+	records, err := r.shard.List(context.Background(), store.ListQuery{Limit: 10_000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return records
+}

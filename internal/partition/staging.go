@@ -1,0 +1,153 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// SmallParked is the kind of the small records that name the queues with parked runs, so that a new owner knows them.
+const SmallParked = 'q'
+
+// parked is what a queue has in the store.
+type parked struct {
+	none     bool         // nothing is parked that is not in memory too
+	at       store.Cursor // how far it has been read back
+	seq      uint64       // last batch that parks a run of the queue
+	recorded bool         // a small record says that there may be some
+	recalled int          // records in memory that the store has as parked
+}
+
+// restart makes the next read begin at the front.
+func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
+
+// recall counts a parked record that is in memory; the store's note about the queue stays until it is written otherwise.
+func (m *Machine) recall(e *entry) {
+	if !e.recalled {
+		e.recalled, e.parkedIn = true, ParseQueue(e.state.Queue)
+		m.queue(e.parkedIn).parked.recalled++
+	}
+}
+
+// forget takes back what recall counted.
+func (m *Machine) forget(q Queue) {
+	st := m.queue(q)
+	st.parked.recalled--
+	m.unrecord(st)
+}
+
+// unrecord removes the store's note about a queue of which nothing is parked any more.
+func (m *Machine) unrecord(st *queue) {
+	if p := &st.parked; p.recorded && p.none && p.recalled == 0 {
+		p.recorded = false
+		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String()})
+	}
+}
+
+// LoadParked takes the small records of kind SmallParked, at takeover.
+func (m *Machine) LoadParked(records []store.Small) {
+	for _, r := range records {
+		st := m.queue(ParseQueue(r.Key))
+		st.parked.restart()
+		st.parked.recorded = true
+	}
+}
+
+// Parked appends the queues that have runs in the store.
+func (m *Machine) Parked(out []Queue) []Queue {
+	for q, st := range m.queues {
+		if !st.parked.none {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// Stage parks due runs of a queue in the store: those that have waited since before (UTC ns), at most n. It costs no
+// attempt and, once durable, no memory. It returns how many.
+func (m *Machine) Stage(q Queue, before int64, n int) int {
+	st := m.queues[q]
+	if st == nil {
+		return 0
+	}
+	done := 0
+	for rank := classes - 1; rank >= 0; rank-- {
+		for i := len(st.lists[rank]) - 1; i >= 0 && done < n; i-- {
+			if i >= len(st.lists[rank]) {
+				continue // the parked run's record took others with it
+			}
+			if e := st.lists[rank][i]; e.readyAt <= before {
+				m.park(e, st)
+				done++
+			}
+		}
+	}
+	return done
+}
+
+// park moves one due run from memory to the store.
+func (m *Machine) park(e *entry, st *queue) {
+	m.dequeue(e)
+	if !st.parked.recorded {
+		st.parked.recorded = true
+		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String(), Value: []byte{1}})
+	}
+	st.parked.restart()
+	if e.state.Phase == carillon.PhaseStaged {
+		m.rearm(e)
+		m.settle(e) // it is parked there already
+		return
+	}
+	e.state.Phase, e.state.Queue = carillon.PhaseStaged, st.name.String()
+	m.touch(e)
+	st.parked.seq = m.out.seq
+	m.rearm(e)
+}
+
+// WantStaged is what to read back for a queue that has room; ok is false if nothing is parked or enough waits in memory.
+func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) {
+	st := m.queues[q]
+	if st == nil || st.parked.none || st.parked.seq > m.out.durable || st.len() >= room {
+		return sq, false
+	}
+	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
+}
+
+// LoadStaged takes what WantStaged asked for.
+func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Record, now int64) {
+	st := m.queue(q)
+	for i := range records {
+		r := &records[i]
+		st.parked.at = store.Cursor{Class: r.State.Class, Due: r.State.Run.Due, Ref: r.Ref}
+		e := m.entries[r.Ref]
+		if e == nil {
+			e = m.admit(r, now)
+		}
+		if e.place == idle && !e.gone && e.state.Run.Live && e.state.Phase == carillon.PhaseStaged {
+			m.recall(e)
+			m.setWake(e, 0)
+			m.enqueue(e, now)
+		}
+	}
+	if len(records) < sq.Limit {
+		st.parked.none = true
+		m.unrecord(st)
+	}
+}
+
+// StageAfter is how long a due run waits for a consumer or room before it is parked.
+func (m *Machine) StageAfter() time.Duration { return m.cfg.StageAfter }
+
+// Crowded reports whether runs are due that do not fit into memory beside what waits there.
+func (m *Machine) Crowded(now int64) bool {
+	if len(m.entries) < m.cfg.WindowJobs/2 && m.window.bytes < m.cfg.WindowBytes {
+		return false
+	}
+	for class := range m.window.frontier {
+		if f := &m.window.frontier[class]; !f.end && f.at.Due <= now {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package partition
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Tick does what time brings up to now: runs become due, leases and timeouts end, attempts become old enough to be made
+// durable, lives end.
+func (m *Machine) Tick(now int64) {
+	for len(m.timers) > 0 && m.timers[0].wake <= now {
+		e := m.timers[0]
+		m.setWake(e, 0)
+		m.wakeUp(e, now)
+	}
+}
+
+// wakeUp does what e's timer waited for.
+func (m *Machine) wakeUp(e *entry, now int64) {
+	s := &e.state
+	switch {
+	case e.place == running:
+		m.overdue(e, now)
+	case s.Run.Live && s.Phase == carillon.PhaseStaged:
+		if s.Expires != 0 && now > s.Expires {
+			m.expireRun(e, now)
+		}
+	case s.Run.Live && s.Run.Due <= now:
+		m.enqueue(e, now)
+	case s.Run.Live:
+		m.rearm(e)
+	case s.Paused:
+		m.endLife(e, now)
+	case s.Next != 0 && m.idleDue(e) <= now:
+		m.begin(e, now)
+	default:
+		m.rearm(e)
+	}
+}
+
+// overdue looks at an attempt in force whose lease, timeout or age has come to a limit.
+func (m *Machine) overdue(e *entry, now int64) {
+	switch {
+	case m.specMissing(e):
+		m.block(e)
+	case e.state.Run.Deadline <= now:
+		m.stop(e)
+		m.fail(e, now, failure{message: "timeout: no result within " + m.jobOf(e).TimeoutOrDefault().String()})
+	case e.lease <= now:
+		m.stop(e)
+		m.fail(e, now, failure{message: "lease expired: no beat within " + m.jobOf(e).LeaseOrDefault().String(), lost: true})
+	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now:
+		m.keepGrant(e)
+		m.rearm(e)
+	default:
+		m.rearm(e)
+	}
+}
+
+// keepGrant makes the attempt in force durable as it stands.
+func (m *Machine) keepGrant(e *entry) {
+	e.durable = true
+	e.state.Run.Lease = e.lease
+	m.touch(e)
+}
+
+// begin starts the run that is due. It is written only if it does not end soon: until then the store's next time says
+// enough.
+func (m *Machine) begin(e *entry, now int64) {
+	if m.dirty(e) || m.specMissing(e) {
+		m.block(e)
+		return
+	}
+	t := m.choose(e, now)
+	if t == 0 {
+		m.touch(e)
+		m.endOrRearm(e, now)
+		return
+	}
+	s := &e.state
+	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
+	s.Begun++
+	s.Next = m.nextAfter(e, t)
+	m.live[s.Identity(m.cfg.Partition)] = e
+	m.enqueue(e, now)
+}
+
+// endOrRearm removes a job of which nothing more can become, or waits for what is next.
+func (m *Machine) endOrRearm(e *entry, now int64) {
+	if e.ref.Seq == 0 && e.ended() {
+		m.remove(e)
+		return
+	}
+	e.place = idle
+	m.rearm(e)
+}
+
+// endLife removes a job whose life has ended while it was paused.
+func (m *Machine) endLife(e *entry, now int64) {
+	if e.state.Expires == 0 || now <= e.state.Expires {
+		m.rearm(e)
+		return
+	}
+	e.state.Next = 0
+	m.touch(e)
+	m.endOrRearm(e, now)
+}
+
+// expireRun ends a run that waited for a consumer until its job's life was over.
+func (m *Machine) expireRun(e *entry, now int64) {
+	if m.specMissing(e) {
+		m.block(e)
+		return
+	}
+	e.state.Next = 0
+	m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonExpired})
+}
+
+// remove deletes the record. It stays in memory until that is durable.
+func (m *Machine) remove(e *entry) {
+	m.unlist(e)
+	e.gone = true
+	m.setWake(e, 0)
+	m.touch(e)
+	if e.parent != nil {
+		e.parent.children--
+		e.parent = nil
+	} else if e.ref.Seq != 0 {
+		m.disown(e)
+	}
+}
+
+// unlist takes e out of wherever it waits.
+func (m *Machine) unlist(e *entry) {
+	switch e.place {
+	case ready:
+		m.dequeue(e)
+	case running:
+		m.grants--
+	}
+	e.place = idle
+	if e.state.Run.Live {
+		delete(m.live, e.state.Identity(m.cfg.Partition))
+	}
+}
+
+// spread is how much later than t the job's run is due: deterministic in the job and t, in [0, Spread), and before the next
+// scheduled time.
+func (m *Machine) spread(e *entry, t int64) int64 {
+	if e.state.Spread == 0 || t == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write(e.state.UID[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(t)))
+	by := int64(h.Sum64() % uint64(e.state.Spread))
+	if s := m.scheduleOf(e); s != nil {
+		if next, ok := s.Next(toTime(t), toTime(e.state.Anchor)); ok {
+			by = min(by, next.UnixNano()-t-1)
+		}
+	}
+	return by
+}
+
+// beatInterval is how often a worker beats: every quarter of the lease, at most 10 s apart (semantics.md, "Lease and beats").
+func beatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }

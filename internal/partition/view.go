@@ -1,0 +1,107 @@
+package partition
+
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Job is a job as it stands.
+func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
+	e := m.find(key)
+	if e == nil {
+		return carillon.Job{}, notFound(key)
+	}
+	return m.view(e), nil
+}
+
+// view is e's job with its status.
+func (m *Machine) view(e *entry) carillon.Job {
+	j := *m.jobOf(e)
+	m.status(e, &j)
+	return j
+}
+
+func (m *Machine) status(e *entry, j *carillon.Job) {
+	StatusOf(j, &e.state, m.cfg.Partition)
+	j.Status.Phase = phaseOf(e)
+	if c := j.Status.Current; c != nil {
+		c.Status = runStatus(j.Status.Phase)
+	}
+}
+
+// StatusOf fills in what a stored state says of a job. Runs that wait in memory or have just been handed out are not in it.
+func StatusOf(j *carillon.Job, s *store.State, partition int) {
+	j.Paused = s.Paused
+	st := &carillon.JobStatus{
+		UID: s.UID, Generation: s.Generation, Created: toTime(s.Created), Updated: toTime(s.Updated),
+		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters,
+	}
+	if s.Paused {
+		st.NextRun = orTime(0)
+	}
+	if s.Run.Live {
+		r := stateRun(j.Key(), s, partition)
+		st.Current = &r
+	}
+	if l := s.Last; l.Finished != 0 {
+		id := carillon.RunIdentity{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
+		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause, Status: l.Status,
+			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt}
+	}
+	j.Status = st
+}
+
+// phaseOf is where e stands, in memory or stored.
+func phaseOf(e *entry) carillon.Phase {
+	s := &e.state
+	switch {
+	case e.place == running:
+		return carillon.PhaseRunning
+	case s.Run.Live && s.Phase == carillon.PhaseStaged:
+		return carillon.PhaseStaged
+	case s.Run.Live && e.place == idle && s.Run.Attempt > 0:
+		return carillon.PhaseRetrying
+	case s.Run.Live:
+		return carillon.PhaseReady
+	case s.Paused:
+		return carillon.PhasePaused
+	}
+	return carillon.PhaseScheduled
+}
+
+// runStatus is the status of an unfinished run whose job is in the phase.
+func runStatus(p carillon.Phase) carillon.RunStatus {
+	switch p {
+	case carillon.PhaseRunning:
+		return carillon.RunRunning
+	case carillon.PhaseRetrying:
+		return carillon.RunRetrying
+	case carillon.PhaseStaged:
+		return carillon.RunStaged
+	}
+	return carillon.RunScheduled
+}
+
+// runView is e's unfinished run.
+func (m *Machine) runView(e *entry) carillon.Run {
+	r := stateRun(e.ref.Key, &e.state, m.cfg.Partition)
+	r.Status = runStatus(phaseOf(e))
+	return r
+}
+
+func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
+	return carillon.Run{
+		ID: s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
+		Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due), Attempt: s.Run.Attempt, Started: orTime(s.Run.Started),
+		Errors: s.Run.Errors,
+	}
+}
+
+// RunOf is a finished run as callers see it.
+func RunOf(r *store.RunRecord) carillon.Run {
+	return carillon.Run{
+		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
+		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started), Finished: toTime(r.Finished),
+		Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason, Skipped: r.Skipped, From: orTime(r.From),
+	}
+}

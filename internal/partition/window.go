@@ -1,0 +1,302 @@
+package partition
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// InlineSpec is the longest spec that is kept in memory before its run is due (decisions.md 10).
+const InlineSpec = 1 << 10
+
+// window is which slice of the due index is in memory: everything up to a frontier per class.
+type window struct {
+	frontier [classes]frontier
+	bytes    int // of specs
+}
+
+// frontier is how far a class has been read.
+type frontier struct {
+	at  store.Cursor
+	end bool // nothing lies beyond
+}
+
+// holds reports whether a record is within the frontier.
+func (f frontier) holds(due int64, ref store.Ref) bool {
+	if f.end || due < f.at.Due {
+		return true
+	}
+	return due == f.at.Due && ref.Compare(f.at.Ref) <= 0
+}
+
+// WantDue is what to read from the due index next; ok is false if the window is full enough.
+func (m *Machine) WantDue() (q store.DueQuery, ok bool) {
+	room := m.cfg.WindowJobs - len(m.entries)
+	if room < m.cfg.WindowJobs/2 || m.window.bytes >= m.cfg.WindowBytes {
+		return q, false
+	}
+	for class := range m.window.frontier {
+		if f := m.window.frontier[class]; !f.end {
+			return store.DueQuery{Class: uint8(class), After: f.at, Until: math.MaxInt64, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
+		}
+	}
+	return q, false
+}
+
+// loadPage is the most records read at once, so that the partition's other work does not wait long.
+const loadPage = 1024
+
+// Loaded takes what WantDue asked for.
+func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
+	f := &m.window.frontier[q.Class]
+	for i := range records {
+		r := &records[i]
+		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
+		if _, here := m.entries[r.Ref]; !here {
+			m.admit(r, now)
+		}
+	}
+	if len(records) < q.Limit {
+		f.end = true
+	}
+}
+
+// Has reports whether the record is in memory with all that an operation on it needs.
+func (m *Machine) Has(ref store.Ref) bool {
+	e := m.entries[ref]
+	return e != nil && (e.gone || m.complete(e))
+}
+
+// Load takes records that were read for an operation, or because of Needs. Those already in memory keep their state, which
+// is newer, and get their spec.
+func (m *Machine) Load(records []store.Record, now int64) {
+	for i := range records {
+		r := &records[i]
+		delete(m.needs, r.Ref)
+		if !r.Exists {
+			continue
+		}
+		e := m.entries[r.Ref]
+		if e == nil {
+			m.admit(r, now)
+		} else if e.spec == nil && !e.gone {
+			m.setSpec(e, r.Spec)
+		}
+	}
+	m.unblock(now)
+}
+
+// adopt links a job to those of its pending runs that were in memory before it.
+func (m *Machine) adopt(parent *entry) {
+	for _, e := range m.orphans[parent.ref.Key] {
+		m.link(e, parent)
+	}
+	delete(m.orphans, parent.ref.Key)
+}
+
+func (m *Machine) link(e, parent *entry) {
+	e.parent = parent
+	parent.children++
+}
+
+// disown forgets a pending run whose job never came into memory.
+func (m *Machine) disown(e *entry) {
+	key := e.ref.Key
+	rest := slices.DeleteFunc(m.orphans[key], func(o *entry) bool { return o == e })
+	if m.orphans[key] = rest; len(rest) == 0 {
+		delete(m.orphans, key)
+	}
+}
+
+// admit brings a stored record into memory.
+func (m *Machine) admit(r *store.Record, now int64) *entry {
+	e := &entry{ref: r.Ref, state: r.State, timer: -1}
+	m.setSpec(e, r.Spec)
+	m.entries[r.Ref] = e
+	if r.Seq != 0 {
+		if p := m.entries[r.Ref.Job()]; p != nil && !p.gone {
+			m.link(e, p)
+		} else {
+			m.orphans[r.Key] = append(m.orphans[r.Key], e)
+		}
+	} else {
+		m.adopt(e)
+	}
+	if !e.state.Run.Live {
+		m.setWake(e, e.state.Due)
+		return e
+	}
+	m.live[e.state.Identity(m.cfg.Partition)] = e
+	if e.state.Phase == carillon.PhaseStaged {
+		m.recall(e)
+	}
+	if e.state.Phase == carillon.PhaseRunning {
+		m.takeOver(e, now)
+		return e
+	}
+	m.setWake(e, e.state.Due)
+	return e
+}
+
+// takeOver goes on with an attempt that an earlier owner handed out. Beats may have renewed its lease since it was stored,
+// so it gets at least one beat interval (decisions.md 18).
+func (m *Machine) takeOver(e *entry, now int64) {
+	r := &e.state.Run
+	e.place, e.durable, e.granted = running, true, now
+	m.grants++
+	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
+	beat := 10 * time.Second // the longest; the job's own may not be in memory
+	if e.specOf() != nil {
+		beat = beatInterval(m.jobOf(e).LeaseOrDefault())
+	}
+	e.lease = max(r.Lease, now+int64(beat+m.cfg.TakeoverGrace))
+	m.rearm(e)
+}
+
+// setSpec gives e its encoded spec.
+func (m *Machine) setSpec(e *entry, spec []byte) {
+	m.window.bytes += len(spec) - len(e.spec)
+	e.spec, e.job, e.sched = spec, nil, nil
+}
+
+// complete reports whether all is in memory that e's run needs; what is not is asked for by Needs.
+func (m *Machine) complete(e *entry) bool {
+	if e.ref.Seq != 0 && e.parent == nil {
+		m.needs[e.ref.Job()] = struct{}{}
+		return false
+	}
+	if e.specOf() != nil {
+		return true
+	}
+	if e.ref.Seq != 0 {
+		m.needs[e.parent.ref] = struct{}{}
+	} else {
+		m.needs[e.ref] = struct{}{}
+	}
+	return false
+}
+
+// specMissing is the reverse of complete.
+func (m *Machine) specMissing(e *entry) bool { return !m.complete(e) }
+
+// Needs returns at most n records that must be read, whole, before due runs can go on; none while the memory for specs is
+// used up by runs that can go on without them.
+func (m *Machine) Needs(n int) []store.Ref {
+	if len(m.needs) == 0 || (m.window.bytes >= m.cfg.WindowBytes && m.busy()) {
+		return nil
+	}
+	refs := make([]store.Ref, 0, min(n, len(m.needs)))
+	for ref := range m.needs {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, store.Ref.Compare)
+	return refs[:min(n, len(refs))]
+}
+
+// busy reports whether any run is on its way: then memory will be freed without reading more.
+func (m *Machine) busy() bool {
+	if m.grants > 0 {
+		return true
+	}
+	for _, q := range m.active {
+		if q.len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Settle drops from memory what an operation brought in and the window does not hold. The engine calls it when a round of
+// operations is done.
+func (m *Machine) Settle(ref store.Ref) {
+	if e := m.entries[ref]; e != nil {
+		m.settle(e)
+	}
+}
+
+// settle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
+func (m *Machine) settle(e *entry) {
+	if e.place != idle || e.gone || m.dirty(e) || e.children > 0 {
+		return
+	}
+	if e.timer < 0 || !m.window.frontier[e.state.Class].holds(e.state.Due, e.ref) {
+		m.evict(e)
+		return
+	}
+	if len(e.spec) > InlineSpec {
+		m.setSpec(e, nil)
+	}
+	m.shrink()
+}
+
+func (m *Machine) evict(e *entry) {
+	m.setWake(e, 0)
+	m.setSpec(e, nil)
+	delete(m.entries, e.ref)
+	if e.state.Run.Live {
+		delete(m.live, e.state.Identity(m.cfg.Partition))
+	}
+	if e.state.Phase == carillon.PhaseStaged {
+		q := ParseQueue(e.state.Queue)
+		m.queue(q).parked.restart()
+		if e.recalled {
+			e.recalled = false
+			m.forget(q)
+		}
+	}
+	if p := e.parent; p != nil {
+		p.children--
+		e.parent = nil
+		m.settle(p)
+	} else if e.ref.Seq != 0 {
+		m.disown(e)
+	}
+}
+
+// shrink pulls the frontiers back when puts have filled the window beyond its budget by a quarter.
+func (m *Machine) shrink() {
+	if len(m.entries) <= m.cfg.WindowJobs+m.cfg.WindowJobs/4 {
+		return
+	}
+	var waiting []*entry
+	for _, e := range m.timers {
+		if e.place == idle && !m.dirty(e) && e.children == 0 {
+			waiting = append(waiting, e)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *entry) int {
+		if c := cmp.Compare(a.state.Due, b.state.Due); c != 0 {
+			return c
+		}
+		return a.ref.Compare(b.ref)
+	})
+	keep := m.cfg.WindowJobs - (len(m.entries) - len(waiting))
+	if keep < 0 || keep >= len(waiting) {
+		keep = len(waiting) / 2
+	}
+	if keep == len(waiting) {
+		return
+	}
+	var last store.Cursor
+	if keep > 0 {
+		last = store.Cursor{Due: waiting[keep-1].state.Due, Ref: waiting[keep-1].ref}
+	}
+	m.pullBack(last)
+	for _, e := range waiting[keep:] {
+		m.evict(e)
+	}
+}
+
+// pullBack moves every frontier that lies beyond to the cursor.
+func (m *Machine) pullBack(to store.Cursor) {
+	for class := range m.window.frontier {
+		f := &m.window.frontier[class]
+		if f.end || to.Due < f.at.Due || (to.Due == f.at.Due && to.Ref.Compare(f.at.Ref) < 0) {
+			*f = frontier{at: to}
+		}
+	}
+}

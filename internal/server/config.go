@@ -1,0 +1,176 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+)
+
+// Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
+type Config struct {
+	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine, "memory:" forgets
+	// everything at the end.
+	Store string
+	// Partitions is P of a new store, fixed for its life; an existing store keeps its own. Default 64.
+	Partitions int
+
+	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one. Default [DefaultGRPC], [DefaultHTTP].
+	GRPC, HTTP string
+	// Insecure allows addresses beyond loopback although nobody is authenticated.
+	Insecure bool
+	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides localhost and IP
+	// addresses. Default: with Insecure all names, otherwise none.
+	Hosts []string
+	// TrustedOrigins are the origins besides the node's own whose pages may change something, such as
+	// "https://admin.example.com". Default none.
+	TrustedOrigins []string
+
+	// AllowTargets are the private addresses that HTTP targets may reach. Default none.
+	AllowTargets []netip.Prefix
+	// HTTPHostLimit is the most requests to one host at a time. Default: that of package httptarget, 128.
+	HTTPHostLimit int
+	// SigningSecrets sign the requests of a namespace's HTTP targets (Standard Webhooks), newest first; each begins with
+	// "whsec_". Default: requests are not signed.
+	SigningSecrets map[string][]string
+
+	// Limits on what a job may hold. Default [carillon.DefaultLimits].
+	Limits carillon.Limits
+	// WindowJobs is the most jobs in memory. Default 100,000.
+	WindowJobs int
+
+	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: they may not.
+	DrainGrace time.Duration
+	// Log is told what a person should know. Default: nothing is.
+	Log *slog.Logger
+	// Now reads the wall clock; a simulation may skew it. Default [time.Now].
+	Now func() time.Time
+	// Version of the program, for the metrics. Default "dev".
+	Version string
+}
+
+// Defaults of the configuration.
+const (
+	DefaultGRPC       = "127.0.0.1:7070"
+	DefaultHTTP       = "127.0.0.1:7080"
+	DefaultDrainGrace = 20 * time.Second
+	DefaultWindowJobs = 100_000
+)
+
+func (c Config) withDefaults() Config {
+	c.GRPC = cmp.Or(c.GRPC, DefaultGRPC)
+	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
+	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
+	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
+	c.Version = cmp.Or(c.Version, "dev")
+	if c.Limits == (carillon.Limits{}) {
+		c.Limits = carillon.DefaultLimits()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Validate names everything that is wrong with the configuration, all at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	return errors.Join(c.validateNode(), c.validateListener("grpc", c.GRPC), c.validateListener("http", c.HTTP))
+}
+
+// validateNode judges what a node without listeners needs.
+func (c Config) validateNode() error {
+	var faults []error
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if _, _, err := parseStore(c.Store); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Partitions < 0 || c.Partitions > maxPartitions {
+		wrong("partitions: %d is not between 1 and %d", c.Partitions, maxPartitions)
+	}
+	if c.WindowJobs < 0 {
+		wrong("window_jobs: %d is negative", c.WindowJobs)
+	}
+	if c.HTTPHostLimit < 0 {
+		wrong("http_host_limit: %d is negative", c.HTTPHostLimit)
+	}
+	for i, p := range c.AllowTargets {
+		if !p.IsValid() {
+			wrong("allow_targets[%d]: this is not a range of addresses such as 10.0.0.0/8", i)
+		}
+	}
+	_, err := c.secrets()
+	return errors.Join(append(faults, err)...)
+}
+
+// secrets are the signing secrets, raw, and what is wrong with them.
+func (c Config) secrets() (map[string][][]byte, error) {
+	raw := map[string][][]byte{}
+	var faults []error
+	for _, ns := range slices.Sorted(maps.Keys(c.SigningSecrets)) {
+		for i, text := range c.SigningSecrets[ns] {
+			secret, err := httptarget.ParseSecret(text)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("signing_secrets[%s][%d]: %w", ns, i, err))
+				continue
+			}
+			raw[ns] = append(raw[ns], secret)
+		}
+	}
+	return raw, errors.Join(faults...)
+}
+
+// maxPartitions is how many a run id can number.
+const maxPartitions = 1 << 16
+
+// validateListener refuses to be open to a network: whoever can reach a node may do everything there.
+func (c Config) validateListener(name, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s: %q is not an address such as 127.0.0.1:7070", name, address)
+	}
+	if c.Insecure || isLoopback(host) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
+		"listen on 127.0.0.1, or say insecure if the network may do everything", name, address)
+}
+
+// isLoopback reports whether a listener on the host can be reached from this machine only. Other names than localhost are
+// not looked up: what they mean can change.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// allowHost is whether a request to the HTTP listener may name the host: against pages that rebind a name of their own to
+// the node's address.
+func (c Config) allowHost(hostport string) bool {
+	if c.Insecure && len(c.Hosts) == 0 {
+		return true
+	}
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	if host == "localhost" || slices.Contains(c.Hosts, host) {
+		return true
+	}
+	_, err = netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}

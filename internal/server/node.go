@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/internal/dispatch/worker"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/telemetry"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Node is a scheduler at work in this process, without listeners.
+type Node struct {
+	config  Config
+	store   store.Store
+	trouble *trouble
+	engine  *engine.Engine
+	hub     *dispatch.Hub
+	metrics *telemetry.Metrics
+	leaving atomic.Bool
+}
+
+// nodeID is the node among the members of its store: the only one.
+const nodeID = "local"
+
+// startTimeout bounds the claim of the partitions.
+const startTimeout = 30 * time.Second
+
+// Start opens the store and sets a node to work. End it with [Node.Close].
+func Start(ctx context.Context, c Config) (*Node, error) {
+	c = c.withDefaults()
+	if err := c.validateNode(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
+	var err error
+	if n.store, err = openStore(c, n.trouble); err != nil {
+		return nil, err
+	}
+	n.engine = engine.New(engine.Config{
+		Store: n.store, Node: nodeID, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+	})
+	n.hub = dispatch.New(n.engine, dispatch.Options{
+		Accept:     worker.Accept(worker.Options{}),
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
+		Now:        c.Now,
+	})
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := n.engine.Start(ctx, n.hub); err != nil {
+		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
+	}
+	n.metrics.Watch(telemetry.Sources{
+		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats, Partitions: n.partitions,
+	})
+	return n, nil
+}
+
+// httpOptions are the options of HTTP targets. The secrets are valid.
+func (c Config) httpOptions() httptarget.Options {
+	secrets, _ := c.secrets()
+	return httptarget.Options{
+		HostLimit: c.HTTPHostLimit, Allow: c.AllowTargets, Now: c.Now,
+		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
+	}
+}
+
+// partitions is how many partitions the node owns, of how many.
+func (n *Node) partitions(ctx context.Context) (owned, all int, err error) {
+	owners, err := n.store.Leaser().Owners(ctx)
+	for _, o := range owners {
+		if o.Node == nodeID {
+			owned++
+		}
+	}
+	return owned, n.store.Meta().Partitions, err
+}
+
+// scheduler is the engine and the hub as one [carillon.Scheduler].
+type scheduler struct {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Work
+}
+
+// Scheduler is the node's.
+func (n *Node) Scheduler() carillon.Scheduler {
+	return scheduler{Jobs: n.engine, Runs: n.engine, Work: n.hub}
+}
+
+// Metrics are the node's.
+func (n *Node) Metrics() *telemetry.Metrics { return n.metrics }
+
+// Ready is nil if the node can serve, otherwise it says why not.
+func (n *Node) Ready() error {
+	if n.leaving.Load() {
+		return errors.New("the node is leaving")
+	}
+	if err := n.trouble.Err(); err != nil {
+		return err
+	}
+	return n.engine.Ready()
+}
+
+// Drain hands out nothing new, tells workers to go elsewhere and waits until the attempts in force have ended or ctx is
+// done; requests to HTTP targets are then ended by force. Calls and results are still taken.
+func (n *Node) Drain(ctx context.Context) error {
+	n.leaving.Store(true)
+	requests := make(chan error, 1)
+	go func() { requests <- n.hub.Drain(ctx) }()
+	err := n.engine.Drain(ctx)
+	return errors.Join(err, <-requests)
+}
+
+// stopTimeout bounds what ends a node after its attempts have ended, or were given up.
+const stopTimeout = 10 * time.Second
+
+// Stop makes durable what is on its way and ends the sessions. Calls are refused from here on; attempts in force stay with
+// their workers, who report to the node's next life.
+func (n *Node) Stop() error {
+	n.leaving.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
+}
+
+// Close drains until ctx is done, stops, and closes the store. Attempts that were still in force are not an error.
+func (n *Node) Close(ctx context.Context) error {
+	n.drain(ctx)
+	return errors.Join(n.Stop(), n.store.Close())
+}
+
+// drain is Drain that logs what is left over.
+func (n *Node) drain(ctx context.Context) {
+	if err := n.Drain(ctx); err != nil {
+		n.config.Log.Warn("left while attempts were in force", "attempts", n.engine.Stats().InFlight, "reason", err)
+	}
+}

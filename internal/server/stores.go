@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+	"github.com/carillonhq/carillon/store/pebble"
+)
+
+// supportedStores is what the fault of a wrong URL names.
+const supportedStores = `"pebble:DIR" (a folder of this machine) and "memory:" (nothing is kept)`
+
+// parseStore cuts a store's URL into its scheme and what follows.
+func parseStore(url string) (scheme, rest string, err error) {
+	scheme, rest, ok := strings.Cut(url, ":")
+	switch {
+	case url == "":
+		return "", "", fmt.Errorf("store: none is given; there are %s", supportedStores)
+	case !ok:
+		return "", "", fmt.Errorf("store: %q has no scheme; there are %s", url, supportedStores)
+	case scheme == "pebble" && rest == "":
+		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", url)
+	case scheme == "memory" && rest != "":
+		return "", "", fmt.Errorf("store: %q says too much; write memory:", url)
+	case scheme != "pebble" && scheme != "memory":
+		return "", "", fmt.Errorf("store: %q is not supported; there are %s", scheme, supportedStores)
+	}
+	return scheme, rest, nil
+}
+
+// openStore opens the store of a URL. What happens inside it is told to t.
+func openStore(c Config, t *trouble) (store.Store, error) {
+	scheme, rest, err := parseStore(c.Store)
+	if err != nil {
+		return nil, err
+	}
+	switch scheme {
+	case "pebble":
+		return pebble.Open(rest, pebble.Options{Partitions: c.Partitions, Now: c.Now, Events: t.pebbleEvents()})
+	default:
+		return memory.New(memory.Options{Partitions: c.Partitions, Now: c.Now}), nil
+	}
+}
+
+// trouble is why the store cannot write at present, for the log and for readiness.
+type trouble struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	err   error
+	since time.Time
+}
+
+// Err is why the store cannot write; nil if it can.
+func (t *trouble) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		return nil
+	}
+	return fmt.Errorf("the store has not been able to write since %s: %w", t.since.UTC().Format(time.RFC3339), t.err)
+}
+
+func (t *trouble) set(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.since = time.Now()
+	}
+	t.err = err
+}
+
+func (t *trouble) pebbleEvents() pebble.Events {
+	return pebble.Events{
+		Failed: func(err error) {
+			t.set(err)
+			t.log.Error("the store cannot write", "error", err)
+		},
+		Recovered: func() {
+			t.set(nil)
+			t.log.Info("the store writes again")
+		},
+		Background: func(err error) { t.log.Error("the store's housekeeping failed", "error", err) },
+		Stall: func(reason string) {
+			if reason != "" {
+				t.log.Warn("the store waits for the disk", "reason", reason)
+			}
+		},
+		Log: func(text string) { t.log.Debug("pebble", "text", text) },
+	}
+}

@@ -1,0 +1,76 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Sources are asked when somebody reads the metrics.
+type Sources struct {
+	Queues     func() []dispatch.QueueStats
+	Workers    func() []dispatch.WorkerStats
+	Engine     func() partition.Stats
+	Partitions func(ctx context.Context) (owned, all int, err error)
+}
+
+// Watch adds the figures of the sources, once.
+func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s}) }
+
+// Limits of one reading.
+const (
+	maxQueues   = 1000
+	askNoLonger = time.Second // for what the store knows
+)
+
+// collector reads the sources.
+type collector struct{ sources Sources }
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		out <- d
+	}
+}
+
+// descs are the descriptions of what is read, by name.
+var descs = func() map[string]*prometheus.Desc {
+	out := map[string]*prometheus.Desc{}
+	for _, m := range table {
+		if m.Type == gauge && m.Name != buildInfo {
+			out[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		}
+	}
+	return out
+}()
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	show := func(name string, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(descs[name], prometheus.GaugeValue, float64(n), labels...)
+	}
+	stats := c.sources.Engine()
+	show(inFlight, stats.InFlight)
+	show(residentJobs, stats.Resident)
+	show(windowBytes, stats.Bytes)
+	show(workers, len(c.sources.Workers()))
+	ctx, cancel := context.WithTimeout(context.Background(), askNoLonger)
+	defer cancel()
+	if owned, all, err := c.sources.Partitions(ctx); err == nil { // a store in trouble hides no other figure
+		show(partitionsOwned, owned)
+		show(partitionsAll, all)
+	}
+	all := c.sources.Queues()
+	show(queues, len(all))
+	for _, q := range all[:min(len(all), maxQueues)] {
+		labels := []string{q.Queue.Namespace, q.Queue.Kind, q.Queue.Address}
+		show(queueConsumers, q.Consumers, labels...)
+		show(queueCredits, q.Credits, labels...)
+		show(queueInFlight, q.InFlight, labels...)
+		show(queuePartitions, q.Waiting, labels...)
+	}
+}

@@ -1,0 +1,127 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Buckets of the histograms: steps of 1, 2, 5.
+var (
+	latenessBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60}
+	commitBuckets   = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}
+	recordsBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
+)
+
+// Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label up.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	scheduled prometheus.Counter
+	fired     prometheus.Counter
+	attempts  map[string]prometheus.Counter // by kind of target
+	finished  map[carillon.RunStatus]prometheus.Counter
+	retried   prometheus.Counter
+	skipped   *prometheus.CounterVec
+	lateness  prometheus.Histogram
+
+	commits        prometheus.Histogram
+	commitRecords  prometheus.Histogram
+	commitFailures prometheus.Counter
+}
+
+// New makes the metrics of a node whose program has the version.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
+	kinds := m.counters(attempts)
+	m.attempts = map[string]prometheus.Counter{}
+	for _, kind := range []string{"worker", "http"} {
+		m.attempts[kind] = kinds.WithLabelValues(kind)
+	}
+	m.finished = map[carillon.RunStatus]prometheus.Counter{
+		carillon.RunSucceeded: m.counter(runsSucceeded),
+		carillon.RunFailed:    m.counter(runsFailed),
+		carillon.RunDead:      m.counter(runsDead),
+		carillon.RunCancelled: m.counter(runsCancelled),
+	}
+	m.skipped = m.counters(runsSkipped)
+	m.lateness = m.histogram(lateness, latenessBuckets)
+	m.commits, m.commitRecords = m.histogram(commits, commitBuckets), m.histogram(commitRecords, recordsBuckets)
+	m.commitFailures = m.counter(commitFailures)
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help}, metric(buildInfo).Labels)
+	info.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(info)
+	return m
+}
+
+func (m *Metrics) counter(name string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: metric(name).Help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric(name).Help}, metric(name).Labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) histogram(name string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: metric(name).Help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+// Events are what the engine is to tell.
+func (m *Metrics) Events() engine.Events {
+	return engine.Events{
+		Events: partition.Events{
+			Fired:    m.onFired,
+			Finished: m.onFinished,
+			Retried:  m.retried.Inc,
+			Skipped:  func(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) },
+		},
+		Scheduled: func(n int) { m.scheduled.Add(float64(n)) },
+		Committed: m.onCommitted,
+	}
+}
+
+func (m *Metrics) onFired(f partition.Fired) {
+	if f.Attempt == 1 {
+		m.fired.Inc()
+	}
+	if c := m.attempts[f.Queue.Kind]; c != nil {
+		c.Inc()
+	}
+	m.lateness.Observe(f.Lateness.Seconds())
+}
+
+func (m *Metrics) onFinished(s carillon.RunStatus) {
+	if c := m.finished[s]; c != nil {
+		c.Inc()
+	}
+}
+
+func (m *Metrics) onCommitted(records int, took time.Duration, err error) {
+	if err != nil {
+		m.commitFailures.Inc()
+		return
+	}
+	m.commits.Observe(took.Seconds())
+	m.commitRecords.Observe(float64(records))
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

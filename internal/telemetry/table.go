@@ -1,0 +1,99 @@
+package telemetry
+
+// Metric is one family of metrics.
+type Metric struct {
+	Name   string
+	Type   string   // counter, gauge or histogram
+	Labels []string // none for most
+	Help   string
+}
+
+// The names of the metrics.
+const (
+	jobsScheduled = "carillon_jobs_scheduled_total"
+
+	runsFired     = "carillon_runs_fired_total"
+	attempts      = "carillon_attempts_total"
+	runsSucceeded = "carillon_runs_succeeded_total"
+	runsFailed    = "carillon_runs_failed_total"
+	runsDead      = "carillon_runs_dead_total"
+	runsCancelled = "carillon_runs_cancelled_total"
+	runsRetried   = "carillon_runs_retried_total"
+	runsSkipped   = "carillon_runs_skipped_total"
+	lateness      = "carillon_lateness_seconds"
+	inFlight      = "carillon_runs_in_flight"
+
+	commits        = "carillon_commit_seconds"
+	commitRecords  = "carillon_commit_records"
+	commitFailures = "carillon_commit_failures_total"
+
+	residentJobs    = "carillon_resident_jobs"
+	windowBytes     = "carillon_window_bytes"
+	partitionsAll   = "carillon_partitions"
+	partitionsOwned = "carillon_partitions_owned"
+
+	workers         = "carillon_workers"
+	queues          = "carillon_queues"
+	queueConsumers  = "carillon_queue_consumers"
+	queueCredits    = "carillon_queue_credits"
+	queueInFlight   = "carillon_queue_in_flight"
+	queuePartitions = "carillon_queue_waiting_partitions"
+
+	buildInfo = "carillon_build_info"
+)
+
+// Types of metrics.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+var ofQueue = []string{"namespace", "kind", "queue"}
+
+// table is every metric of Carillon's own. Those of the Go runtime and of the process (go_*, process_*) come besides.
+var table = []Metric{
+	{jobsScheduled, counter, nil, "Jobs put, changed or not."},
+
+	{runsFired, counter, nil, "Runs begun: first attempts handed to a consumer."},
+	{attempts, counter, []string{"kind"}, "Attempts handed to a consumer, retries included, by kind of target."},
+	{runsSucceeded, counter, nil, "Runs that succeeded."},
+	{runsFailed, counter, nil, "Runs that ran out of attempts and were dropped."},
+	{runsDead, counter, nil, "Runs that ran out of attempts and are kept as dead."},
+	{runsCancelled, counter, nil, "Runs cancelled, by a caller or because their job was deleted or changed."},
+	{runsRetried, counter, nil, "Attempts that failed and are to be retried."},
+	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
+	{lateness, histogram, nil, "From when an attempt was due to when it was handed to a consumer."},
+	{inFlight, gauge, nil, "Attempts in force."},
+
+	{commits, histogram, nil, "How long a batch took to become durable."},
+	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
+	{commitFailures, counter, nil, "Batches that did not, or may not, have become durable."},
+
+	{residentJobs, gauge, nil, "Jobs and waiting runs in memory: the window, and what is being worked on."},
+	{windowBytes, gauge, nil, "Bytes of their specs."},
+	{partitionsAll, gauge, nil, "Partitions of the store."},
+	{partitionsOwned, gauge, nil, "Partitions that this node owns."},
+
+	{workers, gauge, nil, "Workers connected."},
+	{queues, gauge, nil, "Queues in use. At most 1,000 of them, in the order of their names, are shown one by one."},
+	{queueConsumers, gauge, ofQueue, "Consumers of the queue."},
+	{queueCredits, gauge, ofQueue, "Attempts that its consumers would take now."},
+	{queueInFlight, gauge, ofQueue, "Attempts that its consumers have."},
+	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},
+
+	{buildInfo, gauge, []string{"version", "go"}, "1; the labels say what runs."},
+}
+
+// Table is every metric of Carillon's own, for the documentation.
+func Table() []Metric { return append([]Metric(nil), table...) }
+
+// metric finds a line of the table.
+func metric(name string) Metric {
+	for _, m := range table {
+		if m.Name == name {
+			return m
+		}
+	}
+	panic("telemetry: no metric " + name)
+}

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// PutToProto is the outcome of a put as a message.
+func PutToProto(p *carillon.Put) *pb.PutJobResponse {
+	return &pb.PutJobResponse{Job: JobToProto(&p.Job), Created: p.Created, Changed: p.Changed, Warnings: p.Warnings}
+}
+
+// PutFromProto is the message as the outcome of a put.
+func PutFromProto(m *pb.PutJobResponse) (carillon.Put, error) {
+	job, err := JobFromProto(m.GetJob())
+	return carillon.Put{Job: job, Created: m.GetCreated(), Changed: m.GetChanged(), Warnings: m.GetWarnings()}, err
+}
+
+// JobsToProto is the jobs as messages.
+func JobsToProto(jobs []carillon.Job) []*pb.Job {
+	out := make([]*pb.Job, len(jobs))
+	for i := range jobs {
+		out[i] = JobToProto(&jobs[i])
+	}
+	return out
+}
+
+// JobsFromProto is the messages as jobs; an error names the job by its place, "jobs[3].due_time".
+func JobsFromProto(ms []*pb.Job) ([]carillon.Job, error) {
+	jobs := make([]carillon.Job, len(ms))
+	for i, m := range ms {
+		job, err := JobFromProto(m)
+		if err != nil {
+			return nil, Within(fmt.Sprintf("jobs[%d]", i), err)
+		}
+		jobs[i] = job
+	}
+	return jobs, nil
+}
+
+// PatchToProto is the patch as a request.
+func PatchToProto(key carillon.Key, p *carillon.Patch) *pb.PatchJobRequest {
+	return &pb.PatchJobRequest{Namespace: key.Namespace, Name: key.Name, Job: JobToProto(&p.Job), Fields: p.Fields,
+		IfGeneration: p.IfGeneration}
+}
+
+// PatchFromProto is the request as a patch.
+func PatchFromProto(m *pb.PatchJobRequest) (carillon.Patch, error) {
+	job, err := JobFromProto(m.GetJob())
+	return carillon.Patch{Fields: m.GetFields(), Job: job, IfGeneration: m.GetIfGeneration()}, err
+}
+
+// JobQueryToProto is the query as a request.
+func JobQueryToProto(q *carillon.JobQuery) *pb.ListJobsRequest {
+	return &pb.ListJobsRequest{Namespace: q.Namespace, Prefix: q.Prefix, Label: q.Label, Phase: PhaseToProto(q.Phase),
+		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+}
+
+// JobQueryFromProto is the request as a query.
+func JobQueryFromProto(m *pb.ListJobsRequest) (carillon.JobQuery, error) {
+	phase, err := PhaseFromProto(m.GetPhase())
+	return carillon.JobQuery{Namespace: m.GetNamespace(), Prefix: m.GetPrefix(), Label: m.GetLabel(), Phase: phase,
+		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, err
+}
+
+// RunQueryToProto is the query as a request.
+func RunQueryToProto(q *carillon.RunQuery) *pb.ListRunsRequest {
+	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job, Status: RunStatusToProto(q.Status),
+		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+}
+
+// RunQueryFromProto is the request as a query.
+func RunQueryFromProto(m *pb.ListRunsRequest) (carillon.RunQuery, error) {
+	status, err := RunStatusFromProto(m.GetStatus())
+	return carillon.RunQuery{Namespace: m.GetNamespace(), Job: m.GetJob(), Status: status,
+		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, err
+}
+
+// CompletionToProto is a late result as a request.
+func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequest {
+	return &pb.CompleteRunRequest{Namespace: namespace, Id: r.RunID, Token: r.Token, Outcome: enumTo[pb.Outcome](r.Outcome),
+		Message: text(r.Message), Permanent: r.Permanent, RetryAfter: durationText(r.RetryAfter), Response: r.Response}
+}
+
+// CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence means.
+func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
+	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED {
+		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome", `say how the attempt ended: "success" or "failure"`)
+	}
+	var f first
+	r := carillon.Result{
+		Token: m.GetToken(), RunID: m.GetId(), Outcome: f.outcome(m.GetOutcome()), Message: m.GetMessage(),
+		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
+	}
+	return r, f.err
+}
+
+// PreviewToProto is the query as a request.
+func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
+	return &pb.PreviewScheduleRequest{Schedule: q.Schedule, TimeZone: q.TimeZone, Dst: enumTo[pb.DaylightSaving](q.DST),
+		From: timestamp(q.From), DueTime: q.Due.String(), Count: clampInt32(q.Count)}
+}
+
+// PreviewFromProto is the request as a query.
+func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, error) {
+	var f first
+	if from := m.GetFrom(); from != nil && !from.IsValid() {
+		f.err = carillon.Errorf(carillon.InvalidArgument, "from", "not a time between the years 1 and 9999")
+	}
+	q := carillon.PreviewQuery{Schedule: m.GetSchedule(), TimeZone: m.GetTimeZone(), DST: f.dst(m.GetDst()),
+		From: instant(m.GetFrom()), Due: carillon.WhenText(m.GetDueTime()), Count: int(m.GetCount())}
+	return q, f.err
+}
+
+// TimesToProto is the answer to a preview as a message.
+func TimesToProto(times []time.Time) *pb.PreviewScheduleResponse {
+	m := &pb.PreviewScheduleResponse{Times: make([]*timestamppb.Timestamp, len(times))}
+	for i, t := range times {
+		m.Times[i] = timestamppb.New(t)
+	}
+	return m
+}
+
+// TimesFromProto is the message as the answer to a preview.
+func TimesFromProto(m *pb.PreviewScheduleResponse) []time.Time {
+	times := make([]time.Time, len(m.GetTimes()))
+	for i, t := range m.GetTimes() {
+		times[i] = instant(t)
+	}
+	return times
+}

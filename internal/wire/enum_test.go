@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// TestEveryEnumValue: each word of an enum and its value in the proto, both ways, and none left out on either side.
+func TestEveryEnumValue(t *testing.T) {
+	checkEnum(t, pb.DaylightSaving_name, map[carillon.DST]pb.DaylightSaving{
+		carillon.DSTSafe:    pb.DaylightSaving_DAYLIGHT_SAVING_SAFE,
+		carillon.DSTLiteral: pb.DaylightSaving_DAYLIGHT_SAVING_LITERAL,
+	})
+	checkEnum(t, pb.Overlap_name, map[carillon.Overlap]pb.Overlap{
+		carillon.OverlapSerial:  pb.Overlap_OVERLAP_SERIAL,
+		carillon.OverlapSkip:    pb.Overlap_OVERLAP_SKIP,
+		carillon.OverlapAllow:   pb.Overlap_OVERLAP_ALLOW,
+		carillon.OverlapReplace: pb.Overlap_OVERLAP_REPLACE,
+	})
+	checkEnum(t, pb.Misfire_name, map[carillon.Misfire]pb.Misfire{
+		carillon.MisfireLatest: pb.Misfire_MISFIRE_LATEST,
+		carillon.MisfireAll:    pb.Misfire_MISFIRE_ALL,
+		carillon.MisfireSkip:   pb.Misfire_MISFIRE_SKIP,
+	})
+	checkEnum(t, pb.Class_name, map[carillon.Class]pb.Class{
+		carillon.ClassNormal:   pb.Class_CLASS_NORMAL,
+		carillon.ClassCritical: pb.Class_CLASS_CRITICAL,
+		carillon.ClassHigh:     pb.Class_CLASS_HIGH,
+		carillon.ClassLow:      pb.Class_CLASS_LOW,
+	})
+	checkEnum(t, pb.Phase_name, map[carillon.Phase]pb.Phase{
+		carillon.PhaseScheduled: pb.Phase_PHASE_SCHEDULED,
+		carillon.PhaseReady:     pb.Phase_PHASE_READY,
+		carillon.PhaseStaged:    pb.Phase_PHASE_STAGED,
+		carillon.PhaseRunning:   pb.Phase_PHASE_RUNNING,
+		carillon.PhaseRetrying:  pb.Phase_PHASE_RETRYING,
+		carillon.PhasePaused:    pb.Phase_PHASE_PAUSED,
+	})
+	checkEnum(t, pb.Cause_name, map[carillon.Cause]pb.Cause{
+		carillon.CauseSchedule: pb.Cause_CAUSE_SCHEDULE,
+		carillon.CauseTrigger:  pb.Cause_CAUSE_TRIGGER,
+		carillon.CauseBackfill: pb.Cause_CAUSE_BACKFILL,
+	})
+	checkEnum(t, pb.RunStatus_name, map[carillon.RunStatus]pb.RunStatus{
+		carillon.RunScheduled: pb.RunStatus_RUN_STATUS_SCHEDULED,
+		carillon.RunStaged:    pb.RunStatus_RUN_STATUS_STAGED,
+		carillon.RunRunning:   pb.RunStatus_RUN_STATUS_RUNNING,
+		carillon.RunRetrying:  pb.RunStatus_RUN_STATUS_RETRYING,
+		carillon.RunSucceeded: pb.RunStatus_RUN_STATUS_SUCCEEDED,
+		carillon.RunFailed:    pb.RunStatus_RUN_STATUS_FAILED,
+		carillon.RunDead:      pb.RunStatus_RUN_STATUS_DEAD,
+		carillon.RunCancelled: pb.RunStatus_RUN_STATUS_CANCELLED,
+		carillon.RunSkipped:   pb.RunStatus_RUN_STATUS_SKIPPED,
+	})
+	checkEnum(t, pb.Outcome_name, map[carillon.Outcome]pb.Outcome{
+		carillon.OutcomeFailure: pb.Outcome_OUTCOME_FAILURE,
+		carillon.OutcomeSuccess: pb.Outcome_OUTCOME_SUCCESS,
+	})
+	for w, p := range map[carillon.OnExhausted]pb.OnExhausted{
+		carillon.ExhaustedDefault: pb.OnExhausted_ON_EXHAUSTED_UNSPECIFIED,
+		carillon.ExhaustedDead:    pb.OnExhausted_ON_EXHAUSTED_DEAD,
+		carillon.ExhaustedDrop:    pb.OnExhausted_ON_EXHAUSTED_DROP,
+	} {
+		if pb.OnExhausted(w) != p {
+			t.Errorf("on_exhausted %d is %v, want %v", w, pb.OnExhausted(w), p)
+		}
+	}
+}
+
+func checkEnum[W ~uint8, P ~int32](t *testing.T, names map[int32]string, pairs map[W]P) {
+	t.Helper()
+	if len(pairs) != len(names)-1 {
+		t.Errorf("%d words, %d values in the proto besides unspecified", len(pairs), len(names)-1)
+	}
+	for w, p := range pairs {
+		if got := enumTo[P](w); got != p {
+			t.Errorf("%s crossed as %s", names[int32(p)], names[int32(got)])
+		}
+		if back, err := enumFrom[W](p, names, "field"); err != nil || back != w {
+			t.Errorf("%s came back as %d, want %d (%v)", names[int32(p)], back, w, err)
+		}
+	}
+	if _, err := enumFrom[W](P(len(names)), names, "field"); carillon.KindOf(err) != carillon.InvalidArgument {
+		t.Errorf("a value of a later version gave %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// kinds is what a kind of error is in gRPC and in HTTP.
+var kinds = [...]struct {
+	code codes.Code
+	http int
+}{
+	carillon.Internal:           {codes.Internal, http.StatusInternalServerError},
+	carillon.InvalidArgument:    {codes.InvalidArgument, http.StatusBadRequest},
+	carillon.NotFound:           {codes.NotFound, http.StatusNotFound},
+	carillon.AlreadyExists:      {codes.AlreadyExists, http.StatusConflict},
+	carillon.FailedPrecondition: {codes.FailedPrecondition, http.StatusConflict},
+	carillon.ResourceExhausted:  {codes.ResourceExhausted, http.StatusTooManyRequests},
+	carillon.Unauthenticated:    {codes.Unauthenticated, http.StatusUnauthorized},
+	carillon.PermissionDenied:   {codes.PermissionDenied, http.StatusForbidden},
+	carillon.Unavailable:        {codes.Unavailable, http.StatusServiceUnavailable},
+	carillon.DeadlineExceeded:   {codes.DeadlineExceeded, http.StatusGatewayTimeout},
+	carillon.Canceled:           {codes.Canceled, statusClientClosedRequest},
+}
+
+// statusClientClosedRequest is what proxies log for a caller that went away; it is never seen by one.
+const statusClientClosedRequest = 499
+
+// HTTPStatus is the status of a kind.
+func HTTPStatus(k carillon.Kind) int {
+	if int(k) >= len(kinds) {
+		k = carillon.Internal
+	}
+	return kinds[k].http
+}
+
+// GRPCCode is the code of a kind.
+func GRPCCode(k carillon.Kind) codes.Code {
+	if int(k) >= len(kinds) {
+		k = carillon.Internal
+	}
+	return kinds[k].code
+}
+
+// ToError is err as callers may see it. What is not an [carillon.Error] is a bug or a broken store: it becomes Internal
+// without its text, which may hold what a caller must not know; the caller of ToError logs it.
+func ToError(err error) *carillon.Error {
+	if e, ok := errors.AsType[*carillon.Error](err); ok {
+		return e
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return &carillon.Error{Kind: carillon.DeadlineExceeded, Message: "the deadline passed", Unknown: true, Err: err}
+	case errors.Is(err, context.Canceled):
+		return &carillon.Error{Kind: carillon.Canceled, Message: "the caller went away", Unknown: true, Err: err}
+	}
+	return &carillon.Error{Kind: carillon.Internal, Message: "internal error; the server's log has the cause", Err: err}
+}
+
+// ProblemToProto is the error as the detail of a status.
+func ProblemToProto(e *carillon.Error) *pb.Problem {
+	return &pb.Problem{Code: e.Kind.String(), Field: text(e.Field), Detail: text(e.Message), OutcomeUnknown: e.Unknown}
+}
+
+// ErrorToStatus is err as a gRPC error that carries it whole; nil stays nil.
+func ErrorToStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := ToError(err)
+	message := text(e.Message)
+	if e.Field != "" {
+		message = text(e.Field) + ": " + message
+	}
+	st := status.New(GRPCCode(e.Kind), message)
+	if whole, err := st.WithDetails(ProblemToProto(e)); err == nil {
+		st = whole
+	}
+	return st.Err()
+}
+
+// ErrorFromStatus is a gRPC error as an [carillon.Error], equal to the one that ErrorToStatus was given; nil stays nil.
+// One without a problem was made on the way: after a lost connection or a deadline nobody knows whether the server made
+// the change.
+func ErrorFromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*carillon.Error](err); ok {
+		return e
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return ToError(err)
+	}
+	for _, d := range st.Details() {
+		if p, ok := d.(*pb.Problem); ok {
+			return &carillon.Error{Kind: carillon.ParseKind(p.GetCode()), Field: p.GetField(), Message: p.GetDetail(),
+				Unknown: p.GetOutcomeUnknown(), Err: err}
+		}
+	}
+	return &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: err}
+}
+
+// kindOfCode is the kind of a code that came without a problem.
+func kindOfCode(c codes.Code) carillon.Kind {
+	for k, row := range kinds {
+		if row.code == c {
+			return carillon.Kind(k)
+		}
+	}
+	switch c {
+	case codes.OutOfRange, codes.Unimplemented:
+		return carillon.InvalidArgument
+	case codes.Aborted:
+		return carillon.Unavailable
+	}
+	return carillon.Internal
+}
+
+// lost reports whether a code leaves open what the server did.
+func lost(c codes.Code) bool {
+	switch c {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown, codes.DataLoss:
+		return true
+	}
+	return false
+}
+
+// Within is err with its field placed inside another: "due_time" within "jobs[3]" is "jobs[3].due_time".
+func Within(field string, err error) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok {
+		return err
+	}
+	inner := *e
+	if inner.Field != "" {
+		inner.Field = field + "." + inner.Field
+	} else {
+		inner.Field = field
+	}
+	return &inner
+}

@@ -1,0 +1,153 @@
+package wire
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// JobToProto is the job as a message.
+func JobToProto(j *carillon.Job) *pb.Job {
+	return &pb.Job{
+		Namespace:     j.Namespace,
+		Name:          j.Name,
+		Schedule:      j.Schedule,
+		TimeZone:      j.TimeZone,
+		Dst:           enumTo[pb.DaylightSaving](j.DST),
+		DueTime:       j.Due.String(),
+		Repeats:       j.Repeats,
+		Ttl:           j.TTL.String(),
+		Spread:        durationText(j.Spread),
+		Data:          j.Data.Bytes,
+		ContentType:   j.Data.ContentType,
+		Metadata:      j.Metadata,
+		Labels:        j.Labels,
+		Target:        targetToProto(&j.Target),
+		FailurePolicy: policyToProto(&j.FailurePolicy),
+		Timeout:       durationText(j.Timeout),
+		Lease:         durationText(j.Lease),
+		Overlap:       enumTo[pb.Overlap](j.Overlap),
+		Misfire:       enumTo[pb.Misfire](j.Misfire),
+		CatchUpLimit:  clampInt32(j.CatchUpLimit),
+		CatchUpWindow: durationText(j.CatchUpWindow),
+		Class:         enumTo[pb.Class](j.Class),
+		LimitKey:      j.LimitKey,
+		After:         j.After,
+		Paused:        j.Paused,
+		Note:          text(j.Note),
+		History:       historyToProto(j.History),
+		Status:        statusToProto(j.Status),
+	}
+}
+
+// JobFromProto is the message as a job.
+func JobFromProto(m *pb.Job) (carillon.Job, error) {
+	var f first
+	j := carillon.Job{
+		Namespace: m.GetNamespace(),
+		Name:      m.GetName(),
+		Schedule:  m.GetSchedule(),
+		TimeZone:  m.GetTimeZone(),
+		DST:       f.dst(m.GetDst()),
+		Due:       carillon.WhenText(m.GetDueTime()),
+		Repeats:   m.GetRepeats(),
+		TTL:       carillon.WhenText(m.GetTtl()),
+		Spread:    f.duration(m.GetSpread(), "spread"),
+		Data:      carillon.Bytes(m.GetData(), m.GetContentType()),
+		Metadata:  m.GetMetadata(),
+		Labels:    m.GetLabels(),
+		Target:    targetFromProto(m.GetTarget()),
+		Timeout:   f.duration(m.GetTimeout(), "timeout"),
+		Lease:     f.duration(m.GetLease(), "lease"),
+		LimitKey:  m.GetLimitKey(),
+		After:     m.GetAfter(),
+		Paused:    m.GetPaused(),
+		Note:      m.GetNote(),
+	}
+	f.policies(&j, m)
+	f.status(&j, m.GetStatus())
+	if f.err != nil {
+		return carillon.Job{}, f.err
+	}
+	return j, nil
+}
+
+// policies reads the fields that say what becomes of runs.
+func (f *first) policies(j *carillon.Job, m *pb.Job) {
+	j.FailurePolicy = f.failurePolicy(m.GetFailurePolicy())
+	overlap, err := enumFrom[carillon.Overlap](m.GetOverlap(), pb.Overlap_name, "overlap")
+	j.Overlap = keep(f, overlap, err)
+	misfire, err := enumFrom[carillon.Misfire](m.GetMisfire(), pb.Misfire_name, "misfire")
+	j.Misfire = keep(f, misfire, err)
+	j.CatchUpLimit = int(m.GetCatchUpLimit())
+	j.CatchUpWindow = f.duration(m.GetCatchUpWindow(), "catch_up_window")
+	class, err := enumFrom[carillon.Class](m.GetClass(), pb.Class_name, "class")
+	j.Class = keep(f, class, err)
+	j.History = carillon.History{
+		Runs: int(m.GetHistory().GetRuns()),
+		Keep: f.duration(m.GetHistory().GetKeep(), "history.keep"),
+	}
+}
+
+func (f *first) dst(p pb.DaylightSaving) carillon.DST {
+	dst, err := enumFrom[carillon.DST](p, pb.DaylightSaving_name, "dst")
+	return keep(f, dst, err)
+}
+
+func historyToProto(h carillon.History) *pb.History {
+	if h == (carillon.History{}) {
+		return nil
+	}
+	return &pb.History{Runs: clampInt32(h.Runs), Keep: durationText(h.Keep)}
+}
+
+func statusToProto(s *carillon.JobStatus) *pb.JobStatus {
+	if s == nil {
+		return nil
+	}
+	block := &struct { // one piece of memory for what every status has
+		status           pb.JobStatus
+		counters         pb.Counters
+		created, updated timestamppb.Timestamp
+		nextRun          timestamppb.Timestamp
+	}{}
+	m := &block.status
+	m.Uid = s.UID[:]
+	m.Generation = s.Generation
+	m.CreateTime = fillTimestamp(&block.created, s.Created)
+	m.UpdateTime = fillTimestamp(&block.updated, s.Updated)
+	m.Phase = enumTo[pb.Phase](s.Phase)
+	m.NextRunTime = fillTimestamp(&block.nextRun, s.NextRun)
+	m.LastRun = optionalRunToProto(s.LastRun)
+	m.CurrentRun = optionalRunToProto(s.Current)
+	m.RunsCount = s.Counters.Fired
+	m.Counters = &block.counters
+	fillCounters(m.Counters, s.Counters)
+	return m
+}
+
+func fillCounters(m *pb.Counters, c carillon.Counters) {
+	m.Fired, m.Succeeded, m.Failed, m.Retried = c.Fired, c.Succeeded, c.Failed, c.Retried
+	m.Dead, m.Skipped, m.Late = c.Dead, c.Skipped, c.Late
+}
+
+func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
+	if m == nil {
+		return
+	}
+	phase, err := enumFrom[carillon.Phase](m.GetPhase(), pb.Phase_name, "status.phase")
+	c := m.GetCounters()
+	j.Status = &carillon.JobStatus{
+		Generation: m.GetGeneration(),
+		Created:    instant(m.GetCreateTime()),
+		Updated:    instant(m.GetUpdateTime()),
+		Phase:      keep(f, phase, err),
+		NextRun:    instant(m.GetNextRunTime()),
+		LastRun:    f.optionalRun(m.GetLastRun()),
+		Current:    f.optionalRun(m.GetCurrentRun()),
+		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
+			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate()},
+	}
+	copy(j.Status.UID[:], m.GetUid())
+}

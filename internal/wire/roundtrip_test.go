@@ -1,0 +1,316 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// roundTrips are a message's way to a word and back.
+var roundTrips = map[string]struct {
+	empty proto.Message
+	there func(proto.Message) (proto.Message, error)
+}{
+	"Job": {&pb.Job{}, func(m proto.Message) (proto.Message, error) {
+		j, err := JobFromProto(m.(*pb.Job))
+		return JobToProto(&j), err
+	}},
+	"Run": {&pb.Run{}, func(m proto.Message) (proto.Message, error) {
+		r, err := RunFromProto(m.(*pb.Run))
+		return RunToProto(&r), err
+	}},
+	"PutJobResponse": {&pb.PutJobResponse{}, func(m proto.Message) (proto.Message, error) {
+		p, err := PutFromProto(m.(*pb.PutJobResponse))
+		return PutToProto(&p), err
+	}},
+	"PatchJobRequest": {&pb.PatchJobRequest{}, func(m proto.Message) (proto.Message, error) {
+		r := m.(*pb.PatchJobRequest)
+		p, err := PatchFromProto(r)
+		return PatchToProto(carillon.Key{Namespace: r.GetNamespace(), Name: r.GetName()}, &p), err
+	}},
+	"ListJobsRequest": {&pb.ListJobsRequest{}, func(m proto.Message) (proto.Message, error) {
+		q, err := JobQueryFromProto(m.(*pb.ListJobsRequest))
+		return JobQueryToProto(&q), err
+	}},
+	"ListRunsRequest": {&pb.ListRunsRequest{}, func(m proto.Message) (proto.Message, error) {
+		q, err := RunQueryFromProto(m.(*pb.ListRunsRequest))
+		return RunQueryToProto(&q), err
+	}},
+	"CompleteRunRequest": {&pb.CompleteRunRequest{}, func(m proto.Message) (proto.Message, error) {
+		r, err := CompletionFromProto(m.(*pb.CompleteRunRequest))
+		return CompletionToProto(m.(*pb.CompleteRunRequest).GetNamespace(), &r), err
+	}},
+	"PreviewScheduleRequest": {&pb.PreviewScheduleRequest{}, func(m proto.Message) (proto.Message, error) {
+		q, err := PreviewFromProto(m.(*pb.PreviewScheduleRequest))
+		return PreviewToProto(&q), err
+	}},
+	"PreviewScheduleResponse": {&pb.PreviewScheduleResponse{}, func(m proto.Message) (proto.Message, error) {
+		return TimesToProto(TimesFromProto(m.(*pb.PreviewScheduleResponse))), nil
+	}},
+	"Hello": {&pb.Hello{}, func(m proto.Message) (proto.Message, error) {
+		h := HelloFromProto(m.(*pb.Hello))
+		return HelloToProto(&h), nil
+	}},
+	"WorkRequest": {&pb.WorkRequest{}, func(m proto.Message) (proto.Message, error) {
+		r, err := WorkRequestFromProto(m.(*pb.WorkRequest))
+		back := WorkRequestToProto(&r)
+		back.Hello = m.(*pb.WorkRequest).GetHello() // has a conversion of its own
+		return back, err
+	}},
+	"WorkResponse": {&pb.WorkResponse{}, func(m proto.Message) (proto.Message, error) {
+		r, err := WorkResponseFromProto(m.(*pb.WorkResponse))
+		return WorkResponseToProto(&r), err
+	}},
+}
+
+// TestEveryProtoFieldIsCarried fails when a field of the proto is not carried in both directions.
+func TestEveryProtoFieldIsCarried(t *testing.T) {
+	for name, trip := range roundTrips {
+		for variant := range 8 { // as many as the largest oneof has forms
+			t.Run(fmt.Sprint(name, variant), func(t *testing.T) {
+				m := trip.empty.ProtoReflect().New()
+				filler := protoFiller{variant: variant}
+				filler.fill(m, 0)
+				back, err := trip.there(m.Interface())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !proto.Equal(m.Interface(), back) {
+					t.Errorf("sent\n%v\ngot\n%v", m.Interface(), back)
+				}
+			})
+		}
+	}
+}
+
+// protoFiller gives every field of a message a value that is not its zero value, different from the others.
+type protoFiller struct {
+	variant int // which form of a oneof is set
+	n       int
+}
+
+// durations are the fields of type string that hold a duration.
+var durations = []string{"spread", "timeout", "lease", "catch_up_window", "keep", "interval", "initial", "max", "jitter", "retry_after"}
+
+func (f *protoFiller) fill(m protoreflect.Message, depth int) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() && fd.Index() != od.Fields().Get(f.variant%od.Fields().Len()).Index() {
+			continue
+		}
+		switch {
+		case fd.IsMap():
+			m.Mutable(fd).Map().Set(f.scalar(fd.MapKey()).MapKey(), f.scalar(fd.MapValue()))
+		case fd.IsList() && fd.Message() != nil:
+			for range 2 {
+				f.fill(m.Mutable(fd).List().AppendMutable().Message(), depth+1)
+			}
+		case fd.IsList():
+			m.Mutable(fd).List().Append(f.scalar(fd))
+		case fd.Message() != nil:
+			f.fill(m.Mutable(fd).Message(), depth+1)
+		default:
+			m.Set(fd, f.scalar(fd))
+		}
+	}
+	if s, ok := m.Interface().(*pb.JobStatus); ok {
+		s.RunsCount = s.GetCounters().GetFired() // the same number under the name that people look for
+	}
+}
+
+func (f *protoFiller) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
+	f.n++
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(int32(f.n))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(int64(f.n))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(f.n))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(1<<60 + uint64(f.n))
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(float64(f.n) + 0.5)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(fd.Enum().Values().Get(1 + f.n%(fd.Enum().Values().Len()-1)).Number())
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(fmt.Appendf(nil, "%016d", f.n)) // 16 bytes: one is a uid
+	case protoreflect.StringKind:
+		if slices.Contains(durations, string(fd.Name())) {
+			return protoreflect.ValueOfString((time.Duration(f.n) * time.Second).String())
+		}
+		return protoreflect.ValueOfString(fmt.Sprint(fd.Name(), f.n))
+	}
+	panic(fmt.Sprint("no value for ", fd.Kind()))
+}
+
+// TestEveryWordIsCarried fails when a field of a word is not carried in both directions.
+func TestEveryWordIsCarried(t *testing.T) {
+	for _, kind := range []string{"Worker", "HTTP", "Kafka", "AMQP", "NATS", "Redis", "Exec"} {
+		var j carillon.Job
+		(&wordFiller{target: kind}).fill(reflect.ValueOf(&j).Elem(), 0)
+		back, err := JobFromProto(JobToProto(&j))
+		same(t, "job for "+kind, j, back, err)
+	}
+	var r carillon.Run
+	(&wordFiller{}).fill(reflect.ValueOf(&r).Elem(), 0)
+	run, err := RunFromProto(RunToProto(&r))
+	same(t, "run", r, run, err)
+
+	var req carillon.WorkRequest
+	(&wordFiller{}).fill(reflect.ValueOf(&req).Elem(), 0)
+	request, err := WorkRequestFromProto(WorkRequestToProto(&req))
+	same(t, "work request", req, request, err)
+
+	var resp carillon.WorkResponse
+	(&wordFiller{}).fill(reflect.ValueOf(&resp).Elem(), 0)
+	response, err := WorkResponseFromProto(WorkResponseToProto(&resp))
+	same(t, "work response", resp, response, err)
+
+	var hello carillon.Hello
+	(&wordFiller{}).fill(reflect.ValueOf(&hello).Elem(), 0)
+	same(t, "hello", hello, HelloFromProto(HelloToProto(&hello)), nil)
+}
+
+func same(t *testing.T, what string, want, got any, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Errorf("%s: sent\n%+v\ngot\n%+v", what, want, got)
+	}
+}
+
+// wordFiller gives every field of a word a value that is not its zero value.
+type wordFiller struct {
+	target string // the kind of a job's target
+	n      int
+}
+
+// enumValue is a value that every enum of the words has.
+const enumValue = 1
+
+func (f *wordFiller) fill(v reflect.Value, depth int) {
+	f.n++
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Unix(int64(f.n), 5).UTC()))
+		return
+	case time.Duration:
+		v.SetInt(int64(f.n) * int64(time.Millisecond))
+		return
+	case carillon.When:
+		v.Set(reflect.ValueOf(carillon.WhenText(fmt.Sprint("when", f.n))))
+		return
+	case carillon.Data:
+		v.Set(reflect.ValueOf(carillon.Bytes([]byte{byte(f.n)}, fmt.Sprint("type", f.n))))
+		return
+	case carillon.FailurePolicy: // its fields depend on its kind: see TestEveryPolicyIsCarried
+		v.Set(reflect.ValueOf(carillon.Constant(time.Minute).WithMaxRetries(3)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		f.fillStruct(v, depth)
+	case reflect.Pointer:
+		if depth < 4 {
+			v.Set(reflect.New(v.Type().Elem()))
+			f.fill(v.Elem(), depth+1)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes([]byte{byte(f.n)})
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		f.fill(v.Index(0), depth+1)
+		f.fill(v.Index(1), depth+1)
+	case reflect.Array:
+		for i := range v.Len() {
+			v.Index(i).SetUint(uint64(i + 1))
+		}
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{fmt.Sprint("k", f.n): "v"}))
+	case reflect.String:
+		v.SetString(fmt.Sprint("text", f.n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Uint8:
+		v.SetUint(enumValue)
+	case reflect.Int:
+		v.SetInt(int64(f.n))
+	case reflect.Uint64:
+		v.SetUint(uint64(f.n))
+	default:
+		panic("no value for " + v.Type().String())
+	}
+}
+
+func (f *wordFiller) fillStruct(v reflect.Value, depth int) {
+	for i := range v.NumField() {
+		if v.Type() == reflect.TypeFor[carillon.Target]() && v.Type().Field(i).Name != f.target {
+			continue // exactly one
+		}
+		f.fill(v.Field(i), depth+1)
+	}
+}
+
+func TestEveryPolicyIsCarried(t *testing.T) {
+	retries := uint32(7)
+	for _, p := range []carillon.FailurePolicy{
+		{},
+		{OnExhausted: carillon.ExhaustedDead},
+		carillon.Drop(),
+		{Kind: carillon.PolicyDrop, OnExhausted: carillon.ExhaustedDrop},
+		carillon.Constant(3 * time.Second),
+		carillon.Constant(0).WithMaxRetries(0),
+		carillon.OnSchedule("@daily").WithMaxRetries(2),
+		{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1.5, Max: time.Minute, Jitter: time.Millisecond,
+			MaxRetries: &retries, OnExhausted: carillon.ExhaustedDead},
+	} {
+		j := carillon.Job{FailurePolicy: p}
+		back, err := JobFromProto(JobToProto(&j))
+		same(t, "policy", p, back.FailurePolicy, err)
+	}
+}
+
+// TestSeveralTargets: a target of two kinds must not cross as one of them.
+func TestSeveralTargets(t *testing.T) {
+	j := carillon.Job{Target: carillon.HTTP("http://x")}
+	j.Target.Worker = &carillon.WorkerTarget{Queue: "q"}
+	back, err := JobFromProto(JobToProto(&j))
+	if err != nil || back.Target.Kind() != "" {
+		t.Errorf("crossed as %q, %v", back.Target.Kind(), err)
+	}
+}
+
+// TestForeignText: what is not UTF-8 must not make a message that cannot be sent.
+func TestForeignText(t *testing.T) {
+	const bad = "caf\xe9"
+	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}}}
+	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad}}}
+	for _, m := range []proto.Message{
+		RunToProto(&run), WorkRequestToProto(&req), CompletionToProto("ns", &req.Results[0]),
+		ProblemToProto(&carillon.Error{Message: bad, Field: bad}),
+	} {
+		if _, err := proto.Marshal(m); err != nil {
+			t.Errorf("%T: %v", m, err)
+		}
+	}
+	if got := RunToProto(&run).GetErrors()[0].GetMessage(); !strings.HasPrefix(got, "caf") {
+		t.Errorf("message became %q", got)
+	}
+}

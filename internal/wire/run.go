@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// runBlock is the memory of one run's message: a delivery costs one allocation however many times it carries.
+type runBlock struct {
+	run                                         pb.Run
+	scheduled, due, started, finished, deadline timestamppb.Timestamp
+}
+
+// RunToProto is the run as a message.
+func RunToProto(r *carillon.Run) *pb.Run {
+	b := &runBlock{}
+	b.fill(r)
+	return &b.run
+}
+
+// RunsToProto is the runs as messages.
+func RunsToProto(runs []carillon.Run) []*pb.Run {
+	if len(runs) == 0 {
+		return nil
+	}
+	blocks := make([]runBlock, len(runs))
+	out := make([]*pb.Run, len(runs))
+	for i := range runs {
+		blocks[i].fill(&runs[i])
+		out[i] = &blocks[i].run
+	}
+	return out
+}
+
+func (b *runBlock) fill(r *carillon.Run) {
+	m := &b.run
+	m.Id, m.Namespace, m.Job = r.ID, r.Namespace, r.Job
+	m.Cause, m.Status = enumTo[pb.Cause](r.Cause), enumTo[pb.RunStatus](r.Status)
+	m.ScheduledTime = fillTimestamp(&b.scheduled, r.Scheduled)
+	m.DueTime = fillTimestamp(&b.due, r.Due)
+	m.Attempt = clampInt32(r.Attempt)
+	m.StartTime = fillTimestamp(&b.started, r.Started)
+	m.FinishTime = fillTimestamp(&b.finished, r.Finished)
+	m.Token, m.Queue = r.Token, r.Queue
+	m.Deadline = fillTimestamp(&b.deadline, r.Deadline)
+	m.Lease = durationText(r.Lease)
+	m.Data, m.ContentType, m.Metadata = r.Data.Bytes, r.Data.ContentType, r.Metadata
+	for _, e := range r.Errors {
+		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At), Message: text(e.Message)})
+	}
+	m.Response, m.Worker, m.Reason = r.Response, text(r.Worker), text(r.Reason)
+	m.Skipped, m.FromTime = r.Skipped, timestamp(r.From)
+}
+
+func optionalRunToProto(r *carillon.Run) *pb.Run {
+	if r == nil {
+		return nil
+	}
+	return RunToProto(r)
+}
+
+// RunFromProto is the message as a run.
+func RunFromProto(m *pb.Run) (carillon.Run, error) {
+	var f first
+	r := f.run(m)
+	return r, f.err
+}
+
+// RunsFromProto is the messages as runs.
+func RunsFromProto(ms []*pb.Run) ([]carillon.Run, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	var f first
+	runs := make([]carillon.Run, len(ms))
+	for i, m := range ms {
+		runs[i] = f.run(m)
+	}
+	return runs, f.err
+}
+
+func (f *first) run(m *pb.Run) carillon.Run {
+	cause, err := enumFrom[carillon.Cause](m.GetCause(), pb.Cause_name, "cause")
+	keep(f, cause, err)
+	status, err := enumFrom[carillon.RunStatus](m.GetStatus(), pb.RunStatus_name, "status")
+	keep(f, status, err)
+	r := carillon.Run{
+		ID: m.GetId(), Namespace: m.GetNamespace(), Job: m.GetJob(), Cause: cause, Status: status,
+		Scheduled: instant(m.GetScheduledTime()), Due: instant(m.GetDueTime()), Attempt: int(m.GetAttempt()),
+		Started: instant(m.GetStartTime()), Finished: instant(m.GetFinishTime()),
+		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()), Lease: f.duration(m.GetLease(), "lease"),
+		Data: carillon.Bytes(m.GetData(), m.GetContentType()), Metadata: m.GetMetadata(),
+		Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
+		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()),
+	}
+	for _, e := range m.GetErrors() {
+		r.Errors = append(r.Errors,
+			carillon.AttemptError{Attempt: int(e.GetAttempt()), At: instant(e.GetTime()), Message: e.GetMessage()})
+	}
+	return r
+}
+
+func (f *first) optionalRun(m *pb.Run) *carillon.Run {
+	if m == nil {
+		return nil
+	}
+	r := f.run(m)
+	return &r
+}
+
+// Phase, RunStatus and Outcome of a query or a result, as the faces need them.
+
+// PhaseFromProto is nil for "unspecified".
+func PhaseFromProto(p pb.Phase) (*carillon.Phase, error) {
+	return optionalEnum[carillon.Phase](p, pb.Phase_name, "phase")
+}
+
+// PhaseToProto is "unspecified" for nil.
+func PhaseToProto(p *carillon.Phase) pb.Phase { return optionalEnumTo[pb.Phase](p) }
+
+// RunStatusFromProto is nil for "unspecified".
+func RunStatusFromProto(s pb.RunStatus) (*carillon.RunStatus, error) {
+	return optionalEnum[carillon.RunStatus](s, pb.RunStatus_name, "status")
+}
+
+// RunStatusToProto is "unspecified" for nil.
+func RunStatusToProto(s *carillon.RunStatus) pb.RunStatus { return optionalEnumTo[pb.RunStatus](s) }
+
+func optionalEnum[W ~uint8, P ~int32](p P, values map[int32]string, field string) (*W, error) {
+	if p == 0 {
+		return nil, nil
+	}
+	w, err := enumFrom[W](p, values, field)
+	return &w, err
+}
+
+func optionalEnumTo[P ~int32, W ~uint8](w *W) P {
+	if w == nil {
+		return 0
+	}
+	return enumTo[P](*w)
+}

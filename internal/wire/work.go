@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// HelloToProto is the hello as a message.
+func HelloToProto(h *carillon.Hello) *pb.Hello {
+	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels}
+}
+
+// HelloFromProto is the message as a hello.
+func HelloFromProto(m *pb.Hello) carillon.Hello {
+	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(), Labels: m.GetLabels()}
+}
+
+// WorkRequestToProto is the request as a message.
+func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
+	m := &pb.WorkRequest{Goodbye: r.Goodbye}
+	for _, c := range r.Credits {
+		m.Credits = append(m.Credits, &pb.Credit{Queue: c.Queue, N: clampInt32(c.N)})
+	}
+	if len(r.Results) > 0 {
+		m.Results = make([]*pb.Result, len(r.Results))
+		block := make([]pb.Result, len(r.Results))
+		for i := range r.Results {
+			fillResult(&block[i], &r.Results[i])
+			m.Results[i] = &block[i]
+		}
+	}
+	if len(r.Beats) > 0 {
+		m.Beats = make([]*pb.Beat, len(r.Beats))
+		block := make([]pb.Beat, len(r.Beats))
+		for i, b := range r.Beats {
+			block[i].Token, block[i].RunId = b.Token, b.RunID
+			m.Beats[i] = &block[i]
+		}
+	}
+	return m
+}
+
+// WorkRequestFromProto is the message, its hello aside, as a request.
+func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
+	var f first
+	r := carillon.WorkRequest{Goodbye: m.GetGoodbye()}
+	for _, c := range m.GetCredits() {
+		r.Credits = append(r.Credits, carillon.Credit{Queue: c.GetQueue(), N: int(c.GetN())})
+	}
+	if ms := m.GetResults(); len(ms) > 0 {
+		r.Results = make([]carillon.Result, len(ms))
+		for i, x := range ms {
+			r.Results[i] = f.result(x)
+		}
+	}
+	if ms := m.GetBeats(); len(ms) > 0 {
+		r.Beats = make([]carillon.Beat, len(ms))
+		for i, b := range ms {
+			r.Beats[i] = carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()}
+		}
+	}
+	return r, f.err
+}
+
+func fillResult(m *pb.Result, r *carillon.Result) {
+	m.Token, m.RunId, m.Outcome = r.Token, r.RunID, enumTo[pb.Outcome](r.Outcome)
+	m.Message, m.Permanent = text(r.Message), r.Permanent
+	m.RetryAfter, m.Response = durationText(r.RetryAfter), r.Response
+}
+
+func (f *first) result(m *pb.Result) carillon.Result {
+	return carillon.Result{
+		Token: m.GetToken(), RunID: m.GetRunId(), Outcome: f.outcome(m.GetOutcome()),
+		Message: m.GetMessage(), Permanent: m.GetPermanent(),
+		RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
+	}
+}
+
+func (f *first) outcome(o pb.Outcome) carillon.Outcome {
+	outcome, err := enumFrom[carillon.Outcome](o, pb.Outcome_name, "outcome")
+	return keep(f, outcome, err)
+}
+
+// WorkResponseToProto is the response as a message.
+func WorkResponseToProto(r *carillon.WorkResponse) *pb.WorkResponse {
+	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks, Nodes: r.Nodes, Drain: r.Drain}
+}
+
+// WorkResponseFromProto is the message as a response.
+func WorkResponseFromProto(m *pb.WorkResponse) (carillon.WorkResponse, error) {
+	runs, err := RunsFromProto(m.GetRuns())
+	return carillon.WorkResponse{Runs: runs, Cancel: m.GetCancel(), Stale: m.GetStale(), Acks: m.GetAcks(),
+		Nodes: m.GetNodes(), Drain: m.GetDrain()}, err
+}

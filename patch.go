@@ -1,0 +1,82 @@
+package carillon
+
+import (
+	"slices"
+	"strings"
+)
+
+// patchField is a field of a job that a patch may name.
+type patchField struct {
+	name  string
+	apply func(to, from *Job)
+}
+
+// patchFields are in the order of semantics.md.
+var patchFields = []patchField{
+	{"schedule", func(to, from *Job) { to.Schedule = from.Schedule }},
+	{"time_zone", func(to, from *Job) { to.TimeZone = from.TimeZone }},
+	{"dst", func(to, from *Job) { to.DST = from.DST }},
+	{"due_time", func(to, from *Job) { to.Due = from.Due }},
+	{"repeats", func(to, from *Job) { to.Repeats = from.Repeats }},
+	{"ttl", func(to, from *Job) { to.TTL = from.TTL }},
+	{"spread", func(to, from *Job) { to.Spread = from.Spread }},
+	{"data", patchData},
+	{"content_type", func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
+	{"metadata", func(to, from *Job) { to.Metadata = from.Metadata }},
+	{"labels", func(to, from *Job) { to.Labels = from.Labels }},
+	{"target", func(to, from *Job) { to.Target = from.Target }},
+	{"failure_policy", func(to, from *Job) { to.FailurePolicy = from.FailurePolicy }},
+	{"timeout", func(to, from *Job) { to.Timeout = from.Timeout }},
+	{"lease", func(to, from *Job) { to.Lease = from.Lease }},
+	{"overlap", func(to, from *Job) { to.Overlap = from.Overlap }},
+	{"misfire", func(to, from *Job) { to.Misfire = from.Misfire }},
+	{"catch_up_limit", func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
+	{"catch_up_window", func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
+	{"class", func(to, from *Job) { to.Class = from.Class }},
+	{"limit_key", func(to, from *Job) { to.LimitKey = from.LimitKey }},
+	{"after", func(to, from *Job) { to.After = from.After }},
+	{"paused", func(to, from *Job) { to.Paused = from.Paused }},
+	{"note", func(to, from *Job) { to.Note = from.Note }},
+	{"history", func(to, from *Job) { to.History = from.History }},
+}
+
+// patchData replaces the bytes, and the content type if the new data says one; "content_type" alone replaces only that.
+func patchData(to, from *Job) {
+	contentType := to.Data.ContentType
+	to.Data = from.Data
+	if from.Data.ContentType == "" {
+		to.Data.ContentType = contentType
+	}
+}
+
+// PatchFields are the fields that a patch may name.
+func PatchFields() []string {
+	names := make([]string, len(patchFields))
+	for i, f := range patchFields {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. The
+// result is to be validated. It shares maps and slices with old and the patch.
+func (p Patch) Apply(old Job) (Job, error) {
+	for _, name := range p.Fields {
+		i := slices.IndexFunc(patchFields, func(f patchField) bool { return f.name == name })
+		if i < 0 {
+			return Job{}, unpatchable(name)
+		}
+		patchFields[i].apply(&old, &p.Job)
+	}
+	return old, nil
+}
+
+func unpatchable(name string) error {
+	switch name {
+	case "namespace", "name":
+		return Errorf(InvalidArgument, name, "it says which job; to rename a job put a new one and delete the old one")
+	case "status":
+		return Errorf(InvalidArgument, name, "it is set by the server")
+	}
+	return Errorf(InvalidArgument, clip(name), "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
+}

@@ -1,0 +1,129 @@
+package carillon
+
+import (
+	"encoding/base32"
+	"encoding/binary"
+	"time"
+)
+
+// UID tells a job from an earlier or later one of the same name: it lives from create to delete. The first 8 bytes are
+// [KeyHash] of the job's key, the last 8 are random, so that a run id leads to its records without an index
+// (docs/decisions/0003).
+type UID [16]byte
+
+// String is the uid in hexadecimal base32, lower case.
+func (u UID) String() string { return idEncoding.EncodeToString(u[:]) }
+
+// Hash is the key hash inside the uid.
+func (u UID) Hash() uint64 { return binary.BigEndian.Uint64(u[:8]) }
+
+// NewUID makes the uid of a job out of random bytes.
+func NewUID(k Key, random [8]byte) UID {
+	var u UID
+	binary.BigEndian.PutUint64(u[:8], KeyHash(k))
+	copy(u[8:], random[:])
+	return u
+}
+
+// KeyHash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its bits are
+// good. Fixed for ever by the store's format version.
+func KeyHash(k Key) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(k.Namespace) {
+		h = (h ^ uint64(k.Namespace[i])) * prime
+	}
+	h *= prime // the zero byte
+	for i := range len(k.Name) {
+		h = (h ^ uint64(k.Name[i])) * prime
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// PartitionOf is the partition, of n, that a job belongs to.
+func PartitionOf(k Key, n int) int { return int(KeyHash(k) % uint64(n)) }
+
+// RunIdentity is what a run id says. It holds neither generation nor node, so an edit that keeps an instant does not make
+// it run twice.
+type RunIdentity struct {
+	Partition uint16
+	UID       UID
+	Scheduled int64 // UTC nanoseconds since 1970
+	Cause     Cause
+	Seq       uint64 // of a trigger; 0 for the schedule's own
+}
+
+// runIDVersion is the first byte of every run id.
+const runIDVersion = 1
+
+// idEncoding keeps the order of what it encodes and is safe in paths and headers.
+var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// String is the run id.
+func (r RunIdentity) String() string {
+	var raw [48]byte
+	return idEncoding.EncodeToString(r.AppendBinary(raw[:0]))
+}
+
+// AppendBinary appends the id's bytes: version, partition, uid, scheduled, cause, seq.
+func (r RunIdentity) AppendBinary(b []byte) []byte {
+	b = append(b, runIDVersion)
+	b = binary.BigEndian.AppendUint16(b, r.Partition)
+	b = append(b, r.UID[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Scheduled))
+	b = append(b, byte(r.Cause))
+	return binary.AppendUvarint(b, r.Seq)
+}
+
+// runIDHead is the length of a run id's bytes before the sequence.
+const runIDHead = 1 + 2 + 16 + 8 + 1
+
+// ParseRunID reads a run id.
+func ParseRunID(id string) (RunIdentity, error) {
+	raw, err := idEncoding.DecodeString(id)
+	if err != nil {
+		return RunIdentity{}, badRunID(id)
+	}
+	r, err := ParseRunIDBytes(raw)
+	if err != nil {
+		return RunIdentity{}, badRunID(id)
+	}
+	return r, nil
+}
+
+func badRunID(id string) error {
+	return Errorf(InvalidArgument, "run_id", "%q is not a run id", clip(id))
+}
+
+// ParseRunIDBytes reads what [RunIdentity.AppendBinary] wrote.
+func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
+	if len(raw) <= runIDHead || raw[0] != runIDVersion {
+		return RunIdentity{}, Errorf(InvalidArgument, "run_id", "these are not the bytes of a run id")
+	}
+	r := RunIdentity{
+		Partition: binary.BigEndian.Uint16(raw[1:]),
+		UID:       UID(raw[3:19]),
+		Scheduled: int64(binary.BigEndian.Uint64(raw[19:])),
+		Cause:     Cause(raw[27]),
+	}
+	seq, n := binary.Uvarint(raw[runIDHead:])
+	if n != len(raw)-runIDHead {
+		return RunIdentity{}, Errorf(InvalidArgument, "run_id", "these are not the bytes of a run id")
+	}
+	r.Seq = seq
+	return r, nil
+}
+
+// ScheduledTime is Scheduled as a time.
+func (r RunIdentity) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
+
+// clip shortens what a caller sent, for an error message.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

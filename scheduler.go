@@ -1,0 +1,191 @@
+package carillon
+
+import (
+	"context"
+	"time"
+)
+
+// Scheduler is everything Carillon does, in three seams. The engine, the client, the router and the guard implement it.
+type Scheduler interface {
+	Jobs
+	Runs
+	Work
+}
+
+// Jobs keeps jobs. Nothing returns before what it did is durable; errors are *[Error].
+type Jobs interface {
+	// PutJob stores the job, replacing an older one of the name unless the options say otherwise.
+	PutJob(ctx context.Context, job Job, opts ...PutOption) (Put, error)
+	// PutJobs stores all jobs or none: at most MaxBatch, each name once.
+	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
+	// PatchJob changes the fields that the patch names and leaves the rest.
+	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)
+	// SetPaused pauses or resumes; a paused job fires nothing. Both are harmless to repeat.
+	SetPaused(ctx context.Context, key Key, paused bool, note string) (Job, error)
+	GetJob(ctx context.Context, key Key) (Job, error)
+	ListJobs(ctx context.Context, q JobQuery) (JobPage, error)
+	// DeleteJob removes the job and cancels its run in force; unknown → NotFound.
+	DeleteJob(ctx context.Context, key Key) (Deleted, error)
+	// DeleteJobs removes every job whose name begins with the prefix, which must not be empty.
+	DeleteJobs(ctx context.Context, namespace, prefix string) (int, error)
+}
+
+// Runs shows runs and acts on them.
+type Runs interface {
+	// TriggerJob runs the job now, beside its schedule. Its id is returned before it has run.
+	TriggerJob(ctx context.Context, key Key) (Run, error)
+	// ListRuns is the history, newest first: of one job, or across jobs by status (RunDead).
+	ListRuns(ctx context.Context, q RunQuery) (RunPage, error)
+	GetRun(ctx context.Context, namespace, id string) (Run, error)
+	// CancelRun ends a run that has not finished.
+	CancelRun(ctx context.Context, namespace, id string) (Cancelled, error)
+	// RedriveRun gives a dead run a fresh set of attempts under the same id.
+	RedriveRun(ctx context.Context, namespace, id string) (Run, error)
+	// RedriveRuns redrives the dead runs of one job, or of the whole namespace if job is empty; it returns how many.
+	RedriveRuns(ctx context.Context, namespace, job string) (int, error)
+	// CompleteRun is the result of an attempt that answers later (HTTP 202). A stale token → FailedPrecondition.
+	CompleteRun(ctx context.Context, namespace string, result Result) error
+}
+
+// Work connects consumers.
+type Work interface {
+	// Connect opens a worker's session. Closing it without Goodbye leaves its runs to their leases; a later session may go
+	// on with the same tokens.
+	Connect(ctx context.Context, hello Hello) (Session, error)
+}
+
+// Session is one worker's connection. Send and Receive may be called at once, each from one goroutine.
+type Session interface {
+	// Send hands over credits, results and beats. It returns once they are taken, not once they are durable.
+	Send(ctx context.Context, req WorkRequest) error
+	// Receive waits for the next message. After an error the session is over.
+	Receive(ctx context.Context) (WorkResponse, error)
+	Close() error
+}
+
+// Hello introduces a worker.
+type Hello struct {
+	Namespace string
+	Queues    []string
+	WorkerID  string
+	Labels    map[string]string
+}
+
+// Credit lets the server deliver N more runs of a queue.
+type Credit struct {
+	Queue string
+	N     int
+}
+
+// WorkRequest goes from worker to server.
+type WorkRequest struct {
+	Credits []Credit
+	Results []Result
+	Beats   []Beat
+	Goodbye bool // free what I still hold at once
+}
+
+// WorkResponse goes from server to worker.
+type WorkResponse struct {
+	Runs   []Run
+	Cancel []string // tokens of attempts to stop
+	Stale  []string // tokens that are not in force: stop that run, drop its result
+	Acks   []string // tokens whose results are durable
+	Nodes  []string // addresses of all nodes
+	Drain  bool     // the server is leaving: reconnect elsewhere
+}
+
+// MaxBatch is the most jobs in one PutJobs, and the largest page of a list.
+const MaxBatch = 1000
+
+// PutOptions is what PutOption sets.
+type PutOptions struct {
+	IfAbsent     bool
+	IfGeneration uint64 // 0 = any
+}
+
+// PutOption narrows a put.
+type PutOption func(*PutOptions)
+
+// IfAbsent puts only a job that does not exist; otherwise AlreadyExists.
+func IfAbsent() PutOption { return func(o *PutOptions) { o.IfAbsent = true } }
+
+// IfGeneration puts only over generation n; otherwise FailedPrecondition.
+func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGeneration = n } }
+
+// ResolvePut collects the options.
+func ResolvePut(opts []PutOption) PutOptions {
+	var o PutOptions
+	for _, f := range opts {
+		f(&o)
+	}
+	return o
+}
+
+// Put is the outcome of a put.
+type Put struct {
+	Job      Job // as stored, with its status
+	Created  bool
+	Changed  bool // false: the same job was there already
+	Warnings []string
+}
+
+// Deleted is the outcome of a delete.
+type Deleted struct {
+	Interrupted bool // an attempt was in force and was told to stop
+}
+
+// Cancelled is the outcome of a cancel.
+type Cancelled struct {
+	Prevented   bool // it had not begun
+	Interrupted bool // an attempt was in force and was told to stop
+}
+
+// Patch is a job of which only the named fields count. Field names are those of the API, top level only, e.g. "schedule",
+// "data", "labels".
+type Patch struct {
+	Fields       []string
+	Job          Job
+	IfGeneration uint64 // 0 = any
+}
+
+// JobQuery selects jobs of a namespace in name order.
+type JobQuery struct {
+	Namespace string
+	Prefix    string
+	Label     string // "key" or "key=value"
+	Phase     *Phase
+	PageSize  int // default 100, at most MaxBatch
+	PageToken string
+}
+
+// JobPage is one page; an empty NextPageToken means the end.
+type JobPage struct {
+	Jobs          []Job
+	NextPageToken string
+}
+
+// RunQuery selects finished runs, newest first.
+type RunQuery struct {
+	Namespace string
+	Job       string // empty = across jobs, for which Status must be RunDead
+	Status    *RunStatus
+	PageSize  int // default 100, at most MaxBatch
+	PageToken string
+}
+
+// RunPage is one page; an empty NextPageToken means the end.
+type RunPage struct {
+	Runs          []Run
+	NextPageToken string
+}
+
+// PreviewQuery asks when a schedule would fire.
+type PreviewQuery struct {
+	Schedule string
+	TimeZone string
+	DST      DST
+	From     time.Time // strictly after; also the anchor of @every and ISO repeats; zero = now
+	Due      When
+	Count    int // default 10, at most MaxBatch
+}

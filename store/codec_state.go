@@ -1,0 +1,218 @@
+package store
+
+import (
+	"math"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Append appends the state's bytes to b.
+func (s *State) Append(b []byte) []byte {
+	w := writer{b: b}
+	w.uid(1, s.UID)
+	w.uint(2, s.Generation)
+	w.nanos(3, s.Created)
+	w.nanos(4, s.Updated)
+	w.uint(5, uint64(s.Phase))
+	w.uint(6, uint64(s.Class))
+	w.nanos(7, s.Due)
+	w.string(8, s.Queue)
+	w.nanos(9, s.Anchor)
+	w.nanos(10, s.Expires)
+	w.nanos(11, s.Next)
+	w.uint(12, s.Begun)
+	w.uint(13, s.Triggers)
+	w.runState(14, &s.Run)
+	w.lastRun(15, &s.Last)
+	w.counters(16, &s.Counters)
+	w.uint(17, uint64(s.Kept))
+	w.bool(18, s.Paused)
+	w.sint(19, s.Spread)
+	w.uint(20, uint64(s.Pending))
+	return w.b
+}
+
+// DecodeState reads what State.Append wrote. Nothing aliases b.
+func DecodeState(b []byte) (State, error) {
+	var s State
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			s.UID = r.uid()
+		case 2:
+			s.Generation = r.uint()
+		case 3:
+			s.Created = r.nanos()
+		case 4:
+			s.Updated = r.nanos()
+		case 5:
+			s.Phase = carillon.Phase(r.enum())
+		case 6:
+			s.Class = r.enum()
+		case 7:
+			s.Due = r.nanos()
+		case 8:
+			s.Queue = r.string()
+		case 9:
+			s.Anchor = r.nanos()
+		case 10:
+			s.Expires = r.nanos()
+		case 11:
+			s.Next = r.nanos()
+		case 12:
+			s.Begun = r.uint()
+		case 13:
+			s.Triggers = r.uint()
+		case 14:
+			r.check(decodeRunState(&s.Run, r.bytes()))
+		case 15:
+			r.check(decodeLastRun(&s.Last, r.bytes()))
+		case 16:
+			r.check(decodeCounters(&s.Counters, r.bytes()))
+		case 17:
+			s.Kept = uint32(r.upTo(math.MaxUint32))
+		case 18:
+			s.Paused = r.bool()
+		case 19:
+			s.Spread = r.sint()
+		case 20:
+			s.Pending = uint32(r.upTo(math.MaxUint32))
+		default:
+			r.skip()
+		}
+	}
+	if r.err != nil {
+		return State{}, damaged("state", r.err)
+	}
+	return s, nil
+}
+
+func (w *writer) runState(field int, s *RunState) {
+	at := w.begin(field)
+	w.bool(1, s.Live)
+	w.nanos(2, s.Scheduled)
+	w.nanos(3, s.Due)
+	w.uint(4, uint64(s.Cause))
+	w.uint(5, s.Seq)
+	w.sint(6, int64(s.Attempt))
+	w.grant(7, &s.Grant)
+	w.nanos(8, s.Lease)
+	w.nanos(9, s.Deadline)
+	w.nanos(10, s.Started)
+	w.attemptErrors(11, s.Errors)
+	w.endOrDrop(at)
+}
+
+func decodeRunState(s *RunState, b []byte) error {
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			s.Live = r.bool()
+		case 2:
+			s.Scheduled = r.nanos()
+		case 3:
+			s.Due = r.nanos()
+		case 4:
+			s.Cause = carillon.Cause(r.enum())
+		case 5:
+			s.Seq = r.uint()
+		case 6:
+			s.Attempt = r.int()
+		case 7:
+			r.check(decodeGrant(&s.Grant, r.bytes()))
+		case 8:
+			s.Lease = r.nanos()
+		case 9:
+			s.Deadline = r.nanos()
+		case 10:
+			s.Started = r.nanos()
+		case 11:
+			s.Errors = r.attemptError(s.Errors)
+		default:
+			r.skip()
+		}
+	}
+	return r.err
+}
+
+func (w *writer) grant(field int, g *Grant) {
+	at := w.begin(field)
+	w.uint(1, g.Term.Epoch)
+	w.fixed(2, g.Term.Nonce)
+	w.uint(3, g.Generation)
+	w.endOrDrop(at)
+}
+
+func decodeGrant(g *Grant, b []byte) error {
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			g.Term.Epoch = r.uint()
+		case 2:
+			g.Term.Nonce = r.fixed()
+		case 3:
+			g.Generation = r.uint()
+		default:
+			r.skip()
+		}
+	}
+	return r.err
+}
+
+func (w *writer) lastRun(field int, l *LastRun) {
+	at := w.begin(field)
+	w.nanos(1, l.Scheduled)
+	w.nanos(2, l.Finished)
+	w.uint(3, uint64(l.Cause))
+	w.uint(4, l.Seq)
+	w.sint(5, int64(l.Attempt))
+	w.uint(6, uint64(l.Status))
+	w.endOrDrop(at)
+}
+
+func decodeLastRun(l *LastRun, b []byte) error {
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			l.Scheduled = r.nanos()
+		case 2:
+			l.Finished = r.nanos()
+		case 3:
+			l.Cause = carillon.Cause(r.enum())
+		case 4:
+			l.Seq = r.uint()
+		case 5:
+			l.Attempt = r.int()
+		case 6:
+			l.Status = carillon.RunStatus(r.enum())
+		default:
+			r.skip()
+		}
+	}
+	return r.err
+}
+
+func (w *writer) counters(field int, c *carillon.Counters) {
+	at := w.begin(field)
+	for i, n := range [...]uint64{c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late} {
+		w.uint(i+1, n)
+	}
+	w.endOrDrop(at)
+}
+
+func decodeCounters(c *carillon.Counters, b []byte) error {
+	into := [...]*uint64{&c.Fired, &c.Succeeded, &c.Failed, &c.Retried, &c.Dead, &c.Skipped, &c.Late}
+	r := reader{b: b}
+	for r.next() {
+		if r.field <= len(into) {
+			*into[r.field-1] = r.uint()
+		} else {
+			r.skip()
+		}
+	}
+	return r.err
+}

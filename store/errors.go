@@ -1,0 +1,37 @@
+package store
+
+import "errors"
+
+// Errors of a store. Everything else that Apply returns means: certainly not applied.
+var (
+	// ErrFenced: the term is no longer in force; nothing was applied and nothing of this term ever will be.
+	ErrFenced = errors.New("store: the partition has another owner")
+	// ErrUnknown: the batch may or may not have been applied. The owner must stop acknowledging, claim again and reload.
+	ErrUnknown = errors.New("store: it is not known whether the write was applied")
+	// ErrClosed: the store is closed.
+	ErrClosed = errors.New("store: closed")
+)
+
+// Outcome is how an Apply ended.
+type Outcome uint8
+
+// The outcomes of an Apply.
+const (
+	Applied Outcome = iota
+	NotApplied
+	Fenced
+	Unknown
+)
+
+// OutcomeOf reads the error of an Apply.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Applied
+	case errors.Is(err, ErrFenced):
+		return Fenced
+	case errors.Is(err, ErrUnknown):
+		return Unknown
+	}
+	return NotApplied
+}

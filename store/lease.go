@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Term is one stretch of ownership of a partition. Epochs grow; the nonce tells apart two owners who both believe in one
+// epoch after a failover that lost writes.
+type Term struct {
+	Epoch uint64
+	Nonce uint64
+}
+
+// IsZero reports whether the term owns nothing.
+func (t Term) IsZero() bool { return t == Term{} }
+
+// Leaser says who lives and who owns what. A lease only decides when to try; the term inside each Apply decides who wins.
+// Expiry is judged by the store's clock.
+type Leaser interface {
+	// Now is the store's clock.
+	Now(ctx context.Context) (time.Time, error)
+	// Join writes or renews the member; it counts as living for ttl from now.
+	Join(ctx context.Context, m Member, ttl time.Duration) error
+	// Leave removes the member; unknown is not an error.
+	Leave(ctx context.Context, id string) error
+	// Members returns those that live, by id.
+	Members(ctx context.Context) ([]Member, error)
+	// Claim takes each partition that is free, expired or the node's own, under a term with a greater epoch than any before
+	// and a fresh nonce. The result has one entry per partition; a zero term means that somebody else holds it.
+	// On an error nothing may be believed: claim again.
+	Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]Term, error)
+	// Renew extends the leases and returns those that are no longer held under the given term.
+	Renew(ctx context.Context, node string, held []Holding, ttl time.Duration) (lost []Holding, err error)
+	// Release frees the partitions that are still held under the given term; writes of those terms are fenced from then on.
+	Release(ctx context.Context, node string, held []Holding) error
+	// Owners returns every partition that was ever claimed, by number.
+	Owners(ctx context.Context) ([]Owner, error)
+}
+
+// Member is a living node.
+type Member struct {
+	ID       string
+	Address  string // where its peers reach it
+	Capacity int
+}
+
+// Holding is a partition held under a term.
+type Holding struct {
+	Partition int
+	Term      Term
+}
+
+// Owner says who holds a partition and until when, by the store's clock; Node is empty if it was released.
+type Owner struct {
+	Partition int
+	Term      Term
+	Node      string
+	Until     time.Time
+}

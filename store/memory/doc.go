@@ -1,0 +1,14 @@
+// Package memory keeps a store in the memory of one process: for tests, for simulations and for trying things out. It
+// keeps the whole contract of package store except that nothing outlives the process.
+//
+//	memory.go     Store and its options
+//	partition.go  one partition: its lock, its owner, how a batch is applied
+//	shard.go      a partition as the owner of one term sees it
+//	records.go    records and their indexes: by name, due, staged, live
+//	history.go    finished runs: by job, by id, dead, by age
+//	leaser.go     members, claims and leases
+//
+// It starts no goroutine, never waits while it holds a lock and reads the time only through [Options.Now], so it works
+// inside a testing/synctest bubble. What it stores and what it returns are copies; what is stored is never changed, only
+// replaced.
+package memory

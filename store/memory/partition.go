@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// partition is one partition of a store. A batch is applied, and the term compared, under its lock, which is all that
+// atomic and fenced mean here.
+type partition struct {
+	mu      sync.RWMutex
+	owner   store.Owner // Node is empty if nobody holds it
+	closed  bool
+	records *records
+	history *history
+	small   *btree.BTreeG[*store.Small]
+}
+
+func newPartition(number int) *partition {
+	return &partition{
+		owner:   store.Owner{Partition: number},
+		records: newRecords(number),
+		history: newHistory(),
+		small:   newTree(lessSmall),
+	}
+}
+
+// newTree makes an index. The partition's lock guards it.
+func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+}
+
+// apply makes the batch visible, or changes nothing.
+func (p *partition) apply(term store.Term, b *store.Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return store.ErrClosed
+	case !p.inForce(term):
+		return store.ErrFenced
+	}
+	for _, ref := range b.Deletes {
+		p.records.remove(ref)
+	}
+	p.records.put(b.Puts)
+	for _, ref := range b.Redrive {
+		p.history.redrive(ref)
+	}
+	for i := range b.Runs {
+		p.history.put(&b.Runs[i])
+	}
+	for _, t := range b.Trims {
+		p.history.trim(t)
+	}
+	if b.Expire != nil {
+		p.history.expire(*b.Expire)
+	}
+	for i := range b.Small {
+		p.putSmall(&b.Small[i])
+	}
+	return nil
+}
+
+// inForce reports whether the term may write.
+func (p *partition) inForce(term store.Term) bool {
+	return !term.IsZero() && term == p.owner.Term && p.owner.Node != ""
+}
+
+// claim takes the partition for the node if it is free, expired or the node's own; otherwise the term is zero.
+func (p *partition) claim(node string, nonce uint64, now time.Time, ttl time.Duration) store.Term {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owner.Node != "" && p.owner.Node != node && now.Before(p.owner.Until) {
+		return store.Term{}
+	}
+	p.owner.Term = store.Term{Epoch: p.owner.Term.Epoch + 1, Nonce: nonce}
+	p.owner.Node, p.owner.Until = node, now.Add(ttl)
+	return p.owner.Term
+}
+
+// renew extends the lease if the node still holds the partition under the term.
+func (p *partition) renew(node string, term store.Term, until time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.inForce(term) || p.owner.Node != node {
+		return false
+	}
+	p.owner.Until = until
+	return true
+}
+
+// release frees the partition if the node still holds it under the term. The term stays, so that the next one is greater.
+func (p *partition) release(node string, term store.Term) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inForce(term) && p.owner.Node == node {
+		p.owner.Node, p.owner.Until = "", time.Time{}
+	}
+}
+
+// ownership is who holds the partition; ok is false if it was never claimed.
+func (p *partition) ownership() (o store.Owner, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.owner, !p.owner.Term.IsZero()
+}
+
+// close waits for a batch in flight.
+func (p *partition) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+}
+
+func lessSmall(a, b *store.Small) bool {
+	if a.Kind != b.Kind {
+		return a.Kind < b.Kind
+	}
+	return a.Key < b.Key
+}
+
+func (p *partition) putSmall(s *store.Small) {
+	if s.Value == nil {
+		p.small.Delete(s)
+		return
+	}
+	kept := *s
+	kept.Value = bytes.Clone(s.Value)
+	p.small.Set(&kept)
+}
+
+func (p *partition) listSmall(q store.SmallQuery) []store.Small {
+	var out []store.Small
+	from := &store.Small{Kind: q.Kind, Key: max(q.Prefix, q.After)}
+	p.small.Ascend(from, func(s *store.Small) bool {
+		if len(out) >= q.Limit || s.Kind != q.Kind || !strings.HasPrefix(s.Key, q.Prefix) {
+			return false
+		}
+		if s.Key > q.After || q.After == "" {
+			found := *s
+			found.Value = bytes.Clone(s.Value)
+			out = append(out, found)
+		}
+		return true
+	})
+	return out
+}

@@ -1,0 +1,213 @@
+package pebble_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/pebble"
+)
+
+// The benchmarks work on a real folder with real fsyncs: one owner goroutine per partition, each applying batches of a
+// few records, as an engine under load does. An op is a record.
+
+const (
+	benchOwners = 64
+	benchBatch  = 8
+)
+
+var benchSpec = bytes.Repeat([]byte("payload "), 25) // 200 bytes
+
+// cpu is the CPU time that the process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measure reports what n operations took.
+func measure(b *testing.B, n int, f func()) {
+	b.Helper()
+	b.ResetTimer()
+	used, began := cpu(), time.Now()
+	f()
+	elapsed := time.Since(began)
+	b.StopTimer()
+	b.ReportMetric(float64(n)/elapsed.Seconds(), "records/s")
+	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(n), "CPU-µs/op")
+}
+
+// owners calls f for batches of records 0 … n-1 from one goroutine per shard; f gets the shard and the records' numbers.
+func owners(b *testing.B, shards []store.Shard, n, batch int, f func(sh store.Shard, from, to int) error) {
+	b.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for _, sh := range shards {
+		wg.Go(func() {
+			for {
+				to := int(next.Add(int64(batch)))
+				from := to - batch
+				if from >= n {
+					return
+				}
+				if err := f(sh, from, min(to, n)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// split gives each shard its own records, i mod len(shards), in batches.
+func split(b *testing.B, shards []store.Shard, n, batch int, f func(sh store.Shard, ids []int) error) {
+	b.Helper()
+	var wg sync.WaitGroup
+	for p, sh := range shards {
+		wg.Go(func() {
+			var ids []int
+			for i := p; i < n; i += len(shards) {
+				ids = append(ids, i)
+				if len(ids) == batch || i+len(shards) >= n {
+					if err := f(sh, ids); err != nil {
+						b.Error(err)
+						return
+					}
+					ids = ids[:0]
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func benchStore(b *testing.B, owners int, opt pebble.Options) []store.Shard {
+	b.Helper()
+	return own(b, open(b, b.TempDir(), opt), owners)
+}
+
+func put(b *testing.B, shards []store.Shard, n, batch int, due func(i int) int64) {
+	b.Helper()
+	split(b, shards, n, batch, func(sh store.Shard, ids []int) error {
+		var batch store.Batch
+		for _, i := range ids {
+			batch.Puts = append(batch.Puts, job(i, due(i), benchSpec))
+		}
+		return sh.Apply(b.Context(), &batch)
+	})
+}
+
+func BenchmarkPut(b *testing.B) {
+	for _, c := range []struct{ owners, batch int }{{1, 1}, {1, 256}, {64, 1}, {64, 8}, {64, 64}} {
+		b.Run(fmt.Sprintf("owners=%d/batch=%d", c.owners, c.batch), func(b *testing.B) {
+			shards := benchStore(b, c.owners, pebble.Options{})
+			measure(b, b.N, func() { put(b, shards, b.N, c.batch, func(i int) int64 { return int64(1e18) + int64(i) }) })
+		})
+	}
+}
+
+func BenchmarkFinish(b *testing.B) {
+	for _, history := range []bool{false, true} {
+		b.Run(fmt.Sprintf("history=%v", history), func(b *testing.B) {
+			shards := benchStore(b, benchOwners, pebble.Options{})
+			due := func(i int) int64 { return int64(1e18) + int64(i) }
+			put(b, shards, b.N, 64, due)
+			measure(b, b.N, func() {
+				split(b, shards, b.N, benchBatch, func(sh store.Shard, ids []int) error {
+					var batch store.Batch
+					for _, i := range ids {
+						r := job(i, due(i), nil)
+						batch.Deletes = append(batch.Deletes, r.Ref)
+						if history {
+							batch.Runs = append(batch.Runs, finished(r, due(i)))
+						}
+					}
+					return sh.Apply(b.Context(), &batch)
+				})
+			})
+		})
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	const jobs = 100_000
+	for _, c := range []struct {
+		name    string
+		inline  int
+		history bool
+		batch   int
+	}{
+		{"spec=inline", 0, false, benchBatch}, {"spec=apart", -1, false, benchBatch},
+		{"spec=inline/history", 0, true, benchBatch}, {"spec=inline/batch=64", 0, false, 64},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			shards := benchStore(b, benchOwners, pebble.Options{InlineSpec: c.inline})
+			put(b, shards, jobs, 64, func(i int) int64 { return int64(1e18) + int64(i) })
+			measure(b, b.N, func() {
+				split(b, shards, b.N, c.batch, func(sh store.Shard, ids []int) error {
+					var batch store.Batch
+					for _, i := range ids {
+						due := int64(1e18) + int64(i)
+						r := job(i%(jobs-jobs%benchOwners), due+jobs, nil)
+						batch.Puts = append(batch.Puts, r)
+						if c.history {
+							batch.Runs = append(batch.Runs, finished(r, due))
+						}
+					}
+					return sh.Apply(b.Context(), &batch)
+				})
+			})
+		})
+	}
+}
+
+func BenchmarkDue(b *testing.B) {
+	const jobs = 400_000
+	for _, inline := range []int{0, -1} {
+		b.Run(fmt.Sprintf("inline=%v", inline == 0), func(b *testing.B) {
+			shards := benchStore(b, benchOwners, pebble.Options{InlineSpec: inline})
+			put(b, shards, jobs, 64, func(i int) int64 { return int64(1e18) + int64(i) })
+			n := 0
+			measure(b, b.N, func() {
+				var after store.Cursor
+				for n < b.N {
+					got, err := shards[n%benchOwners].Due(b.Context(), store.DueQuery{Class: 2, After: after, Until: math.MaxInt64, Limit: 1000})
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += len(got)
+					after = store.Cursor{}
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	const jobs = 400_000
+	for _, readers := range []int{1, 16} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			shards := benchStore(b, benchOwners, pebble.Options{})
+			put(b, shards, jobs, 64, func(i int) int64 { return int64(1e18) + int64(i) })
+			measure(b, b.N, func() {
+				owners(b, make([]store.Shard, readers), b.N, 1, func(_ store.Shard, i, _ int) error {
+					id := i * 7919 % (jobs - jobs%benchOwners)
+					got, err := shards[id%benchOwners].Read(b.Context(), []store.Ref{{Key: key(id)}})
+					if err == nil && !got[0].Exists {
+						return fmt.Errorf("job %d is not there", id)
+					}
+					return err
+				})
+			})
+		})
+	}
+}

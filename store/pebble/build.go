@@ -1,0 +1,341 @@
+package pebble
+
+import (
+	"fmt"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// builder turns one store.Batch into Pebble operations. It runs in the goroutine of the caller of Apply, reads what the
+// batch replaces, and keeps its buffers from batch to batch.
+type builder struct {
+	part      *partition
+	partition int
+	inline    int // longest spec kept in the body
+	read      pebbledb.Reader
+	out       *pebbledb.Batch
+
+	dues     []dueMark // what the batch puts into the due index
+	retained int64     // how many more finished runs, not dead, there are after the batch
+	lives    []liveRun // entries of the live index, written after all old ones are gone: a run may change its record
+
+	pending *pebbledb.Iterator // over the heads of pending runs; nil until needed
+	none    bool               // there are no pending runs in the partition
+
+	key, key2, val []byte
+}
+
+// liveRun is an entry of the live index.
+type liveRun struct {
+	id  carillon.RunIdentity
+	ref store.Ref
+}
+
+// dueMark is an entry of the due index.
+type dueMark struct {
+	class uint8
+	due   int64
+}
+
+// build writes b's operations into out. Deletes come first, so that a put after the delete of its job stays.
+func (w *builder) build(b *store.Batch) error {
+	defer w.closePending()
+	for i := range b.Deletes {
+		if err := w.delete(b.Deletes[i]); err != nil {
+			return err
+		}
+	}
+	for i := range b.Puts {
+		if err := w.put(&b.Puts[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.writeLive(); err != nil {
+		return err
+	}
+	if err := w.history(b); err != nil {
+		return err
+	}
+	for _, s := range b.Small {
+		w.key = appendSmallKey(w.key[:0], w.partition, s.Kind, s.Key)
+		if err := w.small(s.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readsOwnWrites reports whether an operation of b must see an earlier one of b.
+func readsOwnWrites(b *store.Batch) bool {
+	if len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || runsRepeat(b.Runs) {
+		return true
+	}
+	for i := range b.Puts {
+		if b.Puts[i].Seq > 0 && len(b.Deletes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// runsRepeat reports whether a run stands in runs twice.
+func runsRepeat(runs []store.RunRecord) bool {
+	if len(runs) < 2 {
+		return false
+	}
+	seen := make(map[carillon.RunIdentity]bool, len(runs))
+	for i := range runs {
+		if seen[runs[i].ID] {
+			return true
+		}
+		seen[runs[i].ID] = true
+	}
+	return false
+}
+
+func (w *builder) small(value []byte) error {
+	if value == nil {
+		return w.out.Delete(w.key, nil)
+	}
+	return w.out.Set(w.key, value, nil)
+}
+
+// put writes a record and replaces every index entry of its earlier version.
+func (w *builder) put(r *store.Record) error {
+	old, exists, err := w.head(r.Ref)
+	if err != nil {
+		return err
+	}
+	next := headOf(w.partition, &r.State)
+	if exists {
+		next.flags |= headTwice
+	}
+	sp, err := w.spec(r, &old, &next)
+	if err != nil {
+		return err
+	}
+	w.val = appendBody(w.val[:0], &r.State, sp)
+	if err := w.dropIndex(r.Ref, &old, &next); err != nil {
+		return err
+	}
+	return w.writeIndex(r.Ref, &old, &next)
+}
+
+// head reads the head of a record.
+func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
+	w.key = appendHeadKey(w.key[:0], w.partition, r)
+	value, ok, err := get(w.read, w.key)
+	if err != nil || !ok {
+		return head{}, false, err
+	}
+	h, err = parseHead(w.partition, value)
+	if err != nil {
+		return head{}, false, fmt.Errorf("head of %s: %w", r.Key, err)
+	}
+	return h, true, nil
+}
+
+// spec decides where the record's spec is kept. A nil Spec keeps the old one.
+func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
+	switch {
+	case r.Spec == nil && old.is(specApart):
+		next.flags |= specApart
+		next.specLen = old.specLen
+		return spec{form: specInKey, length: old.specLen}, nil
+	case r.Spec == nil && old.is(specInline):
+		next.flags |= specInline
+		return w.inlineSpec(r.Ref, old)
+	case r.Spec == nil:
+		return spec{}, nil
+	}
+	w.key = appendSpecKey(w.key[:0], w.partition, r.Ref)
+	if len(r.Spec) > w.inline {
+		next.flags |= specApart
+		next.specLen = len(r.Spec)
+		return spec{form: specInKey, length: len(r.Spec)}, w.out.Set(w.key, r.Spec, nil)
+	}
+	next.flags |= specInline
+	if old.is(specApart) {
+		if err := w.out.Delete(w.key, nil); err != nil {
+			return spec{}, err
+		}
+	}
+	return spec{form: specInBody, inline: r.Spec}, nil
+}
+
+// inlineSpec reads the spec out of an old body.
+func (w *builder) inlineSpec(r store.Ref, old *head) (spec, error) {
+	body := old.body
+	if !old.bodyInHead() {
+		var ok bool
+		var err error
+		w.key = appendBodyKey(w.key[:0], w.partition, old, r)
+		if body, ok, err = get(w.read, w.key); err != nil {
+			return spec{}, err
+		} else if !ok {
+			return spec{}, fmt.Errorf("body of %s: %w", r.Key, errKey)
+		}
+	}
+	_, sp, err := splitBody(body)
+	return sp, err
+}
+
+// appendBodyKey appends the key that holds the body of a record that is in an index.
+func appendBodyKey(b []byte, partition int, h *head, r store.Ref) []byte {
+	if h.is(hasDue) {
+		return appendDueKey(b, partition, h.class, h.due, r)
+	}
+	return appendStagedKey(b, partition, h.queue, h.class, h.runDue, r)
+}
+
+// dropIndex removes old's index entries that next does not write again, and marks those that it does.
+func (w *builder) dropIndex(r store.Ref, old, next *head) error {
+	if old.is(hasDue) {
+		if next.is(hasDue) && next.class == old.class && next.due == old.due {
+			next.flags |= dueTwice
+		} else if err := w.drop(appendDueKey(w.key[:0], w.partition, old.class, old.due, r), old.is(dueTwice)); err != nil {
+			return err
+		}
+	}
+	if old.is(hasStaged) {
+		if next.is(hasStaged) && next.class == old.class && next.queue == old.queue && next.runDue == old.runDue {
+			next.flags |= stagedTwice
+		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.class, old.runDue, r), old.is(stagedTwice)); err != nil {
+			return err
+		}
+	}
+	if old.is(hasLive) && !(next.is(hasLive) && next.live == old.live) {
+		return w.drop(appendLiveKey(w.key[:0], w.partition, &old.live), true)
+	}
+	return nil
+}
+
+// drop removes a key that was set once, or more than once.
+func (w *builder) drop(key []byte, twice bool) error {
+	w.key = key
+	if twice {
+		return w.out.Delete(key, nil)
+	}
+	return w.out.SingleDelete(key, nil)
+}
+
+// writeIndex writes the head, the index entries, and the body, which is in w.val, into one of them.
+func (w *builder) writeIndex(r store.Ref, old, next *head) error {
+	body := w.val
+	if next.is(hasDue) {
+		w.key = appendDueKey(w.key[:0], w.partition, next.class, next.due, r)
+		if err := w.out.Set(w.key, body, nil); err != nil {
+			return err
+		}
+		w.dues = append(w.dues, dueMark{next.class, next.due})
+		body = nil
+	}
+	if next.is(hasStaged) {
+		w.key = appendStagedKey(w.key[:0], w.partition, next.queue, next.class, next.runDue, r)
+		if err := w.out.Set(w.key, body, nil); err != nil {
+			return err
+		}
+		body = nil
+	}
+	if next.is(hasLive) && !(old.is(hasLive) && next.live == old.live) {
+		w.lives = append(w.lives, liveRun{next.live, r})
+	}
+	w.key = appendHeadKey(w.key[:0], w.partition, r)
+	w.key2 = append(next.append(w.key2[:0]), body...)
+	return w.out.Set(w.key, w.key2, nil)
+}
+
+// writeLive writes the live index entries of the records put.
+func (w *builder) writeLive() error {
+	for i := range w.lives {
+		l := &w.lives[i]
+		w.key = appendLiveKey(w.key[:0], w.partition, &l.id)
+		w.key2 = appendRef(w.key2[:0], l.ref)
+		if err := w.out.Set(w.key, w.key2, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete removes a record; a job goes with its pending runs.
+func (w *builder) delete(r store.Ref) error {
+	if err := w.deleteOne(r); err != nil || r.Seq > 0 {
+		return err
+	}
+	refs, err := w.pendingOf(r.Key)
+	if err != nil {
+		return err
+	}
+	for _, p := range refs {
+		if err := w.deleteOne(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *builder) deleteOne(r store.Ref) error {
+	old, exists, err := w.head(r)
+	if err != nil || !exists {
+		return err
+	}
+	if err := w.dropIndex(r, &old, &head{}); err != nil {
+		return err
+	}
+	if old.is(specApart) {
+		w.key = appendSpecKey(w.key[:0], w.partition, r)
+		if err := w.out.Delete(w.key, nil); err != nil {
+			return err
+		}
+	}
+	return w.drop(appendHeadKey(w.key[:0], w.partition, r), old.is(headTwice))
+}
+
+// pendingOf returns the pending runs of a job.
+func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
+	if w.none {
+		return nil, nil
+	}
+	if w.pending == nil {
+		lower, upper := bounds(appendHead(nil, w.partition, kindPending))
+		it, err := w.read.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
+		if err != nil {
+			return nil, err
+		}
+		w.pending = it
+		if !it.First() {
+			w.none = it.Error() == nil
+			return nil, it.Error()
+		}
+	}
+	var refs []store.Ref
+	prefix := appendPendingPrefix(nil, w.partition, k)
+	for ok := w.pending.SeekGE(prefix); ok && hasPrefix(w.pending.Key(), prefix); ok = w.pending.Next() {
+		r, err := parseRef(w.pending.Key()[headLen:])
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, r)
+	}
+	return refs, w.pending.Error()
+}
+
+func (w *builder) closePending() {
+	if w.pending != nil {
+		_ = w.pending.Close() // its errors were returned where it was read
+	}
+	w.pending, w.none = nil, false
+}
+
+// bounds are the first key that begins with prefix and the first one after all of them.
+func bounds(prefix []byte) (lower, upper []byte) {
+	return prefix, prefixEnd(append([]byte(nil), prefix...))
+}
+
+func hasPrefix(key, prefix []byte) bool {
+	return len(key) >= len(prefix) && string(key[:len(prefix)]) == string(prefix)
+}

@@ -1,0 +1,179 @@
+package pebble
+
+import (
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// request is something to be committed: an Apply's operations, or a change of who owns what, which is decided when its
+// turn comes.
+type request struct {
+	shard  *shard
+	engine *engine         // that ops were built on
+	ops    *pebbledb.Batch // of an Apply
+	dues   []dueMark       // that ops put into the due index
+	change func(out *pebbledb.Batch) error
+	done   chan error // gets one value
+}
+
+// commit is what one write to Pebble holds.
+type commit struct {
+	engine *engine
+	ops    *pebbledb.Batch
+	reqs   []*request
+	err    error         // valid once done is closed
+	done   chan struct{} // closed when it is durable, or known to have failed
+}
+
+// committer is the one goroutine that writes: it merges the requests of all partitions and hands them to Pebble. Another,
+// the syncer, waits for the fsyncs and answers, so that the next commit is made meanwhile.
+type committer struct {
+	s     *Store
+	queue chan *request
+	syncs chan *commit // handed to Pebble; its capacity is how many may wait behind the fsync under way
+	held  *request     // taken from the queue, but for the next commit
+	seen  map[int]bool // partitions in the commit that is being made
+	last  *commit
+	tried time.Time // when it was last tried to write again
+}
+
+// queueLen is how many requests may wait; more make their callers wait.
+const queueLen = 256
+
+func newCommitter(s *Store) *committer {
+	return &committer{s: s, queue: make(chan *request, queueLen), syncs: make(chan *commit, 1), seen: make(map[int]bool)}
+}
+
+// run is the committer's goroutine. It ends when the queue is closed and empty.
+func (c *committer) run() {
+	defer close(c.syncs)
+	for {
+		req, ok := c.next()
+		if !ok {
+			return
+		}
+		if req == nil {
+			c.failed()
+			continue
+		}
+		if why := c.unwritable(); why != nil {
+			req.done <- why
+			continue
+		}
+		c.commit(req)
+	}
+}
+
+// next is the next request; nil if the engine failed meanwhile.
+func (c *committer) next() (req *request, ok bool) {
+	e := c.s.engines.now // only this goroutine replaces it
+	writes := e != nil && !e.readOnly
+	if writes && e.guard.void() {
+		return nil, true
+	}
+	if c.held != nil {
+		req, c.held = c.held, nil
+		return req, true
+	}
+	if !writes {
+		req, ok = <-c.queue
+		return req, ok
+	}
+	select {
+	case <-e.guard.failed:
+		return nil, true
+	case req, ok = <-c.queue:
+		return req, ok
+	}
+}
+
+// commit merges what waits behind first and hands it to Pebble.
+func (c *committer) commit(first *request) {
+	e := c.s.engines.now
+	m := &commit{engine: e, ops: e.db.NewBatch(), done: make(chan struct{})}
+	clear(c.seen)
+	for req := first; req != nil; req = c.more(m) {
+		if err := c.take(m, req); err != nil {
+			req.done <- err
+			continue
+		}
+		m.reqs = append(m.reqs, req)
+	}
+	for _, req := range m.reqs {
+		if req.shard != nil {
+			req.shard.part.flying.Store(m) // before it can be read
+		}
+	}
+	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {
+		e.guard.fail(err) // Pebble refused it; whatever it was, this engine takes no more
+	}
+	for _, req := range m.reqs {
+		if req.shard != nil {
+			req.shard.part.marks.put(req.dues)
+		}
+	}
+	c.last = m
+	c.syncs <- m
+}
+
+// more is the next waiting request that fits into m, nil if there is none.
+func (c *committer) more(m *commit) *request {
+	if m.ops.Len() >= c.s.opt.CommitBytes {
+		return nil
+	}
+	select {
+	case req, ok := <-c.queue:
+		if !ok {
+			return nil
+		}
+		if req.shard != nil && c.seen[req.shard.number] {
+			c.held = req // its operations were built without those of the one in m
+			return nil
+		}
+		return req
+	default:
+		return nil
+	}
+}
+
+// take checks a request's term and merges its operations into m; its error means that nothing of it is written.
+func (c *committer) take(m *commit, req *request) error {
+	if req.change != nil {
+		return req.change(m.ops)
+	}
+	if !c.s.owners.holds(req.shard.number, req.shard.term) {
+		return store.ErrFenced
+	}
+	if req.engine != m.engine {
+		return errReopened
+	}
+	c.seen[req.shard.number] = true
+	return m.ops.Apply(req.ops, nil)
+}
+
+// sync is the syncer's goroutine.
+func (c *committer) sync() {
+	for m := range c.syncs {
+		m.err = m.wait()
+		close(m.done)
+		for _, req := range m.reqs {
+			req.done <- m.err
+		}
+	}
+}
+
+// wait waits until the commit is durable. After a failure it is not known whether it is.
+func (m *commit) wait() error {
+	err := m.ops.SyncWait()
+	if first := m.engine.guard.Err(); first != nil {
+		err = first
+	}
+	if err != nil {
+		return &unknownError{err}
+	}
+	_ = m.ops.Close() // hands its memory back; it has been written
+	return nil
+}

@@ -1,0 +1,25 @@
+// Package pebble keeps a store in a folder of this machine: the default engine of a single node, on cockroachdb/pebble.
+//
+// # How a batch becomes durable
+//
+//	Apply ──build──► queue ──merge──► Pebble ──fsync──► reply
+//	(caller)         committer, one goroutine  syncer, one goroutine
+//
+// The caller's goroutine turns its batch into Pebble operations: it reads the records that the batch replaces and finds
+// their index entries. The committer compares the term with the one in force, merges what waits from all partitions into
+// one write and hands it to Pebble without waiting for the disk, so that it merges the next one during the fsync. The
+// syncer waits for the fsync and answers. Claims go through the same queue, which makes fence and write one step.
+//
+// # How a record is kept
+//
+// A record's body (state, and a spec of up to [Options.InlineSpec] bytes) is the value of its due index entry, so that a
+// scan of what is due reads nothing else. The head, under the record's name, says where the body is and which other index
+// entries exist; it is all that a later write must read. docs/decisions/0004-pebble-keys.md has the measurements.
+//
+// # When the disk fails
+//
+// Pebble ends the process on a failed write. Between it and the file system stands a guard that reports the first failure
+// and from then on lets nothing reach the disk, so the folder stays as it was. The store answers ErrUnknown to what was
+// under way, closes Pebble, opens it again for reading only, and says why it cannot write. Later writes try to recover:
+// with room on the disk again, the node goes on without a restart.
+package pebble

@@ -1,0 +1,110 @@
+package pebble
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// due scans the due index of a class, from where marks say that it may not be empty.
+func (v *view) due(q store.DueQuery, m *marks) (out []store.Record, err error) {
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	low, mine := m.begin(q.Class)
+	found := int64(math.MinInt64) // what the scan says nothing about
+	if mine {
+		defer func() { m.end(q.Class, found) }()
+	}
+	lower, whole := v.dueStart(q, low)
+	first := int64(math.MaxInt64)
+	err = each(v, lower, v.dueEnd(q), func(key, value []byte) (bool, error) {
+		due, rest, err := cutTime(key[headLen+1:])
+		if err != nil {
+			return false, err
+		}
+		first = min(first, due)
+		ref, err := parseRef(rest)
+		if err != nil {
+			return false, err
+		}
+		r, err := v.fromBody(ref, value, q.MaxSpec)
+		out = append(out, r)
+		return len(out) < q.Limit, err
+	})
+	if whole && err == nil {
+		found = min(first, after(q.Until))
+	}
+	return out, err
+}
+
+// after is the time after t, if there is one.
+func after(t int64) int64 {
+	if t == math.MaxInt64 {
+		return t
+	}
+	return t + 1
+}
+
+// dueStart is where a scan begins; whole says that it leaves out nothing but what is known not to be there.
+func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) {
+	lower = appendTime(append(appendHead(nil, v.partition, kindDue), q.Class), low)
+	if q.After == (store.Cursor{}) || q.After.Due < low {
+		return lower, true
+	}
+	return append(appendDueKey(nil, v.partition, q.Class, q.After.Due, q.After.Ref), 0), false
+}
+
+// dueEnd is what a scan ends before.
+func (v *view) dueEnd(q store.DueQuery) []byte {
+	class := append(appendHead(nil, v.partition, kindDue), q.Class)
+	if q.Until == math.MaxInt64 {
+		return prefixEnd(class)
+	}
+	return appendTime(class, q.Until+1)
+}
+
+// staged scans the index of what is parked under a queue.
+func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	lower, upper := bounds(appendText(appendHead(nil, v.partition, kindStaged), q.Queue))
+	head := len(lower) + 1 // the class
+	if q.After != (store.Cursor{}) {
+		lower = append(appendStagedKey(nil, v.partition, q.Queue, q.After.Class, q.After.Due, q.After.Ref), 0)
+	}
+	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+		if len(key) < head {
+			return false, errKey
+		}
+		_, rest, err := cutTime(key[head:])
+		if err != nil {
+			return false, err
+		}
+		ref, err := parseRef(rest)
+		if err != nil {
+			return false, err
+		}
+		r, err := v.stagedRecord(ref, value, q.MaxSpec)
+		out = append(out, r)
+		return len(out) < q.Limit, err
+	})
+	return out, err
+}
+
+// stagedRecord reads a staged record: an empty entry says that the due index has its body.
+func (v *view) stagedRecord(ref store.Ref, body []byte, maxSpec int) (store.Record, error) {
+	if len(body) > 0 {
+		return v.fromBody(ref, body, maxSpec)
+	}
+	value, ok, err := get(v, appendHeadKey(nil, v.partition, ref))
+	if err == nil && !ok {
+		err = fmt.Errorf("head of %s: %w", ref.Key, errKey)
+	}
+	if err != nil {
+		return store.Record{}, err
+	}
+	return v.recordOf(ref, value, maxSpec)
+}

@@ -1,0 +1,93 @@
+package pebble
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+)
+
+// What can be wrong with a folder, for errors.Is on the error of Open; the last three also end an Apply.
+var (
+	ErrLocked        = errors.New("another process uses the folder")
+	ErrNotFolder     = errors.New("not a folder")
+	ErrForeign       = errors.New("the folder holds something else")
+	ErrNewer         = errors.New("the store is of a newer version")
+	ErrNetworkFolder = errors.New("the folder is on a network file system")
+	ErrPermission    = errors.New("no permission")
+	ErrReadOnly      = errors.New("the file system is read-only")
+	ErrDamaged       = errors.New("the store is damaged")
+	ErrDiskFull      = errors.New("the disk is full")
+	ErrIO            = errors.New("the disk failed")
+)
+
+// advice is what a user can do.
+var advice = map[error]string{
+	ErrLocked:        "stop the other carillon, or give this one a folder of its own",
+	ErrNotFolder:     "give the path of a folder",
+	ErrForeign:       "give an empty folder, or one that carillon made",
+	ErrNewer:         "run the carillon that wrote it, or a later one",
+	ErrNetworkFolder: "use a local disk, or one of the networked stores: file locks and fsync cannot be relied on there",
+	ErrPermission:    "give the user that runs carillon the right to write there",
+	ErrReadOnly:      "mount it for writing",
+	ErrDamaged:       "restore a backup; do not delete single files",
+	ErrDiskFull:      "make room; carillon goes on by itself",
+	ErrIO:            "look at the system's log; carillon tries again by itself",
+}
+
+// FolderError says what is wrong with a store's folder and what a user can do about it.
+type FolderError struct {
+	Kind error // one of the errors of this package
+	Dir  string
+	Err  error // the cause; nil if there is none
+}
+
+// Error is a sentence that a user can act on.
+func (e *FolderError) Error() string {
+	s := "store folder " + e.Dir + ": " + e.Kind.Error()
+	if e.Err != nil {
+		s += " (" + e.Err.Error() + ")"
+	}
+	if a := advice[e.Kind]; a != "" {
+		s += ": " + a
+	}
+	return s
+}
+
+// Unwrap is the kind and the cause.
+func (e *FolderError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// folderError gives err its kind; nil and errors that have one stay as they are.
+func folderError(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*FolderError](err); ok {
+		return err
+	}
+	return &FolderError{Kind: kindOf(err), Dir: dir, Err: err}
+}
+
+// kindOf tells what a system error means for the store.
+func kindOf(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return ErrDiskFull
+	case errors.Is(err, syscall.EROFS):
+		return ErrReadOnly
+	case errors.Is(err, fs.ErrPermission):
+		return ErrPermission
+	case errors.Is(err, syscall.ENOTDIR):
+		return ErrNotFolder
+	case pebbledb.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), errors.Is(err, errKey),
+		errors.Is(err, pebbledb.ErrDBDoesNotExist), errors.Is(err, pebbledb.ErrDBNotPristine):
+		return ErrDamaged
+	}
+	return ErrIO
+}

@@ -1,0 +1,247 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// What stands in a store's folder.
+const (
+	markFile = "CARILLON" // says that the folder is ours, and of which format
+	markTemp = "CARILLON.tmp"
+	lockFile = "LOCK"
+	dbFolder = "db" // Pebble's files
+)
+
+// A mark says "carillon store, format 1, ready": what the folder is, and that the store in it was made completely.
+const (
+	markFormat = "carillon store, format %d, %s\n"
+	markMaking = "making"
+	markReady  = "ready"
+)
+
+// folder is the place of a store, locked.
+type folder struct {
+	fs    vfs.FS
+	dir   string
+	lock  io.Closer
+	ready bool // the store was made completely
+}
+
+// openFolder checks the folder, makes it if need be, and locks it.
+func openFolder(dir string, opt *Options) (*folder, error) {
+	f := &folder{fs: opt.FS, dir: dir}
+	if opt.FS == vfs.Default {
+		if err := f.resolve(); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := f.look(); err != nil {
+		return nil, err
+	}
+	if err := f.make(); err != nil {
+		return nil, folderError(f.dir, err)
+	}
+	if opt.FS == vfs.Default {
+		if name, remote := remoteFileSystem(f.dir); remote {
+			return nil, &FolderError{Kind: ErrNetworkFolder, Dir: f.dir, Err: errors.New(name)}
+		}
+	}
+	if err := f.take(); err != nil {
+		return nil, err
+	}
+	if err := f.begin(); err != nil {
+		_ = f.lock.Close() // the error that counts is there
+		return nil, err
+	}
+	return f, nil
+}
+
+// resolve makes the path absolute and free of links, so that one folder has one name and is locked once.
+func (f *folder) resolve() error {
+	abs, err := filepath.Abs(f.dir)
+	if err != nil {
+		return folderError(f.dir, err)
+	}
+	f.dir = abs
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		f.dir = real
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return folderError(f.dir, err)
+	}
+	return nil
+}
+
+// look says whether the folder has a mark, whether the store in it was made completely, and refuses what is not ours. It
+// changes nothing.
+func (f *folder) look() (marked, ready bool, err error) {
+	info, err := f.fs.Stat(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, folderError(f.dir, err)
+	}
+	if !info.IsDir() {
+		return false, false, &FolderError{Kind: ErrNotFolder, Dir: f.dir}
+	}
+	names, err := f.fs.List(f.dir)
+	if err != nil {
+		return false, false, folderError(f.dir, err)
+	}
+	if slices.Contains(names, markFile) {
+		ready, err = f.readMark()
+		return true, ready, err
+	}
+	for _, name := range names {
+		if name != markTemp && name != lockFile && name != "lost+found" {
+			return false, false, &FolderError{Kind: ErrForeign, Dir: f.dir, Err: fmt.Errorf("found %q and no file %q", name, markFile)}
+		}
+	}
+	return false, false, nil
+}
+
+// make makes the folder, and those above it that are not there, durably: each is a name in the one above.
+func (f *folder) make() error {
+	var above []string // of the folders to make
+	for dir := f.dir; ; {
+		if _, err := f.fs.Stat(dir); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		up := f.fs.PathDir(dir)
+		if up == dir {
+			break
+		}
+		above = append(above, up)
+		dir = up
+	}
+	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
+		return err
+	}
+	for _, dir := range above {
+		if err := f.sync(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readMark reads the mark and refuses a format that this program does not know.
+func (f *folder) readMark() (ready bool, err error) {
+	file, err := f.fs.Open(f.fs.PathJoin(f.dir, markFile))
+	if err != nil {
+		return false, folderError(f.dir, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 1<<10))
+	if err != nil {
+		return false, folderError(f.dir, err)
+	}
+	var format int
+	var state string
+	if _, err := fmt.Sscanf(string(text), markFormat, &format, &state); err != nil {
+		return false, &FolderError{Kind: ErrDamaged, Dir: f.dir, Err: fmt.Errorf("file %s: %w", markFile, err)}
+	}
+	if format > store.FormatVersion {
+		return false, newerFormat(f.dir, format)
+	}
+	return strings.TrimSpace(state) == markReady, nil
+}
+
+func newerFormat(dir string, format int) error {
+	return &FolderError{Kind: ErrNewer, Dir: dir, Err: fmt.Errorf("its format is %d, this program knows up to %d", format, store.FormatVersion)}
+}
+
+// take locks the folder.
+func (f *folder) take() (err error) {
+	f.lock, err = f.fs.Lock(f.fs.PathJoin(f.dir, lockFile))
+	if err == nil {
+		return nil
+	}
+	// The lock file could not be made: a *PathError. It could not be locked: a bare errno, or Pebble's own word on a lock
+	// that this process holds.
+	_, path := errors.AsType[*fs.PathError](err)
+	errno, system := errors.AsType[syscall.Errno](err)
+	if path || system && errno != syscall.EAGAIN && errno != syscall.EACCES {
+		return folderError(f.dir, err)
+	}
+	return &FolderError{Kind: ErrLocked, Dir: f.dir, Err: err}
+}
+
+// begin looks again, now alone, and marks a new folder.
+func (f *folder) begin() error {
+	marked, ready, err := f.look()
+	if err != nil {
+		return err
+	}
+	f.ready = ready
+	if marked {
+		return nil
+	}
+	return f.mark(markMaking)
+}
+
+// finish marks the store as made completely.
+func (f *folder) finish() error {
+	if f.ready {
+		return nil
+	}
+	f.ready = true
+	return f.mark(markReady)
+}
+
+// mark writes the mark so that after a crash the old or the new one is there, whole.
+func (f *folder) mark(state string) error {
+	temp := f.fs.PathJoin(f.dir, markTemp)
+	if err := f.write(temp, fmt.Sprintf(markFormat, store.FormatVersion, state)); err != nil {
+		return folderError(f.dir, err)
+	}
+	if err := f.fs.Rename(temp, f.fs.PathJoin(f.dir, markFile)); err != nil {
+		return folderError(f.dir, err)
+	}
+	return folderError(f.dir, f.sync(f.dir))
+}
+
+// write makes a durable file.
+func (f *folder) write(name, text string) error {
+	file, err := f.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write([]byte(text))
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// sync makes the names in a folder durable.
+func (f *folder) sync(dir string) error {
+	d, err := f.fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// probe tries to write about as much as opening the store will.
+func (f *folder) probe(bytes int) error {
+	name := f.fs.PathJoin(f.dir, markTemp)
+	err := f.write(name, strings.Repeat("\x00", bytes))
+	return errors.Join(err, f.fs.Remove(name))
+}
+
+// path is where Pebble's files are.
+func (f *folder) path() string { return f.fs.PathJoin(f.dir, dbFolder) }

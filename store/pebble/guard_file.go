@@ -1,0 +1,135 @@
+package pebble
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guardedFile is a file that is written; with a nil File it is only pretended.
+type guardedFile struct {
+	vfs.File
+	guard *guard
+}
+
+// void reports whether changes must not reach the file.
+func (f *guardedFile) void() bool { return f.File == nil || f.guard.void() }
+
+// Write appends p.
+func (f *guardedFile) Write(p []byte) (int, error) {
+	if f.void() {
+		return len(p), nil
+	}
+	if _, err := f.File.Write(p); err != nil {
+		f.guard.fail(err)
+	}
+	return len(p), nil
+}
+
+// WriteAt writes p at an offset.
+func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.void() {
+		return len(p), nil
+	}
+	if _, err := f.File.WriteAt(p, off); err != nil {
+		f.guard.fail(err)
+	}
+	return len(p), nil
+}
+
+// change makes a change unless there was a failure, and swallows its error.
+func (f *guardedFile) change(do func() error) error {
+	if f.void() {
+		return nil
+	}
+	return f.guard.change(do)
+}
+
+// Sync makes the file durable.
+func (f *guardedFile) Sync() error { return f.change(func() error { return f.File.Sync() }) }
+
+// SyncData makes the file's bytes durable.
+func (f *guardedFile) SyncData() error { return f.change(func() error { return f.File.SyncData() }) }
+
+// SyncTo begins to make the front of the file durable.
+func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
+	if f.void() {
+		return false, nil
+	}
+	if fullSync, err = f.File.SyncTo(length); err != nil {
+		f.guard.fail(err)
+	}
+	return fullSync, nil
+}
+
+// Preallocate asks for room ahead of the writes. Its failure is no failure: the write that needs the room tells.
+func (f *guardedFile) Preallocate(offset, length int64) error {
+	if f.void() {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
+// Close closes the file.
+func (f *guardedFile) Close() error {
+	if f.File == nil {
+		return nil
+	}
+	if err := f.File.Close(); err != nil && !f.guard.void() {
+		f.guard.fail(err)
+	}
+	return nil
+}
+
+// Read reads on.
+func (f *guardedFile) Read(p []byte) (int, error) {
+	if f.File == nil {
+		return 0, io.EOF
+	}
+	return f.File.Read(p)
+}
+
+// ReadAt reads at an offset.
+func (f *guardedFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.File == nil {
+		return 0, io.EOF
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// Stat describes the file.
+func (f *guardedFile) Stat() (vfs.FileInfo, error) {
+	if f.File == nil {
+		return voidInfo{}, nil
+	}
+	return f.File.Stat()
+}
+
+// Prefetch asks for bytes ahead of a read.
+func (f *guardedFile) Prefetch(offset, length int64) error {
+	if f.File == nil {
+		return nil
+	}
+	return f.File.Prefetch(offset, length)
+}
+
+// Fd is the descriptor below; a file that is only pretended has none.
+func (f *guardedFile) Fd() uintptr {
+	if f.File == nil {
+		return vfs.InvalidFd
+	}
+	return f.File.Fd()
+}
+
+// voidInfo describes a file that is only pretended.
+type voidInfo struct{}
+
+func (voidInfo) Name() string           { return "" }
+func (voidInfo) Size() int64            { return 0 }
+func (voidInfo) Mode() os.FileMode      { return 0 }
+func (voidInfo) ModTime() time.Time     { return time.Time{} }
+func (voidInfo) IsDir() bool            { return false }
+func (voidInfo) Sys() any               { return nil }
+func (voidInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

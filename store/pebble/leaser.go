@@ -1,0 +1,91 @@
+package pebble
+
+import (
+	"context"
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// leaser is the store as a Leaser.
+type leaser Store
+
+var _ store.Leaser = (*leaser)(nil)
+
+// Now is the store's clock.
+func (l *leaser) Now(ctx context.Context) (time.Time, error) { return l.opt.Now(), ctx.Err() }
+
+// Join keeps the member for ttl.
+func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.owners.join(m, l.opt.Now().Add(ttl))
+	return nil
+}
+
+// Leave forgets the member.
+func (l *leaser) Leave(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.owners.leave(id)
+	return nil
+}
+
+// Members returns those that live, by id.
+func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
+	return l.owners.living(l.opt.Now()), ctx.Err()
+}
+
+// Claim takes partitions; all of them in one commit.
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) (terms []store.Term, err error) {
+	for _, p := range partitions {
+		if _, err := (*Store)(l).partition(p); err != nil {
+			return nil, err
+		}
+	}
+	req := &request{done: make(chan error, 1)}
+	req.change = func(out *pebbledb.Batch) error {
+		terms, err = l.owners.claim(out, node, partitions, l.opt.Now(), ttl)
+		return err
+	}
+	if err := (*Store)(l).submit(ctx, req); err != nil {
+		return nil, err
+	}
+	return terms, nil
+}
+
+// Renew extends the leases and returns those that are lost.
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if err := l.check(ctx, held); err != nil {
+		return nil, err
+	}
+	return l.owners.renew(node, held, l.opt.Now().Add(ttl)), nil
+}
+
+// Release frees what is still held.
+func (l *leaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if err := l.check(ctx, held); err != nil {
+		return err
+	}
+	l.owners.release(node, held)
+	return nil
+}
+
+// Owners returns every partition that was ever claimed, by number.
+func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	return l.owners.list(), ctx.Err()
+}
+
+// check refuses a wrong partition before anything is changed.
+func (l *leaser) check(ctx context.Context, held []store.Holding) error {
+	for _, h := range held {
+		if _, err := (*Store)(l).partition(h.Partition); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

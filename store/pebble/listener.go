@@ -1,0 +1,61 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+)
+
+// listener turns what Pebble tells into events, and what it would end the process for into a failure of the store.
+type listener struct {
+	Events
+	guard *guard
+}
+
+// Infof is for debugging.
+func (l *listener) Infof(format string, args ...any) {
+	if l.Log != nil {
+		l.Log(fmt.Sprintf(format, args...))
+	}
+}
+
+// Errorf is for debugging: what matters comes as an event.
+func (l *listener) Errorf(format string, args ...any) { l.Infof(format, args...) }
+
+// Fatalf is where Pebble expects the process to end. It fails the store instead; nothing reaches the disk afterwards.
+func (l *listener) Fatalf(format string, args ...any) {
+	l.guard.fail(fatalError(format, args))
+}
+
+// fatalError keeps the cause if there is one.
+func fatalError(format string, args []any) error {
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			return err
+		}
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// events are the listener as Pebble wants it.
+func (l *listener) events() *pebbledb.EventListener {
+	return &pebbledb.EventListener{
+		BackgroundError: l.background,
+		DataCorruption:  func(info pebbledb.DataCorruptionInfo) { l.background(errors.New(info.String())) },
+		WriteStallBegin: func(info pebbledb.WriteStallBeginInfo) { l.stall(info.Reason) },
+		WriteStallEnd:   func() { l.stall("") },
+	}
+}
+
+func (l *listener) background(err error) {
+	if l.Background != nil {
+		l.Background(err)
+	}
+}
+
+func (l *listener) stall(reason string) {
+	if l.Stall != nil {
+		l.Stall(reason)
+	}
+}

@@ -1,0 +1,129 @@
+package pebble
+
+import (
+	"fmt"
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Options of a store. The zero value is right for a node with a disk of its own.
+type Options struct {
+	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
+	Partitions int
+	// CacheBytes is how much of the tables is kept in memory uncompressed; the system's file cache works besides.
+	// 0 = 32 MiB, negative = as little as Pebble can do with.
+	CacheBytes int64
+	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while the disk is
+	// slow; the log to be read at Open is as long. 0 = 16 MiB.
+	MemTableBytes int
+	// InlineSpec is the longest spec, in bytes, that is kept with the state; longer ones are written once, under a key of
+	// their own, and read by themselves. 0 = 1 KiB, which is what the engine asks Due for; negative = none.
+	InlineSpec int
+	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
+	CommitBytes int
+	// RetryAfter is the least time between two attempts to write again after the disk failed. 0 = 1 s, negative = none.
+	RetryAfter time.Duration
+	// Now is the store's clock: it judges leases. nil = time.Now.
+	Now func() time.Time
+	// Events tells what happens inside; its zero value tells nobody.
+	Events Events
+	// FS is the file system; nil = the system's. Tests put one in that crashes or fails. With one given, the folder is not
+	// checked to be local.
+	FS vfs.FS
+}
+
+// Events are called while the store works: they must return soon and not call the store. Any may be nil.
+type Events struct {
+	// Failed: the store cannot write, and why. Reads go on if they can.
+	Failed func(err error)
+	// Recovered: the store writes again.
+	Recovered func()
+	// Background: a flush or compaction failed, or found damage.
+	Background func(err error)
+	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
+	Stall func(reason string)
+	// Log: what Pebble says, for debugging.
+	Log func(text string)
+}
+
+// Defaults of the options.
+const (
+	defaultCacheBytes    = 32 << 20
+	defaultMemTableBytes = 16 << 20
+	defaultInlineSpec    = 1 << 10
+	defaultCommitBytes   = 2 << 20
+	defaultRetryAfter    = time.Second
+)
+
+// withDefaults fills in the defaults.
+func (o Options) withDefaults() (Options, error) {
+	if o.Partitions == 0 {
+		o.Partitions = store.DefaultPartitions
+	}
+	if o.Partitions < 0 || o.Partitions > MaxPartitions {
+		return o, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	o.CacheBytes = max(o.CacheBytes, 0)
+	if o.MemTableBytes <= 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	if o.InlineSpec == 0 {
+		o.InlineSpec = defaultInlineSpec
+	}
+	if o.CommitBytes <= 0 {
+		o.CommitBytes = defaultCommitBytes
+	}
+	// A write of more than half a memtable takes a slower way through Pebble.
+	o.CommitBytes = min(o.CommitBytes, o.MemTableBytes/4)
+	if o.RetryAfter == 0 {
+		o.RetryAfter = defaultRetryAfter
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	return o, nil
+}
+
+// formatMajorVersion is Pebble's own format; it is part of store.FormatVersion.
+const formatMajorVersion = pebbledb.FormatValueSeparation
+
+// pebbleOptions are Pebble's options for a folder below fs.
+func (o *Options) pebbleOptions(fs vfs.FS, l *listener, readOnly, mustExist bool) *pebbledb.Options {
+	const memTables = 3
+	p := &pebbledb.Options{
+		FS:                 fs,
+		ReadOnly:           readOnly,
+		ErrorIfNotExists:   mustExist,
+		FormatMajorVersion: formatMajorVersion,
+		// Pebble takes the memory tables out of the cache, so they are added.
+		CacheSize:                   o.CacheBytes + memTables*int64(o.MemTableBytes),
+		MemTableSize:                uint64(o.MemTableBytes),
+		MemTableStopWritesThreshold: memTables,
+		// Flushed tables overlap in every partition, so wait for a few before merging them, and stall late.
+		L0CompactionThreshold:      4,
+		L0StopWritesThreshold:      24,
+		LBaseMaxBytes:              64 << 20,
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		MaxOpenFiles:               1000,
+		Logger:                     l,
+		EventListener:              l.events(),
+	}
+	// A put of a new record and a finished run look for a key that is not there: the filter answers.
+	for i := range p.Levels {
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		p.Levels[i].FilterType = pebbledb.TableFilter
+	}
+	p.ApplyCompressionSettings(func() pebbledb.DBCompressionSettings { return pebbledb.DBCompressionFastest })
+	return p
+}

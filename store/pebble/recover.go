@@ -1,0 +1,104 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// errReopened ends an Apply that was built before the store recovered; it was certainly not applied.
+var errReopened = errors.New("store: reopened after a failure; nothing was written")
+
+// unknownError is store.ErrUnknown with its cause.
+type unknownError struct{ cause error }
+
+func (e *unknownError) Error() string   { return store.ErrUnknown.Error() + ": " + e.cause.Error() }
+func (e *unknownError) Unwrap() []error { return []error{store.ErrUnknown, e.cause} }
+
+// probeBytes is how much must be writable before it is worth while to open the store for writing again.
+const probeBytes = 1 << 20
+
+// failed answers a failed write: what is under way is waited for, it ends as unknown, and Pebble is opened anew for
+// reading only, which shows what reached the disk.
+func (c *committer) failed() {
+	if c.last != nil {
+		<-c.last.done
+	}
+	s := c.s
+	why := folderError(s.folder.dir, s.engines.now.guard.Err())
+	s.engines.replace(func() (*engine, error) {
+		return s.openReadOnly(), why
+	})
+	c.tried = time.Now()
+	s.tellFailed(why)
+}
+
+// unwritable is why the store cannot write. When it is time to, it first tries to write again.
+func (c *committer) unwritable() error {
+	s := c.s
+	why := s.engines.reason()
+	if why == nil || s.opt.RetryAfter < 0 || time.Since(c.tried) < s.opt.RetryAfter {
+		return why
+	}
+	c.tried = time.Now()
+	if err := s.folder.probe(probeBytes); err != nil {
+		return fmt.Errorf("%w; tried again: %w", why, err)
+	}
+	s.engines.replace(func() (*engine, error) {
+		e, err := s.openForWriting()
+		if err == nil {
+			return e, nil
+		}
+		return s.openReadOnly(), folderError(s.folder.dir, err)
+	})
+	why = s.engines.reason()
+	if why == nil {
+		s.tellRecovered()
+	}
+	return why
+}
+
+// openReadOnly opens Pebble for reading; nil if even that is impossible.
+func (s *Store) openReadOnly() *engine {
+	e, err := openEngine(s.folder, &s.opt, true)
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// openForWriting opens Pebble again and writes down who owns what: claims that were believed stay in force, and what was
+// fenced stays fenced.
+func (s *Store) openForWriting() (*engine, error) {
+	e, err := openEngine(s.folder, &s.opt, false)
+	if err != nil {
+		return nil, err
+	}
+	err = s.owners.save(e.db)
+	if first := e.guard.Err(); first != nil {
+		err = first
+	}
+	if err != nil {
+		_ = e.close() // the error that counts is there
+		return nil, err
+	}
+	for _, p := range s.parts {
+		p.marks.forget()
+		p.flying.Store(nil)
+	}
+	return e, nil
+}
+
+func (s *Store) tellFailed(why error) {
+	if s.opt.Events.Failed != nil {
+		s.opt.Events.Failed(why)
+	}
+}
+
+func (s *Store) tellRecovered() {
+	if s.opt.Events.Recovered != nil {
+		s.opt.Events.Recovered()
+	}
+}

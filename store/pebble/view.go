@@ -1,0 +1,161 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// get reads and copies one value.
+func get(r pebbledb.Reader, key []byte) (value []byte, ok bool, err error) {
+	got, closer, err := r.Get(key)
+	if errors.Is(err, pebbledb.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	value = append([]byte(nil), got...)
+	return value, true, closer.Close()
+}
+
+// each calls f with every key and value from lower to upper, until f says stop. f must not keep them.
+func each(r pebbledb.Reader, lower, upper []byte, f func(key, value []byte) (more bool, err error)) (err error) {
+	it, err := r.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if more, err := f(it.Key(), value); err != nil || !more {
+			return err
+		}
+	}
+	return nil // Close tells of an iterator's error
+}
+
+// record reads a record.
+func (v *view) record(ref store.Ref) (store.Record, error) {
+	value, ok, err := get(v, appendHeadKey(nil, v.partition, ref))
+	if err != nil || !ok {
+		return store.Record{Ref: ref}, err
+	}
+	return v.recordOf(ref, value, 0)
+}
+
+// recordOf reads what a head leads to.
+func (v *view) recordOf(ref store.Ref, value []byte, maxSpec int) (store.Record, error) {
+	h, err := parseHead(v.partition, value)
+	if err != nil {
+		return store.Record{}, fmt.Errorf("head of %s: %w", ref.Key, err)
+	}
+	body := h.body
+	if !h.bodyInHead() {
+		var ok bool
+		if body, ok, err = get(v, appendBodyKey(nil, v.partition, &h, ref)); err != nil {
+			return store.Record{}, err
+		} else if !ok {
+			return store.Record{}, fmt.Errorf("body of %s: %w", ref.Key, errKey)
+		}
+	}
+	return v.fromBody(ref, body, maxSpec)
+}
+
+// fromBody makes a record of its body; a spec longer than maxSpec (0 = any) is left out.
+func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, error) {
+	r := store.Record{Ref: ref, Exists: true}
+	state, sp, err := splitBody(body)
+	if err == nil {
+		r.State, err = store.DecodeState(state)
+	}
+	if err != nil {
+		return r, fmt.Errorf("body of %s: %w", ref.Key, err)
+	}
+	switch {
+	case maxSpec > 0 && max(len(sp.inline), sp.length) > maxSpec:
+	case sp.form == specInBody:
+		r.Spec = append([]byte{}, sp.inline...)
+	case sp.form == specInKey:
+		var ok bool
+		if r.Spec, ok, err = get(v, appendSpecKey(nil, v.partition, ref)); err == nil && !ok {
+			err = fmt.Errorf("spec of %s: %w", ref.Key, errKey)
+		}
+	}
+	return r, err
+}
+
+// list scans the heads of jobs.
+func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	lower, upper := v.listBounds(q)
+	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+		ref, err := parseRef(key[headLen:])
+		if err != nil {
+			return false, err
+		}
+		if !strings.HasPrefix(ref.Name, q.Prefix) {
+			return true, nil
+		}
+		r, err := v.recordOf(ref, value, 0)
+		if err != nil {
+			return false, err
+		}
+		if (q.Phase == nil || r.State.Phase == *q.Phase) && store.MatchLabel(r.Spec, q.Label) {
+			out = append(out, r)
+		}
+		return len(out) < q.Limit, nil
+	})
+	return out, err
+}
+
+// listBounds are the first head key that a list can begin with and the one that it ends before.
+func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
+	after := carillon.Key{Namespace: q.Namespace, Name: q.After}
+	lower, upper = bounds(appendHead(nil, v.partition, kindHead))
+	if q.Namespace == "" {
+		after.Namespace, after.Name, _ = strings.Cut(q.After, "\x00")
+	} else {
+		lower = appendText(lower, q.Namespace)
+		_, upper = bounds(lower)
+		if q.Prefix != "" {
+			lower = appendText(lower, q.Prefix)
+			lower = lower[:len(lower)-1] // without the end
+			_, upper = bounds(lower)
+		}
+	}
+	if q.After != "" {
+		past := append(appendHeadKey(nil, v.partition, store.Ref{Key: after}), 0)
+		if string(past) > string(lower) {
+			lower = past
+		}
+	}
+	return lower, upper
+}
+
+// small scans the small records of a kind.
+func (v *view) small(q store.SmallQuery) (out []store.Small, err error) {
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	lower, upper := bounds(appendSmallKey(nil, v.partition, q.Kind, q.Prefix))
+	head := headLen + 1
+	if q.After != "" && q.After >= q.Prefix {
+		lower = append(appendSmallKey(nil, v.partition, q.Kind, q.After), 0)
+	}
+	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+		out = append(out, store.Small{Kind: q.Kind, Key: string(key[head:]), Value: append([]byte{}, value...)})
+		return len(out) < q.Limit, nil
+	})
+	return out, err
+}

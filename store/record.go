@@ -1,0 +1,101 @@
+package store
+
+import (
+	"github.com/carillonhq/carillon"
+)
+
+// Record is a job or a pending run: what to do (Spec) and where it stands (State). The spec is written once; the small
+// state is what a tick rewrites.
+type Record struct {
+	Ref
+	Exists bool
+	// Spec is a job as EncodeSpec wrote it; nil where a query left it out, and in a pending run that uses its job's (a
+	// redriven one has its own).
+	Spec  []byte
+	State State
+}
+
+// State is what a tick rewrites. Times are UTC nanoseconds since 1970; 0 = none.
+type State struct {
+	UID        carillon.UID
+	Generation uint64
+	Created    int64
+	Updated    int64
+
+	Phase  carillon.Phase
+	Paused bool   // begins no runs; stands beside Phase because an unfinished run goes on
+	Class  uint8  // rank of dispatch: 0 critical … 3 low
+	Due    int64  // the earliest of what can happen next; what the due index holds
+	Queue  string // of a staged record
+
+	Anchor   int64  // first due time: the phase of @every, the first run of a one-shot
+	Expires  int64  // end of life
+	Next     int64  // next scheduled time
+	Spread   int64  // ns by which a run may be moved
+	Begun    uint64 // runs begun by the schedule
+	Triggers uint64 // sequence of the last trigger
+	Pending  uint32 // pending runs of the job that exist as records of their own
+
+	Run      RunState
+	Last     LastRun
+	Counters carillon.Counters
+	Kept     uint32 // finished runs recorded since the last trim
+}
+
+// RunState is the unfinished run of a record.
+type RunState struct {
+	Live      bool
+	Scheduled int64
+	Due       int64 // when the attempt in force, or the next one, was or is due
+	Cause     carillon.Cause
+	Seq       uint64
+	Attempt   int
+	Grant     Grant // of the attempt in force, once it is durable
+	Lease     int64 // its expiry
+	Deadline  int64
+	Started   int64 // first attempt
+	Errors    []carillon.AttemptError
+}
+
+// Grant says under whose ownership and of which generation an attempt was handed out: with the run id and the attempt it is what
+// a token is compared with.
+type Grant struct {
+	Term       Term
+	Generation uint64
+}
+
+// LastRun sums up the last finished run of a job.
+type LastRun struct {
+	Scheduled int64
+	Finished  int64
+	Cause     carillon.Cause
+	Seq       uint64
+	Attempt   int
+	Status    carillon.RunStatus
+}
+
+// Identity is the unfinished run's identity in partition p.
+func (s *State) Identity(p int) carillon.RunIdentity {
+	return carillon.RunIdentity{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
+}
+
+// RunRecord is a finished run, or a stretch of scheduled times that did not run (Status RunSkipped).
+type RunRecord struct {
+	Key        carillon.Key
+	ID         carillon.RunIdentity
+	Generation uint64
+	Status     carillon.RunStatus
+	Due        int64
+	Started    int64
+	Finished   int64
+	Expires    int64 // when retention ends: what the age index is ordered by
+	Attempt    int
+	Errors     []carillon.AttemptError
+	Response   []byte
+	Worker     string
+	Reason     string
+	Skipped    uint64
+	From       int64
+	Spec       []byte // of a dead run: what a redrive needs
+	Cursor     []byte // set by Runs: where to go on; not stored
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+)
+
+// FormatVersion is the version of everything this package writes. A store of a newer version is refused.
+const FormatVersion = 1
+
+// DefaultPartitions is P of a new store. It is fixed when the store is created.
+const DefaultPartitions = 64
+
+// Store is a durable home for partitions. It is safe for concurrent use.
+type Store interface {
+	// Shard is a partition as seen by the owner of one term. The zero term may only read. It does no I/O.
+	Shard(partition int, term Term) (Shard, error)
+	Leaser() Leaser
+	// Meta is what the store was created with.
+	Meta() Meta
+	// Close waits for the batches in flight. No method may be called after it.
+	Close() error
+}
+
+// Meta is written once, when the store is created.
+type Meta struct {
+	Format     int
+	Partitions int
+	MACKey     []byte // 32 random bytes: authenticates tokens
+}
+
+// Shard is one partition. Apply is called from one goroutine at a time; reads may be called from many.
+// A read sees every batch whose Apply has returned.
+type Shard interface {
+	// Apply makes the batch durable: whole, in one atomic step, only if the term is in force at that moment.
+	// [OutcomeOf] its error says what happened. It is not cancelled by ctx, which bounds only the wait to begin.
+	Apply(ctx context.Context, b *Batch) error
+	// Read returns the records of the refs, in their order; Exists is false for those that are not there.
+	Read(ctx context.Context, refs []Ref) ([]Record, error)
+	// List returns jobs (never pending runs) in name order.
+	List(ctx context.Context, q ListQuery) ([]Record, error)
+	// Due returns records of one class in (due, ref) order.
+	Due(ctx context.Context, q DueQuery) ([]Record, error)
+	// Staged returns the records parked under a queue in (class, run due, ref) order.
+	Staged(ctx context.Context, q StagedQuery) ([]Record, error)
+	// Live finds the record whose unfinished run has the id; ok is false if there is none.
+	Live(ctx context.Context, id carillon.RunIdentity) (ref Ref, ok bool, err error)
+	// Runs returns finished runs, newest scheduled time first (dead lists: newest finished first).
+	Runs(ctx context.Context, q RunQuery) ([]RunRecord, error)
+	// Small returns the small records of a kind in key order.
+	Small(ctx context.Context, q SmallQuery) ([]Small, error)
+}
+
+// Ref names a record: a job (Seq 0), or a pending run of it that a trigger made (Seq > 0).
+type Ref struct {
+	carillon.Key
+	Seq uint64
+}
+
+// Job is the ref of the job that r belongs to.
+func (r Ref) Job() Ref { return Ref{Key: r.Key} }
+
+// Compare orders refs by namespace, name and sequence.
+func (r Ref) Compare(o Ref) int {
+	switch {
+	case r.Namespace != o.Namespace:
+		return cmpString(r.Namespace, o.Namespace)
+	case r.Name != o.Name:
+		return cmpString(r.Name, o.Name)
+	case r.Seq < o.Seq:
+		return -1
+	case r.Seq > o.Seq:
+		return 1
+	}
+	return 0
+}
+
+func cmpString(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// Batch is what one step of a partition changes. A ref stands in Puts or Deletes at most once, a small record's kind and
+// key in Small at most once. Trims and Expire see the batch's own Runs.
+type Batch struct {
+	Puts    []Record // a nil Spec keeps the stored one: only the state is rewritten
+	Deletes []Ref    // a job goes with all its pending runs; an absent ref is not an error
+	Runs    []RunRecord
+	Redrive []RunRef // dead runs that leave the history
+	Trims   []Trim
+	Expire  *Expire
+	Small   []Small
+}
+
+// Empty reports whether the batch changes nothing.
+func (b *Batch) Empty() bool {
+	return len(b.Puts) == 0 && len(b.Deletes) == 0 && len(b.Runs) == 0 && len(b.Redrive) == 0 && len(b.Trims) == 0 &&
+		b.Expire == nil && len(b.Small) == 0
+}
+
+// RunRef names a finished run.
+type RunRef struct {
+	Key carillon.Key
+	ID  carillon.RunIdentity
+}
+
+// Trim keeps a job's newest Keep finished runs. Dead runs are neither counted nor trimmed.
+type Trim struct {
+	Key  carillon.Key
+	Keep int
+}
+
+// Expire removes finished runs of the whole partition in the order of their RunRecord.Expires: those whose Expires (never
+// 0) is at or before Before, and then as many that are not dead as exceed Most. It removes at most Limit of them: the
+// caller repeats it. The one age index of the history is therefore ordered by Expires.
+type Expire struct {
+	Before int64 // UTC ns
+	Most   int
+	Limit  int
+}
+
+// Small is a record of a few bytes that is neither job nor run. A nil Value deletes it.
+type Small struct {
+	Kind  byte
+	Key   string
+	Value []byte
+}
+
+// ListQuery selects jobs.
+type ListQuery struct {
+	Namespace string // empty = all
+	Prefix    string
+	After     string // name, exclusive; with an empty Namespace: "namespace\x00name"
+	Label     string // "key" or "key=value"; empty = any
+	Phase     *carillon.Phase
+	Limit     int
+}
+
+// DueQuery selects records of one class: due <= Until, after the cursor.
+type DueQuery struct {
+	Class uint8 // rank: 0 critical … 3 low
+	After Cursor
+	Until int64 // UTC ns, inclusive
+	Limit int
+	// MaxSpec leaves Spec nil in records whose spec is longer (they are read at dispatch). 0 = no limit.
+	MaxSpec int
+}
+
+// Cursor is a position in a due or staged index; the zero value is before everything. Exclusive.
+type Cursor struct {
+	Class uint8 // staged only
+	Due   int64
+	Ref   Ref
+}
+
+// StagedQuery selects the records parked under one queue.
+type StagedQuery struct {
+	Queue   string
+	After   Cursor
+	Limit   int
+	MaxSpec int
+}
+
+// RunQuery selects finished runs: one by ID, else those of Job, else the dead ones of a namespace.
+type RunQuery struct {
+	ID        *carillon.RunIdentity
+	Job       *carillon.Key
+	Namespace string // of the dead
+	Status    *carillon.RunStatus
+	After     []byte // RunRecord.Cursor of the last one seen; nil = from the newest
+	Limit     int
+}
+
+// SmallQuery selects small records of a kind: those whose key begins with Prefix, after After.
+type SmallQuery struct {
+	Kind   byte
+	Prefix string
+	After  string
+	Limit  int
+}

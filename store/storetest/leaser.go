@@ -1,0 +1,288 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+var leaserCases = []Case{
+	{Name: "leaser/a free partition is claimed", check: claimFree},
+	{Name: "leaser/somebody else's partition is not", check: claimHeld},
+	{Name: "leaser/a claim answers partition by partition", check: claimMany},
+	{Name: "leaser/epochs grow whatever happens", check: epochsGrow},
+	{Name: "leaser/nonces differ", check: noncesDiffer},
+	{Name: "leaser/of a hundred claimants one wins", check: claimRace},
+	{Name: "leaser/an expired lease is free", check: leaseExpires},
+	{Name: "leaser/a renewed lease is not free", check: leaseRenewed},
+	{Name: "leaser/renew says what is lost", check: renewSaysLost},
+	{Name: "leaser/release frees only what is held", check: releaseHeld},
+	{Name: "leaser/owners are all that ever claimed", check: ownersAll},
+	{Name: "leaser/the clock goes on", check: clockGoesOn},
+}
+
+func (e *env) leaser() store.Leaser { return e.store.Leaser() }
+
+// claims claims partitions and checks that there is an answer for each.
+func (e *env) claims(node string, partitions ...int) []store.Term {
+	e.Helper()
+	terms, err := e.leaser().Claim(e.ctx, node, partitions, lasting)
+	e.must(err)
+	if len(terms) != len(partitions) {
+		e.Fatalf("a claim of %d partitions gives %d terms", len(partitions), len(terms))
+	}
+	return terms
+}
+
+// renew renews leases under terms of one partition each, and says which are lost.
+func (e *env) renew(node string, ttl time.Duration, held ...store.Holding) []store.Holding {
+	e.Helper()
+	lost, err := e.leaser().Renew(e.ctx, node, held, ttl)
+	e.must(err)
+	return lost
+}
+
+func (e *env) release(node string, held ...store.Holding) {
+	e.Helper()
+	e.must(e.leaser().Release(e.ctx, node, held))
+}
+
+func (s shard) holding() store.Holding { return store.Holding{Partition: s.partition, Term: s.term} }
+
+func claimFree(e *env) {
+	term := e.claim("node-1", 3, lasting)
+	if term.Epoch == 0 {
+		e.Error("an epoch of 0")
+	}
+	e.at(3, term).put(job("a"))
+	if terms := e.claims("node-1"); len(terms) != 0 {
+		e.Errorf("a claim of nothing gives %v", terms)
+	}
+}
+
+func claimHeld(e *env) {
+	s := e.own(3)
+	for range 3 {
+		if term := e.tryClaim("node-2", 3, lasting); !term.IsZero() {
+			e.Fatalf("node-2 claims what node-1 holds: %+v", term)
+		}
+	}
+	s.put(job("a")) // a failed claim fences nobody
+	again := e.claim("node-1", 3, lasting)
+	if again.Epoch <= s.term.Epoch {
+		e.Errorf("the owner claims again: epoch %d after %d", again.Epoch, s.term.Epoch)
+	}
+}
+
+func claimMany(e *env) {
+	e.claims("node-2", 1, 5)
+	terms := e.claims("node-1", 5, 2, 1, 0)
+	for i, got := range []bool{!terms[0].IsZero(), !terms[1].IsZero(), !terms[2].IsZero(), !terms[3].IsZero()} {
+		if want := i == 1 || i == 3; got != want {
+			e.Errorf("claim %d of 5, 2, 1, 0, of which node-2 holds 1 and 5: %+v", i, terms[i])
+		}
+	}
+	e.at(2, terms[1]).put(job("a"))
+	e.at(0, terms[3]).put(job("a"))
+	e.at(1, terms[2]).fenced(store.Batch{Puts: []store.Record{job("a")}})
+	all := make([]int, e.store.Meta().Partitions)
+	for i := range all {
+		all[i] = i
+	}
+	for i, term := range e.claims("node-2", all...) {
+		if held := i == 0 || i == 2; term.IsZero() != held {
+			e.Errorf("node-2 claims partition %d: %+v", i, term)
+		}
+	}
+}
+
+func epochsGrow(e *env) {
+	var last uint64
+	next := func(what string, term store.Term) {
+		e.Helper()
+		if term.Epoch <= last {
+			e.Errorf("%s: epoch %d after %d", what, term.Epoch, last)
+		}
+		last = term.Epoch
+	}
+	for i := range 3 {
+		node := fmt.Sprint("node-", i)
+		term := e.claim(node, 3, lasting)
+		next("a first claim", term)
+		next("a claim of one's own", e.claim(node, 3, lasting))
+		term = e.claim(node, 3, e.shortly())
+		next("a short claim", term)
+		e.eventually("an expired lease is claimed", func() bool {
+			term = e.tryClaim("other", 3, lasting)
+			return !term.IsZero()
+		})
+		next("a claim of an expired lease", term)
+		e.release("other", store.Holding{Partition: 3, Term: term})
+	}
+}
+
+func noncesDiffer(e *env) {
+	seen := map[uint64]bool{}
+	for range 20 {
+		for _, term := range e.claims("node-1", 0, 1, 2) {
+			if seen[term.Nonce] {
+				e.Fatalf("nonce %d was given twice", term.Nonce)
+			}
+			seen[term.Nonce] = true
+		}
+	}
+}
+
+func claimRace(e *env) {
+	const claimants, rounds = 100, 3
+	for range rounds {
+		var winners atomic.Int32
+		var won atomic.Value
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i := range claimants {
+			wg.Go(func() {
+				<-start
+				node := fmt.Sprint("node-", i)
+				terms, err := e.leaser().Claim(e.ctx, node, []int{3}, lasting)
+				if err != nil || len(terms) != 1 {
+					e.Errorf("claim: %v, %v", terms, err)
+				} else if !terms[0].IsZero() {
+					winners.Add(1)
+					won.Store(store.Owner{Partition: 3, Term: terms[0], Node: node})
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		if winners.Load() != 1 {
+			e.Fatalf("%d of %d claimants won", winners.Load(), claimants)
+		}
+		winner := won.Load().(store.Owner)
+		e.at(3, winner.Term).put(job("a"))
+		e.release(winner.Node, store.Holding{Partition: 3, Term: winner.Term})
+	}
+}
+
+func leaseExpires(e *env) {
+	old := e.at(3, e.claim("node-1", 3, e.shortly()))
+	var term store.Term
+	e.eventually("an expired lease is claimed", func() bool {
+		term = e.tryClaim("node-2", 3, lasting)
+		return !term.IsZero()
+	})
+	old.fenced(store.Batch{Puts: []store.Record{job("a")}})
+	e.at(3, term).put(job("a"))
+	if again := e.tryClaim("node-1", 3, lasting); !again.IsZero() {
+		e.Errorf("the old owner claims what it lost: %+v", again)
+	}
+}
+
+// leaseRenewed renews a short lease, and takes an equally short one after it: when the later one has ended, the earlier one
+// would have ended too.
+func leaseRenewed(e *env) {
+	var s shard
+	ttl := e.shortly()
+	for renewed := false; !renewed; ttl *= 2 { // on a slow machine the lease ends before it can be renewed
+		s = e.at(3, e.claim("node-1", 3, ttl))
+		renewed = len(e.renew("node-1", lasting, s.holding())) == 0
+		e.claim("node-1", 4, ttl)
+	}
+	e.eventually("a short lease has ended", func() bool { return !e.tryClaim("node-2", 4, lasting).IsZero() })
+	if term := e.tryClaim("node-2", 3, lasting); !term.IsZero() {
+		e.Errorf("node-2 claims a renewed partition: %+v", term)
+	}
+	s.put(job("a"))
+}
+
+func renewSaysLost(e *env) {
+	kept, lost, released, expired := e.own(1), e.own(2), e.own(3), e.at(4, e.claim("node-1", 4, e.shortly()))
+	e.own(2) // claimed again: the first term is lost
+	e.release("node-1", released.holding())
+	e.eventually("an expired lease is claimed", func() bool { return !e.tryClaim("node-2", 4, lasting).IsZero() })
+	never := store.Holding{Partition: 5, Term: store.Term{Epoch: 1, Nonce: 1}}
+	wrong := store.Holding{Partition: 1, Term: store.Term{Epoch: kept.term.Epoch, Nonce: kept.term.Nonce + 1}}
+
+	got := map[store.Holding]bool{}
+	for _, h := range e.renew("node-1", lasting, kept.holding(), lost.holding(), released.holding(), expired.holding(), never, wrong) {
+		got[h] = true
+	}
+	for what, h := range map[string]store.Holding{"claimed again": lost.holding(), "released": released.holding(),
+		"expired and claimed": expired.holding(), "never claimed": never, "of another nonce": wrong} {
+		if !got[h] {
+			e.Errorf("renew does not say that what is %s is lost", what)
+		}
+	}
+	if got[kept.holding()] || len(got) != 5 {
+		e.Errorf("lost %v", got)
+	}
+	if lost := e.renew("node-2", lasting, kept.holding()); len(lost) != 1 {
+		e.Error("a node renews what another holds")
+	}
+	if lost := e.renew("node-1", lasting); len(lost) != 0 {
+		e.Errorf("a renewal of nothing loses %v", lost)
+	}
+	kept.put(job("a"))
+	released.fenced(store.Batch{Puts: []store.Record{job("a")}})
+}
+
+func releaseHeld(e *env) {
+	old := e.own(3)
+	now := e.own(3)
+	e.release("node-1", old.holding(), store.Holding{Partition: 4, Term: store.Term{Epoch: 1, Nonce: 1}})
+	e.release("node-2", now.holding())
+	now.put(job("a"))
+	if term := e.tryClaim("node-2", 3, lasting); !term.IsZero() {
+		e.Fatalf("a release under an old term freed the partition")
+	}
+	e.release("node-1", now.holding())
+	e.release("node-1", now.holding())
+	term := e.claim("node-2", 3, lasting)
+	if term.Epoch <= now.term.Epoch {
+		e.Errorf("epoch %d after %d", term.Epoch, now.term.Epoch)
+	}
+	e.release("node-1", now.holding())
+	e.at(3, term).put(job("b"))
+}
+
+func ownersAll(e *env) {
+	if owners, err := e.leaser().Owners(e.ctx); err != nil || len(owners) != 0 {
+		e.Fatalf("Owners of a new store = %v, %v", owners, err)
+	}
+	now, err := e.leaser().Now(e.ctx)
+	e.must(err)
+	five, two, three := e.own(5), e.at(2, e.claim("node-2", 2, lasting)), e.own(3)
+	e.release("node-1", three.holding())
+	again := e.own(5)
+	owners, err := e.leaser().Owners(e.ctx)
+	e.must(err)
+	var got, want []string
+	for _, o := range owners {
+		if o.Node == "" {
+			o.Term = store.Term{} // what is released has no term in force
+		} else if o.Until.Before(now.Add(lasting)) {
+			e.Errorf("partition %d is held until %v, claimed at %v or later for %v", o.Partition, o.Until, now, lasting)
+		}
+		got = append(got, fmt.Sprint(o.Partition, o.Node, o.Term))
+	}
+	for _, o := range []store.Owner{{Partition: 2, Node: "node-2", Term: two.term}, {Partition: 3}, {Partition: 5, Node: "node-1", Term: again.term}} {
+		want = append(want, fmt.Sprint(o.Partition, o.Node, o.Term))
+	}
+	e.wantTexts("Owners", got, want)
+	if five.term == again.term {
+		e.Error("two claims, one term")
+	}
+}
+
+func clockGoesOn(e *env) {
+	first, err := e.leaser().Now(e.ctx)
+	e.must(err)
+	e.eventually("the store's clock goes on", func() bool {
+		second, err := e.leaser().Now(e.ctx)
+		e.must(err)
+		return second.After(first)
+	})
+}

@@ -1,0 +1,83 @@
+package carillon
+
+// Target says who gets the run: exactly one field is set.
+type Target struct {
+	Worker *WorkerTarget
+	HTTP   *HTTPTarget
+	Kafka  *KafkaTarget
+	AMQP   *AMQPTarget
+	NATS   *NATSTarget
+	Redis  *RedisTarget
+	Exec   *ExecTarget
+}
+
+// WorkerTarget delivers to a worker connected for the queue.
+type WorkerTarget struct {
+	Queue string
+}
+
+// HTTPTarget delivers by an HTTP request with the payload as its body.
+type HTTPTarget struct {
+	URL     string
+	Method  string            // default POST
+	Headers map[string]string // in addition to those that Carillon sets
+}
+
+// KafkaTarget delivers a record. Clusters are named in the server's configuration.
+type KafkaTarget struct{ Cluster, Topic, Key string }
+
+// AMQPTarget delivers a message. Brokers are named in the server's configuration.
+type AMQPTarget struct{ Broker, Exchange, RoutingKey string }
+
+// NATSTarget delivers a message. Servers are named in the server's configuration.
+type NATSTarget struct{ Server, Subject string }
+
+// RedisTarget delivers a stream entry. Servers are named in the server's configuration.
+type RedisTarget struct{ Server, Stream string }
+
+// ExecTarget runs an artifact on an agent.
+type ExecTarget struct {
+	Artifact   string
+	SHA256     string
+	Entrypoint string
+	Args       []string
+	Env        map[string]string
+}
+
+// WorkerQueue is a worker target.
+func WorkerQueue(queue string) Target { return Target{Worker: &WorkerTarget{Queue: queue}} }
+
+// HTTP is an HTTP target with the default method, POST.
+func HTTP(url string) Target { return Target{HTTP: &HTTPTarget{URL: url}} }
+
+// Kind is the set target's name as in the API ("worker", "http", …), or "" when none is.
+func (t Target) Kind() string {
+	switch {
+	case t.Worker != nil:
+		return "worker"
+	case t.HTTP != nil:
+		return "http"
+	case t.Kafka != nil:
+		return "kafka"
+	case t.AMQP != nil:
+		return "amqp"
+	case t.NATS != nil:
+		return "nats"
+	case t.Redis != nil:
+		return "redis"
+	case t.Exec != nil:
+		return "exec"
+	}
+	return ""
+}
+
+// count is how many fields are set.
+func (t Target) count() int {
+	n := 0
+	for _, set := range []bool{t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil, t.Redis != nil, t.Exec != nil} {
+		if set {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package carillon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The words of the API, in the order of the constants they stand for.
+var (
+	dstWords       = words{"dst", []string{"safe", "literal"}}
+	overlapWords   = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
+	misfireWords   = words{"misfire", []string{"latest", "all", "skip"}}
+	classWords     = words{"class", []string{"normal", "critical", "high", "low"}}
+	phaseWords     = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying", "paused"}}
+	causeWords     = words{"cause", []string{"schedule", "trigger", "backfill"}}
+	outcomeWords   = words{"outcome", []string{"failure", "success"}}
+	policyWords    = words{"failure_policy", []string{"default", "drop", "constant", "schedule", "exponential"}}
+	exhaustedWords = words{"failure_policy.on_exhausted", []string{"default", "dead", "drop"}}
+	statusWords    = words{"status", []string{"scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead",
+		"cancelled", "skipped"}}
+)
+
+// words are the names of an enum's values.
+type words struct {
+	field string   // where the API has it
+	list  []string // by value
+}
+
+// of is the word for a value; a value without one is shown as a number.
+func (w words) of(value uint8) string {
+	if int(value) < len(w.list) {
+		return w.list[value]
+	}
+	return fmt.Sprintf("unknown(%d)", value)
+}
+
+// parse is the value of a word.
+func parse[T ~uint8](w words, word string) (T, error) {
+	if i := slices.Index(w.list, word); i >= 0 {
+		return T(i), nil
+	}
+	return 0, Errorf(InvalidArgument, w.field, "%q is unknown; use one of %s", clip(word), strings.Join(w.list, ", "))
+}
+
+// check refuses a value without a word.
+func (w words) check(value uint8) error {
+	if int(value) < len(w.list) {
+		return nil
+	}
+	return Errorf(InvalidArgument, w.field, "%d is unknown; use one of %s", value, strings.Join(w.list, ", "))
+}
+
+// String is the word of the API: "safe" or "literal".
+func (d DST) String() string { return dstWords.of(uint8(d)) }
+
+// ParseDST is the rule of a word.
+func ParseDST(word string) (DST, error) { return parse[DST](dstWords, word) }
+
+// String is the word of the API: "serial", "skip", "allow" or "replace".
+func (o Overlap) String() string { return overlapWords.of(uint8(o)) }
+
+// ParseOverlap is the rule of a word.
+func ParseOverlap(word string) (Overlap, error) { return parse[Overlap](overlapWords, word) }
+
+// String is the word of the API: "latest", "all" or "skip".
+func (m Misfire) String() string { return misfireWords.of(uint8(m)) }
+
+// ParseMisfire is the rule of a word.
+func ParseMisfire(word string) (Misfire, error) { return parse[Misfire](misfireWords, word) }
+
+// String is the word of the API: "normal", "critical", "high" or "low".
+func (c Class) String() string { return classWords.of(uint8(c)) }
+
+// ParseClass is the class of a word.
+func ParseClass(word string) (Class, error) { return parse[Class](classWords, word) }
+
+// String is the word of the API: "scheduled", "ready", "staged", "running", "retrying" or "paused".
+func (p Phase) String() string { return phaseWords.of(uint8(p)) }
+
+// ParsePhase is the phase of a word.
+func ParsePhase(word string) (Phase, error) { return parse[Phase](phaseWords, word) }
+
+// String is the word of the API: "schedule", "trigger" or "backfill".
+func (c Cause) String() string { return causeWords.of(uint8(c)) }
+
+// ParseCause is the cause of a word.
+func ParseCause(word string) (Cause, error) { return parse[Cause](causeWords, word) }
+
+// String is the word of the API: "scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead", "cancelled" or
+// "skipped".
+func (s RunStatus) String() string { return statusWords.of(uint8(s)) }
+
+// ParseRunStatus is the status of a word.
+func ParseRunStatus(word string) (RunStatus, error) { return parse[RunStatus](statusWords, word) }
+
+// String is the word of the API: "failure" or "success".
+func (o Outcome) String() string { return outcomeWords.of(uint8(o)) }
+
+// ParseOutcome is the outcome of a word.
+func ParseOutcome(word string) (Outcome, error) { return parse[Outcome](outcomeWords, word) }
+
+// String is the word of the API: "drop", "constant", "schedule", "exponential", or "default" for none.
+func (k PolicyKind) String() string { return policyWords.of(uint8(k)) }
+
+// ParsePolicyKind is the form of a word.
+func ParsePolicyKind(word string) (PolicyKind, error) { return parse[PolicyKind](policyWords, word) }
+
+// String is the word of the API: "dead", "drop", or "default" for neither.
+func (o OnExhausted) String() string { return exhaustedWords.of(uint8(o)) }
+
+// ParseOnExhausted is the meaning of a word.
+func ParseOnExhausted(word string) (OnExhausted, error) {
+	return parse[OnExhausted](exhaustedWords, word)
+}

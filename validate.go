@@ -1,0 +1,267 @@
+package carillon
+
+import (
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillonhq/carillon/schedule"
+)
+
+// Validate checks every field, in the order of semantics.md, and names the first that is wrong: an *[Error] of kind
+// InvalidArgument with the field as the API writes it. An empty namespace is the default one, an empty name is made up by
+// whoever stores the job, and a status is not looked at. What depends on the time of the put is left to [FirstRun].
+func (j *Job) Validate(lim Limits) error {
+	lim = lim.withDefaults()
+	for _, check := range [...]func(*Job, *Limits) error{
+		(*Job).checkName, (*Job).checkTiming, (*Job).checkData, (*Job).checkMaps, (*Job).checkTarget, (*Job).checkFailurePolicy,
+		(*Job).checkAttempt, (*Job).checkRules, (*Job).checkUnbuilt, (*Job).checkNote, (*Job).checkHistory,
+	} {
+		if err := check(j, &lim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Job) checkName(lim *Limits) error {
+	if j.Namespace != "" {
+		if err := checkNamespace(j.Namespace, lim.Namespace); err != nil {
+			return err
+		}
+	}
+	if j.Name == "" {
+		return nil
+	}
+	return checkJobName(j.Name, lim.Name)
+}
+
+// referenceNow stands in for the time of the put where only the form of a relative time matters.
+var referenceNow = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// checkTiming is about when the job runs: schedule, time_zone, dst, due_time, repeats, ttl, spread.
+func (j *Job) checkTiming(lim *Limits) error {
+	sched, err := j.checkSchedule(lim)
+	if err != nil {
+		return err
+	}
+	if _, err := location(j.TimeZone); err != nil {
+		return err
+	}
+	if err := dstWords.check(uint8(j.DST)); err != nil {
+		return err
+	}
+	if err := j.checkLife(); err != nil {
+		return err
+	}
+	if err := checkSpan("spread", j.Spread, 0, MaxSpan); err != nil {
+		return err
+	}
+	if sched != nil && sched.Period() > 0 && j.Spread > sched.Period() {
+		return Errorf(InvalidArgument, "spread", "%v is longer than the schedule's interval, %v", j.Spread, sched.Period())
+	}
+	return nil
+}
+
+func (j *Job) checkSchedule(lim *Limits) (*schedule.Schedule, error) {
+	if len(j.Schedule) > lim.Schedule {
+		return nil, tooLarge("schedule", len(j.Schedule), lim.Schedule)
+	}
+	return j.ParseSchedule()
+}
+
+// checkLife is about due_time, repeats and ttl. Whether a life ends too soon shows here only if both ends are absolute.
+func (j *Job) checkLife() error {
+	loc := j.Location()
+	due, dueMoves := referenceNow, true
+	if !j.Due.IsZero() {
+		var err error
+		if due, dueMoves, err = j.Due.resolve("due_time", referenceNow, loc); err != nil {
+			return err
+		}
+	}
+	if j.Repeats > 0 && !j.Recurring() {
+		return Errorf(InvalidArgument, "repeats", "only a job with a schedule has repeats; give a schedule or leave it out")
+	}
+	if j.TTL.IsZero() {
+		return nil
+	}
+	expires, endMoves, err := j.TTL.resolve("ttl", due, loc)
+	switch {
+	case err != nil:
+		return err
+	case !dueMoves && !endMoves && expires.Before(due):
+		return endsTooSoon(expires, due)
+	}
+	return nil
+}
+
+// checkData is about data and content_type.
+func (j *Job) checkData(lim *Limits) error {
+	switch {
+	case j.Data.err != nil:
+		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
+	case len(j.Data.Bytes) > lim.Payload:
+		return tooLarge("data", len(j.Data.Bytes), lim.Payload)
+	case j.Data.ContentType == "":
+		return nil
+	case len(j.Data.ContentType) > MaxContentType:
+		return tooLarge("content_type", len(j.Data.ContentType), MaxContentType)
+	}
+	media, _, err := mime.ParseMediaType(j.Data.ContentType)
+	if err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(j.Data.ContentType, isNotASCII) {
+		return Errorf(InvalidArgument, "content_type", "%q is not a media type such as application/json", clip(j.Data.ContentType))
+	}
+	return nil
+}
+
+// checkMaps is about metadata and labels.
+func (j *Job) checkMaps(lim *Limits) error {
+	if err := checkMap("metadata", j.Metadata, lim.Metadata); err != nil {
+		return err
+	}
+	if n := len(j.Labels); n > lim.Labels {
+		return Errorf(InvalidArgument, "labels", "%d labels are more than %d", n, lim.Labels)
+	}
+	if err := checkMap("labels", j.Labels, lim.Metadata); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.Labels)) {
+		if err := checkLabel(key, j.Labels[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLabel keeps labels fit for a query, "key=value".
+func checkLabel(key, value string) error {
+	switch {
+	case len(key) > MaxLabelKey:
+		return Errorf(InvalidArgument, "labels", "the key %q has %d bytes, more than %d", clip(key), len(key), MaxLabelKey)
+	case strings.Contains(key, "=") || !printable(key):
+		return Errorf(InvalidArgument, "labels", `the key %q has a "=" or a character that is not printable`, clip(key))
+	case len(value) > MaxLabelValue:
+		return Errorf(InvalidArgument, "labels", "the value of %q has %d bytes, more than %d", clip(key), len(value), MaxLabelValue)
+	case !printable(value):
+		return Errorf(InvalidArgument, "labels", "the value of %q has a character that is not printable", clip(key))
+	}
+	return nil
+}
+
+// checkMap is about what all string maps have in common.
+func checkMap(field string, m map[string]string, most int) error {
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		value := m[key]
+		size += len(key) + len(value)
+		switch {
+		case key == "":
+			return Errorf(InvalidArgument, field, "a key is empty")
+		case !utf8.ValidString(key):
+			return Errorf(InvalidArgument, field, "the key %q is not UTF-8", clip(key))
+		case !utf8.ValidString(value):
+			return Errorf(InvalidArgument, field, "the value of %q is not UTF-8", clip(key))
+		}
+	}
+	if size > most {
+		return tooLarge(field, size, most)
+	}
+	return nil
+}
+
+// checkAttempt is about timeout and lease.
+func (j *Job) checkAttempt(*Limits) error {
+	if err := checkSpan("timeout", j.Timeout, MinTimeout, MaxTimeout); err != nil {
+		return err
+	}
+	if j.Lease != 0 && !j.Target.leased() {
+		return Errorf(InvalidArgument, "lease", "only worker and exec targets have a lease; leave it out for %s", j.Target.Kind())
+	}
+	return checkSpan("lease", j.Lease, MinLease, MaxLease)
+}
+
+// checkRules is about overlap, misfire, catch_up_limit, catch_up_window and class.
+func (j *Job) checkRules(*Limits) error {
+	if err := overlapWords.check(uint8(j.Overlap)); err != nil {
+		return err
+	}
+	if j.Overlap == OverlapAllow || j.Overlap == OverlapReplace {
+		return Errorf(InvalidArgument, "overlap", "%q is %s; use serial or skip", j.Overlap, notSupported)
+	}
+	if err := misfireWords.check(uint8(j.Misfire)); err != nil {
+		return err
+	}
+	if err := checkNumber("catch_up_limit", j.CatchUpLimit, 0, MaxCatchUp); err != nil {
+		return err
+	}
+	if err := checkSpan("catch_up_window", j.CatchUpWindow, 0, MaxSpan); err != nil {
+		return err
+	}
+	return classWords.check(uint8(j.Class))
+}
+
+// checkUnbuilt refuses what exists in the API and is not built.
+func (j *Job) checkUnbuilt(*Limits) error {
+	switch {
+	case j.LimitKey != "":
+		return NotSupported("limit_key")
+	case len(j.After) > 0:
+		return NotSupported("after")
+	}
+	return nil
+}
+
+func (j *Job) checkNote(lim *Limits) error {
+	switch {
+	case len(j.Note) > lim.Note:
+		return tooLarge("note", len(j.Note), lim.Note)
+	case !utf8.ValidString(j.Note):
+		return Errorf(InvalidArgument, "note", "it is not UTF-8")
+	}
+	return nil
+}
+
+func (j *Job) checkHistory(*Limits) error {
+	if err := checkNumber("history.runs", j.History.Runs, -1, MaxHistoryRuns); err != nil {
+		return err
+	}
+	return checkSpan("history.keep", j.History.Keep, 0, MaxSpan)
+}
+
+// checkSpan refuses a duration that is negative or out of bounds; 0 means the default and is always right.
+func checkSpan(field string, d, least, most time.Duration) error {
+	switch {
+	case d == 0:
+		return nil
+	case d < 0:
+		return Errorf(InvalidArgument, field, "%v is negative; write for example 90s", d)
+	case d < least:
+		return Errorf(InvalidArgument, field, "%v is shorter than %v", d, least)
+	case d > most:
+		return Errorf(InvalidArgument, field, "%v is longer than %v", d, most)
+	}
+	return nil
+}
+
+func checkNumber(field string, n, least, most int) error {
+	if n < least || n > most {
+		return Errorf(InvalidArgument, field, "%d is out of range %d-%d", n, least, most)
+	}
+	return nil
+}
+
+func tooLarge(field string, size, most int) error {
+	return Errorf(InvalidArgument, field, "%d bytes are more than %d", size, most)
+}
+
+// printable reports whether s is UTF-8 of letters, marks, numbers, punctuation, symbols and the ASCII space.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func isNotASCII(r rune) bool { return r < ' ' || r > '~' }

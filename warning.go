@@ -1,0 +1,103 @@
+package carillon
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/carillonhq/carillon/schedule"
+)
+
+// RetryWarning warns of a recurring job whose retries can take as long as its interval, in the worst case, so that they get
+// in the way of its next run; "" is no warning. The job is valid.
+func RetryWarning(j *Job) string {
+	if !j.Recurring() {
+		return ""
+	}
+	window := j.FailurePolicy.Resolve(true).retryWindow(j.Location())
+	if window < time.Second && j.Schedule[0] != '@' && j.Schedule[0] != 'R' {
+		return "" // no two times of a cron are closer
+	}
+	sched, err := j.ParseSchedule()
+	if err != nil || EffectiveRepeats(j, sched) == 1 {
+		return ""
+	}
+	interval, ok := shortestInterval(sched)
+	switch {
+	case !ok || window < interval:
+		return ""
+	case window == endless:
+		return fmt.Sprintf("failure_policy: a run that keeps failing is retried without end, beyond the schedule's interval of "+
+			"%v; limit max_retries", interval)
+	}
+	return fmt.Sprintf("failure_policy: the retries of a run can take %v, which is not below the schedule's interval of %v; "+
+		"lower max_retries or the delays", window, interval)
+}
+
+// endless is the window of a policy without a limit, and of one beyond what a duration can hold.
+const endless = time.Duration(math.MaxInt64)
+
+// retryWindow is how long the delays between a run's attempts can be in all: Σ(initial·factor^k + jitter). p is resolved.
+// A cron's delays are known if they are constant; otherwise it is taken to be as short as can be.
+func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
+	switch {
+	case p.Kind == PolicyDrop:
+		return 0
+	case p.MaxRetries == nil:
+		return endless
+	}
+	n := float64(*p.MaxRetries)
+	switch p.Kind {
+	case PolicyConstant:
+		return toDuration(n * float64(p.Interval))
+	case PolicySchedule:
+		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: loc})
+		if err != nil {
+			return 0
+		}
+		interval, _ := shortestInterval(s)
+		return toDuration(n * float64(interval))
+	default:
+		return toDuration(p.sumOfDelays(n) + n*float64(p.Jitter))
+	}
+}
+
+// sumOfDelays is Σ min(initial·factor^k, max) for k < n, in closed form: n may be a million.
+func (p FailurePolicy) sumOfDelays(n float64) float64 {
+	initial, most, growth := float64(p.Initial), float64(p.Max), math.Log(p.Factor)
+	if growth == 0 {
+		return n * initial
+	}
+	growing := min(n, math.Ceil(math.Log(most/initial)/growth)) // how many delays are below max
+	return initial*math.Expm1(growing*growth)/(p.Factor-1) + (n-growing)*most
+}
+
+func toDuration(ns float64) time.Duration {
+	if ns >= float64(endless) {
+		return endless
+	}
+	return time.Duration(math.Round(ns))
+}
+
+// samples is how many intervals of a schedule are looked at to find a short one.
+const samples = 32
+
+// shortestInterval is the constant interval of a schedule, or the shortest of its first ones since 2000; ok is false if it
+// fires less than twice.
+func shortestInterval(s *schedule.Schedule) (interval time.Duration, ok bool) {
+	if s.Period() > 0 {
+		return s.Period(), true
+	}
+	interval = endless
+	last, more := s.Next(referenceNow, referenceNow)
+	for range samples {
+		if !more {
+			break
+		}
+		var next time.Time
+		if next, more = s.Next(last, referenceNow); more {
+			interval, last, ok = min(interval, next.Sub(last)), next, true
+		}
+	}
+	return interval, ok
+}
