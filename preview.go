@@ -2,6 +2,7 @@ package carillon
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/carillonhq/carillon/schedule"
@@ -69,10 +70,8 @@ func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Tim
 	return times
 }
 
-// remaining is how many of n runs that began at the anchor are left after a time; more than a page is of no interest.
+// remaining is how many of n runs that began at the anchor are left after a time.
 func remaining(s *schedule.Schedule, n uint64, anchor, after time.Time) int {
-	if n > MaxBatch {
-		return MaxBatch
-	}
-	return int(n) - s.Count(anchor.Add(-1), after, anchor, int(n))
+	all := int(min(n, math.MaxInt))
+	return all - s.Count(anchor.Add(-1), after, anchor, all)
 }

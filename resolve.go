@@ -51,11 +51,14 @@ var zones sync.Map // string → *time.Location
 
 func location(name string) (*time.Location, error) {
 	const hint = "write an IANA name such as Europe/London, or nothing for UTC"
+	switch name {
+	case "", "UTC":
+		return time.UTC, nil
+	case "Local":
+		return nil, Errorf(InvalidArgument, "time_zone", "%q differs from node to node; %s", name, hint)
+	}
 	if loc, ok := zones.Load(name); ok {
 		return loc.(*time.Location), nil
-	}
-	if name == "Local" {
-		return nil, Errorf(InvalidArgument, "time_zone", `"Local" differs from node to node; %s`, hint)
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {

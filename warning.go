@@ -15,8 +15,8 @@ func RetryWarning(j *Job) string {
 		return ""
 	}
 	window := j.FailurePolicy.Resolve(true).retryWindow(j.Location())
-	if window < time.Second && j.Schedule[0] != '@' && j.Schedule[0] != 'R' {
-		return "" // no two times of a cron are closer
+	if window == 0 {
+		return ""
 	}
 	sched, err := j.ParseSchedule()
 	if err != nil || EffectiveRepeats(j, sched) == 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -132,16 +133,14 @@ func flagOfKey(flags *pflag.FlagSet, key string) (found *pflag.Flag) {
 
 // hintKey names the key that is most like one that is unknown.
 func hintKey(flags *pflag.FlagSet, key string, extra map[string]any) string {
-	best, least := "", 4
-	try := func(name string) {
-		if d := distance(key, name); d < least {
-			best, least = name, d
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !notASetting(f) {
+			names = append(names, fileName(f.Name))
 		}
-	}
-	flags.VisitAll(func(f *pflag.Flag) { try(fileName(f.Name)) })
-	for name := range extra {
-		try(name)
-	}
+	})
+	names = slices.AppendSeq(names, maps.Keys(extra))
+	best := nearest(key, names)
 	if best == "" {
 		return ""
 	}

@@ -33,42 +33,16 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !ok {
 		return usagef("%s", err)
 	}
-	if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
 		return usagef("%s\nDid you mean --%s?", err, near)
 	}
 	return usagef("%s", err)
-}
-
-// nearestFlag is the flag of cmd that is most like name, or "" if none is like it.
-func nearestFlag(cmd *cobra.Command, name string) string {
-	best, least := "", 3
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); !f.Hidden && d < least {
-			best, least = f.Name, d
-		}
-	})
-	return best
-}
-
-// distance is the Levenshtein distance of two short words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // args wraps a check of the arguments so that what it says is a usage error.

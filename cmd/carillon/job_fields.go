@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -48,6 +49,7 @@ type jobFlags []*jobFlag
 
 // add gives the flags to a command.
 func (fs jobFlags) add(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
 	for _, f := range fs {
 		flag := cmd.Flags().VarPF(f, f.name, "", f.usage)
 		if f.kind == "bool" {
@@ -92,7 +94,11 @@ func whenFlags() jobFlags {
 		when("in", "due_time", "duration", "first run, from now: 5m or PT5M", func(j *carillon.Job) *carillon.When { return &j.Due }),
 		when("at", "due_time", "time", "first run: an RFC 3339 time", func(j *carillon.Job) *carillon.When { return &j.Due }),
 		{name: "repeats", field: "repeats", kind: "n", usage: "most runs that the schedule begins; 0 is no limit",
-			set: func(j *carillon.Job, s string) (err error) { j.Repeats, err = strconv.ParseUint(s, 10, 64); return err }},
+			set: func(j *carillon.Job, s string) (err error) {
+				j.Repeats, err = strconv.ParseUint(s, 10, 64)
+				return numberError(s, err)
+			}},
+		length("spread", "spread", "move each run by up to this much, the same for the same time", func(j *carillon.Job) *time.Duration { return &j.Spread }),
 		when("ttl", "ttl", "duration|time", "end of its life, from its first run if that is given, else from now",
 			func(j *carillon.Job) *carillon.When { return &j.TTL }),
 	}
@@ -198,7 +204,7 @@ func setMaxRetries(p *carillon.FailurePolicy, s string) error {
 	n, err := strconv.ParseUint(s, 10, 32)
 	small := uint32(n)
 	p.MaxRetries = &small
-	return err
+	return numberError(s, err)
 }
 
 // checkPolicy refuses a number of retries without a policy that it belongs to.
@@ -250,7 +256,19 @@ func length(name, field, usage string, at func(*carillon.Job) *time.Duration) *j
 // number is a flag for a number of the job.
 func number(name, field, usage string, at func(*carillon.Job) *int) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: "n", usage: usage,
-		set: func(j *carillon.Job, s string) (err error) { *at(j), err = strconv.Atoi(s); return err }}
+		set: func(j *carillon.Job, s string) (err error) { *at(j), err = strconv.Atoi(s); return numberError(s, err) }}
+}
+
+// numberError says in plain words that s is not a number, or out of range.
+func numberError(s string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%s is out of range", clip(s, 40))
+	default:
+		return fmt.Errorf("%q is not a number that it takes", clip(s, 40))
+	}
 }
 
 // enum is a flag for one of a few words.
@@ -284,5 +302,8 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 // span reads a Go or ISO 8601 duration.
 func span(at *time.Duration, s string) (err error) {
 	*at, err = schedule.ParseDuration(s)
+	if e, ok := errors.AsType[*schedule.Error](err); ok {
+		return errors.New(e.Msg)
+	}
 	return err
 }

@@ -56,7 +56,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 	}
 	if s := j.Status; s != nil {
 		fields = append(fields,
-			field{"phase", word(phaseWords, s.Phase)},
+			field{"phase", s.Phase.String()},
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
 			field{"last run", runText(s.LastRun)},
@@ -92,7 +92,7 @@ func runText(r *carillon.Run) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", word(statusWords, r.Status), moment(r.Scheduled), r.Attempt, r.ID)
+	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", r.Status.String(), moment(r.Scheduled), r.Attempt, r.ID)
 }
 
 func countersText(c carillon.Counters) string {

@@ -94,7 +94,7 @@ func jobRows(jobs []carillon.Job) [][]string {
 		if s == nil {
 			s = &carillon.JobStatus{}
 		}
-		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), word(phaseWords, s.Phase), dash(moment(s.NextRun)),
+		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), s.Phase.String(), dash(moment(s.NextRun)),
 			fmt.Sprint(s.Counters.Fired)})
 	}
 	return rows

@@ -31,11 +31,11 @@ carillon job patch reports/nightly --note "moved to three" --label team=data`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
-	p.add(cmd)
-	addOutput(cmd)
 	p.fields.add(cmd)
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the new values; - for standard input")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
+	p.add(cmd)
+	addOutput(cmd)
 	cmd.MarkFlagsMutuallyExclusive("in", "at")
 	return cmd
 }

@@ -39,12 +39,12 @@ carillon job put -f job.json`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words) },
 	}
-	p.add(cmd)
-	addOutput(cmd)
 	p.fields.add(cmd)
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the job as the REST API takes it; - for standard input")
 	cmd.Flags().BoolVar(&p.ifAbsent, "if-absent", false, "only if there is no job of the name")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
+	p.add(cmd)
+	addOutput(cmd)
 	cmd.MarkFlagsMutuallyExclusive("in", "at")
 	cmd.MarkFlagsMutuallyExclusive("if-absent", "if-generation")
 	return cmd

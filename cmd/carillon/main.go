@@ -1,7 +1,10 @@
 // Command carillon is the scheduler, its tools and its load generator in one binary.
 package main
 
-import "os"
+import (
+	"os"
+	_ "time/tzdata" // zones, whatever the machine has
+)
 
 //go:generate go run . docs --out ../../docs/cli.md
 

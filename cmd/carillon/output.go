@@ -17,7 +17,7 @@ const outputFlag = "output"
 // addOutput gives a command the flag -o.
 func addOutput(cmd *cobra.Command) {
 	f := &choice{words: []string{"table", "json"}, chosen: 0}
-	cmd.Flags().VarP(f, outputFlag, "o", "how to print the result: "+f.Type())
+	cmd.Flags().VarP(f, outputFlag, "o", "how to print the result")
 	complete(cmd, outputFlag, f.words)
 }
 

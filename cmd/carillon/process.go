@@ -82,7 +82,7 @@ func environment(r *carillon.Run) []string {
 		"CARILLON_RUN_ID=" + r.ID,
 		"CARILLON_QUEUE=" + r.Queue,
 		"CARILLON_ATTEMPT=" + strconv.Itoa(r.Attempt),
-		"CARILLON_CAUSE=" + word(causeWords, r.Cause),
+		"CARILLON_CAUSE=" + r.Cause.String(),
 		"CARILLON_SCHEDULED_TIME=" + r.Scheduled.UTC().Format(time.RFC3339Nano),
 		"CARILLON_DUE_TIME=" + r.Due.UTC().Format(time.RFC3339Nano),
 		"CARILLON_DEADLINE=" + r.Deadline.UTC().Format(time.RFC3339Nano),

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -60,16 +59,22 @@ func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	var hint strings.Builder
-	for _, s := range cmd.SuggestionsFor(args[0]) {
-		fmt.Fprintf(&hint, "\nDid you mean %q?", cmd.CommandPath()+" "+s)
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
-	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint.String())
+	hint := ""
+	if near := nearest(args[0], names); near != "" {
+		hint = fmt.Sprintf("\nDid you mean %q?", cmd.CommandPath()+" "+near)
+	}
+	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
 // newGroup is a command that only holds others.
 func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: group, SuggestionsMinimumDistance: 2}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.AddCommand(commands...)
 	return cmd
 }

@@ -43,8 +43,8 @@ func printRun(w io.Writer, r *carillon.Run) error {
 	fields := []field{
 		{"id", r.ID},
 		{"job", r.Job},
-		{"cause", word(causeWords, r.Cause)},
-		{"status", word(statusWords, r.Status)},
+		{"cause", r.Cause.String()},
+		{"status", r.Status.String()},
 		{"reason", r.Reason},
 		{"scheduled", moment(r.Scheduled)},
 		{"due", moment(r.Due)},

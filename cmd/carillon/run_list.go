@@ -85,7 +85,7 @@ func runRows(runs []carillon.Run) [][]string {
 	rows := make([][]string, 0, len(runs))
 	for i := range runs {
 		r := &runs[i]
-		rows = append(rows, []string{r.ID, r.Job, word(statusWords, r.Status), moment(r.Scheduled), dash(moment(r.Finished)),
+		rows = append(rows, []string{r.ID, r.Job, r.Status.String(), moment(r.Scheduled), dash(moment(r.Finished)),
 			strconv.Itoa(r.Attempt), dash(clip(whyText(r), 60))})
 	}
 	return rows

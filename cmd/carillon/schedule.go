@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
@@ -19,7 +17,6 @@ func newSchedule(a app) *cobra.Command {
 
 // schedulePreview is the flags of `carillon schedule preview`.
 type schedulePreview struct {
-	connection
 	query carillon.PreviewQuery
 	dst   choice
 	from  string
@@ -32,6 +29,7 @@ func newSchedulePreview(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview EXPR",
 		Short: "Say when a schedule would fire",
+		Long:  "Say when a schedule would fire. It needs no node.",
 		Example: `carillon schedule preview "0 0 2 * * *" --time-zone Europe/London --count 5
 carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
 		Args: args(cobra.ExactArgs(1)),
@@ -43,7 +41,6 @@ carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
 	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
 	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
 	cmd.Flags().IntVar(&p.query.Count, "count", 10, "how many times")
-	p.add(cmd)
 	addOutput(cmd)
 	return cmd
 }
@@ -57,26 +54,24 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 			return usagef("--from: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", p.from)
 		}
 	}
-	return p.call(cmd, func(ctx context.Context, node *client.Client) error {
-		times, err := node.PreviewSchedule(ctx, q)
-		if err != nil {
-			return err
-		}
-		if wantsJSON(cmd) {
-			return printMessage(a.out, wire.TimesToProto(times))
-		}
-		return printTimes(a, times, q.TimeZone)
-	})
+	times, err := carillon.Preview(q, time.Now())
+	if err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		return printMessage(a.out, wire.TimesToProto(times))
+	}
+	printTimes(a, times, q.TimeZone)
+	return nil
 }
 
 // printTimes prints one time a line, in the zone of the schedule.
-func printTimes(a app, times []time.Time, zone string) error {
+func printTimes(a app, times []time.Time, zone string) {
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
-		loc = time.UTC // the node knows a zone that this machine does not
+		loc = time.UTC // it was good enough for the preview
 	}
 	for _, t := range times {
 		fmt.Fprintln(a.out, t.In(loc).Format("Mon 2006-01-02 15:04:05.999999999 Z07:00 MST"))
 	}
-	return nil
 }

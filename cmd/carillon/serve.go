@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/server"
 )
 
@@ -50,6 +51,7 @@ carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
 
 func (s *serve) add(flags *pflag.FlagSet) {
 	c := &s.node
+	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
 	flags.StringVar(&c.Store, "store", "", "`url` of the store: pebble:DIR, or memory: which forgets everything at the end (required)")
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
@@ -61,6 +63,11 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 64")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
+	c.Limits = carillon.DefaultLimits()
+	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
+	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
+	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
+	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")

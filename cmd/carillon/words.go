@@ -1,7 +1,8 @@
 package main
 
 import (
-	"strconv"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,25 +10,27 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// The words of the API for what the root package numbers, in the order of its constants.
+// The words of the API, in the order of the constants that they stand for, so that the n-th word is constant n.
 var (
-	dstWords       = []string{"safe", "literal"}
-	overlapWords   = []string{"serial", "skip", "allow", "replace"}
-	misfireWords   = []string{"latest", "all", "skip"}
-	classWords     = []string{"normal", "critical", "high", "low"}
-	policyWords    = []string{"default", "drop", "constant", "schedule", "exponential"}
-	exhaustedWords = []string{"default", "dead", "drop"}
-	phaseWords     = []string{"scheduled", "ready", "staged", "running", "retrying", "paused"}
-	causeWords     = []string{"schedule", "trigger", "backfill"}
-	statusWords    = []string{"scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead", "cancelled", "skipped"}
+	dstWords       = wordsOf(carillon.DSTSafe, carillon.DSTLiteral)
+	overlapWords   = wordsOf(carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace)
+	misfireWords   = wordsOf(carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip)
+	classWords     = wordsOf(carillon.ClassNormal, carillon.ClassCritical, carillon.ClassHigh, carillon.ClassLow)
+	exhaustedWords = wordsOf(carillon.ExhaustedDefault, carillon.ExhaustedDead, carillon.ExhaustedDrop)
+	policyWords    = wordsOf(carillon.PolicyDefault, carillon.PolicyDrop, carillon.PolicyConstant, carillon.PolicySchedule,
+		carillon.PolicyExponential)
+	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged, carillon.PhaseRunning,
+		carillon.PhaseRetrying, carillon.PhasePaused)
+	statusWords = wordsOf(carillon.RunScheduled, carillon.RunStaged, carillon.RunRunning, carillon.RunRetrying,
+		carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled, carillon.RunSkipped)
 )
 
-// word is the n-th of the words, or its number if a newer server says something unheard of.
-func word[N ~uint8](words []string, n N) string {
-	if int(n) < len(words) {
-		return words[n]
+func wordsOf[T fmt.Stringer](values ...T) []string {
+	words := make([]string, 0, len(values))
+	for _, v := range values {
+		words = append(words, v.String())
 	}
-	return strconv.Itoa(int(n))
+	return words
 }
 
 // choice is the value of a flag that takes one of a few words.
@@ -57,10 +60,8 @@ func (c *choice) Type() string { return strings.Join(c.words, "|") }
 
 // choose is the index of s in words.
 func choose(words []string, s string) (int, error) {
-	for i, w := range words {
-		if w == s {
-			return i, nil
-		}
+	if n := slices.Index(words, s); n >= 0 {
+		return n, nil
 	}
 	return 0, usagef("it is one of %s", strings.Join(words, ", "))
 }

@@ -104,6 +104,10 @@ func (p *owned) recall(now int64) {
 			continue
 		}
 		if sq, ok := p.m.WantStaged(q, recallBelow); ok {
+			if _, consumers := p.e.dispatcher.Take(p.number, q, 0, partition.Head{}); !consumers {
+				p.unserved[q] = true // until Consumers says otherwise
+				continue
+			}
 			records, err := p.shard.Staged(p.ctx, sq)
 			if err != nil {
 				p.readFailed(err)
@@ -126,7 +130,6 @@ func (p *owned) park(now int64) {
 		switch {
 		case p.unserved[w.Queue]:
 			p.m.Stage(w.Queue, before, stageAtOnce)
-			delete(p.unserved, w.Queue) // ask again: a consumer may have come
 		case p.m.Crowded(now) && p.blocked[w.Queue] && p.moved[w.Queue] < w.N:
 			p.m.Stage(w.Queue, before, w.N-p.moved[w.Queue])
 		}

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -16,10 +17,7 @@ import (
 // unary is around every unary call of the gRPC server.
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	reply, err := s.Guard(ctx, req, info, handler)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return reply, nil
+	return reply, toStatus(err)
 }
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline gets one, a
@@ -51,12 +49,31 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 	return handler(srv, ss)
 }
 
-// toStatus leaves alone what gRPC itself said: about health, reflection, or a stream that is gone.
+// toStatus makes a status of an error.
 func toStatus(err error) error {
-	if _, ok := status.FromError(err); ok {
+	if err == nil || fromGRPC(err) {
 		return err
 	}
 	return wire.ErrorToStatus(err)
+}
+
+// fromGRPC reports whether an error is what gRPC itself said: about health, reflection, or a stream that is gone.
+func fromGRPC(err error) bool {
+	if _, ours := errors.AsType[*carillon.Error](err); ours {
+		return false
+	}
+	_, ok := status.FromError(err)
+	return ok
+}
+
+// safely is f with a panic as an error. A goroutine that serves one caller must not end the process.
+func safely(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+	}()
+	return f()
 }
 
 // panicked is a panic as an error with its stack.
@@ -64,13 +81,8 @@ func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()
 
 // logInternal logs the cause of an internal error, which the caller is not shown.
 func logInternal(ctx context.Context, log *slog.Logger, method string, err error) {
-	if err == nil {
+	if err == nil || fromGRPC(err) || wire.ToError(err).Kind != carillon.Internal {
 		return
 	}
-	if _, ok := status.FromError(err); ok {
-		return
-	}
-	if e := wire.ToError(err); e.Kind == carillon.Internal {
-		log.ErrorContext(ctx, "call failed", "method", method, "error", err)
-	}
+	log.ErrorContext(ctx, "call failed", "method", method, "error", err)
 }

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -94,9 +93,6 @@ func (s *Service) PatchJob(ctx context.Context, m *pb.PatchJobRequest) (*pb.PutJ
 	if err != nil {
 		return nil, err
 	}
-	patch.Fields = slices.DeleteFunc(slices.Clone(patch.Fields), func(field string) bool {
-		return field == "namespace" || field == "name" || field == "status" // they say which job, or are ignored
-	})
 	put, err := s.scheduler.PatchJob(ctx, k, patch)
 	if err != nil {
 		return nil, err

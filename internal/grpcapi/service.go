@@ -31,7 +31,7 @@ func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleReques
 	if err != nil {
 		return nil, err
 	}
-	times, err := preview(q, time.Now())
+	times, err := carillon.Preview(q, time.Now())
 	if err != nil {
 		return nil, err
 	}

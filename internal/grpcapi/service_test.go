@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
@@ -105,16 +107,20 @@ func make1001() []*pb.Job {
 	return jobs
 }
 
-// TestPatchFields: what says which job, and what the server says, is not a change.
-func TestPatchFields(t *testing.T) {
-	var got []string
-	c := dial(t, &stub{patch: func(ctx context.Context, _ carillon.Key, p carillon.Patch) (carillon.Put, error) {
-		got = p.Fields
+// TestPatch: the fields go to the scheduler as they came.
+func TestPatch(t *testing.T) {
+	var key carillon.Key
+	var got carillon.Patch
+	c := dial(t, &stub{patch: func(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.Put, error) {
+		key, got = k, p
 		return stored(ctx, p.Job, carillon.PutOptions{})
 	}}, Options{})
-	_, err := c.PatchJob(t.Context(), &pb.PatchJobRequest{Name: "x", Job: &pb.Job{Note: "n"}, Fields: []string{"name", "note", "namespace", "status"}})
-	if err != nil || !slices.Equal(got, []string{"note"}) {
-		t.Errorf("fields %v, %v", got, err)
+	_, err := c.PatchJob(t.Context(), &pb.PatchJobRequest{Name: "x", Job: &pb.Job{Note: "n"}, Fields: []string{"note", "labels"}, IfGeneration: 3})
+	if err != nil || key != (carillon.Key{Namespace: "default", Name: "x"}) {
+		t.Errorf("key %v, %v", key, err)
+	}
+	if !slices.Equal(got.Fields, []string{"note", "labels"}) || got.Job.Note != "n" || got.IfGeneration != 3 {
+		t.Errorf("patch %+v", got)
 	}
 }
 
@@ -140,6 +146,17 @@ func TestPanic(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "boom") || !strings.Contains(log.String(), "bang") {
 		t.Errorf("the log has only %s", log.String())
+	}
+}
+
+// TestCauseFromGRPC: an error of ours is told as ours, even if another node's status caused it.
+func TestCauseFromGRPC(t *testing.T) {
+	c := dial(t, &stub{getJob: func(context.Context, carillon.Key) (carillon.Job, error) {
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "gone: %w", status.Error(codes.Aborted, "there"))
+	}}, Options{})
+	_, err := c.GetJob(t.Context(), &pb.GetJobRequest{Name: "x"})
+	if e := problemOf(t, err); e.Kind != carillon.NotFound || e.Field != "name" {
+		t.Errorf("got %v", e)
 	}
 }
 

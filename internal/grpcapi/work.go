@@ -38,9 +38,12 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		stall: newStall(s.options.StallTimeout)}
 	defer w.stall.stop()
 	read, written := make(chan error, 1), make(chan error, 1)
-	go func() { read <- w.read(ctx, opening) }()
-	go w.take(ctx)
-	go func() { written <- w.write(s.options.ConnectionAge) }()
+	go func() { read <- safely(func() error { return w.read(ctx, opening) }) }()
+	go func() { written <- safely(func() error { return w.write(s.options.ConnectionAge) }) }()
+	go func() {
+		defer close(w.inbox)
+		w.taken = safely(func() error { return w.take(ctx) })
+	}()
 	select {
 	case err = <-read: // the worker is gone, or spoke nonsense
 	case err = <-written: // the session is over, and all it had to say was written
@@ -86,20 +89,17 @@ func (w *worker) read(ctx context.Context, m *pb.WorkRequest) error {
 	}
 }
 
-// take moves the session's words to the inbox until the session ends, then closes the inbox.
-func (w *worker) take(ctx context.Context) {
-	defer close(w.inbox)
+// take moves the session's words to the inbox until the session ends.
+func (w *worker) take(ctx context.Context) error {
 	for {
 		resp, err := w.session.Receive(ctx)
 		if err != nil {
-			w.taken = err
-			return
+			return err
 		}
 		select {
 		case w.inbox <- resp:
 		case <-ctx.Done():
-			w.taken = ctx.Err()
-			return
+			return ctx.Err()
 		}
 	}
 }

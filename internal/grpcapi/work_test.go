@@ -100,6 +100,44 @@ func TestWorkHello(t *testing.T) {
 	<-s.closed
 }
 
+// brokenSession panics where a test says.
+type brokenSession struct {
+	*session
+	inSend bool
+}
+
+func (s brokenSession) Send(ctx context.Context, r carillon.WorkRequest) error {
+	if s.inSend {
+		panic("send")
+	}
+	return s.session.Send(ctx, r)
+}
+
+func (s brokenSession) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	if !s.inSend {
+		panic("receive")
+	}
+	return s.session.Receive(ctx)
+}
+
+// TestWorkPanics: a panic in a session ends its stream and not the process.
+func TestWorkPanics(t *testing.T) {
+	for _, inSend := range []bool{true, false} {
+		s := brokenSession{newSession(), inSend}
+		c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) { return s, nil }}, Options{})
+		stream, err := c.Work(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.Send(&pb.WorkRequest{Hello: &pb.Hello{}}) // the error comes with Recv
+		_, err = stream.Recv()
+		if e := problemOf(t, err); e.Kind != carillon.Internal {
+			t.Errorf("got %v", e)
+		}
+		<-s.closed
+	}
+}
+
 // TestWorkPeerThatNeverReads: its stream ends, its session is closed, and another worker is not held up meanwhile.
 func TestWorkPeerThatNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

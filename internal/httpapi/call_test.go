@@ -42,7 +42,7 @@ func TestRequests(t *testing.T) {
 				Fields: []string{"note", "labels", "schedule"}, IfGeneration: 4}},
 		{"PATCH " + ns + "/jobs/x", `{"data":1}`, nil,
 			&pb.PatchJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{Data: []byte("1"), ContentType: "application/json"},
-				Fields: []string{"data", "content_type"}}},
+				Fields: []string{"data"}}},
 		{"GET " + ns + "/jobs/a/b", ``, nil, &pb.GetJobRequest{Namespace: "ns", Name: "a/b"}},
 		{"HEAD " + ns + "/jobs/a/b", ``, nil, &pb.GetJobRequest{Namespace: "ns", Name: "a/b"}},
 		{"GET " + ns + "/jobs?prefix=a/&label=k%3Dv&phase=staged&page_size=5&page_token=t", ``, nil,

@@ -88,7 +88,8 @@ func (d *decoder) object(path string, m protoreflect.Message) (given []string, e
 		given = append(given, field)
 	}
 	d.next() // '}'
-	return defaultContentType(m, seen, given), nil
+	defaultContentType(m, seen)
+	return given, nil
 }
 
 // seenFields are the fields that an object has given a value, and the name it used.

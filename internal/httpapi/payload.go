@@ -49,12 +49,10 @@ func fromBase64(path, s string) ([]byte, error) {
 }
 
 // defaultContentType says that a payload given as JSON is JSON, unless the caller said something else.
-func defaultContentType(m protoreflect.Message, seen seenFields, given []string) []string {
-	if seen["data"] != "data" || contentType(m) != "" {
-		return given
+func defaultContentType(m protoreflect.Message, seen seenFields) {
+	if seen["data"] == "data" && contentType(m) == "" {
+		m.Set(contentTypeField(m), protoreflect.ValueOfString(carillon.ContentTypeJSON))
 	}
-	m.Set(contentTypeField(m), protoreflect.ValueOfString(carillon.ContentTypeJSON))
-	return append(given, "content_type")
 }
 
 // contentType is the type of a message's payload.

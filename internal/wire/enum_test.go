@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/carillonhq/carillon"
@@ -69,12 +71,18 @@ func TestEveryEnumValue(t *testing.T) {
 	}
 }
 
-func checkEnum[W ~uint8, P ~int32](t *testing.T, names map[int32]string, pairs map[W]P) {
+func checkEnum[W interface {
+	~uint8
+	fmt.Stringer
+}, P ~int32](t *testing.T, names map[int32]string, pairs map[W]P) {
 	t.Helper()
 	if len(pairs) != len(names)-1 {
 		t.Errorf("%d words, %d values in the proto besides unspecified", len(pairs), len(names)-1)
 	}
 	for w, p := range pairs {
+		if !strings.HasSuffix(strings.ToLower(names[int32(p)]), "_"+w.String()) {
+			t.Errorf("%s is %q in the words", names[int32(p)], w)
+		}
 		if got := enumTo[P](w); got != p {
 			t.Errorf("%s crossed as %s", names[int32(p)], names[int32(got)])
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +20,8 @@ const (
 	benchOwners = 64
 	benchBatch  = 8
 )
+
+var benchOptions pebble.Options
 
 var benchSpec = bytes.Repeat([]byte("payload "), 25) // 200 bytes
 
@@ -43,29 +44,6 @@ func measure(b *testing.B, n int, f func()) {
 	b.StopTimer()
 	b.ReportMetric(float64(n)/elapsed.Seconds(), "records/s")
 	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(n), "CPU-µs/op")
-}
-
-// owners calls f for batches of records 0 … n-1 from one goroutine per shard; f gets the shard and the records' numbers.
-func owners(b *testing.B, shards []store.Shard, n, batch int, f func(sh store.Shard, from, to int) error) {
-	b.Helper()
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for _, sh := range shards {
-		wg.Go(func() {
-			for {
-				to := int(next.Add(int64(batch)))
-				from := to - batch
-				if from >= n {
-					return
-				}
-				if err := f(sh, from, min(to, n)); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // split gives each shard its own records, i mod len(shards), in batches.
@@ -138,6 +116,31 @@ func BenchmarkFinish(b *testing.B) {
 	}
 }
 
+// BenchmarkLife is the whole life of one-shots, steadily: each is put, and finished with a history record when 64,000
+// others have been put.
+func BenchmarkLife(b *testing.B) {
+	const lag = 1000 // per owner
+	shards := benchStore(b, benchOwners, benchOptions)
+	due := func(i int) int64 { return int64(1e18) + int64(i) }
+	measure(b, b.N, func() {
+		split(b, shards, b.N, benchBatch, func(sh store.Shard, ids []int) error {
+			var born, gone store.Batch
+			for _, i := range ids {
+				born.Puts = append(born.Puts, job(i, due(i), benchSpec))
+				if old := i - lag*benchOwners; old >= 0 {
+					r := job(old, due(old), nil)
+					gone.Deletes = append(gone.Deletes, r.Ref)
+					gone.Runs = append(gone.Runs, finished(r, due(old)))
+				}
+			}
+			if err := sh.Apply(b.Context(), &born); err != nil {
+				return err
+			}
+			return sh.Apply(b.Context(), &gone)
+		})
+	})
+}
+
 func BenchmarkTick(b *testing.B) {
 	const jobs = 100_000
 	for _, c := range []struct {
@@ -199,8 +202,8 @@ func BenchmarkRead(b *testing.B) {
 			shards := benchStore(b, benchOwners, pebble.Options{})
 			put(b, shards, jobs, 64, func(i int) int64 { return int64(1e18) + int64(i) })
 			measure(b, b.N, func() {
-				owners(b, make([]store.Shard, readers), b.N, 1, func(_ store.Shard, i, _ int) error {
-					id := i * 7919 % (jobs - jobs%benchOwners)
+				split(b, make([]store.Shard, readers), b.N, 1, func(_ store.Shard, ids []int) error {
+					id := ids[0] * 7919 % jobs
 					got, err := shards[id%benchOwners].Read(b.Context(), []store.Ref{{Key: key(id)}})
 					if err == nil && !got[0].Exists {
 						return fmt.Errorf("job %d is not there", id)

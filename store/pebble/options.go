@@ -125,5 +125,6 @@ func (o *Options) pebbleOptions(fs vfs.FS, l *listener, readOnly, mustExist bool
 		p.Levels[i].FilterType = pebbledb.TableFilter
 	}
 	p.ApplyCompressionSettings(func() pebbledb.DBCompressionSettings { return pebbledb.DBCompressionFastest })
+	tune(p)
 	return p
 }

@@ -64,7 +64,7 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 	if hello.WorkerID == "" {
 		hello.WorkerID = "worker-" + strings.ToLower(rand.Text()[:13])
 	}
-	if err := validateNamespace(hello.Namespace); err != nil {
+	if err := carillon.ValidateNamespace(hello.Namespace); err != nil {
 		return hello, err
 	}
 	if n := len(hello.Queues); n == 0 || n > MaxQueues {
@@ -72,7 +72,7 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 	}
 	seen := make(map[string]bool, len(hello.Queues))
 	for _, q := range hello.Queues {
-		if err := validateQueueName(q); err != nil {
+		if err := carillon.ValidateQueueName("queues", q); err != nil {
 			return hello, err
 		}
 		if seen[q] {

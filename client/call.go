@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/peer"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// patience is how long a call that cannot be sent waits for a connection: long enough for a node to restart.
+const patience = 3 * time.Second
+
+// call is around every unary call. It turns errors into [*carillon.Error], and repeats a call that has certainly not
+// reached a server.
+func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		var reached peer.Peer
+		err := invoke(ctx, method, req, reply, conn, append(opts, grpc.Peer(&reached))...)
+		if err == nil {
+			return nil
+		}
+		err = failed(err, reached.Addr != nil)
+		if !unsent(err) || !connected(wait, conn) {
+			return err
+		}
+	}
+}
+
+// failed is a gRPC error as a [*carillon.Error]. What reached no server has changed nothing.
+func failed(err error, reached bool) error {
+	err = wire.ErrorFromStatus(err)
+	if e, ok := errors.AsType[*carillon.Error](err); ok && !reached {
+		e.Unknown = false
+	}
+	return err
+}
+
+// unsent reports whether a call failed for want of a connection.
+func unsent(err error) bool {
+	e, ok := errors.AsType[*carillon.Error](err)
+	return ok && e.Kind == carillon.Unavailable && !e.Unknown && errors.Is(err, carillon.Unavailable)
+}
+
+// connected waits for a connection.
+func connected(ctx context.Context, conn *grpc.ClientConn) bool {
+	for {
+		switch state := conn.GetState(); state {
+		case connectivity.Ready:
+			return true
+		case connectivity.Shutdown:
+			return false
+		default:
+			conn.Connect()
+			if !conn.WaitForStateChange(ctx, state) {
+				return false
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// Client is a scheduler in another process. It may be used by many goroutines.
+type Client struct {
+	conn    *grpc.ClientConn
+	service pb.SchedulerServiceClient
+}
+
+var _ carillon.Scheduler = (*Client)(nil)
+
+// Option changes how a client connects.
+type Option func(*options)
+
+type options struct {
+	credentials credentials.TransportCredentials
+	maxMessage  int
+	dial        []grpc.DialOption
+}
+
+// WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: it is not encrypted.
+func WithTransportCredentials(c credentials.TransportCredentials) Option {
+	return func(o *options) { o.credentials = c }
+}
+
+// WithMaxMessage is the most bytes that the client takes in one message. Default 16 MiB: a page of jobs with their payloads.
+func WithMaxMessage(bytes int) Option { return func(o *options) { o.maxMessage = bytes } }
+
+// WithDialOptions passes options on to gRPC; they win over the client's own.
+func WithDialOptions(dial ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, dial...) }
+}
+
+// How the client keeps its connection.
+const (
+	defaultMaxMessage = 16 << 20
+	pingInterval      = 20 * time.Second // a server cuts who pings more often than every 10 s
+	pingTimeout       = 10 * time.Second
+	connectTimeout    = 5 * time.Second
+	firstBackoff      = 50 * time.Millisecond
+	maxBackoff        = 5 * time.Second
+)
+
+// Dial makes a client of the node at addr, host:port. It connects with the first call, and again whenever the connection
+// is lost; a call made meanwhile waits for a few seconds.
+func Dial(addr string, opts ...Option) (*Client, error) {
+	o := options{credentials: insecure.NewCredentials(), maxMessage: defaultMaxMessage}
+	for _, f := range opts {
+		f(&o)
+	}
+	dial := []grpc.DialOption{
+		grpc.WithTransportCredentials(o.credentials),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.maxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
+			MinConnectTimeout: connectTimeout,
+		}),
+		grpc.WithDisableServiceConfig(), // the name service has no say
+		grpc.WithChainUnaryInterceptor(call),
+	}
+	conn, err := grpc.NewClient(addr, append(dial, o.dial...)...)
+	if err != nil {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
+	}
+	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn)}, nil
+}
+
+// Close ends the connection, and with it all calls and sessions.
+func (c *Client) Close() error {
+	if err := c.conn.Close(); err != nil {
+		return fmt.Errorf("close the connection: %w", err)
+	}
+	return nil
+}
+
+// Preview is when a schedule would fire, by the node's reading of it.
+func (c *Client) Preview(ctx context.Context, q carillon.PreviewQuery) ([]time.Time, error) {
+	m, err := c.service.PreviewSchedule(ctx, wire.PreviewToProto(&q))
+	if err != nil {
+		return nil, err
+	}
+	return wire.TimesFromProto(m), nil
+}
+

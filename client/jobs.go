@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// PutJob stores a job; see [carillon.Jobs]. Repeating it is harmless: the same job is not stored twice. (A one-shot whose
+// due time is relative or absent begins anew.)
+func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	sent, err := jobToProto(job)
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	o := carillon.ResolvePut(opts)
+	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	return wire.PutFromProto(m)
+}
+
+// PutJobs stores all jobs or none; see [carillon.Jobs]. For more than a thousand use [Client.PutStream].
+func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+	ms, err := jobsToProto(jobs)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.service.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Jobs: ms})
+	if err != nil {
+		return nil, err
+	}
+	puts := make([]carillon.Put, len(m.GetPuts()))
+	for i, p := range m.GetPuts() {
+		if puts[i], err = wire.PutFromProto(p); err != nil {
+			return nil, err
+		}
+		if i < len(jobs) {
+			puts[i].Job.Data = jobs[i].Data // the answer leaves it out
+		}
+	}
+	return puts, nil
+}
+
+// PatchJob changes fields of a job; see [carillon.Jobs]. Repeating it is harmless.
+func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+	patch.Job.Namespace, patch.Job.Name, patch.Job.Status = key.Namespace, key.Name, nil
+	if err := checkData(patch.Job.Data); err != nil {
+		return carillon.Put{}, err
+	}
+	m, err := c.service.PatchJob(ctx, wire.PatchToProto(key, &patch))
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	return wire.PutFromProto(m)
+}
+
+// SetPaused pauses or resumes a job; see [carillon.Jobs].
+func (c *Client) SetPaused(ctx context.Context, key carillon.Key, paused bool, note string) (carillon.Job, error) {
+	if paused {
+		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: note}))
+	}
+	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name, Note: note}))
+}
+
+// GetJob is a job as it stands; see [carillon.Jobs].
+func (c *Client) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	return job(c.service.GetJob(ctx, &pb.GetJobRequest{Namespace: key.Namespace, Name: key.Name}))
+}
+
+// ListJobs is a page of jobs; see [carillon.Jobs].
+func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+	m, err := c.service.ListJobs(ctx, wire.JobQueryToProto(&q))
+	if err != nil {
+		return carillon.JobPage{}, err
+	}
+	jobs, err := wire.JobsFromProto(m.GetJobs())
+	return carillon.JobPage{Jobs: jobs, NextPageToken: m.GetNextPageToken()}, err
+}
+
+// DeleteJob removes a job; see [carillon.Jobs].
+func (c *Client) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
+	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return carillon.Deleted{}, err
+	}
+	return carillon.Deleted{Interrupted: m.GetInterrupted()}, nil
+}
+
+// DeleteJobs removes jobs by prefix; see [carillon.Jobs].
+func (c *Client) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
+	m, err := c.service.DeleteJobs(ctx, &pb.DeleteJobsRequest{Namespace: namespace, Prefix: prefix})
+	if err != nil {
+		return 0, err
+	}
+	return int(m.GetDeleted()), nil
+}
+
+func job(m *pb.Job, err error) (carillon.Job, error) {
+	if err != nil {
+		return carillon.Job{}, err
+	}
+	return wire.JobFromProto(m)
+}

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// TriggerJob runs a job now; see [carillon.Runs]. Repeating it makes another run.
+func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+	return run(c.service.TriggerJob(ctx, &pb.TriggerJobRequest{Namespace: key.Namespace, Name: key.Name}))
+}
+
+// ListRuns is a page of finished runs; see [carillon.Runs].
+func (c *Client) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+	m, err := c.service.ListRuns(ctx, wire.RunQueryToProto(&q))
+	if err != nil {
+		return carillon.RunPage{}, err
+	}
+	runs, err := wire.RunsFromProto(m.GetRuns())
+	return carillon.RunPage{Runs: runs, NextPageToken: m.GetNextPageToken()}, err
+}
+
+// GetRun is a run, finished or not; see [carillon.Runs].
+func (c *Client) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	return run(c.service.GetRun(ctx, &pb.GetRunRequest{Namespace: namespace, Id: id}))
+}
+
+// CancelRun ends an unfinished run; see [carillon.Runs].
+func (c *Client) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+	m, err := c.service.CancelRun(ctx, &pb.CancelRunRequest{Namespace: namespace, Id: id})
+	if err != nil {
+		return carillon.Cancelled{}, err
+	}
+	return carillon.Cancelled{Prevented: m.GetPrevented(), Interrupted: m.GetInterrupted()}, nil
+}
+
+// RedriveRun tries a dead run again; see [carillon.Runs].
+func (c *Client) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	return run(c.service.RedriveRun(ctx, &pb.RedriveRunRequest{Namespace: namespace, Id: id}))
+}
+
+// RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
+func (c *Client) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	m, err := c.service.RedriveRuns(ctx, &pb.RedriveRunsRequest{Namespace: namespace, Job: job})
+	if err != nil {
+		return 0, err
+	}
+	return int(m.GetRedriven()), nil
+}
+
+// CompleteRun is the later result of an attempt; see [carillon.Runs]. Repeating it is harmless.
+func (c *Client) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	if _, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func run(m *pb.Run, err error) (carillon.Run, error) {
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	return wire.RunFromProto(m)
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// Connect opens a worker's session; see [carillon.Work]. ctx bounds the opening, not the session. A hello that the server
+// refuses is told by the first Receive.
+func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	stream, err := c.service.Work(life)
+	if err == nil {
+		err = stream.Send(&pb.WorkRequest{Hello: wire.HelloToProto(&hello)})
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		end()
+		return nil, failed(err, false)
+	}
+	return &session{stream: stream, end: end}, nil
+}
+
+// session is a worker's stream.
+type session struct {
+	stream grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
+	end    context.CancelFunc // of the stream, at once
+}
+
+// Send implements [carillon.Session]. If ctx ends first, the session is over.
+func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
+	defer context.AfterFunc(ctx, s.end)()
+	err := s.stream.Send(wire.WorkRequestToProto(&req))
+	if errors.Is(err, io.EOF) {
+		return carillon.Errorf(carillon.Unavailable, "", "the session is over; Receive says why")
+	}
+	if err != nil {
+		return failed(err, true)
+	}
+	return nil
+}
+
+// Receive implements [carillon.Session]. If ctx ends first, the session is over.
+func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	defer context.AfterFunc(ctx, s.end)()
+	m, err := s.stream.Recv()
+	switch {
+	case errors.Is(err, io.EOF):
+		s.end()
+		return carillon.WorkResponse{}, carillon.Errorf(carillon.Canceled, "", "the session is closed")
+	case err != nil:
+		s.end()
+		return carillon.WorkResponse{}, failed(err, true)
+	}
+	return wire.WorkResponseFromProto(m)
+}
+
+// lingering is how long a closed session may still receive.
+const lingering = 5 * time.Second
+
+// Close implements [carillon.Session]: nothing more is sent, and what the server has sent already can still be received.
+func (s *session) Close() error {
+	time.AfterFunc(lingering, s.end)
+	if err := s.stream.CloseSend(); err != nil {
+		return failed(err, true)
+	}
+	return nil
+}

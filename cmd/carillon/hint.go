@@ -1,0 +1,46 @@
+package main
+
+import "strings"
+
+// nearest is the one of the words that is most like what somebody typed, or "" if none is like it.
+func nearest(typed string, words []string) string {
+	best, least := "", 1+max(1, len(typed)/3)
+	for _, w := range words {
+		if d := distance(typed, w); d < least {
+			best, least = w, d
+		}
+	}
+	if best != "" || len(typed) < 3 {
+		return best
+	}
+	for _, w := range words {
+		if strings.HasPrefix(w, typed) {
+			return w
+		}
+	}
+	return ""
+}
+
+// distance is the Levenshtein distance of two short words, with a swap of neighbours as one step.
+func distance(a, b string) int {
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,136 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// faulty is a store whose next Apply ends as the test says.
+type faulty struct {
+	store.Store
+	mu   sync.Mutex
+	next func(apply func() error) error // nil: apply
+}
+
+type faultyShard struct {
+	store.Shard
+	f *faulty
+}
+
+func (f *faulty) Shard(p int, term store.Term) (store.Shard, error) {
+	s, err := f.Store.Shard(p, term)
+	return faultyShard{s, f}, err
+}
+
+func (s faultyShard) Apply(ctx context.Context, b *store.Batch) error {
+	s.f.mu.Lock()
+	fault := s.f.next
+	s.f.mu.Unlock()
+	apply := func() error { return s.Shard.Apply(ctx, b) }
+	if fault == nil {
+		return apply()
+	}
+	return fault(apply)
+}
+
+func (f *faulty) fail(fault func(apply func() error) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = fault
+}
+
+// TestFailedCommits checks that a put whose batch fails is not acknowledged, that its caller learns whether the outcome is
+// known, and that the partition owns itself again and serves.
+func TestFailedCommits(t *testing.T) {
+	disk := errors.New("no space left on device")
+	for name, c := range map[string]struct {
+		fault   func(apply func() error) error
+		unknown bool
+		stored  bool
+	}{
+		"certainly not applied":   {func(func() error) error { return disk }, false, false},
+		"unknown and not applied": {func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) }, true, false},
+		"unknown and applied": {func(apply func() error) error {
+			return errors.Join(apply(), fmt.Errorf("%w: lost", store.ErrUnknown))
+		}, true, true},
+		"fenced": {func(func() error) error { return store.ErrFenced }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.Background()
+				f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
+				n := start(t, f)
+				job := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+				f.fail(c.fault)
+				_, err := n.PutJob(ctx, job)
+				var e *carillon.Error
+				if !errors.As(err, &e) || e.Kind != carillon.Unavailable || e.Unknown != c.unknown {
+					t.Fatalf("got %+v", err)
+				}
+				f.fail(nil)
+				time.Sleep(2 * time.Second)
+				if err := n.Ready(); err != nil {
+					t.Fatalf("not ready again: %v", err)
+				}
+				_, err = n.GetJob(ctx, job.Key())
+				job.Namespace = "default"
+				_, err = n.GetJob(ctx, job.Key())
+				if stored := err == nil; stored != c.stored {
+					t.Fatalf("stored: %v (%v), want %v", stored, err, c.stored)
+				}
+				if _, err := n.PutJob(ctx, job); err != nil {
+					t.Fatalf("does not serve again: %v", err)
+				}
+				n.stop()
+			})
+		})
+	}
+}
+
+// TestStoreOutage checks that while the store takes nothing, nothing is acknowledged and readiness says so, and that what is
+// due runs once it is back.
+func TestStoreOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+		n := start(t, f)
+		c := n.consume("q", 10, success)
+		for i := range 20 {
+			if _, err := n.PutJob(ctx, carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.fail(func(func() error) error { return errors.New("disk gone") })
+		time.Sleep(2 * time.Minute)
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "x", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
+			t.Fatalf("got %v", err)
+		}
+		f.fail(nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		page, err := n.ListJobs(ctx, carillon.JobQuery{})
+		if err != nil || len(page.Jobs) != 0 {
+			t.Fatalf("left: %+v %v", page, err)
+		}
+		ids := map[string]string{}
+		for _, r := range c.got() {
+			if other, ok := ids[r.Job]; ok && other != r.ID {
+				t.Fatalf("%s ran under two ids", r.Job)
+			}
+			ids[r.Job] = r.ID
+		}
+		if len(ids) != 20 {
+			t.Fatalf("%d of 20 ran", len(ids))
+		}
+		n.stop()
+	})
+}
