@@ -78,5 +78,6 @@ func unpatchable(name string) error {
 	case "status":
 		return Errorf(InvalidArgument, name, "it is set by the server")
 	}
-	return Errorf(InvalidArgument, clip(name), "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
+	field := strings.ToValidUTF8(clip(name), "\uFFFD")
+	return Errorf(InvalidArgument, field, "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
 }

@@ -3,6 +3,7 @@ package carillon
 import (
 	"encoding/base32"
 	"encoding/binary"
+	"strings"
 	"time"
 )
 
@@ -87,7 +88,7 @@ func ParseRunID(id string) (RunIdentity, error) {
 		return RunIdentity{}, badRunID(id)
 	}
 	r, err := ParseRunIDBytes(raw)
-	if err != nil {
+	if err != nil || r.String() != id { // base32 skips line breaks and ignores spare bits; a run has one id only
 		return RunIdentity{}, badRunID(id)
 	}
 	return r, nil
@@ -123,7 +124,7 @@ func (r RunIdentity) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled
 func clip(s string) string {
 	const most = 64
 	if len(s) > most {
-		return s[:most] + "…"
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

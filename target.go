@@ -74,7 +74,9 @@ func (t Target) Kind() string {
 // count is how many fields are set.
 func (t Target) count() int {
 	n := 0
-	for _, set := range []bool{t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil, t.Redis != nil, t.Exec != nil} {
+	for _, set := range [...]bool{
+		t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil, t.Redis != nil, t.Exec != nil,
+	} {
 		if set {
 			n++
 		}

@@ -33,6 +33,9 @@ func (j *Job) checkFailurePolicy(lim *Limits) error {
 
 // field is the API's path of a field of the policy's form.
 func (p *FailurePolicy) field(name string) string {
+	if p.Kind == PolicyDefault {
+		return policyWords.field
+	}
 	return policyWords.field + "." + p.Kind.String() + "." + name
 }
 
@@ -51,7 +54,8 @@ func (p *FailurePolicy) checkForeign() error {
 		{PolicyExponential, "jitter", p.Jitter != 0},
 	} {
 		if f.set && f.kind != p.Kind {
-			return Errorf(InvalidArgument, (&FailurePolicy{Kind: f.kind}).field(f.name), "it belongs to the policy %v, and this one is %v", f.kind, p.Kind)
+			other := FailurePolicy{Kind: f.kind}
+			return Errorf(InvalidArgument, other.field(f.name), "it belongs to the policy %v, and this one is %v", f.kind, p.Kind)
 		}
 	}
 	if p.MaxRetries != nil && (p.Kind == PolicyDrop || p.Kind == PolicyDefault) {

@@ -45,7 +45,7 @@ var fieldFaults = []fault{
 	{"due_time negative", "due_time", "negative", func(j *carillon.Job) { j.Due = carillon.In(-time.Second) }},
 	{"due_time that is the zero time", "due_time", "is not between 1970-", func(j *carillon.Job) { j.Due = carillon.At(time.Time{}) }},
 	{"due_time too far", "due_time", "is not between 1970-", func(j *carillon.Job) { j.Due = carillon.WhenText("2263-01-01T00:00:00Z") }},
-	{"repeats without a schedule", "repeats", "schedule", func(j *carillon.Job) { j.Schedule = "" }},
+	{"repeats without a schedule", "repeats", "schedule", func(j *carillon.Job) { j.Schedule, j.Repeats = "", 1 }},
 	{"ttl", "ttl", "30 days", func(j *carillon.Job) { j.TTL = carillon.WhenText("30 days") }},
 	{"ttl before due_time", "ttl", "before its first run", func(j *carillon.Job) {
 		j.Due, j.TTL = carillon.WhenText("2030-01-02T00:00:00Z"), carillon.WhenText("2030-01-01T00:00:00Z")
@@ -156,7 +156,7 @@ var policyFaults = []fault{
 	{"max in another policy", "failure_policy.exponential.max", "belongs to", withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyDrop, Max: 1})},
 	{"jitter in another policy", "failure_policy.exponential.jitter", "belongs to", withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyDrop, Jitter: 1})},
 	{"max_retries with drop", "failure_policy.drop.max_retries", "drop has none", withPolicy(carillon.Drop().WithMaxRetries(1))},
-	{"max_retries with no policy", "failure_policy.default.max_retries", "default has none", withPolicy(carillon.FailurePolicy{}.WithMaxRetries(1))},
+	{"max_retries with no policy", "failure_policy", "default has none", withPolicy(carillon.FailurePolicy{}.WithMaxRetries(1))},
 	{"interval negative", "failure_policy.constant.interval", "negative", withPolicy(carillon.Constant(-1))},
 	{"interval too long", "failure_policy.constant.interval", "longer than", withPolicy(carillon.Constant(math.MaxInt64))},
 	{"retries without pause or end", "failure_policy.constant.interval", "max_retries", withPolicy(carillon.Constant(0))},

@@ -175,7 +175,7 @@ func TestLimitsAreConfigurable(t *testing.T) {
 		"name":                {Name: 14},
 		"schedule":            {Schedule: 10},
 		"data":                {Payload: 6},
-		"metadata":            {Metadata: 12},
+		"metadata":            {Metadata: 11},
 		"labels":              {Labels: 1},
 		"target.http.url":     {URL: 22},
 		"target.http.headers": {Headers: 7},

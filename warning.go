@@ -69,7 +69,7 @@ func (p FailurePolicy) sumOfDelays(n float64) float64 {
 		return n * initial
 	}
 	growing := min(n, math.Ceil(math.Log(most/initial)/growth)) // how many delays are below max
-	return initial*math.Expm1(growing*growth)/(p.Factor-1) + (n-growing)*most
+	return initial*(math.Expm1(growing*growth)/(p.Factor-1)) + (n-growing)*most
 }
 
 func toDuration(ns float64) time.Duration {
@@ -79,8 +79,9 @@ func toDuration(ns float64) time.Duration {
 	return time.Duration(math.Round(ns))
 }
 
-// samples is how many intervals of a schedule are looked at to find a short one.
-const samples = 32
+// samples is how many intervals of a schedule are looked at to find a short one: enough for any */n to wrap around, days of
+// the month included.
+const samples = 16
 
 // shortestInterval is the constant interval of a schedule, or the shortest of its first ones since 2000; ok is false if it
 // fires less than twice.

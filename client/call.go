@@ -27,8 +27,9 @@ func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 		if err == nil {
 			return nil
 		}
-		err = failed(err, reached.Addr != nil)
-		if !unsent(err) || !connected(wait, conn) {
+		sent := reached.Addr != nil
+		err = failed(err, sent)
+		if sent || carillon.KindOf(err) != carillon.Unavailable || !connected(wait, conn) {
 			return err
 		}
 	}
@@ -41,12 +42,6 @@ func failed(err error, reached bool) error {
 		e.Unknown = false
 	}
 	return err
-}
-
-// unsent reports whether a call failed for want of a connection.
-func unsent(err error) bool {
-	e, ok := errors.AsType[*carillon.Error](err)
-	return ok && e.Kind == carillon.Unavailable && !e.Unknown && errors.Is(err, carillon.Unavailable)
 }
 
 // connected waits for a connection.

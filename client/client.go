@@ -97,4 +97,3 @@ func (c *Client) Preview(ctx context.Context, q carillon.PreviewQuery) ([]time.T
 	}
 	return wire.TimesFromProto(m), nil
 }
-

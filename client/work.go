@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,12 +35,15 @@ func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Se
 
 // session is a worker's stream.
 type session struct {
-	stream grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
-	end    context.CancelFunc // of the stream, at once
+	stream  grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
+	end     context.CancelFunc // of the stream, at once
+	sending sync.Mutex         // held by Send: a stream takes one at a time
 }
 
 // Send implements [carillon.Session]. If ctx ends first, the session is over.
 func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	defer context.AfterFunc(ctx, s.end)()
 	err := s.stream.Send(wire.WorkRequestToProto(&req))
 	if errors.Is(err, io.EOF) {
@@ -71,6 +75,11 @@ const lingering = 5 * time.Second
 
 // Close implements [carillon.Session]: nothing more is sent, and what the server has sent already can still be received.
 func (s *session) Close() error {
+	if !s.sending.TryLock() { // it waits for the server, which does not read
+		s.end()
+		return nil
+	}
+	defer s.sending.Unlock()
 	time.AfterFunc(lingering, s.end)
 	if err := s.stream.CloseSend(); err != nil {
 		return failed(err, true)

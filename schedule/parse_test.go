@@ -86,15 +86,15 @@ func TestParseErrors(t *testing.T) {
 		{"0 0 30 2 *", "day of month", 4, "never fires"},
 		{"0 0 31 2,4 *", "day of month", 4, "never fires"},
 		{"0 0 31 4,6,9,11 ?", "day of month", 4, "never fires"},
-		{"0 0 0 29 2 * 2027", "year", 12, "never fires"},
-		{"0 0 0 29 2 ? 2097-2103", "year", 12, "never fires"}, // 2100 is no leap year
+		{"0 0 0 29 2 * 2027", "year", 13, "none of these years"},
+		{"0 0 0 29 2 ? 2097-2103", "year", 13, "none of these years"}, // 2100 is no leap year
 		{"0 0 31W 2 *", "day of month", 4, "never fires"},
 		{"0 0 L-29 2 *", "day of month", 4, "never fires"},
 		{"0 0 LW * +SUN", "day of month", 4, "never fires"},
 		{"0 0 1-7 * +MON#2", "day of month", 4, "never fires"},
 		{"0 0 1 * +MON#5", "day of month", 4, "never fires"},
-		{"0 0 0 ? 2 MON#5 2025-2027", "year", 14, "never fires"},
-		{"0 0 0 29 2 +SUN 2028", "year", 16, "never fires"}, // a Tuesday
+		{"0 0 0 ? 2 MON#5 2025-2027", "year", 16, "none of these years"},
+		{"0 0 0 29 2 +SUN 2028", "year", 16, "none of these years"}, // a Tuesday
 
 		{"@never", "schedule", 0, `"@never" is unknown`},
 		{"@reboot", "schedule", 0, "unknown"},

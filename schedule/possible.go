@@ -53,13 +53,12 @@ func (c *cronRule) refuseImpossible(words []span) *Error {
 	if c.matchesIn(c.listedKinds()) {
 		return nil
 	}
+	if !c.anyYear && c.matchesIn(allYearKinds) {
+		return words[3].fail(yearField.name, "the schedule never fires: none of these years has such a day")
+	}
 	blamed, name := words[0], domField.name
-	switch {
-	case !c.anyYear && c.matchesIn(allYearKinds):
-		blamed, name = words[3], yearField.name
-	case c.days.domAny:
+	if c.days.domAny {
 		blamed, name = words[2], dowField.name
 	}
-	return blamed.fail(name, "the schedule never fires: no month it allows has such a day in the 400-year cycle of "+
-		"the calendar")
+	return blamed.fail(name, "the schedule never fires: no month it allows has such a day in the 400-year cycle of the calendar")
 }

@@ -11,7 +11,7 @@ func (r *RunRecord) Append(b []byte) []byte {
 	w := writer{b: b}
 	w.texts(1, r.Key.Namespace, r.Key.Name)
 	w.identity(2, &r.ID)
-	w.uint(3, r.Generation)
+	w.grant(3, &r.Grant)
 	w.uint(4, uint64(r.Status))
 	w.nanos(5, r.Due)
 	w.nanos(6, r.Started)
@@ -39,7 +39,7 @@ func DecodeRun(b []byte) (RunRecord, error) {
 		case 2:
 			r.check(decodeIdentity(&run.ID, r.bytes()))
 		case 3:
-			run.Generation = r.uint()
+			r.check(decodeGrant(&run.Grant, r.bytes()))
 		case 4:
 			run.Status = carillon.RunStatus(r.enum())
 		case 5:

@@ -45,7 +45,7 @@ func sampleState() State {
 func sampleRun() RunRecord {
 	s := sampleState()
 	return RunRecord{
-		Key: carillon.Key{Namespace: "default", Name: "reports/nightly"}, ID: s.Identity(17), Generation: 3,
+		Key: carillon.Key{Namespace: "default", Name: "reports/nightly"}, ID: s.Identity(17), Grant: s.Run.Grant,
 		Status: carillon.RunSucceeded, Due: s.Run.Due, Started: s.Run.Started, Finished: s.Run.Started + 1e9, Attempt: 1,
 		Worker: "worker-7",
 	}

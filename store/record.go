@@ -20,7 +20,7 @@ type State struct {
 	UID        carillon.UID
 	Generation uint64
 	Created    int64
-	Updated    int64
+	Updated    int64 // by the last put or patch
 
 	Phase  carillon.Phase
 	Paused bool   // begins no runs; stands beside Phase because an unfinished run goes on
@@ -81,21 +81,21 @@ func (s *State) Identity(p int) carillon.RunIdentity {
 
 // RunRecord is a finished run, or a stretch of scheduled times that did not run (Status RunSkipped).
 type RunRecord struct {
-	Key        carillon.Key
-	ID         carillon.RunIdentity
-	Generation uint64
-	Status     carillon.RunStatus
-	Due        int64
-	Started    int64
-	Finished   int64
-	Expires    int64 // when retention ends: what the age index is ordered by
-	Attempt    int
-	Errors     []carillon.AttemptError
-	Response   []byte
-	Worker     string
-	Reason     string
-	Skipped    uint64
-	From       int64
-	Spec       []byte // of a dead run: what a redrive needs
-	Cursor     []byte // set by Runs: where to go on; not stored
+	Key      carillon.Key
+	ID       carillon.RunIdentity
+	Grant    Grant // of the last attempt
+	Status   carillon.RunStatus
+	Due      int64
+	Started  int64
+	Finished int64
+	Expires  int64 // when retention ends: what the age index is ordered by
+	Attempt  int
+	Errors   []carillon.AttemptError
+	Response []byte
+	Worker   string
+	Reason   string
+	Skipped  uint64
+	From     int64
+	Spec     []byte // of a dead run: what a redrive needs
+	Cursor   []byte // set by Runs: where to go on; not stored
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -53,10 +55,13 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 
 // explain says which node could not be reached, and how to choose another.
 func (c *connection) explain(err error) error {
-	if carillon.KindOf(err) != carillon.Unavailable {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || e.Kind != carillon.Unavailable {
 		return err
 	}
-	return carillon.Errorf(carillon.Unavailable, "", "no answer from %s (start a node with `carillon dev`, or give --server): %w", c.server, err)
+	explained := *e
+	explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
+	return &explained
 }
 
 // key is the key of a job of the namespace.

@@ -134,7 +134,7 @@ func (a app) printPut(cmd *cobra.Command, put *carillon.Put) error {
 	case put.Created:
 		did = "created"
 	case put.Changed:
-		did = "replaced"
+		did = "changed"
 	}
 	fmt.Fprintf(a.out, "%s %s", put.Job.Name, did)
 	if s := put.Job.Status; s != nil && !s.NextRun.IsZero() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
 // serve is the flags of `carillon serve`.
@@ -27,7 +28,7 @@ type serve struct {
 
 // newServe is `carillon serve`.
 func newServe(a app) *cobra.Command {
-	s := serve{logFormat: choice{words: []string{"text", "json"}}, logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
+	s := serve{logFormat: choice{words: telemetry.LogFormats}, logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -61,7 +62,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
 	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil, "`origin` whose pages may change something; repeatable")
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
-	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 64")
+	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
 	c.Limits = carillon.DefaultLimits()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
@@ -93,7 +94,10 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	c.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
-	c.Log = newLogger(logTo, s.logFormat.String(), s.logLevel.String())
+	var err error
+	if c.Log, err = s.logger(logTo); err != nil {
+		return c, err
+	}
 	for _, text := range s.allow {
 		prefix, err := parsePrefix(text)
 		if err != nil {
@@ -118,15 +122,13 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// newLogger writes records of the level and above.
-func newLogger(w io.Writer, format, level string) *slog.Logger {
-	options := &slog.HandlerOptions{Level: map[string]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}[level]}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+// logger writes what the flags ask for.
+func (s *serve) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.logLevel.String())); err != nil {
+		return nil, err
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return telemetry.NewLogger(w, s.logFormat.String(), level)
 }
 
 // startNode makes a node and runs it; stop ends it and says how it ended.

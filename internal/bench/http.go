@@ -23,7 +23,7 @@ type receiver struct {
 }
 
 func (s *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
-	if late, ok := s.ledger.deliver(req.Header.Get("Carillon-Job"), time.Now()); ok {
+	if late, ok := s.ledger.deliver(req.Header.Get("Ce-Subject"), time.Now()); ok {
 		s.late.record(late)
 	}
 }

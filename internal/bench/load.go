@@ -2,13 +2,16 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 )
 
 // Mode is how jobs are put.
@@ -21,9 +24,9 @@ const (
 	Stream Mode = "stream" // a client stream of batches, acknowledged at the end
 )
 
-// Bulk is what a connection can do besides: load jobs as one stream. next returns the next batch, nil at the end.
-type Bulk interface {
-	LoadJobs(ctx context.Context, next func() []carillon.Job) error
+// bulk is what a connection can do besides: load jobs as one stream.
+type bulk interface {
+	PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (client.Loaded, error)
 }
 
 // load says which jobs are put, and how.
@@ -131,19 +134,21 @@ func (w *putter) acknowledge(from, to int) {
 
 // stream puts what it claims as one stream. Nothing is acknowledged before its end.
 func (w *putter) stream(ctx context.Context) error {
-	bulk, ok := w.conn.(Bulk)
+	conn, ok := w.conn.(bulk)
 	if !ok {
-		return fmt.Errorf("this connection has no bulk load: use another mode")
+		return errors.New("this connection has no bulk load: use another mode")
 	}
 	type span struct{ from, to int }
 	var sent []span
-	err := bulk.LoadJobs(ctx, func() []carillon.Job {
-		from, to := w.take()
-		if from >= to {
-			return nil
+	_, err := conn.PutStream(ctx, func(yield func(carillon.Job) bool) {
+		for from, to := w.take(); from < to; from, to = w.take() {
+			sent = append(sent, span{from, to})
+			for i := from; i < to; i++ {
+				if !yield(w.job(i)) {
+					return
+				}
+			}
 		}
-		sent = append(sent, span{from, to})
-		return w.make(from, to)
 	})
 	if err != nil {
 		return err

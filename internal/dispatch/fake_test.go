@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -72,16 +74,12 @@ func (c *crew) Deliver(ds []partition.Delivery) bool {
 	return true
 }
 
-func (c *crew) Cancel(token string) bool {
+func (c *crew) Cancel(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.got {
-		if t == token {
-			c.cancels = append(c.cancels, token)
-			return true
-		}
+	if slices.Contains(c.got, token) {
+		c.cancels = append(c.cancels, token)
 	}
-	return false
 }
 
 func (c *crew) Drain()       { c.drained = true }
@@ -157,3 +155,6 @@ func without(crews []*crew, gone *crew) []*crew {
 	}
 	return left
 }
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

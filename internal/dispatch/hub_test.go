@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -118,6 +117,24 @@ func TestConsumerRefuses(t *testing.T) {
 	}
 }
 
+// TestUntaken delivers without a slot while the only credit is another partition's.
+func TestUntaken(t *testing.T) {
+	h, l := hub(Options{})
+	q, c := named("q"), join(t, h, "q")
+	c.member.Seats[0].Grant(1)
+	h.Take(1, q, 1, partition.Head{})
+	h.Deliver(runsOf(2, q, 1, 1))
+	h.Deliver(runsOf(1, q, 1, 1))
+	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
+		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
+	}
+	c.member.Seats[0].Grant(1)
+	h.Deliver(runsOf(2, q, 2, 1))
+	if len(c.got) != 2 {
+		t.Fatal("a free slot was not used")
+	}
+}
+
 func TestInTurn(t *testing.T) {
 	h, _ := hub(Options{})
 	q := named("q")
@@ -172,13 +189,13 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 			t.Fatalf("got %d %v", n, ok)
 		}
 		h.Deliver(runsOf(1, q, 1, 2))
-		time.Sleep(5 * DefaultIdleQueue)
+		pass(5 * DefaultIdleQueue)
 		if len(h.Queues()) != 1 {
 			t.Fatal("forgotten with runs in flight")
 		}
 		tr.opened[0].seat.Done(2, 2)
 		h.Forget(1)
-		time.Sleep(5 * DefaultIdleQueue)
+		pass(5 * DefaultIdleQueue)
 		if len(h.Queues()) != 0 || h.sweeper != nil {
 			t.Fatal("an idle queue is kept")
 		}

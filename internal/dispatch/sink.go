@@ -30,8 +30,8 @@ type Consumer interface {
 	// Deliver takes all of the deliveries, for which the consumer has granted credits; the slice is not kept. False: the
 	// consumer is leaving and has taken none.
 	Deliver(ds []partition.Delivery) bool
-	// Cancel stops the attempt with the token and reports whether this consumer holds it. Nothing need be reported of it.
-	Cancel(token string) bool
+	// Cancel stops the attempt with the token, if this consumer holds it. Nothing need be reported of it.
+	Cancel(token string)
 }
 
 // Worker is a consumer that came by itself and can be sent away.

@@ -139,13 +139,12 @@ func partitionOf(d *partition.Delivery) int {
 	return int(id.Partition)
 }
 
-// Cancel tells whoever holds an attempt to stop it. Tokens that nobody holds are ignored.
+// Cancel tells whoever holds an attempt to stop it: after a worker reconnected two sessions may, and one of them may be
+// dead without knowing. Tokens that nobody holds are ignored.
 func (h *Hub) Cancel(cs []partition.Cancel) {
 	for i := range cs {
 		for _, c := range h.consumers(cs[i].Queue) {
-			if c.Cancel(cs[i].Token) {
-				break
-			}
+			c.Cancel(cs[i].Token)
 		}
 	}
 }

@@ -88,8 +88,8 @@ func (p *owned) lose(cause error) {
 	for _, w := range p.waiting {
 		w.answer(err)
 	}
-	p.waiting, p.m, p.shard = nil, nil, nil
-	p.cause = cause
+	p.waiting, p.cause = nil, cause
+	p.abandon()
 	p.e.dispatcher.Forget(p.number)
 }
 

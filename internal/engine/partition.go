@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,26 @@ func (p *owned) claim(now int64) error {
 	if terms[0].IsZero() {
 		return fmt.Errorf("partition %d is held by another node", p.number)
 	}
-	return p.begin(terms[0], now)
+	if err := p.begin(terms[0], now); err != nil {
+		return err
+	}
+	// A store that has just failed must show that it takes writes again, or runs would be handed out whose results have
+	// nowhere to go.
+	probe := store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, terms[0].Epoch)}
+	if err := p.shard.Apply(ctx, &store.Batch{Small: []store.Small{probe}}); err != nil {
+		p.abandon()
+		return fmt.Errorf("the store takes no writes: %w", err)
+	}
+	return nil
+}
+
+// smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
+const smallProbe = 'p'
+
+// abandon forgets the term.
+func (p *owned) abandon() {
+	p.m, p.shard = nil, nil
+	p.published.Store(&store.Term{})
 }
 
 // begin starts a term with an empty machine.

@@ -1,11 +1,14 @@
 package house
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
 // link is a Markdown link; its target is the first group.
@@ -30,4 +33,21 @@ func TestNoDeadLinks(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range telemetry.Table() {
+		labels := ""
+		if len(m.Labels) > 0 {
+			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s | %s |", m.Name, m.Type, labels, m.Help)
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/operations.md lacks the row\n%s", row)
+		}
+	}
 }

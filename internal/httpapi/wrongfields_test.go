@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -131,7 +132,7 @@ func TestWrongFields(t *testing.T) {
 		n.wantProblem(t, name, n.rest(t, "PUT", "/v1/namespaces/default/jobs/wrong", w.job), w.field)
 
 		job := &pb.Job{}
-		if _, err := httpapi.Decode([]byte(w.job), job); err == nil {
+		if _, err := httpapi.Unmarshal([]byte(w.job), job); err == nil {
 			_, err := n.grpc.PutJob(t.Context(), &pb.PutJobRequest{Name: "wrong", Job: job})
 			n.wantError(t, name, err, w.field)
 		}
@@ -184,7 +185,7 @@ func (n *node) rest(t *testing.T, method, path, body string, headers ...string) 
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (m *Machine) nextAfter(e *entry, t int64) int64 {
 		return 0
 	}
 	next, ok := s.Next(toTime(t), toTime(e.state.Anchor))
-	if !ok || (e.state.Expires != 0 && next.UnixNano() > e.state.Expires) {
+	if !ok || !carillon.Storable(next) || (e.state.Expires != 0 && next.UnixNano() > e.state.Expires) {
 		return 0
 	}
 	return next.UnixNano()

@@ -17,7 +17,7 @@ func (m *Machine) count(e *entry) *carillon.Counters {
 func (m *Machine) keepRun(e *entry, now int64, end ending) {
 	s := &e.state
 	r := store.RunRecord{
-		ID: s.Identity(m.cfg.Partition), Generation: s.Generation, Status: end.status, Reason: end.reason,
+		ID: s.Identity(m.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
 		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors,
 	}
 	if end.report != nil {

@@ -664,3 +664,27 @@ func TestTokens(t *testing.T) {
 		t.Fatal("believed under another key")
 	}
 }
+
+func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
+	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch).Add(-time.Minute - 3*time.Second)), Misfire: misfire, CatchUpWindow: time.Second})
+		ds := r.deliver(5)
+		if len(ds) != 1 {
+			t.Fatalf("%v: %d runs at once", misfire, len(ds))
+		}
+		r.succeed(ds[0])
+		r.flush()
+		if h := r.history("a"); len(h) != 1 {
+			t.Fatalf("%v: history %+v", misfire, h)
+		}
+		r.advance(7*time.Second - 1)
+		if ds := r.deliver(5); len(ds) != 0 {
+			t.Fatalf("%v: out of phase", misfire)
+		}
+		r.advance(1)
+		if ds := r.deliver(5); len(ds) != 1 {
+			t.Fatalf("%v: does not keep the phase of its due time", misfire)
+		}
+	}
+}

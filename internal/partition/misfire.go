@@ -56,10 +56,11 @@ func (m *Machine) newestDue(e *entry, s *schedule.Schedule, first, now int64) in
 	return t.UnixNano()
 }
 
-// missed reports whether a time is too late because nobody owned the partition when it came.
+// missed reports whether a time is too late because nobody owned the partition when it came. A time that was past already
+// when the job was put is not: a put never creates misfires.
 func (m *Machine) missed(e *entry, t, now int64) bool {
 	due := t + m.spread(e, t)
-	return due < m.cfg.Since && now-due > int64(m.cfg.MisfireAfter)
+	return t > e.state.Updated && due < m.cfg.Since && now-due > int64(m.cfg.MisfireAfter)
 }
 
 // makeUp applies the misfire rule to the due times from first to newest.

@@ -280,7 +280,7 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 		return
 	}
 	m.touch(e)
-	e.state.Paused, e.state.Updated = paused, now
+	e.state.Paused = paused
 	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && e.state.Next <= now {
 		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
 	}

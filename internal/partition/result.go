@@ -77,7 +77,7 @@ func (m *Machine) names(e *entry, tok Token) bool {
 // Settled answers a report of a run that is not unfinished any more, from its record in the history: the result that ended
 // it, sent again, is accepted; everything else is stale.
 func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
-	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Generation != tok.Grant.Generation {
+	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Grant != tok.Grant {
 		return Stale
 	}
 	succeeded := ended.Status == carillon.RunSucceeded

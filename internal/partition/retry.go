@@ -109,19 +109,18 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	delete(m.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
-		m.finishPending(e, now)
+		m.finishPending(e)
 		return
 	}
 	e.state.Phase = carillon.PhaseScheduled
 	e.state.Run = store.RunState{}
-	e.state.Updated = now
 	m.afterRun(e, now)
 	m.touch(e)
 	m.endOrRearm(e, now)
 }
 
 // finishPending removes a pending run, and its job too if it was the last thing to wait for.
-func (m *Machine) finishPending(e *entry, now int64) {
+func (m *Machine) finishPending(e *entry) {
 	parent := e.parent
 	e.state.Run = store.RunState{}
 	m.remove(e)
@@ -129,7 +128,6 @@ func (m *Machine) finishPending(e *entry, now int64) {
 		return
 	}
 	parent.state.Pending--
-	parent.state.Updated = now
 	m.touch(parent)
 	if parent.ended() {
 		m.remove(parent)

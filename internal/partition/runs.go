@@ -60,7 +60,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
-	s := store.State{UID: dead.ID.UID, Generation: dead.Generation, Created: now, Updated: now, Run: run}
+	s := store.State{UID: dead.ID.UID, Generation: max(1, dead.Grant.Generation), Created: now, Updated: now, Run: run}
 	m.out.redrive = append(m.out.redrive, store.RunRef{Key: dead.Key, ID: dead.ID})
 	if job := m.find(dead.Key); job != nil {
 		job.state.Triggers++

@@ -159,7 +159,7 @@ func (m *Machine) spread(e *entry, t int64) int64 {
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(t)))
 	by := int64(h.Sum64() % uint64(e.state.Spread))
 	if s := m.scheduleOf(e); s != nil {
-		if next, ok := s.Next(toTime(t), toTime(e.state.Anchor)); ok {
+		if next, ok := s.Next(toTime(t), toTime(e.state.Anchor)); ok && carillon.Storable(next) {
 			by = min(by, next.UnixNano()-t-1)
 		}
 	}

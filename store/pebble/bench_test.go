@@ -21,8 +21,6 @@ const (
 	benchBatch  = 8
 )
 
-var benchOptions pebble.Options
-
 var benchSpec = bytes.Repeat([]byte("payload "), 25) // 200 bytes
 
 // cpu is the CPU time that the process has used.
@@ -120,7 +118,7 @@ func BenchmarkFinish(b *testing.B) {
 // others have been put.
 func BenchmarkLife(b *testing.B) {
 	const lag = 1000 // per owner
-	shards := benchStore(b, benchOwners, benchOptions)
+	shards := benchStore(b, benchOwners, pebble.Options{})
 	due := func(i int) int64 { return int64(1e18) + int64(i) }
 	measure(b, b.N, func() {
 		split(b, shards, b.N, benchBatch, func(sh store.Shard, ids []int) error {

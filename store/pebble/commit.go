@@ -168,7 +168,7 @@ func (c *committer) sync() {
 // wait waits until the commit is durable. After a failure it is not known whether it is.
 func (m *commit) wait() error {
 	err := m.ops.SyncWait()
-	if first := m.engine.guard.Err(); first != nil {
+	if first := m.engine.failure(); first != nil {
 		err = first
 	}
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 type engine struct {
 	db       *pebbledb.DB
 	guard    *guard
+	dir      string // for errors
 	readOnly bool
+	gone     chan struct{} // closed when another engine is in force
 }
 
 // openEngine opens Pebble in the folder. The guard's error, the first there was, goes before what Pebble made of it.
@@ -27,16 +29,19 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 	if err != nil {
 		return nil, folderError(f.dir, err)
 	}
-	return &engine{db: db, guard: g, readOnly: readOnly}, nil
+	return &engine{db: db, guard: g, dir: f.dir, readOnly: readOnly, gone: make(chan struct{})}, nil
 }
+
+// failure is what first went wrong, nil if nothing did.
+func (e *engine) failure() error { return folderError(e.dir, e.guard.Err()) }
 
 // close closes Pebble and reports what did not reach the disk.
 func (e *engine) close() error {
 	err := e.db.Close()
-	if first := e.guard.Err(); first != nil {
+	if first := e.failure(); first != nil {
 		return first
 	}
-	return err
+	return folderError(e.dir, err)
 }
 
 // holder holds the engine in force. Readers keep it open; whoever replaces it waits for them.
@@ -67,8 +72,9 @@ func (h *holder) reason() error {
 func (h *holder) replace(open func() (e *engine, why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.now != nil {
-		_ = h.now.close() // it is being replaced because it failed
+	if old := h.now; old != nil {
+		_ = old.close() // it is being replaced because it failed
+		defer close(old.gone)
 	}
 	h.now, h.why = open()
 }

@@ -49,7 +49,7 @@ func openFolder(dir string, opt *Options) (*folder, error) {
 	if _, _, err := f.look(); err != nil {
 		return nil, err
 	}
-	if err := f.make(); err != nil {
+	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
 		return nil, folderError(f.dir, err)
 	}
 	if opt.FS == vfs.Default {
@@ -111,33 +111,6 @@ func (f *folder) look() (marked, ready bool, err error) {
 	return false, false, nil
 }
 
-// make makes the folder, and those above it that are not there, durably: each is a name in the one above.
-func (f *folder) make() error {
-	var above []string // of the folders to make
-	for dir := f.dir; ; {
-		if _, err := f.fs.Stat(dir); err == nil {
-			break
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		up := f.fs.PathDir(dir)
-		if up == dir {
-			break
-		}
-		above = append(above, up)
-		dir = up
-	}
-	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
-		return err
-	}
-	for _, dir := range above {
-		if err := f.sync(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // readMark reads the mark and refuses a format that this program does not know.
 func (f *folder) readMark() (ready bool, err error) {
 	file, err := f.fs.Open(f.fs.PathJoin(f.dir, markFile))
@@ -193,13 +166,23 @@ func (f *folder) begin() error {
 	return f.mark(markMaking)
 }
 
-// finish marks the store as made completely.
+// finish marks the store as made completely. Until then the folder may be new, and so may those above it: each is a name
+// in the one above, which must be durable before anything is acknowledged.
 func (f *folder) finish() error {
 	if f.ready {
 		return nil
 	}
+	for dir := f.dir; f.fs.PathDir(dir) != dir; {
+		dir = f.fs.PathDir(dir)
+		if err := f.sync(dir); err != nil && !errors.Is(err, fs.ErrPermission) { // not ours, so it was there
+			return folderError(f.dir, err)
+		}
+	}
+	if err := f.mark(markReady); err != nil {
+		return err
+	}
 	f.ready = true
-	return f.mark(markReady)
+	return nil
 }
 
 // mark writes the mark so that after a crash the old or the new one is there, whole.

@@ -59,7 +59,7 @@ func (s *Store) load() error {
 		return err
 	}
 	err = s.loadFrom(e)
-	if first := e.guard.Err(); first != nil {
+	if first := e.failure(); first != nil {
 		err = first
 	}
 	if err == nil {
@@ -192,7 +192,7 @@ func (s *Store) Close() error {
 	err := s.engines.why
 	if e := s.engines.now; e != nil {
 		if cerr := e.close(); err == nil {
-			err = folderError(s.folder.dir, cerr)
+			err = cerr
 		}
 	}
 	s.engines.now, s.engines.why = nil, store.ErrClosed

@@ -27,8 +27,9 @@ func (c *committer) failed() {
 		<-c.last.done
 	}
 	s := c.s
-	why := folderError(s.folder.dir, s.engines.now.guard.Err())
+	why := s.engines.now.failure()
 	s.engines.replace(func() (*engine, error) {
+		s.forget()
 		return s.openReadOnly(), why
 	})
 	c.tried = time.Now()
@@ -77,18 +78,23 @@ func (s *Store) openForWriting() (*engine, error) {
 		return nil, err
 	}
 	err = s.owners.save(e.db)
-	if first := e.guard.Err(); first != nil {
+	if first := e.failure(); first != nil {
 		err = first
 	}
 	if err != nil {
 		_ = e.close() // the error that counts is there
 		return nil, err
 	}
+	return e, nil
+}
+
+// forget drops what was known of the partitions from what may not have reached the disk.
+func (s *Store) forget() {
 	for _, p := range s.parts {
 		p.marks.forget()
 		p.flying.Store(nil)
+		p.runs.known.Store(false)
 	}
-	return e, nil
 }
 
 func (s *Store) tellFailed(why error) {

@@ -79,20 +79,24 @@ type view struct {
 	partition int
 }
 
-// read calls f with a view, and returns when what f saw is durable.
+// read calls f with a view, and returns when what f saw is durable. If that fails, it asks what is left of the store.
 func (s *shard) read(ctx context.Context, f func(v *view) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var e *engine
+		err := s.s.engines.use(func(now *engine) error {
+			e = now
+			v := &view{Snapshot: e.db.NewSnapshot(), partition: s.number}
+			defer v.Close()
+			return f(v)
+		})
+		if err != nil || s.part.settled() == nil {
+			return err
+		}
+		<-e.gone // the failure that kept it from being durable ends this engine
 	}
-	err := s.s.engines.use(func(e *engine) error {
-		v := &view{Snapshot: e.db.NewSnapshot(), partition: s.number}
-		defer v.Close()
-		return f(v)
-	})
-	if err != nil {
-		return err
-	}
-	return s.part.settled()
 }
 
 // Read returns the records of the refs, in their order.

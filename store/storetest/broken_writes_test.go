@@ -2,8 +2,10 @@ package storetest_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -168,15 +170,27 @@ func deletesByPrefix(m *memory.Store) faults {
 	}}
 }
 
+// appliesOneByOne lets somebody read between one record and the next, if there is anybody.
 func appliesOneByOne(*memory.Store) faults {
-	return faults{apply: func(_ int, _ store.Term, b *store.Batch, next func(*store.Batch) error) error {
-		for _, r := range b.Puts {
-			if err := next(&store.Batch{Puts: []store.Record{r}}); err != nil {
-				return err
+	var reads atomic.Int64
+	return faults{
+		read: func(q []store.Ref, next func([]store.Ref) ([]store.Record, error)) ([]store.Record, error) {
+			defer reads.Add(1)
+			return next(q)
+		},
+		apply: func(_ int, _ store.Term, b *store.Batch, next func(*store.Batch) error) error {
+			for _, r := range b.Puts {
+				if err := next(&store.Batch{Puts: []store.Record{r}}); err != nil {
+					return err
+				}
+				was := reads.Load()
+				for spin := 0; reads.Load() < was+2 && spin < 1000; spin++ {
+					runtime.Gosched()
+				}
 			}
-		}
-		return nil
-	}}
+			return nil
+		},
+	}
 }
 
 func liesAboutCancel(m *memory.Store) faults {
@@ -265,4 +279,3 @@ func liveIndex(*memory.Store) faults {
 		},
 	}
 }
-

@@ -49,14 +49,18 @@ func allPartitionsAtOnce(e *env) {
 	}
 }
 
-// beside calls read, again and again, from a few goroutines until n writes are done, and at least a few times.
+// beside calls the reads, again and again, from a few goroutines while n writes are done; the writes begin when every
+// reader has begun.
 func (e *env) beside(n int, write func(i int), reads ...func()) {
-	var wg sync.WaitGroup
+	var wg, begun sync.WaitGroup
 	var done atomic.Bool
 	for _, read := range reads {
 		for range 2 {
+			begun.Add(1)
 			wg.Go(func() {
-				for i := 0; i < 10 || !done.Load(); i++ {
+				read()
+				begun.Done()
+				for !done.Load() {
 					if e.Failed() {
 						return
 					}
@@ -65,6 +69,7 @@ func (e *env) beside(n int, write func(i int), reads ...func()) {
 			})
 		}
 	}
+	begun.Wait()
 	for i := range n {
 		write(i)
 	}

@@ -31,6 +31,7 @@ type faults struct {
 	small  hook[store.SmallQuery, []store.Small]
 	leaser func(l store.Leaser) store.Leaser
 	meta   func(m store.Meta) store.Meta
+	crash  func() // loses what is not durable
 }
 
 // faultyStore is a store with faults.

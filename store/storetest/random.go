@@ -188,7 +188,7 @@ func (p *player) run() store.RunRecord {
 	id := carillon.RunIdentity{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n), Cause: carillon.Cause(n % 3),
 		Seq: uint64(n * n * 10)}
 	at := int64(p.step) * 10
-	return store.RunRecord{Key: k, ID: id, Generation: uint64(p.step), Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)),
+	return store.RunRecord{Key: k, ID: id, Grant: store.Grant{Generation: uint64(p.step)}, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)),
 		Finished: base + at, Expires: base + p.Int64N(2)*100_000 + at, Errors: attemptErrors(p.IntN(2)), Worker: fmt.Sprint(p.step)}
 }
 

@@ -122,7 +122,7 @@ func (s shard) runID(k carillon.Key, n int64) carillon.RunIdentity {
 // run is a finished run of a job that was scheduled at base + n.
 func (s shard) run(name string, n int64, status carillon.RunStatus) store.RunRecord {
 	k := key(name)
-	return store.RunRecord{Key: k, ID: s.runID(k, n), Generation: 1, Status: status, Due: base + n, Started: base + n + 1,
+	return store.RunRecord{Key: k, ID: s.runID(k, n), Grant: store.Grant{Term: store.Term{Epoch: 1, Nonce: 2}, Generation: 1}, Status: status, Due: base + n, Started: base + n + 1,
 		Finished: base + n + 2, Expires: base + n + 1000, Attempt: 1}
 }
 

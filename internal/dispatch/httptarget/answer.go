@@ -58,7 +58,7 @@ func retryAfter(s string, now time.Time) time.Duration {
 // read keeps the beginning of a body and reads on, within a limit, so that the connection can be used again.
 func read(resp *http.Response) []byte {
 	defer resp.Body.Close()
-	if resp.ContentLength == 0 {
+	if resp.ContentLength == 0 { // also of 101, whose body would be the bare connection
 		return nil
 	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, carillon.MaxResponse))

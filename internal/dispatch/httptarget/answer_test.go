@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 		w := httptest.NewRecorder()
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(code)
-		r, slow := judge(w.Result(), time.Now()) //nolint:bodyclose // a recorder's body holds nothing
+		r, slow := judge(w.Result(), time.Now())
 		want := partition.Report{Result: carillon.Result{Permanent: permanent[code]}, PauseJob: code == 410}
 		if code/100 == 2 {
 			want.Outcome = carillon.OutcomeSuccess
@@ -103,6 +103,9 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rawly(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })
+			if strings.Contains(c.answer, "gzip") && string(r.Response) != "abc" {
+				t.Fatalf("kept %q", r.Response)
+			}
 			if c.want == "" && r.Outcome != carillon.OutcomeSuccess {
 				t.Fatalf("%+v", r.Result)
 			}
@@ -149,21 +152,26 @@ func TestReset(t *testing.T) {
 }
 
 func TestEndlessBody(t *testing.T) {
-	written := make(chan int, 1)
-	r := against(t, func(w http.ResponseWriter, _ *http.Request) {
-		n := 0
-		for {
-			k, err := w.Write(make([]byte, 1<<10))
-			if n += k; err != nil {
-				written <- n
-				return
+	synctest.Test(t, func(t *testing.T) {
+		var written int
+		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				n, err := w.Write(make([]byte, 1<<10))
+				if written += n; err != nil {
+					return
+				}
 			}
+		}, func(t *testing.T, d *desk) {
+			start := time.Now()
+			r := d.do(t, delivery(1, "http://endless.example.com/"))
+			if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse || !time.Now().Equal(start) {
+				t.Fatalf("%v, kept %d bytes", r.Outcome, len(r.Response))
+			}
+		})
+		if written > 2*MaxResponseRead {
+			t.Fatalf("%d bytes were sent", written)
 		}
 	})
-	if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse {
-		t.Fatalf("%+v", r.Result.Outcome)
-	}
-	<-written // the connection was closed, or the handler would write for ever
 }
 
 func TestSlowBody(t *testing.T) {
@@ -179,6 +187,49 @@ func TestSlowBody(t *testing.T) {
 				t.Fatalf("%+v after %v", r.Result, time.Since(start))
 			}
 		})
+	})
+}
+
+// TestSwitching has a server that turns the connection into one without requests and says nothing more.
+func TestSwitching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}, func(t *testing.T, d *desk) {
+			if r := d.do(t, delivery(1, "http://switching.example.com/")); r.Outcome != 0 || !strings.HasPrefix(r.Message, "101 ") {
+				t.Fatalf("%+v", r.Result)
+			}
+		})
+	})
+}
+
+// TestKeptConnectionCloses has a server that hangs up instead of answering: on a connection that was used before the
+// request is repeated, on a new one it has failed.
+func TestKeptConnectionCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, hangUp := 0, map[int]bool{2: true, 4: true, 5: true}
+		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; hangUp[asked] {
+				conn, _, _ := http.NewResponseController(w).Hijack()
+				_ = conn.Close()
+			}
+		}, func(t *testing.T, d *desk) {
+			for i, want := range []carillon.Outcome{carillon.OutcomeSuccess, carillon.OutcomeSuccess, carillon.OutcomeFailure} {
+				if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
+					t.Fatalf("%d: %+v", i, r.Result)
+				}
+			}
+		})
+		if asked != 5 {
+			t.Fatalf("asked %d times", asked)
+		}
 	})
 }
 
@@ -231,15 +282,25 @@ func TestTLS(t *testing.T) {
 	if r := d.do(t, delivery(1, s.URL)); r.Permanent || !strings.HasPrefix(r.Message, "TLS: ") {
 		t.Errorf("%+v", r.Result)
 	}
-	s.TLS.MaxVersion = tls.VersionTLS11
-	d = open(t, New(Options{Allow: loopback, TLS: &tls.Config{RootCAs: trusting.RootCAs, MinVersion: tls.VersionTLS10}}))
-	if r := d.do(t, delivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
-		t.Errorf("%+v", r.Result)
-	}
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	d = open(t, New(Options{Allow: loopback}))
 	if r := d.do(t, delivery(1, "https://"+hostOf(t, plain.URL))); !strings.HasPrefix(r.Message, "TLS: ") {
+		t.Errorf("%+v", r.Result)
+	}
+}
+
+// TestOldTLS has a server that speaks nothing newer than TLS 1.1, and a configuration that would take that.
+func TestOldTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	s.StartTLS()
+	defer s.Close()
+	conf := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	conf.MinVersion = tls.VersionTLS10
+	d := open(t, New(Options{Allow: loopback, TLS: conf}))
+	if r := d.do(t, delivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }

@@ -168,3 +168,6 @@ func hostOf(t *testing.T, raw string) string {
 	}
 	return strings.ToLower(u.Host)
 }
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

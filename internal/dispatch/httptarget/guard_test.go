@@ -12,23 +12,23 @@ import (
 )
 
 func TestGuard(t *testing.T) {
-	refused := strings.Fields(`
+	refused := strings.FieldsSeq(`
 		0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.255.0.1
 		168.63.129.16 169.254.169.254 169.254.170.2 172.16.0.1 172.31.255.255 192.0.0.8 192.0.0.192 192.0.2.1 192.88.99.1
 		192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.7 203.0.113.9 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
 		:: ::1 ::7f00:1 ::ffff:127.0.0.1 ::ffff:10.1.2.3 ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 64:ff9b::7f00:1 64:ff9b:1::a00:1
 		100::1 2001::1 2001:0:4136:e378:8000:63bf:3fff:fdd2 2001:2::1 2001:10::1 2001:20::1 2001:db8::1 2002:7f00:1::1
 		2002:a00:1::1 3fff::1 4000::1 5f00::1 fc00::1 fd00:ec2::254 fd12:3456::1 fe80::1 fe80::1%eth0 fec0::1 ff02::1 ff0e::1`)
-	for _, a := range refused {
+	for a := range refused {
 		err := guard{}.control("tcp", netip.AddrPortFrom(netip.MustParseAddr(a), 80).String(), nil)
 		if _, ok := errors.AsType[*RefusedError](err); !ok {
 			t.Errorf("%s may be dialled (%v)", a, err)
 		}
 	}
-	public := strings.Fields(`1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1
+	public := strings.FieldsSeq(`1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1
 		168.63.129.17 169.253.255.255 172.15.255.255 172.32.0.0 192.0.1.1 192.167.255.255 198.17.255.255 198.20.0.0 223.255.255.255
 		::ffff:8.8.8.8 2001:4860:4860::8888 2606:4700:4700::1111 2a00:1450::1`)
-	for _, a := range public {
+	for a := range public {
 		if err := (guard{}).control("tcp", netip.AddrPortFrom(netip.MustParseAddr(a), 443).String(), nil); err != nil {
 			t.Errorf("%s is refused: %v", a, err)
 		}
@@ -39,9 +39,9 @@ func TestGuard(t *testing.T) {
 }
 
 func TestGuardAllows(t *testing.T) {
-	g := guard{[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}}
+	g := guard{[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("fe80::/64")}}
 	for a, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false, "fd00::1": true, "fc00::1": false,
-		"64:ff9b::a01:203": false} {
+		"64:ff9b::a01:203": false, "fe80::1%eth0": true, "fe80:1::1%eth0": false} {
 		if err := g.check(netip.MustParseAddr(a)); (err == nil) != want {
 			t.Errorf("%s: %v", a, err)
 		}

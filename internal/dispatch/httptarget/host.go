@@ -26,7 +26,7 @@ type host struct {
 func (h *host) Deliver(ds []partition.Delivery) bool { return h.target.start(h, ds) }
 
 // Cancel implements [dispatch.Consumer].
-func (h *host) Cancel(token string) bool { return h.target.cancel(token) }
+func (h *host) Cancel(token string) { h.target.cancel(token) }
 
 // done frees the slot of a request begun at start; slow says that the host asked for fewer, after says for how long.
 func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {

@@ -44,27 +44,27 @@ func TestSlowDown(t *testing.T) {
 			code.Store(503)
 			d.do(t, v)
 			expect("after 503", 0)
-			time.Sleep(firstPause)
+			pass(firstPause)
 			expect("after the pause", 4)
 			d.do(t, v)
-			time.Sleep(firstPause)
+			pass(firstPause)
 			expect("the second pause is longer", 0)
-			time.Sleep(firstPause)
+			pass(firstPause)
 			expect("after the second pause", 2)
 			code.Store(429)
 			after.Store(60)
 			if r := d.do(t, v); r.RetryAfter != time.Minute {
 				t.Fatalf("%+v", r.Result)
 			}
-			time.Sleep(time.Minute - 1)
+			pass(time.Minute - 1)
 			expect("before Retry-After", 0)
-			time.Sleep(1)
+			pass(1)
 			expect("after Retry-After", 1)
 			after.Store(100_000)
 			if r := d.do(t, v); r.RetryAfter != MaxRetryAfter {
 				t.Fatalf("%+v", r.Result)
 			}
-			time.Sleep(MaxPause)
+			pass(MaxPause)
 			expect("never below one, never paused for longer than the limit", 1)
 			code.Store(200)
 			for limit := 1; limit < 8; limit++ {
@@ -76,31 +76,43 @@ func TestSlowDown(t *testing.T) {
 			expect("recovered", 8)
 			d.do(t, v)
 			expect("and no further", 8)
+			code.Store(503)
+			after.Store(0)
+			d.do(t, v)
+			pass(firstPause)
+			expect("pauses begin short again", 4)
 		})
 	})
 }
 
-// TestSlowDownTogether has all requests of a burst refused at once: that counts once.
+// TestSlowDownTogether has all requests of a burst refused at once: that counts once, and the longest pause counts.
 func TestSlowDownTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
+		release, asked := make(chan struct{}), atomic.Int64{}
 		bubble(t, Options{HostLimit: 8}, func(w http.ResponseWriter, _ *http.Request) {
 			<-release
+			if n := asked.Add(1); n == 1 {
+				w.Header().Set("Retry-After", "60")
+			} else {
+				pass(time.Millisecond)
+			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, func(t *testing.T, d *desk) {
 			v := delivery(0, "http://busy.example.com/")
 			for i := range 8 {
 				d.deliver(t, delivery(i, "http://busy.example.com/"))
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			close(release)
 			for range 8 {
 				<-d.reports
 			}
-			time.Sleep(firstPause)
-			synctest.Wait()
-			if n := d.slots(v.Queue); n != 4 {
-				t.Fatalf("%d slots", n)
+			for _, want := range []int{0, 4} {
+				pass(30 * time.Second)
+				synctest.Wait()
+				if n := d.slots(v.Queue); n != want {
+					t.Fatalf("%d slots, not %d", n, want)
+				}
 			}
 		})
 	})
@@ -112,7 +124,7 @@ func TestLimit(t *testing.T) {
 		var now, most atomic.Int64
 		bubble(t, Options{HostLimit: 3}, func(http.ResponseWriter, *http.Request) {
 			most.Store(max(most.Load(), now.Add(1)))
-			time.Sleep(time.Second)
+			pass(time.Second)
 			now.Add(-1)
 		}, func(t *testing.T, d *desk) {
 			q := delivery(0, "http://a.example.com/").Queue
@@ -165,7 +177,7 @@ func TestDrain(t *testing.T) {
 				<-r.Context().Done()
 				return
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}, func(t *testing.T, d *desk) {
 			quick, never := delivery(1, "http://a.example.com/"), delivery(2, "http://a.example.com/never")
 			d.deliver(t, quick)

@@ -36,10 +36,8 @@ func newRequest(ctx context.Context, d *partition.Delivery, secrets [][]byte, no
 		return nil, fmt.Errorf("the URL's scheme is %q, not http or https", req.URL.Scheme)
 	}
 	h := header{make(http.Header, ownHeaders+len(to.Headers)), make([]string, 0, ownHeaders)}
-	for name, value := range to.Headers {
-		if name = http.CanonicalHeaderKey(name); !framing[name] {
-			h.fields[name] = []string{value}
-		}
+	for name, value := range to.Headers { // job validation has refused those about the connection
+		h.fields[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	h.describe(&d.Run)
 	if len(secrets) > 0 {
@@ -50,12 +48,6 @@ func newRequest(ctx context.Context, d *partition.Delivery, secrets [][]byte, no
 	}
 	req.Header = h.fields
 	return req, nil
-}
-
-// framing are headers that say how a message is sent and to whom; a job cannot set them.
-var framing = map[string]bool{
-	"Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Keep-Alive": true, "Proxy-Authorization": true,
-	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
 // ownHeaders is how many headers are ours.

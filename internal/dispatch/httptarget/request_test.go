@@ -26,10 +26,10 @@ func TestSignature(t *testing.T) {
 	h := header{http.Header{}, nil}
 	h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", []byte(`{"test": 2432232314}`), [][]byte{first, second}, time.Unix(1614265330, 0))
 	want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="
-	if got := h.fields.Get("webhook-signature"); got != want {
+	if got := h.fields.Get("Webhook-Signature"); got != want {
 		t.Errorf("signature %s", got)
 	}
-	if h.fields.Get("webhook-id") != "msg_p5jXN8AQM9LWM0D4loKWxJek" || h.fields.Get("webhook-timestamp") != "1614265330" {
+	if h.fields.Get("Webhook-Id") != "msg_p5jXN8AQM9LWM0D4loKWxJek" || h.fields.Get("Webhook-Timestamp") != "1614265330" {
 		t.Errorf("%v", h.fields)
 	}
 }
@@ -47,7 +47,7 @@ func TestRequest(t *testing.T) {
 	d := delivery(7, "https://reports.example.com/run?x=1")
 	d.Run.Job = `größe/"50%" x`
 	d.Run.Attempt = 3
-	d.Target.HTTP.Headers = map[string]string{"x-team": "billing", "Idempotency-Key": "mine", "host": "evil", "Content-Length": "9",
+	d.Target.HTTP.Headers = map[string]string{"x-team": "billing", "Idempotency-Key": "mine",
 		"Carillon-Token": "forged", "user-agent": "theirs", "ce-id": "forged"}
 	secrets := [][]byte{make([]byte, 32)}
 	req, err := newRequest(context.Background(), &d, secrets, time.Unix(1_800_000_001, 0))

@@ -124,12 +124,12 @@ func (s *Session) stalled() {
 }
 
 // Cancel implements [dispatch.Consumer].
-func (s *Session) Cancel(token string) bool {
+func (s *Session) Cancel(token string) {
 	s.mu.Lock()
 	a := s.held[token]
 	if a == nil {
 		s.mu.Unlock()
-		return false
+		return
 	}
 	s.forget(token)
 	again := 0
@@ -143,7 +143,6 @@ func (s *Session) Cancel(token string) bool {
 	if a.seat != nil {
 		a.seat.Done(1, again)
 	}
-	return true
 }
 
 // Drain implements [dispatch.Worker].

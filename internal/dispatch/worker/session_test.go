@@ -202,9 +202,14 @@ func TestReconnect(t *testing.T) {
 		t.Fatalf("%v", d.beats)
 	}
 	d.from.Stale(token(1))
+	other := d.connect(t, 0)
+	send(t, other, carillon.WorkRequest{Beats: []carillon.Beat{{Token: token(0)}}})
 	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
 	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) || !slices.Equal(r.Stale, []string{token(1)}) {
 		t.Fatalf("%+v", r)
+	}
+	if r := receive(t, other); !slices.Equal(r.Cancel, []string{token(0)}) {
+		t.Fatalf("only one of two holders was told: %+v", r)
 	}
 	if got := s.(*Session); got.adopted != 0 || len(got.held) != 0 {
 		t.Fatalf("%d adopted, %d held", got.adopted, len(got.held))
@@ -269,7 +274,7 @@ func TestNothingButCancelled(t *testing.T) {
 		if r, err := s.Receive(short); !errors.Is(err, carillon.DeadlineExceeded) {
 			t.Fatal(r, err)
 		}
-		time.Sleep(2 * DefaultStall)
+		pass(2 * DefaultStall)
 		if len(d.hub.Workers()) != 1 {
 			t.Fatal("dropped for leaving nothing unreceived")
 		}
@@ -385,12 +390,12 @@ func TestStalledIsDropped(t *testing.T) {
 		d := newDesk(Options{})
 		stalled, well := d.connect(t, 1), d.connect(t, 1)
 		d.deliver(t, 0, 2, 0)
-		time.Sleep(DefaultStall - 1)
+		pass(DefaultStall - 1)
 		receive(t, well)
 		if len(d.hub.Workers()) != 2 {
 			t.Fatal("dropped too early")
 		}
-		time.Sleep(1)
+		pass(1)
 		synctest.Wait()
 		if len(d.hub.Workers()) != 1 || len(d.undelivered) != 1 {
 			t.Fatalf("%d workers, undelivered %v", len(d.hub.Workers()), d.undelivered)
@@ -398,9 +403,15 @@ func TestStalledIsDropped(t *testing.T) {
 		if _, err := stalled.Receive(ctx); !errors.Is(err, carillon.ResourceExhausted) {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * DefaultStall)
+		pass(10 * DefaultStall)
 		if len(d.hub.Workers()) != 1 {
 			t.Fatal("an idle session was dropped")
+		}
+		well.(*Session).Accepted(token(1))
+		pass(DefaultStall)
+		synctest.Wait()
+		if len(d.hub.Workers()) != 0 {
+			t.Fatal("it received once and may stall for ever")
 		}
 	})
 }
@@ -527,3 +538,6 @@ func (*sinkhole) Reports(rs []partition.Report) {
 		rs[i].From.Accepted(rs[i].Token)
 	}
 }
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

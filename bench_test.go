@@ -1,0 +1,49 @@
+package carillon_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// BenchmarkPut is what every put costs before the store sees it.
+func BenchmarkPut(b *testing.B) {
+	for name, job := range map[string]carillon.Job{
+		"one-shot": {Namespace: "default", Name: "reminders/42", Due: carillon.In(time.Hour), Data: carillon.JSON(42),
+			Target: carillon.WorkerQueue("reminders")},
+		"cron": {Namespace: "default", Name: "reports/nightly", Schedule: "0 0 2 * * *", TimeZone: "Europe/London",
+			Target: carillon.HTTP("https://reports.example.com/run")},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := job.Validate(carillon.Limits{}); err != nil {
+					b.Fatal(err)
+				}
+				sched, _ := job.ParseSchedule()
+				if _, _, _, err := carillon.FirstRun(&job, sched, now); err != nil {
+					b.Fatal(err)
+				}
+				carillon.RetryWarning(&job)
+			}
+		})
+	}
+}
+
+func BenchmarkRunID(b *testing.B) {
+	id := carillon.RunIdentity{Partition: 7, Scheduled: now.UnixNano()}
+	text := id.String()
+	b.Run("String", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = id.String()
+		}
+	})
+	b.Run("Parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = carillon.ParseRunID(text)
+		}
+	})
+}

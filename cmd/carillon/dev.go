@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/telemetry"
+)
+
+// dev is the flags of `carillon dev`.
+type dev struct {
+	dir  string
+	grpc string
+	http string
+}
+
+// newDev is `carillon dev`.
+func newDev(a app) *cobra.Command {
+	var d dev
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a node with sample jobs, to see it work",
+		Long: `Run a node on a store in a folder, with a sample worker for the queue "dev" and a few sample jobs, and print runs as they
+fire. HTTP targets on this machine are allowed. Ctrl-C lets what is running finish and leaves; a second start goes on where
+the first stopped.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), a) },
+	}
+	cmd.Flags().StringVar(&d.dir, "dir", "./carillon-data", "`folder` of the store")
+	cmd.Flags().StringVar(&d.grpc, "grpc", server.DefaultGRPC, "`address` to take gRPC at")
+	cmd.Flags().StringVar(&d.http, "http", server.DefaultHTTP, "`address` to take HTTP at")
+	return cmd
+}
+
+func (d *dev) run(ctx context.Context, a app) error {
+	log, err := telemetry.NewLogger(a.errs, "text", slog.LevelWarn)
+	if err != nil {
+		return err
+	}
+	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir, GRPC: d.grpc, HTTP: d.http,
+		AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Log: log,
+		Version: thisBuild().Version})
+	if err != nil {
+		return err
+	}
+	lines := newRunLines(a.out)
+	sink, err := startSink(lines)
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	defer sink.Close()
+	if err := putSamples(ctx, node.Scheduler(), sink.URL()); err != nil {
+		return errors.Join(err, stop())
+	}
+	d.greet(a.out, node)
+	lines.heading()
+	err = newSampleWorker(node.Scheduler(), lines, log).Run(ctx)
+	fmt.Fprintln(a.out, "Leaving. The jobs are kept in "+d.dir+".")
+	return errors.Join(err, stop())
+}
+
+// greet says what is there and what to try.
+func (d *dev) greet(w io.Writer, node *server.Server) {
+	fmt.Fprintf(w, `Carillon is up.
+  REST   http://%s/v1/namespaces/%s/jobs
+  gRPC   %s
+  store  %s
+
+Try in another terminal:
+  curl -X PUT http://%[1]s/v1/namespaces/default/jobs/hello -d '{"due_time":"2s","target":{"worker":{"queue":"dev"}}}'
+  go run ./cmd/carillon job list
+
+Ctrl-C ends it.
+
+`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir)
+}

@@ -1,4 +1,0 @@
-package httpapi
-
-// Decode is decode for tests outside of the package.
-var Decode = decode

@@ -1,0 +1,256 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// How the worker connects.
+const (
+	connectTimeout = 10 * time.Second
+	firstBackoff   = 50 * time.Millisecond
+	lastBackoff    = 5 * time.Second
+	lastWords      = 5 * time.Second // for handlers to return once their contexts have ended
+)
+
+// connector keeps the desk connected. Its fields belong to the goroutine of Run.
+type connector struct {
+	worker *Worker
+	log    *slog.Logger
+	desk   *desk
+	stop   context.CancelCauseFunc // of all handlers
+
+	current *link // through which the worker speaks; nil = none
+	open    int   // links that are still read, current included
+	ended   chan *link
+
+	wanted  bool        // another session is to become the current one
+	opening chan opened // where its outcome will come; nil = it is not being opened
+	giveUp  context.CancelFunc
+	backoff time.Duration
+
+	leaving bool
+	overdue bool // the grace is over
+}
+
+// opened is the outcome of opening a session.
+type opened struct {
+	session carillon.Session
+	err     error
+}
+
+func newConnector(ctx context.Context, w *Worker) *connector {
+	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	return &connector{
+		worker: w, log: w.options.Log.With("worker", w.options.ID), desk: newDesk(base, w.options.Log, w.queues), stop: stop,
+		ended: make(chan *link), wanted: true,
+	}
+}
+
+// run connects, and connects again, until the worker has left.
+func (c *connector) run(ctx context.Context) error {
+	leave := ctx.Done()
+	grace := time.NewTimer(0)
+	<-grace.C
+	defer grace.Stop()
+	for !c.finished() {
+		c.connect()
+		var err error
+		select {
+		case <-leave:
+			leave = nil
+			c.beginToLeave()
+			grace.Reset(c.worker.options.Grace)
+		case <-grace.C:
+			c.endGrace(grace)
+		case o := <-c.opening:
+			err = c.connected(o)
+		case l := <-c.ended:
+			err = c.lost(l)
+		case <-c.asked():
+			c.log.Info("the server asks the worker to connect anew")
+			c.wanted = true
+		case <-c.desk.calm:
+		}
+		if err != nil {
+			return c.refused(err)
+		}
+	}
+	return c.depart()
+}
+
+// connect begins to open a session if one is wanted.
+func (c *connector) connect() {
+	if !c.wanted || c.opening != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.giveUp = cancel
+	out := make(chan opened, 1)
+	c.opening = out
+	wait := c.backoff/2 + rand.N(c.backoff/2+1)
+	go func() {
+		var o opened
+		o.session, o.err = openAfter(ctx, wait, c.worker)
+		out <- o
+	}()
+}
+
+// openAfter opens a session after a while.
+func openAfter(ctx context.Context, wait time.Duration, w *Worker) (carillon.Session, error) {
+	pause := time.NewTimer(wait)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return w.sched.Connect(ctx, w.hello())
+}
+
+// connected takes the outcome of opening a session. An older session has said its last word before the new one speaks, so
+// that each thing is said once.
+func (c *connector) connected(o opened) error {
+	c.opening = nil
+	c.giveUp()
+	if o.err != nil {
+		c.backOff()
+		c.wanted = c.wanted && !(c.leaving && c.current != nil) // then goodbye is said to the old one
+		if fatal(o.err) {
+			return o.err
+		}
+		c.log.Warn("the worker could not connect", "error", o.err, "again_after", c.backoff)
+		return nil
+	}
+	if c.current != nil {
+		c.current.retire(words{})
+		<-c.current.written
+	}
+	c.wanted = false
+	c.open++
+	c.current = newLink(o.session, c.desk, c.ended)
+	c.log.Info("the worker is connected")
+	return nil
+}
+
+func (c *connector) backOff() {
+	c.backoff = min(lastBackoff, max(firstBackoff, 2*c.backoff))
+}
+
+// lost takes the end of a session.
+func (c *connector) lost(l *link) error {
+	c.open--
+	if l != c.current {
+		return nil // it was retired
+	}
+	c.current, c.wanted = nil, true
+	if time.Since(l.since) > lastBackoff {
+		c.backoff = 0
+	}
+	c.backOff()
+	if fatal(l.err) {
+		return l.err
+	}
+	c.log.Warn("the worker lost its connection", "error", l.err)
+	return nil
+}
+
+// asked is closed when the server wants the worker to connect anew; nil while that is being done.
+func (c *connector) asked() <-chan struct{} {
+	if c.current == nil || c.wanted {
+		return nil
+	}
+	return c.current.asked
+}
+
+// fatal reports whether connecting again would be of no use.
+func fatal(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch carillon.KindOf(err) {
+	case carillon.InvalidArgument, carillon.Unauthenticated, carillon.PermissionDenied, carillon.FailedPrecondition:
+		return true
+	}
+	return false
+}
+
+// beginToLeave takes no more work. Credits cannot be taken back, but a new session has none: the worker goes on with it.
+func (c *connector) beginToLeave() {
+	c.leaving = true
+	c.desk.leave()
+	c.log.Info("the worker is leaving", "grace", c.worker.options.Grace)
+	if c.current != nil {
+		c.wanted, c.backoff = true, 0
+	}
+}
+
+// endGrace ends the handlers' contexts, and the second time the wait for them.
+func (c *connector) endGrace(grace *time.Timer) {
+	if c.desk.base.Err() == nil {
+		c.stop(ErrLeaving)
+		grace.Reset(lastWords)
+		return
+	}
+	c.overdue = true
+}
+
+// finished reports whether the worker may go: it has nothing more to do or say, and nothing more can come.
+func (c *connector) finished() bool {
+	switch {
+	case !c.leaving:
+		return false
+	case c.overdue:
+		return true
+	case c.desk.base.Err() != nil && c.desk.settled():
+		return true
+	case !c.desk.empty():
+		return false
+	case c.current == nil:
+		return c.open == 0
+	}
+	return !c.wanted && c.open == 1
+}
+
+// depart ends the last session, with a goodbye if it may have to do with anything, and says what was left.
+func (c *connector) depart() error {
+	c.end(words{rest: true, goodbye: c.desk.owed()})
+	c.log.Info("the worker has left")
+	unfinished, unsure := c.desk.left()
+	if unfinished+unsure == 0 {
+		return nil
+	}
+	return fmt.Errorf("worker: left with %d runs given back unfinished and %d results that the server has not confirmed", unfinished, unsure)
+}
+
+// refused ends everything because the server will not have the worker.
+func (c *connector) refused(err error) error {
+	c.desk.leave()
+	c.end(words{goodbye: true})
+	return fmt.Errorf("worker: refused by the server: %w", err)
+}
+
+// end closes all sessions and waits for them.
+func (c *connector) end(last words) {
+	c.stop(ErrLeaving)
+	c.desk.close()
+	if c.opening != nil {
+		c.giveUp()
+		if o := <-c.opening; o.session != nil {
+			_ = o.session.Close() // nobody has used it
+		}
+	}
+	if c.current != nil {
+		c.current.retire(last)
+	}
+	for ; c.open > 0; c.open-- {
+		<-c.ended
+	}
+}

@@ -1,0 +1,45 @@
+// Package worker is the SDK for those who do the work: it runs Go functions for the runs of worker queues.
+//
+//	w := worker.New(c, worker.Options{Concurrency: 100})
+//	worker.Handle(w, "reminders", func(ctx context.Context, run carillon.Run, in Reminder) error {
+//		return send(ctx, in, run.ID) // the run's id is equal on every attempt: an idempotency key
+//	})
+//	err := w.Run(ctx) // until ctx is done; then it lets the handlers finish
+//
+// c is a client of package client, or a scheduler of package embedded in the same process.
+//
+// # What a handler's return means
+//
+//	nil                           the run has succeeded
+//	[Discard] of an error         failed, and must not be tried again
+//	[RetryAfter] of an error      failed, and not to be tried again before then
+//	any other error, or a panic   failed; the job's failure policy says what comes next
+//
+// A payload that cannot be decoded fails for good: it would be the same next time.
+//
+// # When a handler's context ends
+//
+// [context.Cause] says why: the attempt's timeout is over ([context.DeadlineExceeded]); the run was cancelled, or its job
+// deleted or changed ([ErrCancelled]); the lease was lost and somebody else may have the run ([ErrStale]); the worker is
+// leaving and has waited long enough ([ErrLeaving]). What a handler returns after it was cancelled or is stale is not
+// reported.
+//
+// # Connections
+//
+// A lost connection stops nothing: handlers go on, the worker connects again, to any node, and reports with the tokens that
+// it has. Results are kept until the server has said that they are durable, and sent again until then. While a run goes on
+// the worker beats every quarter of its lease, at most 10 s apart.
+//
+// # Leaving
+//
+// When the context of Run is done the worker takes no new runs and lets those that it has go on for [Options.Grace]. Then
+// it ends their contexts, waits a little, and gives back what is left over, so that others do it at once.
+//
+//	worker.go    options, handlers, Run
+//	payload.go   a payload becomes what the handler takes
+//	result.go    what a handler returns becomes a result
+//	desk.go      the runs that the worker has, and the room it has left
+//	outgoing.go  what is to be said: results, beats, credits
+//	link.go      one session: who reads and who writes
+//	connect.go   which session is the one; connecting, handing over, leaving
+package worker

@@ -1,0 +1,33 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/carillonhq/carillon"
+)
+
+// decode makes a handler's input of a payload. What cannot be decoded never will be.
+func decode[T any](data carillon.Data) (in T, err error) {
+	switch to := any(&in).(type) {
+	case *[]byte:
+		*to = data.Bytes
+	case *carillon.Data:
+		*to = data
+	default:
+		if len(data.Bytes) == 0 {
+			return in, nil
+		}
+		if err := json.Unmarshal(data.Bytes, &in); err != nil {
+			return in, Discard(fmt.Errorf("the payload (%d bytes, %s) is no %T: %w", len(data.Bytes), contentType(data), in, err))
+		}
+	}
+	return in, nil
+}
+
+func contentType(data carillon.Data) string {
+	if data.ContentType == "" {
+		return "of no content type"
+	}
+	return data.ContentType
+}

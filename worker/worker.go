@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Options say how a worker works. The zero value of a field is its default, given here.
+type Options struct {
+	// Concurrency is how many runs of each queue are done at once; [Limit] sets another number for one queue. Default 100, at
+	// most [MaxConcurrency].
+	Concurrency int
+	// Namespace is where the queues are. Default "default".
+	Namespace string
+	// ID tells people which worker it is; it stays the same when the connection is lost. Default: the machine's name and a
+	// few random letters.
+	ID string
+	// Labels are for people.
+	Labels map[string]string
+	// Grace is how long handlers may go on when the worker leaves. Default 30 s; negative: not at all.
+	Grace time.Duration
+	// Log is told about lost connections and handlers that panic. Default: nobody is.
+	Log *slog.Logger
+}
+
+// Defaults and limits.
+const (
+	DefaultConcurrency = 100
+	MaxConcurrency     = 1 << 16 // a server grants no more
+	DefaultGrace       = 30 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
+	o.Namespace = cmp.Or(o.Namespace, carillon.DefaultNamespace)
+	o.Grace = max(0, cmp.Or(o.Grace, DefaultGrace))
+	if o.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "worker"
+		}
+		o.ID = host + "-" + strings.ToLower(rand.Text()[:8])
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Worker runs handlers. Make it with [New], give it handlers with [Handle], then call [Worker.Run], once.
+type Worker struct {
+	sched   carillon.Work
+	options Options
+	queues  []*queue
+	faults  []error // what was wrong with the handlers
+	started atomic.Bool
+}
+
+// New makes a worker of the scheduler.
+func New(sched carillon.Work, o Options) *Worker {
+	return &Worker{sched: sched, options: o.withDefaults()}
+}
+
+// QueueOption says how one queue is served.
+type QueueOption func(*queue)
+
+// Limit is how many runs of the queue are done at once, in place of [Options.Concurrency].
+func Limit(n int) QueueOption { return func(q *queue) { q.limit = n } }
+
+// Handle gives the runs of a queue to f, whose input is decoded from the payload: JSON into any type; []byte and
+// [carillon.Data] take the payload as it is. Without a payload the input is the zero value. What is wrong with the queue is
+// told by Run.
+func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error, opts ...QueueOption) {
+	q := &queue{name: name, limit: w.options.Concurrency}
+	q.handle = func(ctx context.Context, run carillon.Run) error {
+		in, err := decode[T](run.Data)
+		if err != nil {
+			return err
+		}
+		return f(ctx, run, in)
+	}
+	for _, option := range opts {
+		option(q)
+	}
+	w.add(q, f == nil)
+}
+
+func (w *Worker) add(q *queue, empty bool) {
+	wrong := func(why string) { w.faults = append(w.faults, fmt.Errorf("worker: queue %q: %s", q.name, why)) }
+	if w.started.Load() {
+		panic("worker: Handle after Run") // it would be a race to say it otherwise
+	}
+	for _, other := range w.queues {
+		if other.name == q.name {
+			wrong("it has two handlers")
+		}
+	}
+	if empty {
+		wrong("its handler is nil")
+	}
+	if q.limit < 1 || q.limit > MaxConcurrency {
+		wrong(fmt.Sprintf("%d runs at once are not between 1 and %d", q.limit, MaxConcurrency))
+	}
+	w.queues = append(w.queues, q)
+}
+
+// Run does runs until ctx is done and those that the worker then has are finished. The values of ctx, but not its end, are
+// in the handlers' contexts. It returns nil after an orderly leave, and an error if the server refuses the worker, or if
+// runs had to be given back.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.started.Swap(true) {
+		return errors.New("worker: Run was called before")
+	}
+	if len(w.queues) == 0 {
+		return errors.New("worker: there is no handler; call worker.Handle first")
+	}
+	if err := errors.Join(w.faults...); err != nil {
+		return err
+	}
+	return newConnector(ctx, w).run(ctx)
+}
+
+// hello introduces the worker.
+func (w *Worker) hello() carillon.Hello {
+	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels}
+	for _, q := range w.queues {
+		h.Queues = append(h.Queues, q.name)
+	}
+	return h
+}
