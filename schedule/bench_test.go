@@ -89,6 +89,17 @@ func BenchmarkImpossible(b *testing.B) {
 	}
 }
 
+// BenchmarkNeverShown is the longest search: a time that the clocks skip on each of its dates, for four hundred years.
+func BenchmarkNeverShown(b *testing.B) {
+	s := parsed(b, "0/30 30 2 8-14 3 +SUN", schedule.Options{Location: zoneOf(b, "America/New_York")})
+	after := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for b.Loop() {
+		if t, ok := s.Next(after, after); ok {
+			b.Fatal(t)
+		}
+	}
+}
+
 func BenchmarkLast(b *testing.B) {
 	until := time.Date(2026, 11, 20, 10, 30, 30, 0, time.UTC)
 	for _, expr := range []string{"0 * * * * *", "0 30 2 * * *", "0 0 12 29 2 *", "@every 1s", "R/P1M"} {

@@ -76,7 +76,7 @@ func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run me
 	}
 	addFlags(cmd.Flags())
 	f.add(cmd.Flags())
-	cmd.MarkFlagsMutuallyExclusive("spawn", "in-process")
+	exclusive(cmd, "spawn", "in-process")
 	return cmd
 }
 

@@ -45,7 +45,7 @@ func newBenchGoals(a app) *cobra.Command {
 	complete(cmd, "size", g.size.words)
 	cmd.Flags().StringSliceVar(&g.only, "only", nil, "goals to measure, for example P1,P5; default all")
 	g.add(cmd.Flags())
-	cmd.MarkFlagsMutuallyExclusive("spawn", "in-process")
+	exclusive(cmd, "spawn", "in-process")
 	return cmd
 }
 

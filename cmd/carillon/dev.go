@@ -57,11 +57,11 @@ func (d *dev) run(ctx context.Context, a app) error {
 		return errors.Join(err, stop())
 	}
 	defer sink.Close()
-	if err := putSamples(ctx, node.Scheduler(), sink.URL()); err != nil {
-		return errors.Join(err, stop())
-	}
 	d.greet(a.out, node)
 	lines.heading()
+	if err := putSamples(context.WithoutCancel(ctx), node.Scheduler(), sink.URL()); err != nil {
+		return errors.Join(err, stop())
+	}
 	err = newSampleWorker(node.Scheduler(), lines, log).Run(ctx)
 	fmt.Fprintln(a.out, "Leaving. The jobs are kept in "+d.dir+".")
 	return errors.Join(err, stop())

@@ -55,6 +55,20 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// exclusive refuses two flags that say different things about the same. It may be called several times for a command.
+func exclusive(cmd *cobra.Command, one, other string) {
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, words []string) error {
+		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+			return usagef("--%s and --%s cannot be given together", one, other)
+		}
+		if before == nil {
+			return nil
+		}
+		return before(cmd, words)
+	}
+}
+
 // report prints what went wrong, for people or as JSON, and returns the exit code.
 func (a app) report(cmd *cobra.Command, err error) int {
 	if err == nil {

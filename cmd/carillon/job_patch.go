@@ -36,7 +36,7 @@ carillon job patch reports/nightly --note "moved to three" --label team=data`,
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
 	addOutput(cmd)
-	cmd.MarkFlagsMutuallyExclusive("in", "at")
+	exclusive(cmd, "in", "at")
 	return cmd
 }
 

@@ -45,8 +45,8 @@ carillon job put -f job.json`,
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
 	addOutput(cmd)
-	cmd.MarkFlagsMutuallyExclusive("in", "at")
-	cmd.MarkFlagsMutuallyExclusive("if-absent", "if-generation")
+	exclusive(cmd, "in", "at")
+	exclusive(cmd, "if-absent", "if-generation")
 	return cmd
 }
 

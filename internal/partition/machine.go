@@ -92,11 +92,12 @@ type Machine struct {
 	window    window
 	schedules map[scheduleKey]*schedule.Schedule
 
-	orphans map[carillon.Key][]*entry // pending runs in memory whose job is not
-	needs   map[store.Ref]struct{}    // records to read before their owners can go on
-	blocked []*entry                  // due, but with a change that is not yet durable
-	grants  int                       // attempts in force
-	cancels []Cancel
+	orphans  map[carillon.Key][]*entry // pending runs in memory whose job is not
+	deleting map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
+	needs    map[store.Ref]struct{}    // records to read before their owners can go on
+	blocked  []*entry                  // due, but with a change that is not yet durable
+	grants   int                       // attempts in force
+	cancels  []Cancel
 
 	out   builder // the batch that fills
 	after uint64  // see After
@@ -117,6 +118,7 @@ func New(cfg Config) *Machine {
 		queues:    map[Queue]*queue{},
 		schedules: map[scheduleKey]*schedule.Schedule{},
 		orphans:   map[carillon.Key][]*entry{},
+		deleting:  map[carillon.Key]uint64{},
 		needs:     map[store.Ref]struct{}{},
 		out:       builder{seq: 1},
 	}

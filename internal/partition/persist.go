@@ -136,6 +136,9 @@ func (m *Machine) Committed(seq uint64, now int64) {
 			kept = append(kept, e)
 		case e.gone:
 			m.setSpec(e, nil)
+			if e.ref.Seq == 0 && m.deleting[e.ref.Key] <= seq {
+				delete(m.deleting, e.ref.Key)
+			}
 			if m.entries[e.ref] == e {
 				delete(m.entries, e.ref)
 			}

@@ -121,6 +121,9 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 		r := &records[i]
 		st.parked.at = store.Cursor{Class: r.State.Class, Due: r.State.Run.Due, Ref: r.Ref}
 		e := m.entries[r.Ref]
+		if e == nil && m.doomed(r) {
+			continue
+		}
 		if e == nil {
 			e = m.admit(r, now)
 		}

@@ -126,6 +126,9 @@ func (m *Machine) remove(e *entry) {
 	e.gone = true
 	m.setWake(e, 0)
 	m.touch(e)
+	if e.ref.Seq == 0 {
+		m.deleting[e.ref.Key] = m.out.seq
+	}
 	if e.parent != nil {
 		e.parent.children--
 		e.parent = nil

@@ -56,7 +56,7 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
-		if _, here := m.entries[r.Ref]; !here {
+		if _, here := m.entries[r.Ref]; !here && !m.doomed(r) {
 			m.admit(r, now)
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		delete(m.needs, r.Ref)
-		if !r.Exists {
+		if !r.Exists || m.doomed(r) {
 			continue
 		}
 		e := m.entries[r.Ref]
@@ -110,6 +110,16 @@ func (m *Machine) disown(e *entry) {
 	if m.orphans[key] = rest; len(rest) == 0 {
 		delete(m.orphans, key)
 	}
+}
+
+// doomed reports whether the store will lose the record as soon as the batches on their way are applied: it is a pending
+// run whose job has been deleted.
+func (m *Machine) doomed(r *store.Record) bool {
+	if r.Seq == 0 {
+		return false
+	}
+	_, doomed := m.deleting[r.Key]
+	return doomed
 }
 
 // admit brings a stored record into memory.

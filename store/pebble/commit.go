@@ -105,6 +105,7 @@ func (c *committer) commit(first *request) {
 	for _, req := range m.reqs {
 		if req.shard != nil {
 			req.shard.part.flying.Store(m) // before it can be read
+			req.shard.part.marks.put(req.dues)
 		}
 	}
 	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {

@@ -7,15 +7,11 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// due scans the due index of a class, from where marks say that it may not be empty.
-func (v *view) due(q store.DueQuery, m *marks) (out []store.Record, err error) {
+// due scans the due index of a class, which is empty before low. Nothing is due before found, as far as the scan can say.
+func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64, err error) {
+	found = math.MinInt64
 	if q.Limit <= 0 {
-		return nil, nil
-	}
-	low, mine := m.begin(q.Class)
-	found := int64(math.MinInt64) // what the scan says nothing about
-	if mine {
-		defer func() { m.end(q.Class, found) }()
+		return nil, found, nil
 	}
 	lower, whole := v.dueStart(q, low)
 	first := int64(math.MaxInt64)
@@ -36,7 +32,7 @@ func (v *view) due(q store.DueQuery, m *marks) (out []store.Record, err error) {
 	if whole && err == nil {
 		found = min(first, after(q.Until))
 	}
-	return out, err
+	return out, found, err
 }
 
 // after is the time after t, if there is one.

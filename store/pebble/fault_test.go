@@ -30,9 +30,10 @@ type faults struct {
 
 func (f *faults) String() string { return fmt.Sprintf("write %d fails", f.at) }
 
-// MaybeError counts what writes. A preallocation is only a wish, so it is left alone.
+// MaybeError counts what writes. A preallocation is only a wish, and a lock needs no room, so they are left alone.
 func (f *faults) MaybeError(op errorfs.Op) error {
-	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || op.Kind == errorfs.OpFilePreallocate || f.healed.Load() {
+	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || op.Kind == errorfs.OpFilePreallocate ||
+		op.Kind == errorfs.OpLock || f.healed.Load() {
 		return nil
 	}
 	n := f.count.Add(1)

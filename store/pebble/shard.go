@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -140,8 +141,11 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) (out []store.Record
 
 // Due returns records of one class in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) (out []store.Record, err error) {
+	m := s.part.marks
+	found, scan := int64(math.MinInt64), m.begin(q.Class)
+	defer func() { m.end(q.Class, scan, found) }()
 	err = s.read(ctx, func(v *view) error {
-		out, err = v.due(q, s.part.marks)
+		out, found, err = v.due(q, m.low(q.Class))
 		return err
 	})
 	return out, err

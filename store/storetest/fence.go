@@ -117,36 +117,39 @@ func fenceTwoShards(e *env) {
 }
 
 // fenceRace: while an owner writes as fast as it can, others take the partition from it, one after another. What a new
-// owner sees after its claim is all that an older one will ever have written.
+// owner sees after its claim is all that an older one will ever have written, and in the end all of them are refused.
 func fenceRace(e *env) {
+	const owners = 20
 	var wg sync.WaitGroup
 	var end atomic.Bool
 	defer wg.Wait()
 	defer end.Store(true)
-	for n := range int64(20) {
+	for n := range int64(owners) {
 		s := e.own(3)
 		e.wantStill(s)
 		begun := make(chan struct{})
-		wg.Go(func() {
-			for i := int64(1); !end.Load(); i++ {
-				err := s.Apply(s.ctx, &store.Batch{Puts: []store.Record{job("a", due(n<<32+i))}})
-				if i == 1 {
-					close(begun)
-				}
-				if err != nil {
-					if store.OutcomeOf(err) != store.Fenced {
-						e.Errorf("owner %d: %v", n, err)
-					}
-					return
-				}
-			}
-			if n < 19 {
-				e.Errorf("owner %d was never fenced", n)
-			}
-		})
+		wg.Go(func() { s.writeUntilFenced(n, begun, &end) })
 		<-begun
 	}
 	e.wantStill(e.own(3))
+}
+
+// writeUntilFenced is owner n: it writes until it is refused. At the end it tries once more, and must be refused then.
+func (s shard) writeUntilFenced(n int64, begun chan<- struct{}, end *atomic.Bool) {
+	for i := int64(1); ; i++ {
+		last := end.Load()
+		err := s.Apply(s.ctx, &store.Batch{Puts: []store.Record{job("a", due(n<<32+i))}})
+		if i == 1 {
+			close(begun)
+		}
+		switch outcome := store.OutcomeOf(err); {
+		case outcome == store.Fenced:
+			return
+		case outcome != store.Applied || last:
+			s.Errorf("owner %d is not refused: %v", n, err)
+			return
+		}
+	}
 }
 
 // wantStill checks that nobody else writes a partition that was just claimed.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,11 +154,12 @@ func TestReset(t *testing.T) {
 
 func TestEndlessBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var written int
+		written := make(chan int, 1)
 		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-			for {
+			for sum := 0; ; {
 				n, err := w.Write(make([]byte, 1<<10))
-				if written += n; err != nil {
+				if sum += n; err != nil {
+					written <- sum
 					return
 				}
 			}
@@ -168,8 +170,8 @@ func TestEndlessBody(t *testing.T) {
 				t.Fatalf("%v, kept %d bytes", r.Outcome, len(r.Response))
 			}
 		})
-		if written > 2*MaxResponseRead {
-			t.Fatalf("%d bytes were sent", written)
+		if n := <-written; n > 2*MaxResponseRead {
+			t.Fatalf("%d bytes were sent", n)
 		}
 	})
 }
@@ -214,9 +216,9 @@ func TestSwitching(t *testing.T) {
 // request is repeated, on a new one it has failed.
 func TestKeptConnectionCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, hangUp := 0, map[int]bool{2: true, 4: true, 5: true}
+		asked, hangUp := atomic.Int64{}, map[int64]bool{2: true, 4: true, 5: true}
 		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-			if asked++; hangUp[asked] {
+			if hangUp[asked.Add(1)] {
 				conn, _, _ := http.NewResponseController(w).Hijack()
 				_ = conn.Close()
 			}
@@ -227,8 +229,8 @@ func TestKeptConnectionCloses(t *testing.T) {
 				}
 			}
 		})
-		if asked != 5 {
-			t.Fatalf("asked %d times", asked)
+		if n := asked.Load(); n != 5 {
+			t.Fatalf("asked %d times", n)
 		}
 	})
 }

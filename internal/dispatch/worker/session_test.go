@@ -449,7 +449,7 @@ func TestOverfullIsDropped(t *testing.T) {
 // cancelled or handed back, none twice.
 func TestRace(t *testing.T) {
 	d := newDesk(Options{})
-	const sessions, runs = 4, 2000
+	const sessions, runs = 4, 500
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	seen := map[string]int{}

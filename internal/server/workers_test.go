@@ -1,0 +1,233 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/worker"
+)
+
+func TestALostConnectionStopsNothing(t *testing.T) {
+	everywhere(t, func(w *world) {
+		cuttable := &cuttable{Work: w.sched}
+		began, goOn := make(chan carillon.Run, 1), make(chan struct{})
+		stop := w.work(cuttable, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+			began <- run
+			<-goOn
+			return nil
+		})
+		w.put(carillon.Job{Name: "long"})
+		run := await(w.t, began)
+		cuttable.cut()
+		close(goOn)
+		stop()
+		w.ended(run.ID, carillon.RunSucceeded, 1)
+	})
+}
+
+// cuttable is a Work whose sessions can be lost.
+type cuttable struct {
+	carillon.Work
+	mu       sync.Mutex
+	sessions []carillon.Session
+}
+
+// Connect implements carillon.Work.
+func (c *cuttable) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	s, err := c.Work.Connect(ctx, hello)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions = append(c.sessions, s)
+	return s, err
+}
+
+func (c *cuttable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sessions {
+		_ = s.Close() // a lost connection says nothing
+	}
+}
+
+func TestARunOfADeadWorkerGoesElsewhereAfterItsLease(t *testing.T) {
+	everywhere(t, func(w *world) {
+		dead := w.connect("dead", 1)
+		w.put(carillon.Job{Name: "inherited", Lease: carillon.MinLease})
+		first := dead.run()
+		dead.close()
+		heir := w.connect("heir", 1)
+		second := heir.run()
+		if second.ID != first.ID || second.Attempt != 2 || second.Token == first.Token {
+			w.t.Errorf("first %+v, second %+v", first, second)
+		}
+		if d := second.Started.Sub(first.Started); d < carillon.MinLease {
+			w.t.Errorf("the lease of %v ended after %v", carillon.MinLease, d)
+		}
+		risen := w.connect("risen", 0)
+		risen.succeed(first)
+		risen.stale(first.Token)
+		heir.succeed(second)
+		heir.acked(second.Token)
+		w.ended(first.ID, carillon.RunSucceeded, 2)
+		risen.close()
+		heir.close()
+	})
+}
+
+func TestBeatsKeepALease(t *testing.T) {
+	everywhere(t, func(w *world) {
+		began, goOn := make(chan carillon.Run, 10), make(chan struct{})
+		stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+			began <- run
+			<-goOn
+			return nil
+		})
+		w.put(carillon.Job{Name: "long", Lease: carillon.MinLease})
+		run := await(w.t, began)
+		// Another run of the same lease, whose worker is dead, is what tells that the lease has passed.
+		dead := w.connect("dead", 0)
+		w.put(carillon.Job{Name: "other", Lease: carillon.MinLease, Target: carillon.WorkerQueue("others")})
+		dead.close()
+		witness := func() carillon.Session {
+			s, err := w.another().Connect(w.t.Context(), carillon.Hello{Queues: []string{"others"}})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return s
+		}
+		lost := raw{witness(), w.t}
+		lost.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "others", N: 1}}})
+		lost.run()
+		lost.close()
+		heir := raw{witness(), w.t}
+		heir.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "others", N: 1}}})
+		heir.run()
+		heir.close()
+		close(goOn)
+		stop()
+		w.ended(run.ID, carillon.RunSucceeded, 1)
+	})
+}
+
+func TestAGoodbyeFreesRunsAtOnce(t *testing.T) {
+	everywhere(t, func(w *world) {
+		leaver, heir := w.connect("leaver", 1), w.connect("heir", 0)
+		w.put(carillon.Job{Name: "passed on", Lease: carillon.MaxLease})
+		first := leaver.run()
+		heir.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: 1}}})
+		leaver.send(carillon.WorkRequest{Goodbye: true})
+		second := heir.run()
+		if second.ID != first.ID || second.Attempt != 2 {
+			w.t.Errorf("first %+v, second %+v", first, second)
+		}
+		heir.succeed(second)
+		heir.acked(second.Token)
+		leaver.close()
+		heir.close()
+	})
+}
+
+func TestALeavingWorkerGivesBackWhatItCannotFinish(t *testing.T) {
+	everywhere(t, func(w *world) {
+		wk := worker.New(w.another(), worker.Options{Grace: time.Millisecond})
+		began := make(chan carillon.Run, 1)
+		worker.Handle(wk, queue, func(ctx context.Context, run carillon.Run, _ []byte) error {
+			began <- run
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		w.t.Cleanup(cancel)
+		ended := make(chan error, 1)
+		go func() { ended <- wk.Run(ctx) }()
+		w.put(carillon.Job{Name: "too long", Lease: carillon.MaxLease})
+		first := await(w.t, began)
+		cancel()
+		if err := await(w.t, ended); err == nil {
+			w.t.Error("the worker gave a run back and said nothing")
+		}
+		heir := w.connect("heir", 1)
+		if second := heir.run(); second.ID != first.ID || second.Attempt != 2 {
+			w.t.Errorf("first %+v, second %+v", first, second)
+		}
+		heir.close()
+	})
+}
+
+func TestAHerdIsDoneExactlyOnce(t *testing.T) {
+	const n = 1000
+	everywhere(t, func(w *world) {
+		var mu sync.Mutex
+		seen := map[string]int{}
+		all := make(chan struct{})
+		handle := func(_ context.Context, run carillon.Run, _ []byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[run.Job]++
+			if len(seen) == n && seen[run.Job] == 1 {
+				close(all)
+			}
+			return nil
+		}
+		jobs := make([]carillon.Job, n)
+		for i := range jobs {
+			jobs[i] = carillon.Job{Name: fmt.Sprintf("herd/%d", i), Due: carillon.In(50 * time.Millisecond), Target: carillon.WorkerQueue(queue)}
+		}
+		if _, err := w.sched.PutJobs(w.t.Context(), jobs); err != nil {
+			w.t.Fatal(err)
+		}
+		stops := []func(){
+			w.work(w.another(), worker.Options{Concurrency: 7}, handle),
+			w.work(w.another(), worker.Options{Concurrency: 64}, handle),
+		}
+		await(w.t, all)
+		for _, stop := range stops {
+			stop()
+		}
+		for job, times := range seen {
+			if times != 1 {
+				w.t.Errorf("%s ran %d times", job, times)
+			}
+		}
+		if page, err := w.sched.ListJobs(w.t.Context(), carillon.JobQuery{Prefix: "herd/"}); err != nil || len(page.Jobs) != 0 {
+			w.t.Errorf("left over: %d, %v", len(page.Jobs), err)
+		}
+	})
+}
+
+func TestRunsWithoutAWorkerWaitForOne(t *testing.T) {
+	everywhere(t, func(w *world) {
+		for i := range 100 {
+			w.put(carillon.Job{Name: fmt.Sprint(i)})
+		}
+		got := make(chan int, 200)
+		stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+			got <- run.Attempt
+			return nil
+		})
+		for range 100 {
+			if attempt := await(w.t, got); attempt != 1 {
+				w.t.Errorf("attempt %d", attempt)
+			}
+		}
+		stop()
+		if len(got) > 0 {
+			w.t.Errorf("%d runs too many", len(got))
+		}
+	})
+}
+
+func TestAWorkerThatTheServerRefusesSaysSo(t *testing.T) {
+	everywhere(t, func(w *world) {
+		wk := worker.New(w.sched, worker.Options{Namespace: "NOT A NAMESPACE"})
+		worker.Handle(wk, queue, func(context.Context, carillon.Run, []byte) error { return nil })
+		if err := wk.Run(w.t.Context()); !errors.Is(err, carillon.InvalidArgument) {
+			w.t.Errorf("run: %v", err)
+		}
+	})
+}
