@@ -14,28 +14,48 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Connect opens a worker's session; see [carillon.Work]. ctx bounds the opening, not the session. A hello that the server
-// refuses is told by the first Receive.
+// Connect opens a worker's session; see [carillon.Work]. It returns when the server has accepted the worker, or has refused
+// it. ctx bounds the opening, not the session.
 func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
-	stream, err := c.service.Work(life)
-	if err == nil {
-		err = stream.Send(&pb.WorkRequest{Hello: wire.HelloToProto(&hello)})
-	}
-	if !stop() && err == nil {
+	stream, err := c.open(life, hello)
+	if !stop() {
 		err = ctx.Err()
 	}
 	if err != nil {
 		end()
-		return nil, failed(err, false)
+		return nil, failed(err, false) // a session that is not there has changed nothing
 	}
 	return &session{stream: stream, end: end}, nil
 }
 
+// workStream is the stream of the rpc Work.
+type workStream = grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
+
+// open says hello. The server answers with the stream's header, or ends the stream.
+func (c *Client) open(ctx context.Context, hello carillon.Hello) (workStream, error) {
+	stream, err := c.service.Work(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(&pb.WorkRequest{Hello: wire.HelloToProto(&hello)}); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, err
+	}
+	if header == nil { // the stream has ended, and says why
+		_, err = stream.Recv()
+		return nil, err
+	}
+	return stream, nil
+}
+
 // session is a worker's stream.
 type session struct {
-	stream  grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
+	stream  workStream
 	end     context.CancelFunc // of the stream, at once
 	sending sync.Mutex         // held by Send: a stream takes one at a time
 }

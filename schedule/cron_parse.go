@@ -182,19 +182,19 @@ func (f *field) step(text span) (int, *Error) {
 	switch {
 	case !ok:
 		return 0, text.fail(f.name, "%s is not a step; write a number from 1 to %d after the /", quote(text.text), f.size)
-	case n < 1 || n > f.size:
+	case n < 1 || n > int64(f.size):
 		return 0, text.fail(f.name, "step %s is out of range 1-%d", shorten(text.text), f.size)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // value reads a number or a name.
 func (f *field) value(text span) (int, *Error) {
 	if n, ok := number(text.text); ok {
-		if n < f.min || n > f.max {
+		if n < int64(f.min) || n > int64(f.max) {
 			return 0, text.fail(f.name, "%s is out of range %d-%d", shorten(text.text), f.min, f.max)
 		}
-		return n, nil
+		return int(n), nil
 	}
 	for i, name := range f.names {
 		if strings.EqualFold(text.text, name) {
@@ -217,15 +217,15 @@ func (f *field) wanted() string {
 	return fmt.Sprintf("a number %d-%d or a name %s-%s", f.min, f.max, f.names[0], f.names[len(f.names)-1])
 }
 
-// number reads decimal digits and nothing else; what does not fit an int is a very large number.
-func number(text string) (n int, ok bool) {
+// number reads decimal digits and nothing else; from 2^40 on it is just a very large number.
+func number(text string) (n int64, ok bool) {
 	const large = 1 << 40
 	for i := range len(text) {
 		digit := text[i] - '0'
 		if digit > 9 {
 			return 0, false
 		}
-		n = min(n*10+int(digit), large)
+		n = min(n*10+int64(digit), large)
 	}
 	return n, text != ""
 }

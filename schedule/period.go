@@ -91,14 +91,14 @@ func (p *period) add(text span, field string, u unit) (fraction bool, err *Error
 		if fraction {
 			return true, text.fail(field, "only hours, minutes and seconds can have a fraction")
 		}
-		p.months += int64(n) * u.months
-		p.days += int64(n) * u.days
+		p.months += n * u.months
+		p.days += n * u.days
 		if p.months > maxMonths || p.days > maxDays {
 			return false, text.fail(field, "%s is longer than ten thousand years", shorten(text.text))
 		}
 		return false, nil
 	}
-	if int64(n) > int64((maxDuration-p.elapsed)/u.elapsed) {
+	if n > int64((maxDuration-p.elapsed)/u.elapsed) {
 		return fraction, tooLong(text, field)
 	}
 	p.elapsed += time.Duration(n) * u.elapsed

@@ -17,7 +17,7 @@ import (
 //	codec_run.go     RunRecord: a finished run
 //	codec_labels.go  the labels of a Spec, without the rest
 
-// ErrDamaged: bytes that a store handed out are not what this package wrote.
+// ErrDamaged says that bytes which a store handed out are not what this package wrote.
 var ErrDamaged = errors.New("store: damaged record")
 
 // damaged names the message whose bytes are wrong.

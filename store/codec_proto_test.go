@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"strings"
@@ -200,9 +201,7 @@ func plainStruct(v reflect.Value) map[string]any {
 			data := value.Interface().(carillon.Data)
 			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
 		case field.Type == reflect.TypeFor[Term]():
-			for k, x := range plainStruct(value) {
-				m[k] = x
-			}
+			maps.Copy(m, plainStruct(value))
 		case value.CanInt(), value.CanUint():
 			m[snake(field.Name)] = number(value)
 		default:

@@ -16,7 +16,9 @@ func newBenchHerd(a app) *cobra.Command {
 		flags.IntVar(&h.Jobs, "jobs", 20_000, "jobs")
 		flags.DurationVar(&h.Hold, "hold", 0, "how long a worker keeps a run before it answers")
 		addWorkers(flags, &h.Workers, &h.Credits)
-	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return h.Run(ctx, b) })
+	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
+		return h.Run(ctx, b) // the flags are parsed by now
+	})
 }
 
 // addWorkers gives the flags of the benches that receive runs.

@@ -19,5 +19,7 @@ func newBenchRecurring(a app) *cobra.Command {
 		flags.DurationVar(&r.For, "for", 20*time.Second, "how long to measure")
 		flags.DurationVar(&r.WarmUp, "warm-up", 3*time.Second, "how long to wait before that")
 		addWorkers(flags, &r.Workers, &r.Credits)
-	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return r.Run(ctx, b) })
+	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
+		return r.Run(ctx, b) // the flags are parsed by now
+	})
 }

@@ -17,5 +17,7 @@ func newBenchSteady(a app) *cobra.Command {
 		flags.Float64Var(&s.Rate, "rate", 10_000, "runs a second")
 		flags.DurationVar(&s.For, "for", 10*time.Second, "how long")
 		addWorkers(flags, &s.Workers, &s.Credits)
-	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return s.Run(ctx, b) })
+	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
+		return s.Run(ctx, b) // the flags are parsed by now
+	})
 }

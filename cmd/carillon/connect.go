@@ -47,7 +47,7 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 	if err != nil {
 		return err
 	}
-	defer node.Close() //nolint:errcheck // the answer is in; a bad goodbye changes nothing
+	defer node.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.wait)
 	defer cancel()
 	return c.explain(f(ctx, node))

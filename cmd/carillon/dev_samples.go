@@ -70,7 +70,7 @@ type sink struct {
 }
 
 func startSink(lines *runLines) (*sink, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a loopback port does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

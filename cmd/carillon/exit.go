@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/httpapi"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // The exit codes.
@@ -106,13 +107,8 @@ func sentence(e *carillon.Error) string {
 
 // reportJSON prints the error as the REST API writes it.
 func (a app) reportJSON(e *carillon.Error) {
-	problem := struct {
-		Code    string `json:"code"`
-		Field   string `json:"field,omitempty"`
-		Detail  string `json:"detail"`
-		Unknown bool   `json:"outcome_unknown,omitempty"`
-	}{e.Kind.String(), e.Field, e.Message, e.Unknown}
-	_ = json.NewEncoder(a.errs).Encode(problem) // nowhere is left to say that this failed
+	text := httpapi.Marshal(wire.ProblemToProto(e))
+	_, _ = a.errs.Write(text) // nowhere is left to say that this failed
 }
 
 // exitCode is the exit code of an error.

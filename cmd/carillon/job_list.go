@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +96,7 @@ func jobRows(jobs []carillon.Job) [][]string {
 			s = &carillon.JobStatus{}
 		}
 		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), s.Phase.String(), dash(moment(s.NextRun)),
-			fmt.Sprint(s.Counters.Fired)})
+			strconv.FormatUint(s.Counters.Fired, 10)})
 	}
 	return rows
 }

@@ -35,12 +35,16 @@ func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer killGroup(cmd)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	defer killGroup(cmd) // what it has left behind
+	var exit error // after ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		exit = cmd.Wait()
+	}()
 	select {
-	case err := <-ended:
-		return outcomeOf(err, last)
+	case <-ended:
+		return outcomeOf(exit, last)
 	case <-ctx.Done():
 		p.end(cmd, ended)
 		return fmt.Errorf("the command was ended: %w", context.Cause(ctx))
@@ -48,7 +52,7 @@ func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 }
 
 // end asks the command to end, and kills it if it does not.
-func (p *program) end(cmd *exec.Cmd, ended <-chan error) {
+func (p *program) end(cmd *exec.Cmd, ended <-chan struct{}) {
 	endGroup(cmd)
 	select {
 	case <-ended:

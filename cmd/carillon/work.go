@@ -59,7 +59,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	if err != nil {
 		return err
 	}
-	defer node.Close() //nolint:errcheck // the worker has said goodbye
+	defer node.Close()
 	w.options.Namespace = w.namespace
 	if w.options.Log, err = telemetry.NewLogger(a.errs, "text", slog.LevelInfo); err != nil {
 		return err

@@ -34,7 +34,7 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer work.close() //nolint:errcheck // closed below; this is for early returns
+	defer work.close() // closed below too; this is for early returns
 	if err := b.preloadOneShots(ctx, ledger, prefix, func(int) time.Time { return due }); err != nil {
 		return Result{}, err
 	}
@@ -81,7 +81,8 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 	if err != nil {
 		return r, err
 	}
-	return r, b.mustBeGone(ctx, l.prefix, &r)
+	err = b.mustBeGone(ctx, l.prefix, &r)
+	return r, err
 }
 
 // mustBeGone notes what finished one-shots have left behind, and removes it.

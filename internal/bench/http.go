@@ -62,7 +62,7 @@ func (s *receiver) listen(n int) (urls []string, stop func(), err error) {
 		}
 	}
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a loopback port does not wait
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			stop()
 			return nil, nil, err
@@ -90,10 +90,11 @@ func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time)
 	r.Lateness = s.late.quantiles()
 	gone := until(ctx, 10*time.Second, func() bool { return b.empty(ctx, s.ledger.prefix) })
 	r.Ledger = s.ledger.verdict()
-	if !gone {
-		return r, b.mustBeGone(ctx, s.ledger.prefix, &r)
+	if gone {
+		return r, nil
 	}
-	return r, nil
+	err := b.mustBeGone(ctx, s.ledger.prefix, &r)
+	return r, err
 }
 
 // empty reports whether no job of the prefix is left.

@@ -33,12 +33,15 @@ func Spawn(ctx context.Context, binary, store string, log io.Writer) (*Server, e
 			return nil, err
 		}
 	}
-	return s, s.Start(ctx)
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // freeAddress is a loopback address that nobody listens on.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a loopback port does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

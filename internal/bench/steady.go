@@ -30,7 +30,7 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer work.close() //nolint:errcheck // closed below; this is for early returns
+	defer work.close() // closed below too; this is for early returns
 	due := func(i int) time.Time { return start.Add(time.Duration(float64(i) / s.Rate * float64(time.Second))) }
 	if err := b.preloadOneShots(ctx, ledger, prefix, due); err != nil {
 		return Result{}, err
@@ -61,5 +61,6 @@ func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledge
 	if err != nil {
 		return r, err
 	}
-	return r, b.mustBeGone(ctx, l.prefix, &r)
+	err = b.mustBeGone(ctx, l.prefix, &r)
+	return r, err
 }

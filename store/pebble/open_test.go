@@ -15,11 +15,17 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// made makes a store with a few batches in a folder of its own and closes it.
+// made makes a store of a few tables in a folder of its own and closes it.
 func made(t *testing.T) string {
 	t.Helper()
+	return madeWith(t, 32<<10)
+}
+
+// madeWith is made with a memtable of some bytes; if it is large everything is in the log.
+func madeWith(t *testing.T, memTable int) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
-	s, err := pebble.Open(dir, pebble.Options{Partitions: 4, MemTableBytes: 32 << 10})
+	s, err := pebble.Open(dir, pebble.Options{Partitions: 4, MemTableBytes: memTable})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +131,8 @@ func TestOpenErrors(t *testing.T) {
 			return dir
 		}},
 		{"the log is spoiled", pebble.ErrDamaged, func(t *testing.T) string {
-			dir := made(t)
-			logs := files(t, dir, "*.log")
-			spoil(t, logs[len(logs)-1])
+			dir := madeWith(t, 1<<20)
+			spoil(t, files(t, dir, "*.log")[0])
 			return dir
 		}},
 		{"in use", pebble.ErrLocked, func(t *testing.T) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -45,7 +46,7 @@ func readKeepsOrder(e *env) {
 	s := e.own(3)
 	s.put(job("a"), job("b"), pending("a", 2))
 	refs := []store.Ref{jobRef("b"), jobRef("none"), pendingRef("a", 2), jobRef("b"), pendingRef("a", 1), jobRef("a")}
-	got, err := s.Read(s.ctx, refs)
+	got, err := s.Read(s.Context(), refs)
 	s.must(err)
 	s.wantRefs("Read", got, refs...)
 	for i, exists := range []bool{true, false, true, true, false, true} {
@@ -54,7 +55,7 @@ func readKeepsOrder(e *env) {
 		}
 	}
 	s.wantGone(jobRef("none"))
-	if got, err := s.Read(s.ctx, nil); err != nil || len(got) != 0 {
+	if got, err := s.Read(s.Context(), nil); err != nil || len(got) != 0 {
 		s.Errorf("Read of nothing = %v, %v", got, err)
 	}
 }
@@ -133,8 +134,12 @@ func deleteLeavesNothing(e *env) {
 
 func jobGoesWithPending(e *env) {
 	s := e.own(3)
-	gone := []store.Ref{jobRef("a"), pendingRef("a", 1), pendingRef("a", 2), pendingRef("a", 255), pendingRef("a", 256), pendingRef("a", 1<<64-1)}
-	stay := []store.Ref{pendingRef("b", 1), {Key: carillon.Key{Namespace: "tenant-b", Name: "a"}}, {Key: carillon.Key{Namespace: "tenant-b", Name: "a"}, Seq: 2}}
+	other := carillon.Key{Namespace: "tenant-b", Name: "a"}
+	gone := []store.Ref{jobRef("a")}
+	for _, seq := range []uint64{1, 2, 255, 256, 1<<64 - 1} {
+		gone = append(gone, pendingRef("a", seq))
+	}
+	stay := []store.Ref{pendingRef("b", 1), {Key: other}, {Key: other, Seq: 2}}
 	for _, name := range oddNames {
 		if name != "a" {
 			stay = append(stay, jobRef(name), pendingRef(name, 2))
@@ -218,7 +223,7 @@ func emptyBatch(e *env) {
 
 func cancelledContext(e *env) {
 	s := e.own(3)
-	ctx, cancel := context.WithCancel(e.ctx)
+	ctx, cancel := context.WithCancel(e.Context())
 	cancel()
 	want := job("a", due(base))
 	switch err := s.Apply(ctx, &store.Batch{Puts: []store.Record{want}}); store.OutcomeOf(err) {
@@ -266,14 +271,15 @@ func resultsNotAliased(e *env) {
 		"Due":    func() []store.Record { return s.due(store.DueQuery{Class: 1, Until: base + 99, Limit: plenty}) },
 		"Staged": func() []store.Record { return s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}) },
 	}
-	for _, name := range slices.Sorted(keysOf(reads)) {
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
 		for _, r := range reads[name]() {
 			scribble(r.Spec)
 			r.State.Run.Errors[0].Message = "scribbled"
 		}
 		s.wantRecords(name+" after its result was changed", reads[name](), job("a", full))
 	}
-	for _, q := range []store.RunQuery{{Job: new(key("a")), Limit: 1}, {ID: new(s.fullRun("a", 1).ID), Limit: 1}, {Namespace: ns, Limit: 1}} {
+	for _, q := range []store.RunQuery{{Job: new(key("a"))}, {ID: new(s.fullRun("a", 1).ID)}, {Namespace: ns}} {
+		q.Limit = 1
 		r := s.runs(q)[0]
 		scribble(r.Response, r.Spec)
 		r.Errors[0].Message = "scribbled"
@@ -287,15 +293,16 @@ func resultsNotAliased(e *env) {
 func partitionsApart(e *env) {
 	last := e.store.Meta().Partitions - 1
 	shards := []shard{e.own(0), e.own(1), e.own(last)}
+	version := func(i int) store.Record { return job("a", full, spec([]byte{byte(i)})) }
 	for i, s := range shards {
-		s.apply(store.Batch{Puts: []store.Record{job("a", full, spec(specOf(fmt.Sprint(i))))}, Runs: []store.RunRecord{s.fullRun("a", 1)},
+		s.apply(store.Batch{Puts: []store.Record{version(i)}, Runs: []store.RunRecord{s.fullRun("a", 1)},
 			Small: []store.Small{{Kind: 1, Key: "k", Value: []byte{byte(i)}}}})
 	}
 	shards[1].delete(jobRef("a"))
 	for i, s := range shards {
 		var want []store.Record
 		if i != 1 {
-			want = []store.Record{job("a", full, spec(specOf(fmt.Sprint(i))))}
+			want = []store.Record{version(i)}
 		}
 		s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), want...)
 		s.wantRecords("Due", s.due(store.DueQuery{Class: 1, Until: base + 99, Limit: plenty}), want...)

@@ -71,6 +71,7 @@ var brokenHistories = []broken{
 		})
 	}},
 	{fault: "trims before it adds", caughtBy: "retention/a trim counts the runs of its batch", build: trimsFirst},
+	{fault: "expires before it adds", caughtBy: "retention/expire counts the runs of its batch", build: expiresFirst},
 	{fault: "counts dead runs when it trims", caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimCountsDead},
 	{fault: "trims dead runs", caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimsDead},
 	{fault: "expires exclusively", caughtBy: "retention/expire removes what has ended, inclusive", build: onExpire(func(e *store.Expire) { e.Before-- })},
@@ -228,6 +229,17 @@ func trimsFirst(*memory.Store) faults {
 		rest := *b
 		rest.Trims = nil
 		if err := next(&store.Batch{Trims: b.Trims}); err != nil {
+			return err
+		}
+		return next(&rest)
+	}}
+}
+
+func expiresFirst(*memory.Store) faults {
+	return faults{apply: func(_ int, _ store.Term, b *store.Batch, next func(*store.Batch) error) error {
+		rest := *b
+		rest.Expire = nil
+		if err := next(&store.Batch{Expire: b.Expire}); err != nil {
 			return err
 		}
 		return next(&rest)

@@ -29,7 +29,7 @@ func allPartitionsAtOnce(e *env) {
 			for i := range steps {
 				b := store.Batch{Puts: []store.Record{job(fmt.Sprint("job-", i%7), spec([]byte{byte(p), byte(i)}), due(base+int64(i)))},
 					Runs: []store.RunRecord{s.run("a", int64(i), 4)}, Small: []store.Small{{Kind: 1, Key: "last", Value: []byte{byte(i)}}}}
-				if err := s.Apply(s.ctx, &b); err != nil {
+				if err := s.Apply(s.Context(), &b); err != nil {
 					e.Errorf("partition %d: %v", p, err)
 				}
 			}
@@ -102,9 +102,9 @@ func readsSeeWholeBatches(e *env) {
 	}
 	s.put(pair(0)...)
 	e.beside(200, func(i int) { s.put(pair(i)...) },
-		func() { equal("Read", try[[]store.Record](e)(s.Read(s.ctx, []store.Ref{jobRef("a"), jobRef("b")}))) },
-		func() { equal("List", try[[]store.Record](e)(s.List(s.ctx, inNamespace(nil)))) },
-		func() { equal("Due", try[[]store.Record](e)(s.Due(s.ctx, allDue(2)))) })
+		func() { equal("Read", try[[]store.Record](e)(s.Read(s.Context(), []store.Ref{jobRef("a"), jobRef("b")}))) },
+		func() { equal("List", try[[]store.Record](e)(s.List(s.Context(), inNamespace(nil)))) },
+		func() { equal("Due", try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))) })
 }
 
 // movingSeenOnce: a record that moves about in an index is in every page that covers the index, once, at its place.
@@ -123,10 +123,11 @@ func movingSeenOnce(e *env) {
 	e.beside(200, func(i int) { s.put(move(i)) },
 		func() {
 			q := store.DueQuery{Class: 2, Until: math.MaxInt64, Limit: 10}
-			once("Due", try[[]store.Record](e)(s.Due(s.ctx, q)), func(r store.Record) int64 { return r.State.Due })
+			once("Due", try[[]store.Record](e)(s.Due(s.Context(), q)), func(r store.Record) int64 { return r.State.Due })
 		},
 		func() {
-			once("Staged", try[[]store.Record](e)(s.Staged(s.ctx, allStaged("q"))), func(r store.Record) int64 { return r.State.Run.Due })
+			got := try[[]store.Record](e)(s.Staged(s.Context(), allStaged("q")))
+			once("Staged", got, func(r store.Record) int64 { return r.State.Run.Due })
 		})
 }
 
@@ -140,17 +141,17 @@ func readsBesideWrites(e *env) {
 			s.delete(jobRef("new"), jobRef("kept"))
 		}
 	}, func() {
-		try[[]store.Record](e)(s.List(s.ctx, store.ListQuery{Label: "x", Limit: 10}))
-		try[[]store.Record](e)(s.Due(s.ctx, allDue(2)))
-		try[[]store.Record](e)(s.Staged(s.ctx, allStaged("queue")))
-		try[[]store.RunRecord](e)(s.Runs(s.ctx, store.RunQuery{Job: new(key("new")), Limit: 10}))
-		try[[]store.RunRecord](e)(s.Runs(s.ctx, store.RunQuery{Namespace: ns, Limit: 10}))
-		try[[]store.Small](e)(s.Small(s.ctx, store.SmallQuery{Kind: 1, Limit: 10}))
-		if _, _, err := s.Live(s.ctx, s.runID(key("new"), 5)); err != nil {
+		try[[]store.Record](e)(s.List(s.Context(), store.ListQuery{Label: "x", Limit: 10}))
+		try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))
+		try[[]store.Record](e)(s.Staged(s.Context(), allStaged("queue")))
+		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Job: new(key("new")), Limit: 10}))
+		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Namespace: ns, Limit: 10}))
+		try[[]store.Small](e)(s.Small(s.Context(), store.SmallQuery{Kind: 1, Limit: 10}))
+		if _, _, err := s.Live(s.Context(), s.runID(key("new"), 5)); err != nil {
 			e.Error(err)
 		}
 	}, func() {
-		try[[]store.Owner](e)(e.leaser().Owners(e.ctx))
-		try[[]store.Member](e)(e.leaser().Members(e.ctx))
+		try[[]store.Owner](e)(e.leaser().Owners(e.Context()))
+		try[[]store.Member](e)(e.leaser().Members(e.Context()))
 	})
 }

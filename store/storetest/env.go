@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -16,7 +15,6 @@ type env struct {
 	testing.TB
 	opts  Options
 	store store.Store
-	ctx   context.Context
 }
 
 // lasting is a lease that does not end during a test.
@@ -24,8 +22,7 @@ const lasting = time.Hour
 
 func newEnv(t testing.TB, o Options) *env {
 	t.Helper()
-	e := &env{TB: t, opts: o, store: o.Open(t), ctx: context.Background()}
-	return e
+	return &env{TB: t, opts: o, store: o.Open(t)}
 }
 
 // must ends the test on an error.
@@ -49,7 +46,7 @@ func (e *env) claim(node string, partition int, ttl time.Duration) store.Term {
 // tryClaim is the term under which the node took the partition, zero if somebody else has it.
 func (e *env) tryClaim(node string, partition int, ttl time.Duration) store.Term {
 	e.Helper()
-	terms, err := e.store.Leaser().Claim(e.ctx, node, []int{partition}, ttl)
+	terms, err := e.store.Leaser().Claim(e.Context(), node, []int{partition}, ttl)
 	e.must(err)
 	if len(terms) != 1 {
 		e.Fatalf("a claim of one partition gives %d terms", len(terms))
@@ -82,7 +79,7 @@ type shard struct {
 // apply applies a batch, which must succeed.
 func (s shard) apply(b store.Batch) {
 	s.Helper()
-	if err := s.Apply(s.ctx, &b); err != nil {
+	if err := s.Apply(s.Context(), &b); err != nil {
 		s.Fatalf("Apply: %v", err)
 	}
 }
@@ -108,7 +105,7 @@ func (s shard) putRuns(runs ...store.RunRecord) {
 // fenced applies a batch, which must be refused as fenced.
 func (s shard) fenced(b store.Batch) {
 	s.Helper()
-	if err := s.Apply(s.ctx, &b); !errors.Is(err, store.ErrFenced) || store.OutcomeOf(err) != store.Fenced {
+	if err := s.Apply(s.Context(), &b); !errors.Is(err, store.ErrFenced) || store.OutcomeOf(err) != store.Fenced {
 		s.Errorf("Apply under %+v: %v, want ErrFenced", s.term, err)
 	}
 }
@@ -116,7 +113,7 @@ func (s shard) fenced(b store.Batch) {
 // read reads one record.
 func (s shard) read(ref store.Ref) store.Record {
 	s.Helper()
-	records, err := s.Read(s.ctx, []store.Ref{ref})
+	records, err := s.Read(s.Context(), []store.Ref{ref})
 	s.must(err)
 	if len(records) != 1 {
 		s.Fatalf("Read of one ref gives %d records", len(records))
@@ -127,7 +124,7 @@ func (s shard) read(ref store.Ref) store.Record {
 // list is List.
 func (s shard) list(q store.ListQuery) []store.Record {
 	s.Helper()
-	out, err := s.List(s.ctx, q)
+	out, err := s.List(s.Context(), q)
 	s.must(err)
 	return out
 }
@@ -135,7 +132,7 @@ func (s shard) list(q store.ListQuery) []store.Record {
 // due is Due.
 func (s shard) due(q store.DueQuery) []store.Record {
 	s.Helper()
-	out, err := s.Due(s.ctx, q)
+	out, err := s.Due(s.Context(), q)
 	s.must(err)
 	return out
 }
@@ -143,7 +140,7 @@ func (s shard) due(q store.DueQuery) []store.Record {
 // staged is Staged.
 func (s shard) staged(q store.StagedQuery) []store.Record {
 	s.Helper()
-	out, err := s.Staged(s.ctx, q)
+	out, err := s.Staged(s.Context(), q)
 	s.must(err)
 	return out
 }
@@ -151,7 +148,7 @@ func (s shard) staged(q store.StagedQuery) []store.Record {
 // live is Live.
 func (s shard) live(id carillon.RunIdentity) (store.Ref, bool) {
 	s.Helper()
-	ref, ok, err := s.Live(s.ctx, id)
+	ref, ok, err := s.Live(s.Context(), id)
 	s.must(err)
 	return ref, ok
 }
@@ -159,7 +156,7 @@ func (s shard) live(id carillon.RunIdentity) (store.Ref, bool) {
 // runs is Runs.
 func (s shard) runs(q store.RunQuery) []store.RunRecord {
 	s.Helper()
-	out, err := s.Runs(s.ctx, q)
+	out, err := s.Runs(s.Context(), q)
 	s.must(err)
 	return out
 }
@@ -189,7 +186,7 @@ func (s shard) runByID(id carillon.RunIdentity) (store.RunRecord, bool) {
 // small is Small.
 func (s shard) small(q store.SmallQuery) []store.Small {
 	s.Helper()
-	out, err := s.Small(s.ctx, q)
+	out, err := s.Small(s.Context(), q)
 	s.must(err)
 	return out
 }

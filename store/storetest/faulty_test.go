@@ -78,10 +78,10 @@ type faultyShard struct {
 
 func (s *faultyShard) Apply(ctx context.Context, b *store.Batch) error {
 	next := func(b *store.Batch) error { return s.Shard.Apply(ctx, b) }
-	if s.faults.apply == nil {
+	if s.apply == nil {
 		return next(b)
 	}
-	return s.faults.apply(s.partition, s.held, b, next)
+	return s.apply(s.partition, s.held, b, next)
 }
 
 func (s *faultyShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {

@@ -51,7 +51,7 @@ func fenceOldTerm(e *env) {
 	second.put(job("a", due(base+1)))
 	first.wantRecord(job("a", due(base+1))) // it may still read
 	first.fenced(store.Batch{Deletes: []store.Ref{jobRef("a")}})
-	e.must(e.store.Leaser().Release(e.ctx, "node-1", []store.Holding{{Partition: 3, Term: second.term}}))
+	e.must(e.store.Leaser().Release(e.Context(), "node-1", []store.Holding{{Partition: 3, Term: second.term}}))
 	third := e.at(3, e.claim("node-2", 3, lasting))
 	for _, old := range []shard{first, second} {
 		old.fenced(store.Batch{Puts: []store.Record{job("a", due(base+2))}})
@@ -64,7 +64,7 @@ func fenceOldTerm(e *env) {
 func fenceReleased(e *env) {
 	s := e.own(3)
 	s.put(job("a"))
-	e.must(e.store.Leaser().Release(e.ctx, "node-1", []store.Holding{{Partition: 3, Term: s.term}}))
+	e.must(e.store.Leaser().Release(e.Context(), "node-1", []store.Holding{{Partition: 3, Term: s.term}}))
 	s.fenced(store.Batch{Puts: []store.Record{job("b")}})
 	s.fenced(store.Batch{Deletes: []store.Ref{jobRef("a")}})
 	s.wantRecord(job("a"))
@@ -138,7 +138,7 @@ func fenceRace(e *env) {
 func (s shard) writeUntilFenced(n int64, begun chan<- struct{}, end *atomic.Bool) {
 	for i := int64(1); ; i++ {
 		last := end.Load()
-		err := s.Apply(s.ctx, &store.Batch{Puts: []store.Record{job("a", due(n<<32+i))}})
+		err := s.Apply(s.Context(), &store.Batch{Puts: []store.Record{job("a", due(n<<32+i))}})
 		if i == 1 {
 			close(begun)
 		}

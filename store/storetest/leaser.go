@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -26,10 +25,10 @@ var leaserCases = []Case{
 
 func (e *env) leaser() store.Leaser { return e.store.Leaser() }
 
-// claims claims partitions and checks that there is an answer for each.
+// claims takes what it can of some partitions, and checks that there is an answer for each.
 func (e *env) claims(node string, partitions ...int) []store.Term {
 	e.Helper()
-	terms, err := e.leaser().Claim(e.ctx, node, partitions, lasting)
+	terms, err := e.leaser().Claim(e.Context(), node, partitions, lasting)
 	e.must(err)
 	if len(terms) != len(partitions) {
 		e.Fatalf("a claim of %d partitions gives %d terms", len(partitions), len(terms))
@@ -37,17 +36,17 @@ func (e *env) claims(node string, partitions ...int) []store.Term {
 	return terms
 }
 
-// renew renews leases under terms of one partition each, and says which are lost.
-func (e *env) renew(node string, ttl time.Duration, held ...store.Holding) []store.Holding {
+// renew renews leases and says which are lost.
+func (e *env) renew(node string, held ...store.Holding) []store.Holding {
 	e.Helper()
-	lost, err := e.leaser().Renew(e.ctx, node, held, ttl)
+	lost, err := e.leaser().Renew(e.Context(), node, held, lasting)
 	e.must(err)
 	return lost
 }
 
 func (e *env) release(node string, held ...store.Holding) {
 	e.Helper()
-	e.must(e.leaser().Release(e.ctx, node, held))
+	e.must(e.leaser().Release(e.Context(), node, held))
 }
 
 func (s shard) holding() store.Holding { return store.Holding{Partition: s.partition, Term: s.term} }
@@ -147,7 +146,7 @@ func claimRace(e *env) {
 			wg.Go(func() {
 				<-start
 				node := fmt.Sprint("node-", i)
-				terms, err := e.leaser().Claim(e.ctx, node, []int{3}, lasting)
+				terms, err := e.leaser().Claim(e.Context(), node, []int{3}, lasting)
 				if err != nil || len(terms) != 1 {
 					e.Errorf("claim: %v, %v", terms, err)
 				} else if !terms[0].IsZero() {
@@ -188,7 +187,7 @@ func leaseRenewed(e *env) {
 	ttl := e.shortly()
 	for renewed := false; !renewed; ttl *= 2 { // on a slow machine the lease ends before it can be renewed
 		s = e.at(3, e.claim("node-1", 3, ttl))
-		renewed = len(e.renew("node-1", lasting, s.holding())) == 0
+		renewed = len(e.renew("node-1", s.holding())) == 0
 		e.claim("node-1", 4, ttl)
 	}
 	e.eventually("a short lease has ended", func() bool { return !e.tryClaim("node-2", 4, lasting).IsZero() })
@@ -207,7 +206,7 @@ func renewSaysLost(e *env) {
 	wrong := store.Holding{Partition: 1, Term: store.Term{Epoch: kept.term.Epoch, Nonce: kept.term.Nonce + 1}}
 
 	got := map[store.Holding]bool{}
-	for _, h := range e.renew("node-1", lasting, kept.holding(), lost.holding(), released.holding(), expired.holding(), never, wrong) {
+	for _, h := range e.renew("node-1", kept.holding(), lost.holding(), released.holding(), expired.holding(), never, wrong) {
 		got[h] = true
 	}
 	for what, h := range map[string]store.Holding{"claimed again": lost.holding(), "released": released.holding(),
@@ -219,10 +218,10 @@ func renewSaysLost(e *env) {
 	if got[kept.holding()] || len(got) != 5 {
 		e.Errorf("lost %v", got)
 	}
-	if lost := e.renew("node-2", lasting, kept.holding()); len(lost) != 1 {
+	if lost := e.renew("node-2", kept.holding()); len(lost) != 1 {
 		e.Error("a node renews what another holds")
 	}
-	if lost := e.renew("node-1", lasting); len(lost) != 0 {
+	if lost := e.renew("node-1"); len(lost) != 0 {
 		e.Errorf("a renewal of nothing loses %v", lost)
 	}
 	kept.put(job("a"))
@@ -249,15 +248,15 @@ func releaseHeld(e *env) {
 }
 
 func ownersAll(e *env) {
-	if owners, err := e.leaser().Owners(e.ctx); err != nil || len(owners) != 0 {
+	if owners, err := e.leaser().Owners(e.Context()); err != nil || len(owners) != 0 {
 		e.Fatalf("Owners of a new store = %v, %v", owners, err)
 	}
-	now, err := e.leaser().Now(e.ctx)
+	now, err := e.leaser().Now(e.Context())
 	e.must(err)
 	five, two, three := e.own(5), e.at(2, e.claim("node-2", 2, lasting)), e.own(3)
 	e.release("node-1", three.holding())
 	again := e.own(5)
-	owners, err := e.leaser().Owners(e.ctx)
+	owners, err := e.leaser().Owners(e.Context())
 	e.must(err)
 	var got, want []string
 	for _, o := range owners {
@@ -268,7 +267,9 @@ func ownersAll(e *env) {
 		}
 		got = append(got, fmt.Sprint(o.Partition, o.Node, o.Term))
 	}
-	for _, o := range []store.Owner{{Partition: 2, Node: "node-2", Term: two.term}, {Partition: 3}, {Partition: 5, Node: "node-1", Term: again.term}} {
+	for _, o := range []store.Owner{
+		{Partition: 2, Node: "node-2", Term: two.term}, {Partition: 3}, {Partition: 5, Node: "node-1", Term: again.term},
+	} {
 		want = append(want, fmt.Sprint(o.Partition, o.Node, o.Term))
 	}
 	e.wantTexts("Owners", got, want)
@@ -278,10 +279,10 @@ func ownersAll(e *env) {
 }
 
 func clockGoesOn(e *env) {
-	first, err := e.leaser().Now(e.ctx)
+	first, err := e.leaser().Now(e.Context())
 	e.must(err)
 	e.eventually("the store's clock goes on", func() bool {
-		second, err := e.leaser().Now(e.ctx)
+		second, err := e.leaser().Now(e.Context())
 		e.must(err)
 		return second.After(first)
 	})

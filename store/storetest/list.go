@@ -119,18 +119,19 @@ func listPrefix(e *env) {
 
 func listLabel(e *env) {
 	s := e.own(3)
-	s.put(job("both", spec(specOf("", "env=prod", "team=a"))), job("prod", spec(specOf("", "env=prod"))), job("none", spec(specOf("env=prod"))),
-		job("test", spec(specOf("", "env=test"))), job("empty", spec(specOf("", "env="))), job("longer", spec(specOf("", "envoy=prod", "xenv=prod"))))
+	with := func(labels ...string) change { return spec(specOf("env=prod", labels...)) } // the note is no label
 	labelled := func(label string) []store.Record {
 		return s.list(inNamespace(func(q *store.ListQuery) { q.Label = label }))
 	}
+	s.put(job("both", with("env=prod", "team=a")), job("prod", with("env=prod")), job("none", with()), job("test", with("env=test")),
+		job("empty", with("env=")), job("longer", with("envoy=prod", "xenv=prod")))
 	s.wantNames("env", labelled("env"), "both", "empty", "prod", "test")
 	s.wantNames("env=prod", labelled("env=prod"), "both", "prod")
 	s.wantNames("env=", labelled("env="), "empty")
 	s.wantNames("env=pro", labelled("env=pro"))
 	s.wantNames("team=a", labelled("team=a"), "both")
 	s.wantNames("prod", labelled("prod"))
-	s.put(job("prod", stateOnly, due(base)), job("test", spec(specOf("", "env=prod"))), job("both", spec(specOf(""))))
+	s.put(job("prod", stateOnly, due(base)), job("test", with("env=prod")), job("both", with()))
 	s.wantNames("env=prod after rewrites", labelled("env=prod"), "prod", "test")
 	s.delete(jobRef("prod"))
 	s.wantNames("env=prod after a delete", labelled("env=prod"), "test")

@@ -19,13 +19,13 @@ var memberCases = []Case{
 func (e *env) join(ttl time.Duration, members ...store.Member) {
 	e.Helper()
 	for _, m := range members {
-		e.must(e.leaser().Join(e.ctx, m, ttl))
+		e.must(e.leaser().Join(e.Context(), m, ttl))
 	}
 }
 
 func (e *env) wantMembers(what string, want ...store.Member) {
 	e.Helper()
-	got, err := e.leaser().Members(e.ctx)
+	got, err := e.leaser().Members(e.Context())
 	e.must(err)
 	text := func(m store.Member) string { return fmt.Sprintf("%q %q %d", m.ID, m.Address, m.Capacity) }
 	e.wantTexts(what, canons(got, text), canons(want, text))
@@ -47,7 +47,7 @@ func membersRejoin(e *env) {
 	moved.Address, moved.Capacity = "elsewhere:1", 99
 	e.join(lasting, moved)
 	e.eventually("member 2 has gone", func() bool {
-		got, err := e.leaser().Members(e.ctx)
+		got, err := e.leaser().Members(e.Context())
 		e.must(err)
 		return len(got) == 1
 	})
@@ -56,8 +56,8 @@ func membersRejoin(e *env) {
 
 func membersLeave(e *env) {
 	e.join(lasting, member(1), member(2))
-	e.must(e.leaser().Leave(e.ctx, member(1).ID))
-	e.must(e.leaser().Leave(e.ctx, "nobody"))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID))
+	e.must(e.leaser().Leave(e.Context(), "nobody"))
 	e.wantMembers("after one left", member(2))
 	e.join(lasting, member(1))
 	e.wantMembers("after it came back", member(1), member(2))
@@ -67,7 +67,7 @@ func membersExpire(e *env) {
 	e.join(e.shortly(), member(1))
 	e.join(lasting, member(2))
 	e.eventually("member 1 has gone", func() bool {
-		got, err := e.leaser().Members(e.ctx)
+		got, err := e.leaser().Members(e.Context())
 		e.must(err)
 		return len(got) == 1 && got[0] == member(2)
 	})
@@ -82,7 +82,7 @@ func membersRace(e *env) {
 		want = append(want, member(i))
 		wg.Go(func() {
 			for range 3 {
-				if err := e.leaser().Join(e.ctx, member(i), lasting); err != nil {
+				if err := e.leaser().Join(e.Context(), member(i), lasting); err != nil {
 					e.Error(err)
 				}
 			}

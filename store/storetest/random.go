@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -57,6 +58,7 @@ type player struct {
 var (
 	playNamespaces = []string{"t", "t-2"}
 	playNames      = []string{"a", "a/b", "a/b/c", "a0", "a\x01", "é", "b"}
+	playPrefixes   = []string{"", "a", "a/"}
 	playQueues     = []string{"q", "q/2"}
 	playLabels     = []string{"", "env", "env=prod", "env=test", "team"}
 )
@@ -166,7 +168,7 @@ func (p *player) record(ref store.Ref) store.Record {
 	r := record(ref, class(uint8(p.IntN(4))), phase(carillon.Phase(p.IntN(6))))
 	_, exists := p.model.records[ref]
 	if ref.Seq == 0 && (!exists || p.IntN(3) == 0) {
-		r.Spec = specOf(fmt.Sprint(p.step), oneOf(p, [][]string{nil, {"env=prod"}, {"env=test", "team=x"}})...)
+		r.Spec = specOf(strconv.Itoa(p.step), oneOf(p, [][]string{nil, {"env=prod"}, {"env=test", "team=x"}})...)
 		if p.IntN(8) == 0 {
 			r.Spec = append(r.Spec, specOf(string(make([]byte, 3000)))...)
 		}
@@ -185,18 +187,18 @@ func (p *player) record(ref store.Ref) store.Record {
 // run is one of a few runs of a job, with a scheduled time of its own, in a random version.
 func (p *player) run() store.RunRecord {
 	k, n := p.key(), p.Int64N(8)
-	id := carillon.RunIdentity{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n), Cause: carillon.Cause(n % 3),
-		Seq: uint64(n * n * 10)}
+	id := carillon.RunIdentity{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n),
+		Cause: carillon.Cause(n % 3), Seq: uint64(n * n * 10)}
 	at := int64(p.step) * 10
-	return store.RunRecord{Key: k, ID: id, Grant: store.Grant{Generation: uint64(p.step)}, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)),
-		Finished: base + at, Expires: base + p.Int64N(2)*100_000 + at, Errors: attemptErrors(p.IntN(2)), Worker: fmt.Sprint(p.step)}
+	return store.RunRecord{Key: k, ID: id, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)), Finished: base + at,
+		Expires: base + p.Int64N(2)*100_000 + at, Errors: attemptErrors(p.IntN(2)), Grant: store.Grant{Generation: uint64(p.step)}}
 }
 
 // compare asks the store and the model the same.
 func (p *player) compare() {
 	p.Helper()
 	refs := []store.Ref{p.ref(), p.ref(), p.ref()}
-	got, err := p.s.Read(p.ctx, refs)
+	got, err := p.s.Read(p.Context(), refs)
 	p.must(err)
 	var want []store.Record
 	for _, ref := range refs {
@@ -205,14 +207,14 @@ func (p *player) compare() {
 	same(p, "Read", refs, got, want, canonRecord)
 	p.compareRecords()
 	p.compareRuns()
-	sq := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, []string{"", "a", "a/"}), After: oneOf(p, append(playNames, "")), Limit: 1 + p.IntN(9)}
-	same(p, "Small", sq, p.s.small(sq), p.model.small(sq), canonSmall)
+	small := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")), Limit: 1 + p.IntN(9)}
+	same(p, "Small", small, p.s.small(small), p.model.small(small), canonSmall)
 }
 
 func (p *player) compareRecords() {
 	p.Helper()
-	list := store.ListQuery{Namespace: oneOf(p, append(playNamespaces, "")), Prefix: oneOf(p, []string{"", "a", "a/"}), Label: oneOf(p, playLabels),
-		Limit: 1 + p.IntN(20)}
+	list := store.ListQuery{Namespace: oneOf(p, append(playNamespaces, "")), Prefix: oneOf(p, playPrefixes),
+		Label: oneOf(p, playLabels), Limit: 1 + p.IntN(20)}
 	if p.IntN(2) == 0 {
 		list.After = oneOf(p, playNames)
 		if list.Namespace == "" {
@@ -245,7 +247,10 @@ func (p *player) compareRecords() {
 func (p *player) compareRuns() {
 	p.Helper()
 	for _, q := range []store.RunQuery{
-		{ID: new(p.run().ID)}, {Job: new(p.key())}, {Job: new(p.key()), Status: new(carillon.RunStatus(p.IntN(9)))}, {Namespace: oneOf(p, playNamespaces)},
+		{ID: new(p.run().ID)},
+		{Job: new(p.key())},
+		{Job: new(p.key()), Status: new(carillon.RunStatus(p.IntN(9)))},
+		{Namespace: oneOf(p, playNamespaces)},
 	} {
 		want := p.model.history(q)
 		q.Limit = 1 + p.IntN(5)

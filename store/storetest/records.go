@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -122,15 +120,15 @@ func (s shard) runID(k carillon.Key, n int64) carillon.RunIdentity {
 // run is a finished run of a job that was scheduled at base + n.
 func (s shard) run(name string, n int64, status carillon.RunStatus) store.RunRecord {
 	k := key(name)
-	return store.RunRecord{Key: k, ID: s.runID(k, n), Grant: store.Grant{Term: store.Term{Epoch: 1, Nonce: 2}, Generation: 1}, Status: status, Due: base + n, Started: base + n + 1,
-		Finished: base + n + 2, Expires: base + n + 1000, Attempt: 1}
+	return store.RunRecord{Key: k, ID: s.runID(k, n), Grant: store.Grant{Term: store.Term{Epoch: 1, Nonce: 2}, Generation: 1},
+		Status: status, Due: base + n, Started: base + n + 1, Finished: base + n + 2, Expires: base + n + 1000, Attempt: 1}
 }
 
 // fullRun is a run with a value in every field.
 func (s shard) fullRun(name string, n int64) store.RunRecord {
 	r := s.run(name, n, carillon.RunDead)
-	r.ID.Cause, r.ID.Seq, r.Errors, r.Response, r.Worker, r.Reason = carillon.CauseTrigger, 300, attemptErrors(2), []byte("answer"), "w", "r"
-	r.Skipped, r.From, r.Spec = 7, base-1, specOf("dead")
+	r.ID.Cause, r.ID.Seq, r.Errors, r.Response = carillon.CauseTrigger, 300, attemptErrors(2), []byte("answer")
+	r.Worker, r.Reason, r.Skipped, r.From, r.Spec = "w", "r", 7, base-1, specOf("dead")
 	return r
 }
 
@@ -227,5 +225,3 @@ func (s shard) wantGone(ref store.Ref) {
 		s.Errorf("Read of %v, which is not there, gives %+v", ref, got)
 	}
 }
-
-func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }

@@ -13,6 +13,7 @@ var retentionCases = []Case{
 	{Name: "retention/a trim neither counts nor removes dead runs", check: trimLeavesDead},
 	{Name: "retention/expire removes what has ended, inclusive", check: expireEnded},
 	{Name: "retention/expire keeps the newest", check: expireMost},
+	{Name: "retention/expire counts the runs of its batch", check: expireCountsItsBatch},
 	{Name: "retention/expire removes at most so many, oldest first", check: expireLimit},
 	{Name: "retention/a replaced run expires once", check: expireReplaced},
 }
@@ -133,6 +134,19 @@ func expireMost(e *env) {
 	s.putExpiring(20, -5, carillon.RunSucceeded)
 	s.putExpiring(21, 50, carillon.RunSucceeded)
 	s.wantTimes("what has ended goes first and counts", most(2), 21, 11, 10, 0)
+}
+
+func expireCountsItsBatch(e *env) {
+	s := e.own(3)
+	for n := range int64(4) {
+		r := s.run("a", n, carillon.RunSucceeded)
+		s.apply(store.Batch{Runs: []store.RunRecord{r}, Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
+	}
+	s.wantTimes("Runs", s.scheduled(s.runsOf(key("a"))), 3, 2)
+	ended := s.run("a", 9, carillon.RunFailed)
+	ended.Expires = base
+	s.apply(store.Batch{Runs: []store.RunRecord{ended}, Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
+	s.wantTimes("Runs after one that has ended already", s.scheduled(s.runsOf(key("a"))), 3, 2)
 }
 
 func expireLimit(e *env) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -35,16 +36,12 @@ func runIsReadBack(e *env) {
 	s.wantRuns("Runs of a job", s.runsOf(key("a")), want)
 	s.wantRuns("Runs of a job with much to keep", s.runsOf(key("big")), big)
 	s.wantRuns("Runs of an id", s.runs(store.RunQuery{ID: &want.ID, Limit: 1}), want)
-	s.wantRuns("dead Runs", s.runs(store.RunQuery{Namespace: ns, Status: new(carillon.RunDead), Limit: plenty}), sortedDead(want, big)...)
+	big.Finished++
+	s.putRuns(big)
+	s.wantRuns("dead Runs", s.runs(store.RunQuery{Namespace: ns, Status: new(carillon.RunDead), Limit: plenty}), big, want)
 	if got := s.runsOf(key("a")); len(got) == 1 && string(got[0].Cursor) == "not stored" {
 		e.Error("the cursor was stored")
 	}
-}
-
-// sortedDead orders runs as a dead list of distinct finish times does; equal ones may come in any order, so none has one.
-func sortedDead(runs ...store.RunRecord) []store.RunRecord {
-	slices.SortStableFunc(runs, func(a, b store.RunRecord) int { return compareInt(b.Finished, a.Finished) })
-	return runs
 }
 
 func runsNewestFirst(e *env) {
@@ -72,7 +69,8 @@ func runsOfOneJob(e *env) {
 	other.ID = s.runID(other.Key, 1)
 	s.putRuns(other)
 	for _, name := range oddNames {
-		s.wantRuns(fmt.Sprintf("Runs of %q", name), s.runsOf(key(name)), s.run(name, 2, carillon.RunDead), s.run(name, 1, carillon.RunSucceeded))
+		want := []store.RunRecord{s.run(name, 2, carillon.RunDead), s.run(name, 1, carillon.RunSucceeded)}
+		s.wantRuns(fmt.Sprintf("Runs of %q", name), s.runsOf(key(name)), want...)
 	}
 	s.wantRuns("Runs of another namespace", s.runsOf(other.Key), other)
 	s.wantRuns("Runs of nobody", s.runsOf(key("nobody")))
@@ -157,20 +155,13 @@ func (s shard) crowd(status carillon.RunStatus) []store.RunRecord {
 // wantOrdered checks that a whole list holds the runs of a crowd, each once, newest first by the given time.
 func (e *env) wantOrdered(got, want []store.RunRecord, at func(store.RunRecord) int64) {
 	e.Helper()
-	if !slices.IsSortedFunc(got, func(a, b store.RunRecord) int { return compareInt(at(b), at(a)) * boolInt(at(a) != at(b)) }) {
+	if !slices.IsSortedFunc(got, func(a, b store.RunRecord) int { return cmp.Compare(at(b), at(a)) }) {
 		e.Errorf("not newest first:\n%s", lines(canons(got, canonRun)))
 	}
 	a, b := canons(got, canonRun), canons(want, canonRun)
 	slices.Sort(a)
 	slices.Sort(b)
 	e.wantTexts("all runs", a, b)
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func runPages(e *env) {
@@ -221,7 +212,8 @@ func deadRuns(e *env) {
 		s.putRuns(other)
 		s.wantRuns("dead Runs of "+namespace, s.deadOf(namespace), other)
 	}
-	s.wantRuns("dead Runs", s.deadOf(ns), sortedDead(want...)...)
+	slices.SortFunc(want, func(a, b store.RunRecord) int { return cmp.Compare(b.Finished, a.Finished) })
+	s.wantRuns("dead Runs", s.deadOf(ns), want...)
 	s.wantRuns("dead Runs of nobody", s.deadOf("nobody"))
 }
 
@@ -245,10 +237,11 @@ func deadPages(e *env) {
 
 func historyOutlivesJob(e *env) {
 	s := e.own(3)
-	s.apply(store.Batch{Puts: []store.Record{job("a")}, Runs: []store.RunRecord{s.run("a", 1, carillon.RunSucceeded), s.run("a", 2, carillon.RunDead)}})
+	one, two := s.run("a", 1, carillon.RunSucceeded), s.run("a", 2, carillon.RunDead)
+	s.apply(store.Batch{Puts: []store.Record{job("a")}, Runs: []store.RunRecord{one, two}})
 	s.delete(jobRef("a"))
-	s.wantRuns("Runs of a deleted job", s.runsOf(key("a")), s.run("a", 2, carillon.RunDead), s.run("a", 1, carillon.RunSucceeded))
-	s.wantRuns("dead Runs of a deleted job", s.deadOf(ns), s.run("a", 2, carillon.RunDead))
+	s.wantRuns("Runs of a deleted job", s.runsOf(key("a")), two, one)
+	s.wantRuns("dead Runs of a deleted job", s.deadOf(ns), two)
 	s.wantNames("List", s.list(inNamespace(nil)))
 }
 
