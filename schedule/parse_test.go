@@ -179,6 +179,8 @@ func TestErrorText(t *testing.T) {
 func TestEquivalent(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"5 4 * * *", "0 5 4 * * *"},
+		{"0 0 13 * +*", "0 0 13 * *"},
+		{"0 0 ? * +FRI", "0 0 * * FRI"},
 		{"0 5 4 * * *", "0 5 4 * * * *"},
 		{"0 5 4 ? * ?", "0 5 4 * * *"},
 		{" 0\t5  4 * * *\n", "0 5 4 * * *"},

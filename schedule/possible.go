@@ -2,7 +2,7 @@ package schedule
 
 // The Gregorian calendar repeats after 400 years, 146,097 days, a whole number of weeks. Within that cycle there are only
 // 14 kinds of year: 1 January falls on one of seven weekdays, leap or not, and all 14 occur. What matches no day in any of
-// them never fires: the proof looks at 14 × 12 months at most, not at 4,800.
+// them never fires: the proof looks at 14 × 12 months at most, not at 4,800, and those have only 28 shapes (days.go).
 
 // yearKind is the weekday of 1 January, plus 7 in a leap year.
 func yearKind(year int) int {
@@ -30,6 +30,7 @@ func (c *cronRule) listedKinds() (kinds uint32) {
 
 // matchesIn reports whether some day matches in some year of these kinds.
 func (c *cronRule) matchesIn(kinds uint32) bool {
+	var tried uint32 // shapes of months
 	for ; kinds != 0; kinds &= kinds - 1 {
 		kind := lowest(kinds)
 		first := kind % 7
@@ -38,8 +39,12 @@ func (c *cronRule) matchesIn(kinds uint32) bool {
 			if month == 2 && kind >= 7 {
 				length++
 			}
-			if c.month>>month&1 != 0 && c.days.mask(first, length) != 0 {
-				return true
+			shape := uint32(1) << (first + 7*(length-28))
+			if c.month>>month&1 != 0 && tried&shape == 0 {
+				if c.days.mask(first, length) != 0 {
+					return true
+				}
+				tried |= shape
 			}
 			first = (first + length) % 7
 		}

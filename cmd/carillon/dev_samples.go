@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	nethttp "net/http"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -30,8 +30,8 @@ func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 	queue := carillon.WorkerQueue(devQueue)
 	absent := []carillon.Job{
 		{Name: sampleCron, Schedule: "*/10 * * * * *", Target: queue, Data: carillon.JSON(map[string]string{"say": "ten seconds have passed"})},
-		{Name: sampleFlaky, Schedule: "@every 20s", Due: carillon.In(6 * time.Second), Target: queue, FailurePolicy: carillon.Constant(2 * time.Second).WithMaxRetries(3),
-			Note: "its first two attempts fail"},
+		{Name: sampleFlaky, Schedule: "@every 20s", Due: carillon.In(6 * time.Second), Target: queue,
+			FailurePolicy: carillon.Constant(2 * time.Second).WithMaxRetries(3), Note: "its first two attempts fail"},
 	}
 	for _, job := range absent {
 		if _, err := jobs.PutJob(ctx, job, carillon.IfAbsent()); err != nil && !errors.Is(err, carillon.AlreadyExists) {
@@ -65,7 +65,7 @@ func newSampleWorker(work carillon.Work, lines *runLines, log *slog.Logger) *wor
 
 // sink is an HTTP server inside this process for the sample webhook.
 type sink struct {
-	server   *nethttp.Server
+	server   *http.Server
 	listener net.Listener
 }
 
@@ -74,14 +74,14 @@ func startSink(lines *runLines) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{listener: l, server: &nethttp.Server{ReadHeaderTimeout: 5 * time.Second}}
-	s.server.Handler = nethttp.HandlerFunc(func(_ nethttp.ResponseWriter, req *nethttp.Request) { lines.print(webhookLine(req)) })
+	s := &sink{listener: l, server: &http.Server{ReadHeaderTimeout: 5 * time.Second}}
+	s.server.Handler = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { lines.print(webhookLine(req)) })
 	go s.server.Serve(l) //nolint:errcheck // it ends when Close closes it
 	return s, nil
 }
 
 // webhookLine reads a run from the headers of a call.
-func webhookLine(req *nethttp.Request) runLine {
+func webhookLine(req *http.Request) runLine {
 	line := runLine{job: req.Header.Get("Ce-Subject"), target: "http"}
 	line.attempt, _ = strconv.Atoi(req.Header.Get("Carillon-Attempt"))
 	if t, err := time.Parse(time.RFC3339Nano, req.Header.Get("Carillon-Scheduled-Time")); err == nil {

@@ -89,16 +89,21 @@ func whenFlags() jobFlags {
 	return jobFlags{
 		text("schedule", "schedule", "expr", "when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat",
 			func(j *carillon.Job) *string { return &j.Schedule }),
-		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC", func(j *carillon.Job) *string { return &j.TimeZone }),
-		enum("dst", "dst", dstWords, "what a cron does when clocks change; default safe", func(j *carillon.Job, n int) { j.DST = carillon.DST(n) }),
-		when("in", "due_time", "duration", "first run, from now: 5m or PT5M", func(j *carillon.Job) *carillon.When { return &j.Due }),
-		when("at", "due_time", "time", "first run: an RFC 3339 time", func(j *carillon.Job) *carillon.When { return &j.Due }),
+		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC",
+			func(j *carillon.Job) *string { return &j.TimeZone }),
+		enum("dst", "dst", dstWords, "what a cron does when clocks change; default safe",
+			func(j *carillon.Job, n int) { j.DST = carillon.DST(n) }),
+		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
+			func(j *carillon.Job) *carillon.When { return &j.Due }),
+		when("at", "due_time", "time", "first run: an RFC 3339 time",
+			func(j *carillon.Job) *carillon.When { return &j.Due }),
 		{name: "repeats", field: "repeats", kind: "n", usage: "most runs that the schedule begins; 0 is no limit",
 			set: func(j *carillon.Job, s string) (err error) {
 				j.Repeats, err = strconv.ParseUint(s, 10, 64)
 				return numberError(s, err)
 			}},
-		length("spread", "spread", "move each run by up to this much, the same for the same time", func(j *carillon.Job) *time.Duration { return &j.Spread }),
+		length("spread", "spread", "move each run by up to this much, the same for the same time",
+			func(j *carillon.Job) *time.Duration { return &j.Spread }),
 		when("ttl", "ttl", "duration|time", "end of its life, from its first run if that is given, else from now",
 			func(j *carillon.Job) *carillon.When { return &j.TTL }),
 	}
@@ -108,14 +113,16 @@ func targetFlags() jobFlags {
 	return jobFlags{
 		{name: "worker", field: "target", kind: "queue", usage: "run it on a worker connected for the queue",
 			set: func(j *carillon.Job, s string) error { j.Target.Worker = &carillon.WorkerTarget{Queue: s}; return nil }},
-		text("http", "target", "url", "call the URL", func(j *carillon.Job) *string { return &http(j).URL }),
-		text("method", "target", "method", "HTTP method; default POST", func(j *carillon.Job) *string { return &http(j).Method }),
-		pairs("header", "target", "HTTP header to send; repeatable", func(j *carillon.Job) *map[string]string { return &http(j).Headers }),
+		text("http", "target", "url", "call the URL", func(j *carillon.Job) *string { return &httpTarget(j).URL }),
+		text("method", "target", "method", "HTTP method; default POST",
+			func(j *carillon.Job) *string { return &httpTarget(j).Method }),
+		pairs("header", "target", "HTTP header to send; repeatable",
+			func(j *carillon.Job) *map[string]string { return &httpTarget(j).Headers }),
 	}
 }
 
-// http is the job's HTTP target, made if there is none.
-func http(j *carillon.Job) *carillon.HTTPTarget {
+// httpTarget is the job's HTTP target, made if there is none.
+func httpTarget(j *carillon.Job) *carillon.HTTPTarget {
 	if j.Target.HTTP == nil {
 		j.Target.HTTP = &carillon.HTTPTarget{}
 	}
@@ -125,12 +132,15 @@ func http(j *carillon.Job) *carillon.HTTPTarget {
 func payloadFlags(in io.Reader) jobFlags {
 	read := payloadReader(in)
 	return jobFlags{
-		{name: "data", field: "data", kind: "json", usage: "payload: JSON, @FILE, or - for standard input; any bytes with --content-type",
-			set: func(j *carillon.Job, s string) (err error) { j.Data.Bytes, err = read(s); return err }},
+		{name: "data", field: "data", kind: "json",
+			usage: "payload: JSON, @FILE, or - for standard input; any bytes with --content-type",
+			set:   func(j *carillon.Job, s string) (err error) { j.Data.Bytes, err = read(s); return err }},
 		text("content-type", "content_type", "type", "content type of the payload; default application/json",
 			func(j *carillon.Job) *string { return &j.Data.ContentType }),
-		pairs("metadata", "metadata", "handed over with every run; repeatable", func(j *carillon.Job) *map[string]string { return &j.Metadata }),
-		pairs("label", "labels", "jobs can be listed by it; repeatable", func(j *carillon.Job) *map[string]string { return &j.Labels }),
+		pairs("metadata", "metadata", "handed over with every run; repeatable",
+			func(j *carillon.Job) *map[string]string { return &j.Metadata }),
+		pairs("label", "labels", "jobs can be listed by it; repeatable",
+			func(j *carillon.Job) *map[string]string { return &j.Labels }),
 	}
 }
 
@@ -176,7 +186,8 @@ func retryFlags() jobFlags {
 		}
 	}
 	return jobFlags{
-		enum("retry", "failure_policy", policyWords, "what follows a failed attempt; default: exponential for one-shots, constant 1s 3 times for schedules",
+		enum("retry", "failure_policy", policyWords,
+			"what follows a failed attempt; default: exponential for one-shots, constant 1s 3 times for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.Kind = carillon.PolicyKind(n) }),
 		{name: "retry-interval", field: "failure_policy", kind: "duration", usage: "constant: between two attempts",
 			set: policy(carillon.PolicyConstant, func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
@@ -184,18 +195,22 @@ func retryFlags() jobFlags {
 			set: policy(carillon.PolicySchedule, func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
 		{name: "retry-initial", field: "failure_policy", kind: "duration", usage: "exponential: first delay; default 2s",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Initial, s) })},
-		{name: "retry-factor", field: "failure_policy", kind: "factor", usage: "exponential: growth of the delay; default 2",
+		{name: "retry-factor", field: "failure_policy", kind: "factor",
+			usage: "exponential: growth of the delay; default 2",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) (err error) {
 				p.Factor, err = strconv.ParseFloat(s, 64)
 				return err
 			})},
 		{name: "retry-max", field: "failure_policy", kind: "duration", usage: "exponential: longest delay; default 1h",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
-		{name: "retry-jitter", field: "failure_policy", kind: "duration", usage: "exponential: up to this much is added; default 0",
-			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
-		{name: "max-retries", field: "failure_policy", kind: "n", usage: "attempts after the first; default 4 for exponential, no limit for constant and schedule",
-			set: func(j *carillon.Job, s string) error { return setMaxRetries(&j.FailurePolicy, s) }},
-		enum("on-exhausted", "failure_policy", exhaustedWords, "what becomes of a run without attempts left; default: dead for one-shots, drop for schedules",
+		{name: "retry-jitter", field: "failure_policy", kind: "duration",
+			usage: "exponential: up to this much is added; default 0",
+			set:   policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
+		{name: "max-retries", field: "failure_policy", kind: "n",
+			usage: "attempts after the first; default 4 for exponential, no limit for constant and schedule",
+			set:   func(j *carillon.Job, s string) error { return setMaxRetries(&j.FailurePolicy, s) }},
+		enum("on-exhausted", "failure_policy", exhaustedWords,
+			"what becomes of a run without attempts left; default: dead for one-shots, drop for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.OnExhausted = carillon.OnExhausted(n) }),
 	}
 }
@@ -217,21 +232,27 @@ func checkPolicy(p *carillon.FailurePolicy) error {
 
 func policyFlags() jobFlags {
 	return jobFlags{
-		length("timeout", "timeout", "limit of one attempt; default 30s for http, 24h for worker", func(j *carillon.Job) *time.Duration { return &j.Timeout }),
-		length("lease", "lease", "how long an attempt lives without a beat; default 2m", func(j *carillon.Job) *time.Duration { return &j.Lease }),
+		length("timeout", "timeout", "limit of one attempt; default 30s for http, 24h for worker",
+			func(j *carillon.Job) *time.Duration { return &j.Timeout }),
+		length("lease", "lease", "how long an attempt lives without a beat; default 2m",
+			func(j *carillon.Job) *time.Duration { return &j.Lease }),
 		enum("overlap", "overlap", overlapWords, "what happens when a run is due while the one before is going; default serial",
 			func(j *carillon.Job, n int) { j.Overlap = carillon.Overlap(n) }),
 		enum("misfire", "misfire", misfireWords, "what becomes of runs that could not begin in time; default latest",
 			func(j *carillon.Job, n int) { j.Misfire = carillon.Misfire(n) }),
-		number("catch-up-limit", "catch_up_limit", "most runs made up for by --misfire all; default 1000", func(j *carillon.Job) *int { return &j.CatchUpLimit }),
+		number("catch-up-limit", "catch_up_limit", "most runs made up for by --misfire all; default 1000",
+			func(j *carillon.Job) *int { return &j.CatchUpLimit }),
 		length("catch-up-window", "catch_up_window", "runs missed longer ago are not made up for; default no limit",
 			func(j *carillon.Job) *time.Duration { return &j.CatchUpWindow }),
-		enum("class", "class", classWords, "order among due runs; default normal", func(j *carillon.Job, n int) { j.Class = carillon.Class(n) }),
+		enum("class", "class", classWords, "order among due runs; default normal",
+			func(j *carillon.Job, n int) { j.Class = carillon.Class(n) }),
 		{name: "paused", field: "paused", kind: "bool", usage: "keep its schedule and fire nothing",
 			set: func(j *carillon.Job, s string) (err error) { j.Paused, err = strconv.ParseBool(s); return err }},
 		text("note", "note", "text", "a note for people", func(j *carillon.Job) *string { return &j.Note }),
-		number("history-runs", "history", "finished runs to keep; default 20, -1 for none", func(j *carillon.Job) *int { return &j.History.Runs }),
-		length("history-keep", "history", "how long to keep them; default 72h", func(j *carillon.Job) *time.Duration { return &j.History.Keep }),
+		number("history-runs", "history", "finished runs to keep; default 20, -1 for none",
+			func(j *carillon.Job) *int { return &j.History.Runs }),
+		length("history-keep", "history", "how long to keep them; default 72h",
+			func(j *carillon.Job) *time.Duration { return &j.History.Keep }),
 	}
 }
 

@@ -36,7 +36,7 @@ func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 		return err
 	}
 	defer killGroup(cmd) // what it has left behind
-	var exit error // after ended
+	var exit error       // after ended
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

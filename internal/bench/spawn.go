@@ -56,8 +56,8 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Start starts the node, again if it was killed, and waits until it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	s.cmd = exec.Command(s.binary, "serve", "--store", s.store, "--grpc", s.grpc, "--http", s.http, //nolint:noctx // it outlives the call that starts it
-		"--allow-target", "127.0.0.0/8", "--log-level", "warn")
+	args := []string{"serve", "--store", s.store, "--grpc", s.grpc, "--http", s.http, "--allow-target", "127.0.0.0/8", "--log-level", "warn"}
+	s.cmd = exec.Command(s.binary, args...) //nolint:noctx // it outlives the call that starts it
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
 	s.exited = make(chan struct{})

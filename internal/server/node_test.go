@@ -2,16 +2,19 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/internal/telemetry"
 	"github.com/carillonhq/carillon/worker"
@@ -54,36 +57,69 @@ func TestANodeGoesOnWhereItStopped(t *testing.T) {
 }
 
 func TestALeavingNodeLetsRunsFinish(t *testing.T) {
-	s, stop := serveUntil(t, server.Config{Store: "memory:", Partitions: 1, DrainGrace: patience})
+	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 1, DrainGrace: patience}
+	s, stop := serveUntil(t, c)
 	w := &world{t: t, sched: dial(t, s)}
-	began, goOn := make(chan carillon.Run, 1), make(chan struct{})
-	stopWorker := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
-		began <- run
-		<-goOn
-		return nil
-	})
+	w.another = func() carillon.Scheduler { return w.sched }
+	holder := w.connect("holder", 1)
 	w.put(carillon.Job{Name: "long"})
-	await(t, began)
+	run := holder.run()
 	if err := s.Ready(); err != nil {
 		t.Errorf("ready: %v", err)
 	}
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
-	for s.Ready() == nil {
-		select {
-		case <-stopped:
-			t.Fatal("it left while a run went on")
-		default:
-		}
+	holder.until(func(m carillon.WorkResponse) bool { return m.Drain })
+	if _, err := w.sched.Connect(t.Context(), carillon.Hello{Queues: []string{queue}}); !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("a worker was taken: %v", err)
 	}
 	status, problem := get(t, "http://"+s.HTTPAddr()+"/readyz")
 	if status != http.StatusServiceUnavailable || !strings.Contains(problem, "leaving") {
 		t.Errorf("readyz: %d %s", status, problem)
 	}
 	w.put(carillon.Job{Name: "calls are still taken", Due: carillon.In(time.Hour)})
-	close(goOn)
+	holder.succeed(run)
 	await(t, stopped)
-	stopWorker()
+
+	again, stopAgain := serveUntil(t, c)
+	w.sched = dial(t, again)
+	w.ended(run.ID, carillon.RunSucceeded, 1)
+	if _, err := w.sched.GetJob(t.Context(), key("calls are still taken")); err != nil {
+		t.Error(err)
+	}
+	stopAgain()
+}
+
+func TestAWorkerOutlivesItsNode(t *testing.T) {
+	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 1}
+	first, stopFirst := serveUntil(t, c)
+	node := &atomic.Pointer[client.Client]{}
+	node.Store(dial(t, first))
+	w := &world{t: t, sched: node.Load()}
+	began, goOn := make(chan carillon.Run, 2), make(chan struct{})
+	stop := w.work(moving{node}, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+		began <- run
+		<-goOn
+		return nil
+	})
+	w.put(carillon.Job{Name: "long"})
+	run := await(t, began)
+	stopFirst()
+	close(goOn)
+	second, stopSecond := serveUntil(t, c)
+	node.Store(dial(t, second))
+	w.sched = node.Load()
+	stop()
+	w.ended(run.ID, carillon.RunSucceeded, 1)
+	stopSecond()
+}
+
+// moving is the Work of a node that comes back at another address.
+type moving struct{ node *atomic.Pointer[client.Client] }
+
+// Connect implements carillon.Work.
+func (m moving) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	return m.node.Load().Connect(ctx, hello)
 }
 
 func TestANodeIsServedOverHTTP(t *testing.T) {

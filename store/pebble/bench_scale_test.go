@@ -72,15 +72,17 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		began := time.Now()
+		began, used := time.Now(), cpu()
 		s, err := pebble.Open(copied, pebble.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "open-ms")
+		b.ReportMetric(float64((cpu() - used).Milliseconds()), "open-CPU-ms")
 		shards := own(b, s, benchOwners)
 		scan(b, shards, 1500)
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "loaded-ms")
+		b.ReportMetric(float64((cpu() - used).Milliseconds()), "loaded-CPU-ms")
 		b.ReportMetric(resident(b), "MiB")
 		if err := s.Close(); err != nil {
 			b.Fatal(err)

@@ -117,25 +117,33 @@ func BenchmarkFinish(b *testing.B) {
 // BenchmarkLife is the whole life of one-shots, steadily: each is put, and finished with a history record when 64,000
 // others have been put.
 func BenchmarkLife(b *testing.B) {
-	const lag = 1000 // per owner
-	shards := benchStore(b, benchOwners, pebble.Options{})
-	due := func(i int) int64 { return int64(1e18) + int64(i) }
-	measure(b, b.N, func() {
-		split(b, shards, b.N, benchBatch, func(sh store.Shard, ids []int) error {
-			var born, gone store.Batch
-			for _, i := range ids {
-				born.Puts = append(born.Puts, job(i, due(i), benchSpec))
-				if old := i - lag*benchOwners; old >= 0 {
-					r := job(old, due(old), nil)
-					gone.Deletes = append(gone.Deletes, r.Ref)
-					gone.Runs = append(gone.Runs, finished(r, due(old)))
-				}
-			}
-			if err := sh.Apply(b.Context(), &born); err != nil {
-				return err
-			}
-			return sh.Apply(b.Context(), &gone)
+	for _, mib := range []int{16, 32} {
+		b.Run(fmt.Sprintf("memtable=%dMiB", mib), func(b *testing.B) {
+			shards := benchStore(b, benchOwners, pebble.Options{MemTableBytes: mib << 20})
+			measure(b, b.N, func() { live(b, shards) })
 		})
+	}
+}
+
+// live puts b.N jobs and finishes each when 1000 others of its owner have been put.
+func live(b *testing.B, shards []store.Shard) {
+	b.Helper()
+	const lag = 1000
+	due := func(i int) int64 { return int64(1e18) + int64(i) }
+	split(b, shards, b.N, benchBatch, func(sh store.Shard, ids []int) error {
+		var born, gone store.Batch
+		for _, i := range ids {
+			born.Puts = append(born.Puts, job(i, due(i), benchSpec))
+			if old := i - lag*benchOwners; old >= 0 {
+				r := job(old, due(old), nil)
+				gone.Deletes = append(gone.Deletes, r.Ref)
+				gone.Runs = append(gone.Runs, finished(r, due(old)))
+			}
+		}
+		if err := sh.Apply(b.Context(), &born); err != nil {
+			return err
+		}
+		return sh.Apply(b.Context(), &gone)
 	})
 }
 

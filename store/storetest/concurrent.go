@@ -102,7 +102,9 @@ func readsSeeWholeBatches(e *env) {
 	}
 	s.put(pair(0)...)
 	e.beside(200, func(i int) { s.put(pair(i)...) },
-		func() { equal("Read", try[[]store.Record](e)(s.Read(s.Context(), []store.Ref{jobRef("a"), jobRef("b")}))) },
+		func() {
+			equal("Read", try[[]store.Record](e)(s.Read(s.Context(), []store.Ref{jobRef("a"), jobRef("b")})))
+		},
 		func() { equal("List", try[[]store.Record](e)(s.List(s.Context(), inNamespace(nil)))) },
 		func() { equal("Due", try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))) })
 }

@@ -207,7 +207,8 @@ func (p *player) compare() {
 	same(p, "Read", refs, got, want, canonRecord)
 	p.compareRecords()
 	p.compareRuns()
-	small := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")), Limit: 1 + p.IntN(9)}
+	small := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
+		Limit: 1 + p.IntN(9)}
 	same(p, "Small", small, p.s.small(small), p.model.small(small), canonSmall)
 }
 

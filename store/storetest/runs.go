@@ -201,7 +201,7 @@ func deadRuns(e *env) {
 	var want []store.RunRecord
 	for i, name := range oddNames {
 		r := s.run(name, int64(i*11%7), carillon.RunDead)
-		r.Finished = base + int64(len(oddNames)-i)<<uint(i)
+		r.Finished = base + int64(i*37%101) // no two are equal
 		want = append(want, r)
 		s.putRuns(r, s.run(name, 99, carillon.RunFailed))
 	}
