@@ -26,9 +26,6 @@ type Scheduler struct {
 	node *server.Node
 }
 
-// InMemory, in place of a folder, keeps jobs in memory only: for tests.
-const InMemory = ""
-
 // Option changes how a scheduler works.
 type Option func(*server.Config)
 
@@ -65,11 +62,13 @@ func WithWindowJobs(n int) Option { return func(c *server.Config) { c.WindowJobs
 func WithPartitions(n int) Option { return func(c *server.Config) { c.Partitions = n } }
 
 // Open opens the scheduler of a folder, or makes one there. It works until Close.
-func Open(dir string, opts ...Option) (*Scheduler, error) {
-	c := server.Config{Store: "pebble:" + dir}
-	if dir == InMemory {
-		c.Store = "memory:"
-	}
+func Open(dir string, opts ...Option) (*Scheduler, error) { return start("pebble:"+dir, opts) }
+
+// OpenMemory opens a scheduler that keeps its jobs in memory only: for tests.
+func OpenMemory(opts ...Option) (*Scheduler, error) { return start("memory:", opts) }
+
+func start(url string, opts []Option) (*Scheduler, error) {
+	c := server.Config{Store: url}
 	for _, f := range opts {
 		f(&c)
 	}

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,7 +41,9 @@ type Goal struct {
 
 // Goals are P1 to P9 over the native API.
 func Goals() []Goal {
-	return append(putGoals(), append(fireGoals(), processGoals()...)...)
+	all := slices.Concat(putGoals(), fireGoals(), processGoals())
+	slices.SortFunc(all, func(a, b Goal) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }
 
 func putGoals() []Goal {

@@ -42,7 +42,7 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 }
 
 // loadTime is time enough to put n jobs on a slow machine.
-func loadTime(n int) time.Duration { return time.Duration(n) * 60 * time.Microsecond }
+func loadTime(n int) time.Duration { return time.Duration(n) * 40 * time.Microsecond }
 
 // preloadOneShots puts the jobs of a ledger for a worker queue.
 func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, due func(i int) time.Time) error {

@@ -20,7 +20,7 @@ func (p *owned) feed(now int64) {
 		p.m.Load(records, now)
 	}
 	for {
-		q, ok := p.m.WantDue()
+		q, ok := p.m.WantDue(now)
 		if !ok {
 			break
 		}

@@ -16,8 +16,9 @@ type Config struct {
 	Since     int64      // UTC ns since when the partition is owned without a gap; older times may count as missed
 	Limits    carillon.Limits
 
-	WindowJobs  int // most records kept in memory; default DefaultWindowJobs
-	WindowBytes int // most bytes of specs kept in memory; default DefaultWindowBytes
+	WindowJobs  int           // most records kept in memory; default DefaultWindowJobs
+	WindowBytes int           // most bytes of specs kept in memory; default DefaultWindowBytes
+	Horizon     time.Duration // what is due later is left in the store; default 1 h
 
 	MisfireAfter   time.Duration // a time this late because nobody owned the partition was missed; default 5 s
 	GrantAfter     time.Duration // an attempt this old is made durable; default 1 s
@@ -34,6 +35,7 @@ type Config struct {
 const (
 	DefaultWindowJobs     = 4096
 	DefaultWindowBytes    = 8 << 20
+	DefaultHorizon        = time.Hour
 	DefaultMisfireAfter   = 5 * time.Second // decisions.md 15
 	DefaultGrantAfter     = time.Second     // decisions.md 1
 	DefaultTakeoverGrace  = 2 * time.Second
@@ -46,6 +48,7 @@ const (
 func (c Config) withDefaults() Config {
 	set(&c.WindowJobs, DefaultWindowJobs)
 	set(&c.WindowBytes, DefaultWindowBytes)
+	set(&c.Horizon, DefaultHorizon)
 	set(&c.MisfireAfter, DefaultMisfireAfter)
 	set(&c.GrantAfter, DefaultGrantAfter)
 	set(&c.TakeoverGrace, DefaultTakeoverGrace)

@@ -111,7 +111,7 @@ func (r *rig) step() {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
 		}
-		for q, ok := r.m.WantDue(); ok; q, ok = r.m.WantDue() {
+		for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
 			records, err := r.shard.Due(context.Background(), q)
 			if err != nil {
 				r.t.Fatal(err)

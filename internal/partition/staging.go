@@ -148,7 +148,7 @@ func (m *Machine) Crowded(now int64) bool {
 		return false
 	}
 	for class := range m.window.frontier {
-		if f := &m.window.frontier[class]; !f.end && f.at.Due <= now {
+		if m.window.frontier[class].at.Due <= now {
 			return true
 		}
 	}

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -13,35 +12,32 @@ import (
 // InlineSpec is the longest spec that is kept in memory before its run is due (decisions.md 10).
 const InlineSpec = 1 << 10
 
-// window is which slice of the due index is in memory: everything up to a frontier per class.
+// window is which slice of the due index is in memory: everything up to a frontier per class, which lies at most a horizon
+// ahead.
 type window struct {
 	frontier [classes]frontier
 	bytes    int // of specs
 }
 
-// frontier is how far a class has been read.
+// frontier is how far a class has been read: everything up to here, inclusive, is in memory.
 type frontier struct {
-	at  store.Cursor
-	end bool // nothing lies beyond
+	at store.Cursor
 }
 
 // holds reports whether a record is within the frontier.
 func (f frontier) holds(due int64, ref store.Ref) bool {
-	if f.end || due < f.at.Due {
-		return true
-	}
-	return due == f.at.Due && ref.Compare(f.at.Ref) <= 0
+	return due < f.at.Due || (due == f.at.Due && ref.Compare(f.at.Ref) <= 0)
 }
 
-// WantDue is what to read from the due index next; ok is false if the window is full enough.
-func (m *Machine) WantDue() (q store.DueQuery, ok bool) {
+// WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
+func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 	room := m.cfg.WindowJobs - len(m.entries)
 	if room < m.cfg.WindowJobs/2 || m.window.bytes >= m.cfg.WindowBytes {
 		return q, false
 	}
 	for class := range m.window.frontier {
-		if f := m.window.frontier[class]; !f.end {
-			return store.DueQuery{Class: uint8(class), After: f.at, Until: math.MaxInt64, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
+		if f := m.window.frontier[class]; f.at.Due < now+int64(m.cfg.Horizon/2) {
+			return store.DueQuery{Class: uint8(class), After: f.at, Until: now + int64(m.cfg.Horizon), Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
 		}
 	}
 	return q, false
@@ -61,7 +57,7 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 		}
 	}
 	if len(records) < q.Limit {
-		f.end = true
+		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
 }
 
@@ -305,7 +301,7 @@ func (m *Machine) shrink() {
 func (m *Machine) pullBack(to store.Cursor) {
 	for class := range m.window.frontier {
 		f := &m.window.frontier[class]
-		if f.end || to.Due < f.at.Due || (to.Due == f.at.Due && to.Ref.Compare(f.at.Ref) < 0) {
+		if to.Due < f.at.Due || (to.Due == f.at.Due && to.Ref.Compare(f.at.Ref) < 0) {
 			*f = frontier{at: to}
 		}
 	}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	w := &tail{most: 5}
+	for _, s := range []string{"abc", "defg", "hi", "0123456789"} {
+		if n, err := w.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatalf("Write(%q) = %d, %v", s, n, err)
+		}
+	}
+	if got := string(w.bytes); got != "56789" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	for command, want := range map[string]string{
+		"exit 0":              "",
+		"exit 3":              "exit status 3",
+		"echo why >&2; false": "exit status 1: why",
+		"kill -9 $$":          "signal: killed",
+	} {
+		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard, killAfter: time.Second}
+		got := ""
+		if err := p.Run(t.Context(), &carillon.Run{}); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", command, got, want)
+		}
+	}
+}
+
+func TestProgramThatWillNotEnd(t *testing.T) {
+	var out strings.Builder
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := context.DeadlineExceeded
+	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo started; while :; do sleep 1; done`}, errs: io.Discard, killAfter: 100 * time.Millisecond,
+		out: writerFunc(func(b []byte) { out.Write(b); cancel(reason) })}
+	err := p.Run(ctx, &carillon.Run{})
+	if err == nil || !strings.Contains(err.Error(), reason.Error()) || out.String() != "started\n" {
+		t.Errorf("error %v, output %q", err, out.String())
+	}
+}
+
+// writerFunc is a writer that cannot fail.
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
+}

@@ -1,0 +1,112 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/embedded"
+	"github.com/carillonhq/carillon/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var _ carillon.Scheduler = (*embedded.Scheduler)(nil)
+
+func TestASchedulerGoesOnWhereItStopped(t *testing.T) {
+	dir := t.TempDir()
+	s, err := embedded.Open(dir, embedded.WithPartitions(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := carillon.Job{Name: "a/b", Schedule: "@daily", Target: carillon.WorkerQueue("q")}
+	if _, err := s.PutJob(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.Open(dir); err == nil {
+		t.Error("a folder was opened twice")
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = embedded.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GetJob(t.Context(), carillon.Key{Namespace: "default", Name: "a/b"}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.PutJob(t.Context(), job); !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("after it was closed: %v", err)
+	}
+}
+
+func TestASchedulerInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.OpenMemory(
+			embedded.WithLog(slog.New(slog.NewTextHandler(io.Discard, nil))),
+			embedded.WithAllowTargets(netip.MustParsePrefix("127.0.0.0/8")),
+			embedded.WithHTTPHostLimit(1), embedded.WithSigningSecrets("default", "whsec_"+strings.Repeat("A", 32)),
+			embedded.WithLimits(carillon.Limits{Payload: 10}), embedded.WithWindowJobs(1000), embedded.WithPartitions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(); err != nil {
+			t.Errorf("ready: %v", err)
+		}
+		got := make(chan time.Time, 1)
+		w := worker.New(s, worker.Options{})
+		worker.Handle(w, "q", func(_ context.Context, run carillon.Run, in int) error { got <- time.Now(); return nil })
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- w.Run(ctx) }()
+		began := time.Now()
+		_, err = s.PutJob(t.Context(), carillon.Job{Name: "soon", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q"), Data: carillon.JSON(7)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := (<-got).Sub(began); d != time.Hour {
+			t.Errorf("it fired after %v", d)
+		}
+		leave()
+		if err := <-left; err != nil {
+			t.Errorf("worker: %v", err)
+		}
+		_, err = s.PutJob(t.Context(), carillon.Job{Name: "large", Target: carillon.WorkerQueue("q"), Data: carillon.JSON("more than ten bytes")})
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Field != "data" {
+			t.Errorf("large: %v", err)
+		}
+		rec := httptest.NewRecorder()
+		s.Metrics().ServeHTTP(rec, httptest.NewRequest("GET", "/", nil))
+		if !strings.Contains(rec.Body.String(), "carillon_runs_succeeded_total 1") {
+			t.Errorf("metrics: %s", rec.Body)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Ready(); err == nil {
+			t.Error("it is ready after it was closed")
+		}
+	})
+}
+
+func TestWhatCannotBeOpened(t *testing.T) {
+	if _, err := embedded.Open(""); err == nil || !strings.Contains(err.Error(), "names no folder") {
+		t.Error(err)
+	}
+	if _, err := embedded.OpenMemory(embedded.WithSigningSecrets("default", "secret")); err == nil || !strings.Contains(err.Error(), "signing_secrets") {
+		t.Error(err)
+	}
+}

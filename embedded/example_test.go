@@ -1,0 +1,42 @@
+package embedded_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/embedded"
+	"github.com/carillonhq/carillon/worker"
+)
+
+// Reminder is the payload of the example.
+type Reminder struct{ User int }
+
+func Example() {
+	s, err := embedded.OpenMemory() // embedded.Open("./data") keeps the jobs
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	w := worker.New(s, worker.Options{Concurrency: 10})
+	worker.Handle(w, "reminders", func(_ context.Context, run carillon.Run, in Reminder) error {
+		fmt.Printf("%s, attempt %d: remind user %d\n", run.Job, run.Attempt, in.User)
+		leave() // one is enough for an example
+		return nil
+	})
+
+	_, err = s.PutJob(ctx, carillon.Job{Name: "reminders/42", Due: carillon.In(time.Millisecond),
+		Target: carillon.WorkerQueue("reminders"), Data: carillon.JSON(Reminder{User: 42})})
+	if err != nil {
+		fmt.Println(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: reminders/42, attempt 1: remind user 42
+}

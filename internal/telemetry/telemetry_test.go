@@ -1,0 +1,136 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/telemetry"
+)
+
+func read(m *telemetry.Metrics) string {
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	return rec.Body.String()
+}
+
+func queueOf(i int) partition.Queue {
+	return partition.Queue{Namespace: "ns", Kind: "worker", Address: fmt.Sprintf("q%04d", i)}
+}
+
+// busy are metrics to which everything has happened.
+func busy(queues int) *telemetry.Metrics {
+	m := telemetry.New("v1")
+	e := m.Events()
+	e.Scheduled(3)
+	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
+	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour})
+	e.Fired(partition.Fired{Queue: partition.Queue{Kind: "of a later version"}, Attempt: 1})
+	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
+		e.Finished(s)
+	}
+	e.Retried()
+	e.Skipped("overlap", 5)
+	e.Committed(10, 2*time.Millisecond, nil)
+	e.Committed(1, time.Second, errors.New("no"))
+	m.Watch(telemetry.Sources{
+		Queues: func() []dispatch.QueueStats {
+			all := make([]dispatch.QueueStats, queues)
+			for i := range all {
+				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 1, Credits: 2, InFlight: 3, Waiting: 4}
+			}
+			return all
+		},
+		Workers:    func() []dispatch.WorkerStats { return make([]dispatch.WorkerStats, 6) },
+		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
+		Partitions: func(context.Context) (int, int, error) { return 63, 64, nil },
+	})
+	return m
+}
+
+func TestEveryMetricIsInTheTable(t *testing.T) {
+	text := read(busy(1))
+	var shown []string
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE carillon_"); ok {
+			shown = append(shown, "carillon_"+strings.TrimSpace(rest))
+		}
+	}
+	var listed []string
+	for _, m := range telemetry.Table() {
+		listed = append(listed, m.Name+" "+m.Type)
+		if !strings.Contains(text, "# HELP "+m.Name+" "+m.Help) {
+			t.Errorf("%s: no help", m.Name)
+		}
+	}
+	slices.Sort(listed)
+	if !slices.Equal(shown, listed) {
+		t.Errorf("shown:  %q\nlisted: %q", shown, listed)
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	text := read(busy(1))
+	for _, line := range []string{
+		"carillon_jobs_scheduled_total 3", "carillon_runs_fired_total 2", `carillon_attempts_total{kind="worker"} 2`,
+		"carillon_runs_succeeded_total 1", "carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 1",
+		"carillon_runs_retried_total 1", `carillon_runs_skipped_total{reason="overlap"} 5`,
+		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`, "carillon_lateness_seconds_count 3",
+		"carillon_commit_seconds_count 1", "carillon_commit_records_sum 10", "carillon_commit_failures_total 1",
+		"carillon_resident_jobs 7", "carillon_window_bytes 8", "carillon_runs_in_flight 9",
+		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_workers 6", "carillon_queues 1",
+		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") && !strings.Contains(text, "\n"+line+" ") {
+			t.Errorf("%q is not in:\n%s", line, text)
+		}
+	}
+}
+
+func TestNotEveryQueueIsShown(t *testing.T) {
+	text := read(busy(1500))
+	if n := strings.Count(text, "carillon_queue_credits{"); n != 1000 {
+		t.Errorf("%d queues are shown", n)
+	}
+	if !strings.Contains(text, "carillon_queues 1500") {
+		t.Error("their number is not shown")
+	}
+}
+
+func TestALogger(t *testing.T) {
+	for format, want := range map[string]string{"text": "level=WARN msg=hello k=1", "json": `"level":"WARN","msg":"hello","k":1`} {
+		var b bytes.Buffer
+		log, err := telemetry.NewLogger(&b, format, slog.LevelWarn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("not this")
+		log.Warn("hello", "k", 1)
+		if s := b.String(); !strings.Contains(s, want) || strings.Contains(s, "not this") {
+			t.Errorf("%s: %s", format, s)
+		}
+	}
+	if _, err := telemetry.NewLogger(&bytes.Buffer{}, "xml", 0); err == nil {
+		t.Error("xml was taken")
+	}
+}
+
+func BenchmarkFired(b *testing.B) {
+	e := telemetry.New("v1").Events()
+	f := partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Fired(f)
+		e.Finished(carillon.RunSucceeded)
+	}
+}

@@ -1,0 +1,184 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/worker"
+)
+
+func TestALostConnectionIsReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		goOn := make(chan struct{})
+		w := worker.New(s, worker.Options{Concurrency: 2, ID: "me"})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("1"))
+		c.said()
+		c.lose()
+		c = s.next()
+		if r := c.said(); grants(r, "q") != 1 || len(r.Beats) != 1 || r.Beats[0].Token != "1" {
+			t.Errorf("on the new connection: %+v", r)
+		}
+		if s.hellos()[1].WorkerID != "me" {
+			t.Errorf("hello: %+v", s.hellos()[1])
+		}
+		close(goOn)
+		r := c.said()
+		if len(r.Results) != 1 || r.Results[0].Token != "1" || grants(r, "q") != 1 {
+			t.Errorf("result: %+v", r)
+		}
+		c.ack(r.Results)
+		quit(t, s, leave, left)
+	})
+}
+
+func TestConnectingIsTriedMoreAndMoreSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.refuse(carillon.Errorf(carillon.Unavailable, "", "not yet"))
+		w := worker.New(s, worker.Options{})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
+		leave, left := start(t, w)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(s.hellos()); n < 12+5 || n > 24+10 {
+			t.Errorf("%d attempts in a minute", n)
+		}
+		s.refuse(nil)
+		s.next()
+		quit(t, s, leave, left)
+	})
+}
+
+func TestARefusalEndsTheWorker(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.refuse(carillon.Errorf(carillon.PermissionDenied, "", "no"))
+		w := worker.New(s, worker.Options{})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
+		if err := w.Run(t.Context()); !errors.Is(err, carillon.PermissionDenied) {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func TestADrainingServerIsLeftWhenThereIsAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		goOn := make(chan struct{})
+		w := worker.New(s, worker.Options{Concurrency: 2})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
+		leave, left := start(t, w)
+		old := s.next()
+		old.deliver(run("1"))
+		old.said()
+		s.refuse(carillon.Errorf(carillon.Unavailable, "", "leaving"))
+		old.tell(carillon.WorkResponse{Drain: true})
+		time.Sleep(30 * time.Second)
+		if r := old.said(); len(r.Beats) < 3 || old.closed.Load() {
+			t.Errorf("it was left too early: %+v", r)
+		}
+		s.refuse(nil)
+		c := s.next()
+		if r := c.said(); len(r.Beats) != 1 || grants(r, "q") != 1 || !old.closed.Load() {
+			t.Errorf("afterwards: %+v, old closed: %v", r, old.closed.Load())
+		}
+		if r := old.said(); r.Goodbye {
+			t.Error("goodbye was said to the old one, which frees the run")
+		}
+		close(goOn)
+		r := c.said()
+		c.ack(r.Results)
+		quit(t, s, leave, left)
+	})
+}
+
+func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		goOn := make(chan struct{})
+		w := worker.New(s, worker.Options{Concurrency: 2, Grace: time.Hour})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("1"))
+		c.said()
+		leave()
+		c = s.next()
+		if r := c.said(); len(r.Credits) != 0 || len(r.Beats) != 1 {
+			t.Errorf("while it leaves: %+v", r)
+		}
+		time.Sleep(time.Minute)
+		if len(left) != 0 {
+			t.Fatalf("it left: %v", <-left)
+		}
+		close(goOn)
+		r := c.said()
+		if len(r.Results) != 1 || len(left) != 0 {
+			t.Errorf("at the end: %+v", r)
+		}
+		c.ack(r.Results)
+		if err := <-left; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if r := c.said(); r.Goodbye {
+			t.Error("goodbye was said although nothing was left")
+		}
+	})
+}
+
+func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		goOn := make(chan struct{})
+		w := worker.New(s, worker.Options{Concurrency: 3, Grace: time.Minute})
+		worker.Handle(w, "q", func(ctx context.Context, r carillon.Run, _ carillon.Data) error {
+			<-ctx.Done()
+			switch r.Token {
+			case "saved":
+				return nil // what it had done was enough
+			case "stuck":
+				<-goOn
+			}
+			return context.Cause(ctx)
+		})
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("saved"), run("given up"), run("stuck"))
+		c.said()
+		leave()
+		c = s.next()
+		began := time.Now()
+		time.Sleep(time.Minute)
+		r := c.said()
+		if len(r.Results) != 1 || r.Results[0].Token != "saved" || r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
+			t.Errorf("after the grace: %+v", r)
+		}
+		c.ack(r.Results)
+		err := <-left
+		if err == nil || time.Since(began) > 2*time.Minute {
+			t.Errorf("run: %v after %v", err, time.Since(began))
+		}
+		if r := c.said(); !r.Goodbye {
+			t.Errorf("no goodbye: %+v", r)
+		}
+		close(goOn)
+	})
+}
+
+func TestAWorkerThatCannotReachItsServerLeavesInTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		w := worker.New(s, worker.Options{Grace: time.Minute})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("1"))
+		c.lose()
+		s.refuse(carillon.Errorf(carillon.Unavailable, "", "gone"))
+		leave()
+		if err := <-left; err == nil {
+			t.Error("a result was lost and nothing said")
+		}
+	})
+}

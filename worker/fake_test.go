@@ -1,0 +1,165 @@
+package worker_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/worker"
+)
+
+// server is a Work that a test plays by hand, in a bubble.
+type server struct {
+	t        *testing.T
+	connects chan *session
+
+	mu      sync.Mutex
+	refusal error // of the next Connects
+	came    []carillon.Hello
+}
+
+func newServer(t *testing.T) *server {
+	return &server{t: t, connects: make(chan *session, 16)}
+}
+
+// Connect implements carillon.Work.
+func (s *server) Connect(_ context.Context, hello carillon.Hello) (carillon.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.came = append(s.came, hello)
+	if s.refusal != nil {
+		return nil, s.refusal
+	}
+	n := &session{t: s.t, requests: make(chan carillon.WorkRequest, 1024), responses: make(chan carillon.WorkResponse, 1024), over: make(chan struct{})}
+	s.connects <- n
+	return n, nil
+}
+
+// refuse says what becomes of the next Connects; nil = they are taken.
+func (s *server) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = err
+}
+
+// hellos are those who have come so far.
+func (s *server) hellos() []carillon.Hello {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.came
+}
+
+// session is what the server sees of a worker.
+type session struct {
+	t         *testing.T
+	requests  chan carillon.WorkRequest
+	responses chan carillon.WorkResponse
+	over      chan struct{}
+	closed    atomic.Bool // by the worker
+}
+
+// Send implements carillon.Session.
+func (s *session) Send(_ context.Context, req carillon.WorkRequest) error {
+	select {
+	case <-s.over:
+		return carillon.Errorf(carillon.Unavailable, "", "lost")
+	default:
+	}
+	s.requests <- req
+	return nil
+}
+
+// Receive implements carillon.Session.
+func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	select {
+	case r := <-s.responses:
+		return r, nil
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	return carillon.WorkResponse{}, carillon.Errorf(carillon.Unavailable, "", "lost")
+}
+
+// Close implements carillon.Session.
+func (s *session) Close() error {
+	s.closed.Store(true)
+	s.lose()
+	return nil
+}
+
+// lose ends the session as a broken connection does.
+func (s *session) lose() {
+	select {
+	case <-s.over:
+	default:
+		close(s.over)
+	}
+}
+
+// said is everything that the worker has said since it was last asked, in one; the bubble is quiet.
+func (s *session) said() carillon.WorkRequest {
+	synctest.Wait()
+	var all carillon.WorkRequest
+	for {
+		select {
+		case r := <-s.requests:
+			all.Credits = append(all.Credits, r.Credits...)
+			all.Results = append(all.Results, r.Results...)
+			all.Beats = append(all.Beats, r.Beats...)
+			all.Goodbye = all.Goodbye || r.Goodbye
+		default:
+			return all
+		}
+	}
+}
+
+// tell says something to the worker and lets it act on it.
+func (s *session) tell(r carillon.WorkResponse) {
+	s.responses <- r
+	synctest.Wait()
+}
+
+// deliver hands out runs.
+func (s *session) deliver(runs ...carillon.Run) { s.tell(carillon.WorkResponse{Runs: runs}) }
+
+// ack acknowledges results.
+func (s *session) ack(results []carillon.Result) {
+	var tokens []string
+	for _, r := range results {
+		tokens = append(tokens, r.Token)
+	}
+	s.tell(carillon.WorkResponse{Acks: tokens})
+}
+
+// next is the next session that the worker opens.
+func (s *server) next() *session {
+	s.t.Helper()
+	return <-s.connects
+}
+
+// start runs the worker; leave ends its context, and left is what Run returned, once it has.
+func start(t *testing.T, w *worker.Worker) (leave func(), left chan error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	left = make(chan error, 1)
+	go func() { left <- w.Run(ctx) }()
+	return cancel, left
+}
+
+// grants sums the credits of a queue.
+func grants(r carillon.WorkRequest, queue string) int {
+	n := 0
+	for _, c := range r.Credits {
+		if c.Queue == queue {
+			n += c.N
+		}
+	}
+	return n
+}
+
+// run is a run of the queue "q".
+func run(token string) carillon.Run {
+	return carillon.Run{ID: "run of " + token, Token: token, Queue: "q", Job: "j", Attempt: 1, Data: carillon.JSON(map[string]int{"n": 7})}
+}
