@@ -16,7 +16,8 @@ type Scheduler interface {
 type Jobs interface {
 	// PutJob stores the job, replacing an older one of the name unless the options say otherwise.
 	PutJob(ctx context.Context, job Job, opts ...PutOption) (Put, error)
-	// PutJobs stores all jobs or none: at most MaxBatch, each name once.
+	// PutJobs checks all jobs, each name once and at most MaxBatch, before it stores any; it returns once all are durable. If
+	// the store fails in the middle some may be stored: the error has Unknown set, and the batch can be put again.
 	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
 	// PatchJob changes the fields that the patch names and leaves the rest.
 	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)

@@ -3,8 +3,8 @@ package embedded_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -56,7 +56,7 @@ func TestASchedulerGoesOnWhereItStopped(t *testing.T) {
 func TestASchedulerInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := embedded.OpenMemory(
-			embedded.WithLog(slog.New(slog.NewTextHandler(io.Discard, nil))),
+			embedded.WithLog(slog.New(slog.DiscardHandler)),
 			embedded.WithAllowTargets(netip.MustParsePrefix("127.0.0.0/8")),
 			embedded.WithHTTPHostLimit(1), embedded.WithSigningSecrets("default", "whsec_"+strings.Repeat("A", 32)),
 			embedded.WithLimits(carillon.Limits{Payload: 10}), embedded.WithWindowJobs(1000), embedded.WithPartitions(1))
@@ -89,7 +89,7 @@ func TestASchedulerInMemory(t *testing.T) {
 			t.Errorf("large: %v", err)
 		}
 		rec := httptest.NewRecorder()
-		s.Metrics().ServeHTTP(rec, httptest.NewRequest("GET", "/", nil))
+		s.Metrics().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
 		if !strings.Contains(rec.Body.String(), "carillon_runs_succeeded_total 1") {
 			t.Errorf("metrics: %s", rec.Body)
 		}

@@ -221,9 +221,10 @@ func (c *connector) finished() bool {
 
 // depart ends the last session, with a goodbye if it may have to do with anything, and says what was left.
 func (c *connector) depart() error {
+	unfinished, _ := c.desk.left()
 	c.end(words{rest: true, goodbye: c.desk.owed()})
+	_, unsure := c.desk.left() // answers have come meanwhile
 	c.log.Info("the worker has left")
-	unfinished, unsure := c.desk.left()
 	if unfinished+unsure == 0 {
 		return nil
 	}

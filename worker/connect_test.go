@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -44,8 +43,7 @@ func TestConnectingIsTriedMoreAndMoreSeldom(t *testing.T) {
 		w := worker.New(s, worker.Options{})
 		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
 		leave, left := start(t, w)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if n := len(s.hellos()); n < 12+5 || n > 24+10 {
 			t.Errorf("%d attempts in a minute", n)
 		}
@@ -77,7 +75,7 @@ func TestADrainingServerIsLeftWhenThereIsAnother(t *testing.T) {
 		old.said()
 		s.refuse(carillon.Errorf(carillon.Unavailable, "", "leaving"))
 		old.tell(carillon.WorkResponse{Drain: true})
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		if r := old.said(); len(r.Beats) < 3 || old.closed.Load() {
 			t.Errorf("it was left too early: %+v", r)
 		}
@@ -110,7 +108,7 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 		if r := c.said(); len(r.Credits) != 0 || len(r.Beats) != 1 {
 			t.Errorf("while it leaves: %+v", r)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(left) != 0 {
 			t.Fatalf("it left: %v", <-left)
 		}
@@ -150,7 +148,7 @@ func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
 		leave()
 		c = s.next()
 		began := time.Now()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r := c.said()
 		if len(r.Results) != 1 || r.Results[0].Token != "saved" || r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
 			t.Errorf("after the grace: %+v", r)

@@ -49,6 +49,7 @@ type desk struct {
 
 	mu       sync.Mutex
 	queues   []*queue
+	byName   map[string]*queue
 	attempts map[string]*attempt // by token
 	results  []*attempt          // to be sent
 	nextBeat time.Time           // the least beatAt, or earlier; zero = nobody beats
@@ -58,10 +59,14 @@ type desk struct {
 }
 
 func newDesk(base context.Context, log *slog.Logger, queues []*queue) *desk {
-	return &desk{
+	d := &desk{
 		log: log, base: base, bell: make(chan struct{}, 1), calm: make(chan struct{}, 1),
-		queues: queues, attempts: map[string]*attempt{},
+		queues: queues, byName: map[string]*queue{}, attempts: map[string]*attempt{},
 	}
+	for _, q := range queues {
+		d.byName[q.name] = q
+	}
+	return d
 }
 
 func ring(bell chan struct{}) {
@@ -112,12 +117,11 @@ func (d *desk) take(l *link, msg *carillon.WorkResponse) {
 
 // add takes an attempt; one that is here already is not started twice.
 func (d *desk) add(l *link, run *carillon.Run) {
-	i := slices.IndexFunc(d.queues, func(q *queue) bool { return q.name == run.Queue })
-	if i < 0 {
+	q := d.byName[run.Queue]
+	if q == nil {
 		d.log.Error("a run came through a queue that was not asked for", "queue", run.Queue, "run", run.ID)
 		return
 	}
-	q := d.queues[i]
 	if l == d.link {
 		q.granted--
 	}

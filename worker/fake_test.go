@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/worker"
@@ -138,6 +139,12 @@ func (s *session) ack(results []carillon.Result) {
 func (s *server) next() *session {
 	s.t.Helper()
 	return <-s.connects
+}
+
+// pass lets time pass in the bubble, and everything happen that it brings.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 // start runs the worker; leave ends its context, and left is what Run returned, once it has.

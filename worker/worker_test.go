@@ -161,7 +161,7 @@ func TestBeatsGoOnWhileARunDoes(t *testing.T) {
 		c.said()
 		beats := map[string]int{}
 		for range 60 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			for _, b := range c.said().Beats {
 				beats[b.Token]++
 				if b.RunID != "run of "+b.Token {
@@ -250,6 +250,72 @@ func TestARunDeliveredTwiceIsStartedOnce(t *testing.T) {
 	})
 }
 
+func TestWhatIsTooMuchWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		goOn, began := make(chan struct{}), make(chan string, 10)
+		w := worker.New(s, worker.Options{Concurrency: 1})
+		worker.Handle(w, "q", func(_ context.Context, r carillon.Run, _ carillon.Data) error {
+			began <- r.Token
+			<-goOn
+			return nil
+		})
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("1"), run("2"), run("3"))
+		c.tell(carillon.WorkResponse{Cancel: []string{"2"}})
+		if len(began) != 1 || <-began != "1" {
+			t.Error("more than one was begun")
+		}
+		c.said()
+		pass(time.Minute)
+		if r := c.said(); len(r.Beats) < 10 {
+			t.Errorf("those who wait do not beat: %+v", r)
+		}
+		close(goOn)
+		r := c.said()
+		if len(r.Results) != 2 || r.Results[1].Token != "3" {
+			t.Errorf("results: %+v", r.Results)
+		}
+		foreign := run("4")
+		foreign.Queue = "nobody's"
+		c.deliver(foreign)
+		c.ack(r.Results)
+		quit(t, s, leave, left)
+	})
+}
+
+func TestMuchIsSaidInSeveralMessages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const n = 10_000
+		w := worker.New(s, worker.Options{Concurrency: n})
+		goOn := make(chan struct{})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return errors.New("no") })
+		leave, left := start(t, w)
+		c := s.next()
+		runs := make([]carillon.Run, n)
+		for i := range runs {
+			runs[i] = run(fmt.Sprint(i))
+		}
+		c.deliver(runs...)
+		c.said()
+		pass(20 * time.Second)
+		if r := c.said(); len(r.Beats) < n {
+			t.Errorf("%d beats", len(r.Beats))
+		}
+		close(goOn)
+		synctest.Wait()
+		if len(c.requests) < 3 {
+			t.Errorf("%d messages", len(c.requests))
+		}
+		r := c.said()
+		if len(r.Results) != n || grants(r, "q") != n {
+			t.Errorf("%d results, %d credits", len(r.Results), grants(r, "q"))
+		}
+		c.ack(r.Results)
+		quit(t, s, leave, left)
+	})
+}
+
 func TestResultsAreSaidUntilTheyAreAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})
@@ -260,7 +326,7 @@ func TestResultsAreSaidUntilTheyAreAcknowledged(t *testing.T) {
 		if r := c.said(); len(r.Results) != 1 {
 			t.Fatalf("at first: %+v", r)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if r := c.said(); len(r.Results) < 5 || len(r.Beats) != 0 {
 			t.Errorf("in a minute: %+v", r)
 		}
@@ -271,7 +337,7 @@ func TestResultsAreSaidUntilTheyAreAcknowledged(t *testing.T) {
 			t.Errorf("after a lost connection: %+v", r)
 		}
 		c.ack(r.Results)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if r := c.said(); len(r.Results) != 0 {
 			t.Errorf("after it was acknowledged: %+v", r)
 		}

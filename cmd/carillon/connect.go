@@ -50,6 +50,8 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 	defer node.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.wait)
 	defer cancel()
+	done := newProgress(cmd.ErrOrStderr()).wait("waiting for " + c.server + " …")
+	defer done()
 	return c.explain(f(ctx, node))
 }
 

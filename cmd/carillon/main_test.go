@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"net/netip"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -87,22 +85,4 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("no output of %q matched %q within 20 s", args[1:], args[0])
-}
-
-// TestReferenceIsCurrent compares docs/cli.md with the commands.
-func TestReferenceIsCurrent(t *testing.T) {
-	const file = "../../docs/cli.md"
-	want := []byte(reference(newRoot(app{in: os.Stdin, out: os.Stdout, errs: os.Stderr})))
-	if *rewrite {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("docs/cli.md is not current: run go generate ./cmd/...")
-	}
 }

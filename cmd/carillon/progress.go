@@ -53,6 +53,15 @@ func (p *progress) show(stage string, done, total int64) {
 	}
 }
 
+// wait shows a stage for as long as it takes; done ends it.
+func (p *progress) wait(stage string) (done func()) {
+	timer := time.AfterFunc(patience, func() { p.show(stage, 0, 0) })
+	return func() {
+		timer.Stop()
+		p.clear()
+	}
+}
+
 // clear removes what is shown, so that a result can be printed.
 func (p *progress) clear() {
 	p.mu.Lock()

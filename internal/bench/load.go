@@ -20,7 +20,7 @@ type Mode string
 // The modes.
 const (
 	Unary  Mode = "unary"  // one call a job
-	Batch  Mode = "batch"  // one call for many, all or none
+	Batch  Mode = "batch"  // one call for many
 	Stream Mode = "stream" // a client stream of batches, acknowledged at the end
 )
 

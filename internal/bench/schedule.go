@@ -69,8 +69,7 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 // count lists what is on the node and holds it against the ledger.
 func (b *Bench) count(ctx context.Context, l *ledger) (*Verdict, error) {
 	q := carillon.JobQuery{Namespace: b.cfg.Namespace, Prefix: l.prefix, PageSize: carillon.MaxBatch}
-	var listed int64
-	defer b.watch("counting jobs", int64(len(l.due)), func() int64 { return listed })()
+	defer b.watch("counting jobs", int64(len(l.due)), l.delivered.Load)()
 	for {
 		page, err := b.conn(0).ListJobs(ctx, q)
 		if err != nil {

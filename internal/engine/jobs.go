@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
@@ -116,10 +117,20 @@ func (e *Engine) putAll(ctx context.Context, reqs []partition.PutRequest, byPart
 		}
 	}
 	if first != nil {
-		return nil, first
+		return nil, partly(first, len(byPart) > 1)
 	}
 	e.scheduled(len(reqs))
 	return puts, nil
+}
+
+// partly marks the error of a batch of which other parts may have been stored.
+func partly(err error, others bool) error {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && others && !e.Unknown {
+		marked := *e
+		marked.Unknown = true
+		return &marked
+	}
+	return err
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs].

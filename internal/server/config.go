@@ -132,9 +132,6 @@ func (c Config) secrets() (map[string][][]byte, error) {
 	return raw, errors.Join(faults...)
 }
 
-// maxPartitions is how many a run id can number.
-const maxPartitions = 1 << 16
-
 // validateListener refuses to be open to a network: whoever can reach a node may do everything there.
 func (c Config) validateListener(name, address string) error {
 	host, _, err := net.SplitHostPort(address)

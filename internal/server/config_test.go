@@ -58,7 +58,7 @@ func TestATakenPortIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // nobody was served
+	defer taken.Close()
 	for name, c := range map[string]server.Config{
 		"grpc": {Store: "memory:", GRPC: taken.Addr().String(), HTTP: "127.0.0.1:0"},
 		"http": {Store: "memory:", GRPC: "127.0.0.1:0", HTTP: taken.Addr().String()},

@@ -115,7 +115,9 @@ func TestAWorkerOutlivesItsNode(t *testing.T) {
 }
 
 // moving is the Work of a node that comes back at another address.
-type moving struct{ node *atomic.Pointer[client.Client] }
+type moving struct {
+	node *atomic.Pointer[client.Client]
+}
 
 // Connect implements carillon.Work.
 func (m moving) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
@@ -246,7 +248,7 @@ func do(t *testing.T, req *http.Request) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it has been read
+	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

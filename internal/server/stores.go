@@ -15,6 +15,9 @@ import (
 // supportedStores is what the fault of a wrong URL names.
 const supportedStores = `"pebble:DIR" (a folder of this machine) and "memory:" (nothing is kept)`
 
+// maxPartitions is how many a store can have.
+const maxPartitions = pebble.MaxPartitions
+
 // parseStore cuts a store's URL into its scheme and what follows.
 func parseStore(url string) (scheme, rest string, err error) {
 	scheme, rest, ok := strings.Cut(url, ":")
@@ -26,7 +29,7 @@ func parseStore(url string) (scheme, rest string, err error) {
 	case scheme == "pebble" && rest == "":
 		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", url)
 	case scheme == "memory" && rest != "":
-		return "", "", fmt.Errorf("store: %q says too much; write memory:", url)
+		return "", "", fmt.Errorf("store: %q says too much: the URL is \"memory:\"", url)
 	case scheme != "pebble" && scheme != "memory":
 		return "", "", fmt.Errorf("store: %q is not supported; there are %s", scheme, supportedStores)
 	}

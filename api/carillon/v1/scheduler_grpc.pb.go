@@ -52,7 +52,8 @@ type SchedulerServiceClient interface {
 	PutJob(ctx context.Context, in *PutJobRequest, opts ...grpc.CallOption) (*PutJobResponse, error)
 	// CreateJob stores a job that does not exist yet, under a name that is made up if none is given.
 	CreateJob(ctx context.Context, in *CreateJobRequest, opts ...grpc.CallOption) (*PutJobResponse, error)
-	// BatchPutJobs stores up to 1,000 jobs, all or none.
+	// BatchPutJobs checks up to 1,000 jobs before it stores any, and answers once all are durable. If the store fails in the
+	// middle some may be stored: the error says that the outcome is unknown, and the batch can be put again.
 	BatchPutJobs(ctx context.Context, in *BatchPutJobsRequest, opts ...grpc.CallOption) (*BatchPutJobsResponse, error)
 	// PutJobs is for bulk loads: each message is stored whole or not at all, in order, and the answer comes when all are
 	// durable. An error ends the load; what it says was stored stays stored.
@@ -317,7 +318,8 @@ type SchedulerServiceServer interface {
 	PutJob(context.Context, *PutJobRequest) (*PutJobResponse, error)
 	// CreateJob stores a job that does not exist yet, under a name that is made up if none is given.
 	CreateJob(context.Context, *CreateJobRequest) (*PutJobResponse, error)
-	// BatchPutJobs stores up to 1,000 jobs, all or none.
+	// BatchPutJobs checks up to 1,000 jobs before it stores any, and answers once all are durable. If the store fails in the
+	// middle some may be stored: the error says that the outcome is unknown, and the batch can be put again.
 	BatchPutJobs(context.Context, *BatchPutJobsRequest) (*BatchPutJobsResponse, error)
 	// PutJobs is for bulk loads: each message is stored whole or not at all, in order, and the answer comes when all are
 	// durable. An error ends the load; what it says was stored stays stored.

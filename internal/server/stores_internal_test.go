@@ -1,0 +1,28 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestAStoreInTroubleIsNotReady(t *testing.T) {
+	n := &Node{trouble: &trouble{log: slog.New(slog.DiscardHandler)}}
+	events := n.trouble.pebbleEvents()
+	events.Stall("memtables are full")
+	events.Stall("")
+	events.Background(errors.New("a compaction failed"))
+	events.Log("hello")
+	if err := n.trouble.Err(); err != nil {
+		t.Errorf("that is no trouble: %v", err)
+	}
+	events.Failed(errors.New("the disk is full"))
+	if err := n.Ready(); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("ready: %v", err)
+	}
+	events.Recovered()
+	if err := n.trouble.Err(); err != nil {
+		t.Errorf("it has recovered: %v", err)
+	}
+}
