@@ -14,7 +14,6 @@ import (
 
 // server is a Work that a test plays by hand, in a bubble.
 type server struct {
-	t        *testing.T
 	connects chan *session
 
 	mu      sync.Mutex
@@ -22,9 +21,7 @@ type server struct {
 	came    []carillon.Hello
 }
 
-func newServer(t *testing.T) *server {
-	return &server{t: t, connects: make(chan *session, 16)}
-}
+func newServer() *server { return &server{connects: make(chan *session, 16)} }
 
 // Connect implements carillon.Work.
 func (s *server) Connect(_ context.Context, hello carillon.Hello) (carillon.Session, error) {
@@ -34,7 +31,7 @@ func (s *server) Connect(_ context.Context, hello carillon.Hello) (carillon.Sess
 	if s.refusal != nil {
 		return nil, s.refusal
 	}
-	n := &session{t: s.t, requests: make(chan carillon.WorkRequest, 1024), responses: make(chan carillon.WorkResponse, 1024), over: make(chan struct{})}
+	n := &session{requests: make(chan carillon.WorkRequest, 1024), responses: make(chan carillon.WorkResponse, 1024), over: make(chan struct{})}
 	s.connects <- n
 	return n, nil
 }
@@ -55,7 +52,6 @@ func (s *server) hellos() []carillon.Hello {
 
 // session is what the server sees of a worker.
 type session struct {
-	t         *testing.T
 	requests  chan carillon.WorkRequest
 	responses chan carillon.WorkResponse
 	over      chan struct{}
@@ -135,10 +131,11 @@ func (s *session) ack(results []carillon.Result) {
 	s.tell(carillon.WorkResponse{Acks: tokens})
 }
 
-// next is the next session that the worker opens.
+// next is the next session that the worker opens; it has begun to use it.
 func (s *server) next() *session {
-	s.t.Helper()
-	return <-s.connects
+	n := <-s.connects
+	synctest.Wait()
+	return n
 }
 
 // pass lets time pass in the bubble, and everything happen that it brings.

@@ -20,7 +20,7 @@ import (
 // bubble runs a test in which time costs nothing.
 func bubble(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newServer(t)) })
+	synctest.Test(t, func(t *testing.T) { test(t, newServer()) })
 }
 
 // quit lets an idle worker leave.
@@ -353,7 +353,7 @@ func TestFaultsOfHandlers(t *testing.T) {
 		"its handler is nil":     func(w *worker.Worker) { worker.Handle[int](w, "q", nil) },
 		"0 runs at once are not": func(w *worker.Worker) { worker.Handle(w, "q", ok, worker.Limit(0)) },
 	} {
-		w := worker.New(newServer(t), worker.Options{})
+		w := worker.New(newServer(), worker.Options{})
 		add(w)
 		if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
