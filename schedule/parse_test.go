@@ -103,6 +103,7 @@ func TestParseErrors(t *testing.T) {
 		{"@every", "interval", 6, "a duration is missing"},
 		{"TZ=UTC @every ", "interval", 13, "a duration is missing"},
 		{"@every 5", "interval", 7, `"5" is not a duration`},
+		{"@every 9999999h", "interval", 7, "9999999h is longer than the longest duration"},
 		{"@every -5s", "interval", 7, "negative"},
 		{"@every 0s", "interval", 7, "shorter than the shortest interval, 1ms"},
 		{"@every 999us", "interval", 7, "shorter"},

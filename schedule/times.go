@@ -79,12 +79,25 @@ func parseSpan(text span, field string) (time.Duration, *Error) {
 	switch {
 	case text.text == "":
 		return 0, text.fail(field, "a duration is missing; write for example 90s, 1h30m or PT90S")
+	case err != nil && wellFormed(text.text):
+		return 0, tooLong(text, field)
 	case err != nil:
 		return 0, text.fail(field, "%s is not a duration; write for example 90s, 1h30m or PT90S", quote(text.text))
 	case d < 0:
 		return 0, text.fail(field, "%s is negative", quote(text.text))
 	}
 	return d, nil
+}
+
+// wellFormed reports whether a text that is no duration would be one if its numbers were smaller.
+func wellFormed(text string) bool {
+	_, err := time.ParseDuration("0s" + strings.Map(func(c rune) rune { // with what is before it, "0" is no duration either
+		if '0' <= c && c <= '9' {
+			return '0'
+		}
+		return c
+	}, text))
+	return err == nil
 }
 
 // parseInstant reads RFC 3339 strictly.

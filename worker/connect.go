@@ -46,8 +46,9 @@ type opened struct {
 
 func newConnector(ctx context.Context, w *Worker) *connector {
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	log := w.options.Log.With("worker", w.options.ID)
 	return &connector{
-		worker: w, log: w.options.Log.With("worker", w.options.ID), desk: newDesk(base, w.options.Log, w.queues), stop: stop,
+		worker: w, log: log, desk: newDesk(base, log, w.queues), stop: stop,
 		ended: make(chan *link), wanted: true,
 	}
 }
@@ -55,9 +56,8 @@ func newConnector(ctx context.Context, w *Worker) *connector {
 // run connects, and connects again, until the worker has left.
 func (c *connector) run(ctx context.Context) error {
 	leave := ctx.Done()
-	grace := time.NewTimer(0)
-	<-grace.C
-	defer grace.Stop()
+	grace := time.NewTimer(c.worker.options.Grace)
+	grace.Stop() // it begins when the worker leaves
 	for !c.finished() {
 		c.connect()
 		var err error

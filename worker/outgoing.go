@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -58,7 +59,11 @@ func (d *desk) beat(req *carillon.WorkRequest, now time.Time) {
 
 // takeResults takes results that are to be sent, in the order in which they came.
 func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
+	if len(d.results) == 0 {
+		return
+	}
 	n, bytes := 0, len(req.Beats)*itemBytes
+	req.Results = make([]carillon.Result, 0, min(len(d.results), maxMessageItems))
 	for _, a := range d.results {
 		if n == maxMessageItems || bytes > maxMessageBytes {
 			break
@@ -72,7 +77,7 @@ func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
 		bytes += itemBytes + len(a.result.Message) + len(a.result.Response)
 		req.Results = append(req.Results, a.result)
 	}
-	d.results = append(d.results[:0], d.results[n:]...)
+	d.results = slices.Delete(d.results, 0, n)
 }
 
 // silent reports whether a request says nothing.

@@ -81,7 +81,7 @@ func shorten(s string) string {
 // call runs a handler. A panic is an error with its stack; so is a handler that ends its goroutine, which is why the outcome
 // goes to done from a deferred call.
 func call(ctx context.Context, handle handler, run carillon.Run, done func(error)) {
-	err := errors.New("the handler ended its goroutine")
+	err := errEnded
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicked{value: p, stack: debug.Stack()}
@@ -90,6 +90,9 @@ func call(ctx context.Context, handle handler, run carillon.Run, done func(error
 	}()
 	err = handle(ctx, run)
 }
+
+// errEnded is the outcome of a handler that did not return: it called runtime.Goexit.
+var errEnded = errors.New("the handler ended its goroutine")
 
 // handler is a function given to [Handle], with its input decoded inside.
 type handler func(ctx context.Context, run carillon.Run) error

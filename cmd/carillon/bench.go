@@ -101,7 +101,9 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 		if err != nil {
 			return node, nil, err
 		}
-		return nodeAt(server.Address(), server.PID()), stop, nil
+		node := nodeAt(server.Address(), server.PID())
+		node.Throwaway = f.store == ""
+		return node, stop, nil
 	case f.inProcess:
 		return f.embedded(cmd.Context())
 	default:
@@ -134,7 +136,11 @@ func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() 
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	return server, func() error { return errors.Join(server.Stop(), remove()) }, nil
+	end := server.Stop
+	if f.store == "" {
+		end = server.Kill // nobody will miss what it has
+	}
+	return server, func() error { return errors.Join(end(), remove()) }, nil
 }
 
 // storeURL is the store of a node that is started; remove removes it if it is a temporary one.

@@ -26,7 +26,8 @@ type outcome struct {
 	Goal     string        `json:"goal"`
 	Measured string        `json:"measured"`
 	Met      bool          `json:"met"` // says something at the full size only
-	Result   *bench.Result `json:"result"`
+	Result   *bench.Result `json:"result,omitempty"`
+	Error    string        `json:"error,omitempty"`
 }
 
 // newBenchGoals is `carillon bench goals`.
@@ -61,15 +62,15 @@ func (g *benchGoals) run(cmd *cobra.Command, a app) error {
 		line, err := g.measureOne(cmd, a, goal, shown)
 		shown.clear()
 		if err != nil {
-			return fmt.Errorf("%s: %w", goal.ID, err)
-		}
-		if !line.Result.OK() {
-			failed = errors.Join(failed, fmt.Errorf("%s: the ledger is not clean: %s", goal.ID, line.Result.Ledger))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", goal.ID, err))
 		}
 		if !g.json && isTerminal(a.errs) {
 			fmt.Fprintf(a.errs, "%s %s: %s\n", goal.ID, goal.Measure, line.Measured)
 		}
 		lines = append(lines, line)
+		if cmd.Context().Err() != nil {
+			break
+		}
 	}
 	return errors.Join(g.printGoals(a, lines), failed)
 }
@@ -93,13 +94,19 @@ func (g *benchGoals) chosen() ([]bench.Goal, error) {
 	return goals, nil
 }
 
-// measureOne measures one goal with a node of its own, if nodes are started at all.
+// measureOne measures one goal with a node of its own, if nodes are started at all. The line is there even if that failed.
 func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (outcome, error) {
+	line := outcome{ID: goal.ID, Measure: goal.Measure, Goal: goal.Goal}
 	result, err := g.result(cmd, a, goal, shown)
-	if err != nil {
-		return outcome{}, err
+	if err == nil && !result.OK() {
+		err = fmt.Errorf("the ledger is not clean: %s", result.Ledger)
 	}
-	return outcome{goal.ID, goal.Measure, goal.Goal, goal.Measured(&result), goal.Met(&result), &result}, nil
+	if err != nil {
+		line.Measured, line.Error = "failed", err.Error()
+		return line, err
+	}
+	line.Measured, line.Met, line.Result = goal.Measured(&result), goal.Met(&result), &result
+	return line, nil
 }
 
 func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
@@ -133,7 +140,7 @@ func (g *benchGoals) printGoals(a app, lines []outcome) error {
 			met = "yes"
 		}
 		ledger := "-"
-		if l.Result.Ledger != nil {
+		if l.Result != nil && l.Result.Ledger != nil {
 			ledger = l.Result.Ledger.String()
 		}
 		rows = append(rows, []string{l.ID, l.Measure, l.Goal, l.Measured, met, ledger})

@@ -46,6 +46,7 @@ carillon job put -f job.json`,
 	p.add(cmd)
 	addOutput(cmd)
 	exclusive(cmd, "in", "at")
+	exclusive(cmd, "worker", "http")
 	exclusive(cmd, "if-absent", "if-generation")
 	return cmd
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ func (c *crooked) ListJobs(context.Context, carillon.JobQuery) (carillon.JobPage
 func (c *crooked) DeleteJobs(context.Context, string, string) (int, error) { return 0, nil }
 
 func (c *crooked) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
-	s := &crookedSession{node: c, out: make(chan carillon.WorkResponse, 16)}
+	s := &crookedSession{node: c, out: make(chan carillon.WorkResponse, 16), closed: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions = append(c.sessions, s)
@@ -59,6 +60,8 @@ func (c *crooked) fire() {
 type crookedSession struct {
 	node *crooked
 	out  chan carillon.WorkResponse
+
+	closed chan struct{}
 }
 
 // Send acknowledges every result at once.
@@ -73,12 +76,17 @@ func (s *crookedSession) Receive(ctx context.Context) (carillon.WorkResponse, er
 	select {
 	case r := <-s.out:
 		return r, nil
+	case <-s.closed:
+		return carillon.WorkResponse{}, io.EOF
 	case <-ctx.Done():
 		return carillon.WorkResponse{}, ctx.Err()
 	}
 }
 
-func (s *crookedSession) Close() error { return nil }
+func (s *crookedSession) Close() error {
+	close(s.closed)
+	return nil
+}
 
 // runsOf delivers each job once.
 func runsOf(jobs []carillon.Job) []carillon.Run {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,8 @@ type consumers struct {
 	acks  atomic.Int64 // results that the node has made durable
 	stale atomic.Int64 // results that it refused
 	wg    sync.WaitGroup
-	stop  context.CancelFunc
+	over  context.Context    // ends when the sessions are to say goodbye
+	leave context.CancelFunc // ends over
 
 	mu  sync.Mutex
 	err error // the first that ended a session before its time
@@ -46,8 +46,8 @@ func (o workerOptions) withDefaults() workerOptions {
 
 // consume opens sessions for a queue. They go on until Close.
 func (b *Bench) consume(ctx context.Context, queue string, o workerOptions, s sink) (*consumers, error) {
-	ctx, stop := context.WithCancel(ctx)
-	c := &consumers{queue: queue, hold: o.Hold, sink: s, late: newHistogram(), stop: stop}
+	c := &consumers{queue: queue, hold: o.Hold, sink: s, late: newHistogram()}
+	c.over, c.leave = context.WithCancel(ctx)
 	for i := range o.Workers {
 		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue}, WorkerID: fmt.Sprintf("bench-%d", i)}
 		session, err := b.conn(i).Connect(ctx, hello)
@@ -63,18 +63,18 @@ func (b *Bench) consume(ctx context.Context, queue string, o workerOptions, s si
 	return c, nil
 }
 
-// close ends the sessions and returns what ended one of them before its time.
+// close ends the sessions and returns what ended one of them before its time. It may be called again.
 func (c *consumers) close() error {
-	c.stop()
+	c.leave()
 	c.wg.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail keeps the first error; what comes after the stop is not one.
-func (c *consumers) fail(ctx context.Context, err error) {
-	if err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) {
+// fail keeps the first error; what comes after the end is not one.
+func (c *consumers) fail(err error) {
+	if err == nil || c.over.Err() != nil {
 		return
 	}
 	c.mu.Lock()
@@ -90,16 +90,21 @@ type held struct {
 	results []carillon.Result
 }
 
+// lingering is how long a session may take to end once it is closed.
+const lingering = 5 * time.Second
+
 // start runs a session: one goroutine receives, one answers.
 func (c *consumers) start(ctx context.Context, session carillon.Session) {
 	answers := make(chan held, 1<<16)
+	ctx, cut := context.WithCancel(ctx)
 	c.wg.Go(func() {
 		defer close(answers)
-		c.fail(ctx, c.receive(ctx, session, answers))
+		c.fail(c.receive(ctx, session, answers))
 	})
 	c.wg.Go(func() {
-		c.fail(ctx, c.answer(ctx, session, answers))
-		_ = session.Close() // unblocks the receiver too
+		c.fail(c.answer(ctx, session, answers))
+		_ = session.Close() // the receiver ends with it, once the goodbye has gone out
+		time.AfterFunc(lingering, cut)
 	})
 }
 
@@ -117,8 +122,8 @@ func (c *consumers) receive(ctx context.Context, session carillon.Session, answe
 		}
 		select {
 		case answers <- held{now, c.enter(res.Runs, now)}:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-c.over.Done():
+			return nil
 		}
 	}
 }
@@ -137,29 +142,44 @@ func (c *consumers) enter(runs []carillon.Run, now time.Time) []carillon.Result 
 	return results
 }
 
-// answer sends results, and as many new credits, once their time has come; what waits at once goes as one message.
+// answer sends results, and as many new credits, once their time has come, and goodbye at the end, so that what is still
+// on its way here is freed at once.
 func (c *consumers) answer(ctx context.Context, session carillon.Session, answers <-chan held) error {
-	const most = 4096 // results to a message
-	for h := range answers {
-		if err := pause(ctx, time.Until(h.at.Add(c.hold))); err != nil {
-			return err
-		}
-		results := h.results
-		for more := true; more && c.hold == 0 && len(results) < most; {
-			select {
-			case h, ok := <-answers:
-				results = append(results, h.results...)
-				more = ok
-			default:
-				more = false
+	for {
+		select {
+		case <-c.over.Done():
+			return session.Send(ctx, carillon.WorkRequest{Goodbye: true})
+		case h, ok := <-answers:
+			if !ok {
+				return nil // the receiver says why
+			}
+			if pause(c.over, time.Until(h.at.Add(c.hold))) != nil {
+				continue
+			}
+			results := c.gather(h.results, answers)
+			req := carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: c.queue, N: len(results)}}}
+			if err := session.Send(ctx, req); err != nil {
+				return err
 			}
 		}
-		req := carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: c.queue, N: len(results)}}}
-		if err := session.Send(ctx, req); err != nil {
-			return err
+	}
+}
+
+// gather adds what else waits to be answered at once, so that it goes as one message.
+func (c *consumers) gather(results []carillon.Result, answers <-chan held) []carillon.Result {
+	const most = 4096 // results to a message
+	for c.hold == 0 && len(results) < most {
+		select {
+		case h, ok := <-answers:
+			if !ok {
+				return results
+			}
+			results = append(results, h.results...)
+		default:
+			return results
 		}
 	}
-	return nil
+	return results
 }
 
 // pause waits, if there is anything to wait for.

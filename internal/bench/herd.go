@@ -94,6 +94,7 @@ func (b *Bench) mustBeGone(ctx context.Context, prefix string, r *Result) error 
 	if n := len(page.Jobs); n > 0 {
 		r.Ledger.Unknown += int64(n)
 		r.Notes = append(r.Notes, fmt.Sprintf("at least %d jobs are still there", n))
+		b.clean(ctx, prefix, r)
 	}
-	return b.clean(ctx, prefix)
+	return nil
 }

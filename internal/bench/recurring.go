@@ -78,8 +78,7 @@ func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ti
 	res.Ledger = t.verdict(end)
 	res.Ledger.Stale = work.stale.Load()
 	res.Lateness = work.late.quantiles()
-	if err := b.clean(ctx, t.prefix); err != nil {
-		return res, err
-	}
-	return res, work.close()
+	b.clean(ctx, t.prefix, &res)
+	err = work.close()
+	return res, err
 }

@@ -63,7 +63,8 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	if r.Ledger, err = b.count(ctx, ledger); err != nil {
 		return r, err
 	}
-	return r, b.clean(ctx, prefix)
+	b.clean(ctx, prefix, &r)
+	return r, nil
 }
 
 // count lists what is on the node and holds it against the ledger.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -93,9 +94,25 @@ func New(cfg Config) *Engine {
 	}
 }
 
-// Start claims every partition and begins to work. The engine's goroutines end with Stop.
+// Start claims every partition and begins to work. The engine's goroutines end with Stop. If it fails nothing is left
+// claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
+	if err := e.claim(ctx); err != nil {
+		close(e.keeper)
+		return errors.Join(err, e.Stop(ctx))
+	}
+	for _, p := range e.parts {
+		e.wg.Add(2)
+		go func() { defer e.wg.Done(); p.run() }()
+		go func() { defer e.wg.Done(); p.committer() }()
+	}
+	go e.keep()
+	return nil
+}
+
+// claim takes every partition.
+func (e *Engine) claim(ctx context.Context) error {
 	n := e.store.Meta().Partitions
 	e.parts = make([]*owned, n)
 	numbers := make([]int, n)
@@ -106,6 +123,9 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	if err != nil {
 		return fmt.Errorf("claim partitions: %w", err)
 	}
+	for i, p := range e.parts {
+		p.published.Store(&terms[i])
+	}
 	now := e.now()
 	for i, p := range e.parts {
 		if terms[i].IsZero() {
@@ -115,12 +135,6 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 			return err
 		}
 	}
-	for _, p := range e.parts {
-		e.wg.Add(2)
-		go func() { defer e.wg.Done(); p.run() }()
-		go func() { defer e.wg.Done(); p.committer() }()
-	}
-	go e.keep()
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -18,6 +21,10 @@ func (p *owned) feed(now int64) {
 			return
 		}
 		p.m.Load(records, now)
+		p.touched = append(p.touched, refs...)
+		if len(refs) == needsAtOnce {
+			p.box.ring() // there may be more
+		}
 	}
 	for {
 		q, ok := p.m.WantDue(now)
@@ -53,7 +60,7 @@ func (p *owned) dispatch(in mail, now int64) {
 	if p.draining() {
 		return
 	}
-	p.recall(now)
+	p.recall(in.rooms, now)
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
 	for _, w := range p.lineup {
 		if !p.blocked[w.Queue] && !p.unserved[w.Queue] {
@@ -96,16 +103,15 @@ func (p *owned) returnRoom(in mail) {
 // recallBelow is how many runs must wait in memory for no more to be read back from the store.
 const recallBelow = 512
 
-// recall reads parked runs back whose queue is served.
-func (p *owned) recall(now int64) {
+// recall reads parked runs back whose queue is served: that of those with room it knows, the others it asks after.
+func (p *owned) recall(rooms []partition.Queue, now int64) {
 	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
 	for _, q := range p.parkedQueues {
 		if p.blocked[q] || p.unserved[q] {
 			continue
 		}
 		if sq, ok := p.m.WantStaged(q, recallBelow); ok {
-			if _, consumers := p.e.dispatcher.Take(p.number, q, 0, partition.Head{}); !consumers {
-				p.unserved[q] = true // until Consumers says otherwise
+			if !slices.Contains(rooms, q) && !p.served(q) {
 				continue
 			}
 			records, err := p.shard.Staged(p.ctx, sq)
@@ -118,12 +124,22 @@ func (p *owned) recall(now int64) {
 	}
 }
 
+// served asks whether a queue has a consumer, giving back what slots of it the partition has.
+func (p *owned) served(q partition.Queue) bool {
+	_, consumers := p.e.dispatcher.Take(p.number, q, 0, partition.Head{})
+	if !consumers {
+		p.unserved[q] = true // until Consumers says otherwise
+	}
+	return consumers
+}
+
 // stageAtOnce is how many runs of a queue one poll parks.
 const stageAtOnce = 10_000
 
 // park moves due runs to the store that wait in vain: those without a consumer, and those of a queue so slow that they keep
 // others out of memory.
 func (p *owned) park(now int64) {
+	maps.DeleteFunc(p.unserved, func(q partition.Queue, _ bool) bool { return !p.m.Remembers(q) })
 	before := now - int64(p.m.StageAfter())
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
 	for _, w := range p.lineup {

@@ -146,7 +146,7 @@ func parseCursors(token string) (map[int][]byte, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &cursors)
 	}
-	if err != nil {
+	if err != nil || cursors == nil { // nil: it says null
 		return nil, carillon.Errorf(carillon.InvalidArgument, "page_token", "this is not a page token")
 	}
 	return cursors, nil

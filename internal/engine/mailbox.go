@@ -74,6 +74,15 @@ func (b *mailbox) put(f func(m *mail)) bool {
 	return true
 }
 
+// keep puts mail back for the next round, whenever that is: nobody is woken.
+func (b *mailbox) keep(f func(m *mail)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		f(&b.in)
+	}
+}
+
 func (b *mailbox) ring() {
 	select {
 	case b.bell <- struct{}{}:

@@ -84,6 +84,7 @@ const smallProbe = 'p'
 func (p *owned) abandon() {
 	p.m, p.shard = nil, nil
 	p.published.Store(&store.Term{})
+	p.stats.Store(&partition.Stats{})
 }
 
 // begin starts a term with an empty machine.
@@ -205,7 +206,7 @@ func (p *owned) refuse(in mail) {
 	for _, c := range in.calls {
 		c.fail(unavailable(p.cause))
 	}
-	// Reports are not answered: their senders keep them until they are told otherwise, and send them again.
+	p.postpone(in)
 }
 
 // poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is

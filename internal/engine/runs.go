@@ -46,7 +46,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		if r, ok := p.m.Run(rid); ok {
 			return r, nil
 		}
-		rec, found, err := p.finished(rid)
+		rec, found, err := p.ended(rid)
 		if err != nil {
 			return carillon.Run{}, readError(err)
 		}
@@ -59,6 +59,14 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		return carillon.Run{}, noRun(id)
 	}
 	return run, err
+}
+
+// ended finds a finished run in a batch that is on its way, for which the answer then waits, or in the history.
+func (p *owned) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+	if r, ok := p.m.Ending(id); ok {
+		return r, true, nil
+	}
+	return p.finished(id)
 }
 
 // finished finds a run in the history.
@@ -84,7 +92,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 			}
 			return c, nil
 		}
-		rec, found, err := p.finished(rid)
+		rec, found, err := p.ended(rid)
 		switch {
 		case err != nil:
 			return carillon.Cancelled{}, readError(err)
@@ -180,15 +188,6 @@ func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int
 	}
 }
 
-// completion waits for what becomes of a completed run.
-type completion struct{ done chan bool }
-
-// Accepted is for [partition.Reporter].
-func (c completion) Accepted(string) { c.done <- true }
-
-// Stale is for [partition.Reporter].
-func (c completion) Stale(string) { c.done <- false }
-
 // CompleteRun is the later result of an attempt; see [carillon.Runs].
 func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	tok, p := e.token(result.Token)
@@ -201,15 +200,15 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	if run, err := e.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
 		return err
 	}
-	c := completion{done: make(chan bool, 1)}
-	p.box.put(func(m *mail) { m.reports = append(m.reports, report{tok, partition.Report{Result: result, From: c}}) })
-	select {
-	case accepted := <-c.done:
-		if !accepted {
-			return carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
+	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
+		verdict, err := p.judge(&report{tok, partition.Report{Result: result}}, now)
+		switch {
+		case err != nil:
+			err = readError(err)
+		case verdict != partition.Accepted:
+			err = carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 		}
-		return nil
-	case <-ctx.Done():
-		return ended(ctx)
-	}
+		return struct{}{}, err
+	})
+	return err
 }

@@ -73,7 +73,11 @@ func stale(to partition.Reporter, token string) {
 
 // hear passes on what consumers said.
 func (p *owned) hear(in mail, now int64) {
-	p.fetchRuns(in, now)
+	if err := p.fetchRuns(in, now); err != nil {
+		p.readFailed(err)
+		p.postpone(in)
+		return
+	}
 	for i := range in.losses {
 		l := &in.losses[i]
 		if l.undelivered {
@@ -93,56 +97,59 @@ func (p *owned) hear(in mail, now int64) {
 	}
 }
 
-func (p *owned) hearReport(r *report, now int64) {
-	verdict := p.m.Report(now, r.tok, &r.Report)
-	seq := p.m.After()
-	if verdict == partition.Missing {
-		verdict, seq = p.lookBack(r)
-	}
-	if r.From == nil {
-		return
-	}
-	if verdict != partition.Accepted {
-		r.From.Stale(r.Token)
-		return
-	}
-	p.reply(seq, func(err error) {
-		// Without a durable result nothing is said: the sender keeps it and sends it again.
-		if err == nil {
-			r.From.Accepted(r.Token)
-		}
+// postpone keeps for the next round what consumers said: what they are not answered they need not send again.
+func (p *owned) postpone(in mail) {
+	p.box.keep(func(m *mail) {
+		m.reports = append(m.reports, in.reports...)
+		m.beats = append(m.beats, in.beats...)
+		m.losses = append(m.losses, in.losses...)
 	})
 }
 
-// lookBack answers a report of a run that is not unfinished any more, from the batch that ends it or from the history.
-func (p *owned) lookBack(r *report) (partition.Verdict, uint64) {
-	ended, found := p.m.Ending(r.tok.Run)
-	seq := p.m.After()
-	if !found {
-		var err error
-		if ended, found, err = p.finished(r.tok.Run); err != nil {
-			p.readFailed(err)
-			return partition.Stale, 0
-		}
+func (p *owned) hearReport(r *report, now int64) {
+	verdict, err := p.judge(r, now)
+	switch {
+	case err != nil:
+		p.readFailed(err)
+		p.postpone(mail{reports: []report{*r}})
+	case verdict != partition.Accepted:
+		stale(r.From, r.Token)
+	default:
+		p.reply(p.m.After(), func(err error) {
+			switch {
+			case err != nil: // said again to the next term
+				p.postpone(mail{reports: []report{*r}})
+			case r.From != nil:
+				r.From.Accepted(r.Token)
+			}
+		})
 	}
-	return partition.Settled(r.tok, &r.Report, ended, found), seq
+}
+
+// judge takes a report: by the attempt in force, or by the batch that ends the run or the history.
+func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
+	if verdict := p.m.Report(now, r.tok, &r.Report); verdict != partition.Missing {
+		return verdict, nil
+	}
+	ended, found, err := p.ended(r.tok.Run)
+	return partition.Settled(r.tok, &r.Report, ended, found), err
 }
 
 // fetchRuns brings runs into memory that reports name and memory lacks: those handed out by an earlier owner, or evicted.
-func (p *owned) fetchRuns(in mail, now int64) {
+func (p *owned) fetchRuns(in mail, now int64) error {
 	var ids []carillon.RunIdentity
 	for i := range in.reports {
 		ids = append(ids, in.reports[i].tok.Run)
 	}
 	for i := range in.beats {
-		ids = append(ids, in.beats[i].tok.Run)
+		if id := in.beats[i].tok.Run; !p.m.TakesBeat(id) {
+			ids = append(ids, id)
+		}
 	}
 	for i := range in.losses {
 		ids = append(ids, in.losses[i].tok.Run)
 	}
-	if err := p.bring(nil, ids, now); err != nil {
-		p.readFailed(err)
-	}
+	return p.bring(nil, ids, now)
 }
 
 // bring reads the records into memory that operations need. It reads once for all of them.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -57,6 +58,7 @@ type session struct {
 	sent   chan carillon.WorkRequest
 	toSend chan carillon.WorkResponse // closed = the session is over
 	closed chan struct{}
+	once   sync.Once
 }
 
 func newSession() *session {
@@ -85,7 +87,7 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 }
 
 func (s *session) Close() error {
-	close(s.closed)
+	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 

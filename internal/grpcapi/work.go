@@ -33,6 +33,10 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		return err
 	}
 	defer func() { _ = session.Close() }()
+	// A worker that moves from one session to another must know that it was accepted before it leaves the old one.
+	if err := stream.SendHeader(nil); err != nil {
+		return err
+	}
 
 	w := &worker{stream: stream, session: session, inbox: make(chan carillon.WorkResponse, inboxDepth),
 		stall: newStall(s.options.StallTimeout)}
@@ -45,12 +49,25 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		w.taken = safely(func() error { return w.take(ctx) })
 	}()
 	select {
-	case err = <-read: // the worker is gone, or spoke nonsense
+	case err = <-read: // the worker is gone, spoke nonsense, or has said all
+		if err == nil {
+			w.finish(written)
+		}
 	case err = <-written: // the session is over, and all it had to say was written
 	case <-w.stall.fired:
 		err = carillon.Errorf(carillon.Unavailable, "", "the worker has not read its stream for %v", s.options.StallTimeout)
 	}
 	return err
+}
+
+// finish ends the session of a worker that has said all it had to say. What the session has handed out counts as delivered,
+// so it must still reach the worker.
+func (w *worker) finish(written <-chan error) {
+	_ = w.session.Close()
+	select {
+	case <-written:
+	case <-w.stall.fired:
+	}
 }
 
 // inboxDepth is how many of a session's messages may wait to be written. They are merged when the stream has room, so a

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -89,14 +91,20 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 		return carillon.Errorf(carillon.InvalidArgument, "", "the query cannot be read: %v", err)
 	}
 	known := membersFor(m.Descriptor())
-	for name, vs := range values {
+	seen := seenFields{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		mem, ok := known[name]
 		if !ok || !inQuery(f, mem.field) {
 			return carillon.Errorf(carillon.InvalidArgument, name, "unknown query parameter")
 		}
+		vs, field := values[name], string(mem.field.Name())
 		if len(vs) > 1 {
 			return carillon.Errorf(carillon.InvalidArgument, name, "given twice")
 		}
+		if other, twice := seen[field]; twice {
+			return carillon.Errorf(carillon.InvalidArgument, field, "given twice, as %s and as %s", other, name)
+		}
+		seen[field] = name
 		if vs[0] == "" {
 			continue
 		}

@@ -25,6 +25,7 @@ func TestRequests(t *testing.T) {
 				Job: &pb.Job{Schedule: "@daily", TimeZone: "Europe/London", Repeats: 7}}},
 		{"PUT " + ns + "/jobs/a%20b%2Fc", `{}`, nil, &pb.PutJobRequest{Namespace: "ns", Name: "a b/c", Job: &pb.Job{}}},
 		{"PUT " + ns + "/jobs/a:b", `{}`, nil, &pb.PutJobRequest{Namespace: "ns", Name: "a:b", Job: &pb.Job{}}},
+		{"DELETE " + ns + "/jobs/a:", ``, nil, &pb.DeleteJobRequest{Namespace: "ns", Name: "a:"}},
 		{"PUT " + ns + "/jobs/x", ``, nil, &pb.PutJobRequest{Namespace: "ns", Name: "x"}},
 		{"PUT " + ns + "/jobs/x", `{}`, []string{"If-None-Match", "*"},
 			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfAbsent: true}},

@@ -106,10 +106,12 @@ func numberError(path, s string, err error, low, high any) error {
 }
 
 // clip shortens what a caller sent, for an error message.
-func clip(s string) string {
-	const most = 64
+func clip(s string) string { return clipTo(s, 64) }
+
+// clipTo shortens a text to so many bytes, between two characters.
+func clipTo(s string, most int) string {
 	if len(s) > most {
-		return s[:most] + "…"
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

@@ -19,6 +19,9 @@ type problem struct {
 	OutcomeUnknown bool   `json:"outcome_unknown,omitempty"`
 }
 
+// maxField is the most bytes of a field's name: an unknown one is as long as its sender likes.
+const maxField = 256
+
 // WriteProblem answers a request with err as a problem document.
 func WriteProblem(w http.ResponseWriter, err error) {
 	e := wire.ToError(err)
@@ -34,8 +37,8 @@ func writeProblem(w http.ResponseWriter, status int, e *carillon.Error) {
 	if title == "" {
 		title = "Client Closed Request"
 	}
-	body, err := json.Marshal(problem{Type: "about:blank", Title: title, Status: status, Code: e.Kind.String(), Field: e.Field,
-		Detail: e.Message, OutcomeUnknown: e.Unknown})
+	body, err := json.Marshal(problem{Type: "about:blank", Title: title, Status: status, Code: e.Kind.String(),
+		Field: clipTo(e.Field, maxField), Detail: e.Message, OutcomeUnknown: e.Unknown})
 	if err != nil {
 		panic(err) // strings, numbers and booleans can always be encoded
 	}

@@ -77,10 +77,11 @@ func newRoute(r *annotations.HttpRule) route {
 	return rt
 }
 
-// cutVerb cuts a path at the ":" in its last part.
+// cutVerb cuts a path at the ":" in its last part. One at the very end is part of the name, so that no name is taken for
+// another.
 func cutVerb(path string) (rest, verb string) {
 	i := strings.LastIndexByte(path, ':')
-	if i < strings.LastIndexByte(path, '/') {
+	if i < strings.LastIndexByte(path, '/') || i == len(path)-1 {
 		return path, ""
 	}
 	return path[:i], path[i+1:]

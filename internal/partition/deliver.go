@@ -41,10 +41,10 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e, late)
+	m.countGrant(e, q, late)
 	timeout, lease := j.TimeoutOrDefault(), j.LeaseOrDefault()
 	r.Deadline = now + int64(timeout)
-	e.lease = now + int64(lease)
+	e.lease, e.renewal = now+int64(lease), lease
 	if q.Kind == "http" {
 		r.Deadline += int64(httpGrace)
 		e.lease = r.Deadline
@@ -55,9 +55,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	id := s.Identity(m.cfg.Partition)
 	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	m.rearm(e)
-	if m.cfg.Events.Fired != nil {
-		m.cfg.Events.Fired(Fired{Queue: q, Attempt: r.Attempt, Lateness: late})
-	}
+	m.lighten(e)
 	return Delivery{
 		Queue: q, Target: j.Target, Timeout: timeout,
 		Run: carillon.Run{
@@ -72,7 +70,10 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 // lateAfter is when a first attempt counts as late.
 const lateAfter = time.Second
 
-func (m *Machine) countGrant(e *entry, late time.Duration) {
+func (m *Machine) countGrant(e *entry, q Queue, late time.Duration) {
+	if m.cfg.Events.Fired != nil {
+		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Lateness: late})
+	}
 	c := m.count(e)
 	switch {
 	case e.state.Run.Attempt > 1:
@@ -85,29 +86,34 @@ func (m *Machine) countGrant(e *entry, late time.Duration) {
 	}
 }
 
-// generation is that of e's job.
+// generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
-	if o := e.owner(); o != nil {
+	if o := e.owner(); o != nil && e.spec == nil {
 		return o.state.Generation
 	}
 	return e.state.Generation
 }
 
 // leave takes e out of the attempts in force. The grant is remembered if a report ended the attempt, so that the same
-// report, sent again, gets the same answer.
+// report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
 	m.grants--
 	e.place, e.token = idle, ""
 	if !reported {
-		e.state.Run.Grant = store.Grant{}
+		e.state.Run.Grant.Term = store.Term{}
 	}
 }
 
 // stop tells the consumer of the attempt in force to end it.
 func (m *Machine) stop(e *entry) {
-	if e.place == running {
-		m.cancels = append(m.cancels, Cancel{Queue: m.queueOf(e), Token: e.token, RunID: e.state.Identity(m.cfg.Partition).String()})
+	if e.place != running {
+		return
 	}
+	q := e.queue
+	if q == (Queue{}) { // taken over without its spec
+		q = m.queueOf(e)
+	}
+	m.cancels = append(m.cancels, Cancel{Queue: q, Token: e.token, RunID: e.state.Identity(m.cfg.Partition).String()})
 }
 
 // queueOf is the queue of e's target; the zero queue if its spec is not in memory.

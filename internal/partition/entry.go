@@ -37,15 +37,18 @@ type entry struct {
 	fresh bool // the spec must be written
 	gone  bool // deleted; kept until that is durable
 
-	recalled bool   // the store has it as parked
-	parkedIn Queue  // where, if recalled
-	readyAt  int64  // since when it waits in a queue
-	slot     int    // index in the queue's list
-	token    string // of the attempt in force
-	granted  int64  // when it was handed out
-	durable  bool   // whether the grant is in the state as stored
-	lease    int64  // expiry as renewed by beats; state.Run.Lease is what is stored
-	queue    Queue  // of the attempt in force or the place in a ready list
+	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
+
+	recalled bool          // the store has it as parked
+	parkedIn Queue         // where, if recalled
+	readyAt  int64         // since when it waits in a queue
+	slot     int           // index in the queue's list
+	token    string        // of the attempt in force
+	granted  int64         // when it was handed out
+	durable  bool          // whether the grant is in the state as stored
+	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
+	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
+	queue    Queue         // of the attempt in force or the place in a ready list
 }
 
 // dirty reports whether e has a change that is not durable yet.
@@ -199,13 +202,16 @@ func (m *Machine) idleDue(e *entry) int64 {
 		return afterLife(s)
 	case s.Run.Live:
 		return s.Run.Due
+	case s.Next == 0: // it waits for its pending runs at most
+		return 0
 	case s.Paused:
 		return afterLife(s)
-	case s.Next != 0:
-		return s.Next + m.spread(e, s.Next)
 	}
-	return 0
+	return m.nextDue(e)
 }
+
+// nextDue is when the next scheduled time, of which there is one, is due.
+func (m *Machine) nextDue(e *entry) int64 { return e.state.Next + m.spread(e, e.state.Next) }
 
 // afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.
 func afterLife(s *store.State) int64 {

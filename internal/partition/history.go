@@ -59,6 +59,9 @@ func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 	}
 	m.out.runs = append(m.out.runs, r)
 	m.wait(m.out.seq)
+	if m.kept++; 2*m.kept >= m.cfg.HistoryExpires {
+		m.Sweep(r.Finished)
+	}
 	o := e.owner()
 	if o == nil || r.Status == carillon.RunDead {
 		return

@@ -102,6 +102,7 @@ type Machine struct {
 	grants   int                       // attempts in force
 	cancels  []Cancel
 
+	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
 	after uint64  // see After
 }
@@ -149,11 +150,12 @@ type Stats struct {
 	Resident int // records in memory
 	Bytes    int // of their specs
 	InFlight int // attempts in force
+	Queues   int // queues of which something is remembered
 }
 
 // Stats tells how much is in memory.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants}
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues)}
 }
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.

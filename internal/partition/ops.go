@@ -19,7 +19,6 @@ type PutRequest struct {
 func (m *Machine) find(k carillon.Key) *entry {
 	e := m.entries[store.Ref{Key: k}]
 	if e == nil || e.gone {
-		m.Begin()
 		if e != nil {
 			m.wait(e.seq)
 		}
@@ -146,7 +145,7 @@ func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, er
 		m.retime(e, &j, now)
 	}
 	if !sameButNotes(old, j) {
-		m.fence(e)
+		m.supersede(e)
 	}
 	m.setPaused(e, j.Paused, now)
 	m.rearm(e)
@@ -197,11 +196,18 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now int64) {
 	}
 }
 
+// supersede makes all runs of a job go on with the content that it has just been given.
+func (m *Machine) supersede(job *entry) {
+	job.content = m.out.seq
+	m.fence(job)
+	m.refile(job)
+}
+
 // fence ends the attempts in force of a job whose content has changed: each run goes on as its next attempt, with the same
 // id and the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if e.place != running {
+		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
 			continue
 		}
 		m.stop(e)
@@ -209,6 +215,48 @@ func (m *Machine) fence(job *entry) {
 		m.touch(e)
 		m.rearm(e)
 	}
+}
+
+// refile sees to the runs that wait with the content of a job that has just changed: once that is durable, each waits in
+// the queue of the new target.
+func (m *Machine) refile(job *entry) {
+	for _, e := range m.runsOf(job) {
+		m.follow(e)
+	}
+	// Pending runs that are parked are in no other index: those beyond searchPending are found where they were parked.
+	missing := int(job.state.Pending) - job.children
+	for seq := job.state.Triggers; missing > 0 && seq > 0 && job.state.Triggers-seq < searchPending; seq-- {
+		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.entries[ref] == nil {
+			m.needs[ref] = struct{}{}
+		}
+	}
+}
+
+// searchPending is how many of a job's newest triggers are looked for among the parked runs.
+const searchPending = 10_000
+
+// follow takes a due run out of a queue that is not that of its job's target any more.
+func (m *Machine) follow(e *entry) {
+	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
+		return
+	}
+	if e.place == ready && m.changing(e) {
+		m.dequeue(e)
+		m.block(e)
+	}
+	if e.state.Phase != carillon.PhaseStaged || e.state.Queue == m.queueOf(e).String() {
+		return
+	}
+	m.touch(e)
+	e.state.Phase, e.state.Queue = carillon.PhaseReady, ""
+	if e.place == idle {
+		m.block(e) // until that is durable
+	}
+}
+
+// changing reports whether e's run would be handed out with content of its job that is not durable yet.
+func (m *Machine) changing(e *entry) bool {
+	return e.spec == nil && e.parent != nil && e.parent.content > m.out.durable
 }
 
 // runsOf is the job and its pending runs in memory that have an unfinished run.
@@ -281,7 +329,7 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	}
 	m.touch(e)
 	e.state.Paused = paused
-	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && e.state.Next <= now {
+	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
 		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
 	}
 	if e.place == idle && e.ended() {

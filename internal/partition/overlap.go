@@ -6,7 +6,7 @@ import "github.com/carillonhq/carillon"
 // under serial they are left to the misfire rule, under skip they do not run.
 func (m *Machine) afterRun(e *entry, now int64) {
 	j := m.jobOf(e)
-	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || e.state.Next > now {
+	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || m.nextDue(e) > now {
 		return
 	}
 	s := m.scheduleOf(e)

@@ -73,7 +73,7 @@ func (m *Machine) seal() {
 			b.Puts = append(b.Puts, m.record(e))
 			e.fresh = false
 		}
-		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged) {
+		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != e.parkedIn.String()) {
 			e.recalled = false
 			freed = append(freed, e.parkedIn)
 		}
@@ -152,25 +152,30 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		m.forget(q)
 	}
 	m.out.ending, m.out.freed = nil, nil
+	m.shrink()
 	m.unblock(now)
 }
 
 // Ending finds a run that has finished in a batch which is not durable yet, and makes the answer wait for it.
 func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
-	m.Begin()
-	lists := [][]store.RunRecord{m.out.ending, m.out.runs}
-	for _, s := range m.out.sealed {
-		lists = append(lists, s.batch.Runs)
+	named := func(r store.RunRecord) bool { return r.ID == id }
+	look := func(runs []store.RunRecord, seq uint64) (r store.RunRecord, ok bool) {
+		i := slices.IndexFunc(runs, named)
+		if i < 0 {
+			return r, false
+		}
+		m.wait(seq)
+		return runs[i], true
 	}
-	for _, runs := range lists {
-		for i := range runs {
-			if runs[i].ID == id {
-				m.wait(m.out.seq)
-				return runs[i], true
-			}
+	if r, ok := look(m.out.runs, m.out.seq); ok {
+		return r, true
+	}
+	for _, s := range slices.Backward(m.out.sealed) {
+		if r, ok := look(s.batch.Runs, s.seq); ok {
+			return r, true
 		}
 	}
-	return store.RunRecord{}, false
+	return look(m.out.ending, m.out.seq-1-uint64(len(m.out.sealed)))
 }
 
 // unblock lets due runs go on whose changes have become durable and whose specs have been read.
@@ -199,7 +204,13 @@ func (m *Machine) resume(e *entry, now int64) {
 	m.wakeUp(e, now)
 }
 
-// Sweep asks for the removal of finished runs whose retention has ended. The engine calls it now and then.
+// Sweep asks for the removal of finished runs whose retention has ended. The engine calls it now and
+// then, for those that became too old; those that become too many are seen to as they are written.
 func (m *Machine) Sweep(now int64) {
-	m.out.expire = &store.Expire{Before: now, Most: m.cfg.HistoryMost, Limit: m.cfg.HistoryExpires}
+	m.kept = 0
+	if m.out.expire == nil {
+		m.out.expire = &store.Expire{Most: m.cfg.HistoryMost}
+	}
+	m.out.expire.Before = now
+	m.out.expire.Limit += m.cfg.HistoryExpires
 }

@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.dirty(e) || !m.complete(e) {
+	if m.dirty(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}
@@ -87,6 +87,16 @@ func (m *Machine) queue(q Queue) *queue {
 	return st
 }
 
+// Remembers reports whether runs wait in the queue, in memory or in the store.
+func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
+
+// leaveQueue forgets a queue of which nothing is left.
+func (m *Machine) leaveQueue(q *queue) {
+	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[q.name] == q {
+		delete(m.queues, q.name)
+	}
+}
+
 // Waiting is one queue in which due runs wait.
 type Waiting struct {
 	Queue Queue
@@ -101,9 +111,7 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 		rank := q.next(now)
 		if rank < 0 {
 			q.listed = false
-			if q.parked.none && !q.parked.recorded {
-				delete(m.queues, q.name)
-			}
+			m.leaveQueue(q)
 			continue
 		}
 		kept = append(kept, q)

@@ -25,7 +25,7 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	switch {
 	case e == nil:
 		return Missing
-	case m.specMissing(e):
+	case m.specMissing(e) || (r.PauseJob && m.specMissing(e.owner())):
 		return Missing
 	case !m.names(e, tok):
 		return Stale
@@ -92,18 +92,28 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
 	switch {
-	case e == nil || m.specMissing(e):
+	case e == nil:
 		return Missing
 	case !m.names(e, tok) || e.place != running:
 		return Stale
+	case e.renewal == 0 && m.specMissing(e):
+		return Missing
 	}
-	lease := m.jobOf(e).LeaseOrDefault()
-	e.lease = max(e.lease, now+int64(lease))
-	if e.durable && e.state.Run.Lease-now <= int64(beatInterval(lease)) {
+	if e.renewal == 0 {
+		e.renewal = m.jobOf(e).LeaseOrDefault()
+	}
+	e.lease = max(e.lease, now+int64(e.renewal))
+	if e.durable && e.state.Run.Lease-now <= int64(beatInterval(e.renewal)) {
 		m.keepGrant(e)
 	}
 	m.rearm(e)
 	return Accepted
+}
+
+// TakesBeat reports whether all that a beat of the run needs is in memory.
+func (m *Machine) TakesBeat(id carillon.RunIdentity) bool {
+	e := m.live[id]
+	return e != nil && (e.renewal != 0 || e.place != running)
 }
 
 // Lost ends an attempt whose consumer is known to be gone: the run goes to another at once.

@@ -110,6 +110,9 @@ func (r *rig) step() {
 	for range 3 {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
+			for _, ref := range refs {
+				r.m.Settle(ref)
+			}
 		}
 		for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
 			records, err := r.shard.Due(context.Background(), q)
@@ -121,6 +124,7 @@ func (r *rig) step() {
 		r.m.Tick(r.now)
 	}
 	r.cancels = append(r.cancels, r.m.Cancels()...)
+	r.m.AppendWaiting(nil, r.now)
 }
 
 func (r *rig) read(refs []store.Ref) []store.Record {
@@ -229,9 +233,13 @@ func (r *rig) reportAs(token string, rep *partition.Report) partition.Verdict {
 	if v != partition.Missing {
 		return v
 	}
-	if ref, ok, err := r.shard.Live(context.Background(), tok.Run); err != nil {
-		r.t.Fatal(err)
-	} else if ok {
+	ref, ok := r.m.Holds(tok.Run)
+	if !ok {
+		if ref, ok, err = r.shard.Live(context.Background(), tok.Run); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if ok {
 		r.m.Load(r.read([]store.Ref{ref, ref.Job()}), r.now)
 		if v := r.m.Report(r.now, tok, rep); v != partition.Missing {
 			return v

@@ -54,15 +54,17 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	return c, true
 }
 
-// Redrive gives a dead run a fresh set of attempts under the same id. If its job is gone it comes back for this run alone.
+// Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
+// ones is in force again. If its job is gone it comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
-	s := store.State{UID: dead.ID.UID, Generation: max(1, dead.Grant.Generation), Created: now, Updated: now, Run: run}
-	m.out.redrive = append(m.out.redrive, store.RunRef{Key: dead.Key, ID: dead.ID})
+	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
+	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
 	if job := m.find(dead.Key); job != nil {
+		m.out.redrive = append(m.out.redrive, gone)
 		job.state.Triggers++
 		s.Class = job.state.Class
 		return m.runView(m.addPending(job, s, dead.Spec)), nil
@@ -73,6 +75,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	if m.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first
 	}
+	m.out.redrive = append(m.out.redrive, gone)
 	m.entries[e.ref] = e
 	m.live[dead.ID] = e
 	m.touch(e)

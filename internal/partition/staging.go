@@ -43,6 +43,7 @@ func (m *Machine) unrecord(st *queue) {
 		p.recorded = false
 		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String()})
 	}
+	m.leaveQueue(st)
 }
 
 // LoadParked takes the small records of kind SmallParked, at takeover.
@@ -108,7 +109,7 @@ func (m *Machine) park(e *entry, st *queue) {
 // WantStaged is what to read back for a queue that has room; ok is false if nothing is parked or enough waits in memory.
 func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) {
 	st := m.queues[q]
-	if st == nil || st.parked.none || st.parked.seq > m.out.durable || st.len() >= room {
+	if st == nil || st.parked.none || st.parked.seq > m.out.durable || st.len() >= room || len(m.needs) >= room {
 		return sq, false
 	}
 	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
@@ -144,7 +145,11 @@ func (m *Machine) StageAfter() time.Duration { return m.cfg.StageAfter }
 
 // Crowded reports whether runs are due that do not fit into memory beside what waits there.
 func (m *Machine) Crowded(now int64) bool {
-	if len(m.entries) < m.cfg.WindowJobs/2 && m.window.bytes < m.cfg.WindowBytes {
+	full := m.window.bytes >= m.cfg.WindowBytes
+	if full && len(m.needs) > 0 {
+		return true
+	}
+	if !full && m.waiting() < m.cfg.WindowJobs/2 {
 		return false
 	}
 	for class := range m.window.frontier {

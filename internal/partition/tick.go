@@ -38,14 +38,15 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 	case s.Next != 0 && m.idleDue(e) <= now:
 		m.begin(e, now)
 	default:
-		m.rearm(e)
+		m.endOrRearm(e, now)
 	}
 }
 
 // overdue looks at an attempt in force whose lease, timeout or age has come to a limit.
 func (m *Machine) overdue(e *entry, now int64) {
+	over := e.state.Run.Deadline <= now || e.lease <= now
 	switch {
-	case m.specMissing(e):
+	case over && m.specMissing(e):
 		m.block(e)
 	case e.state.Run.Deadline <= now:
 		m.stop(e)

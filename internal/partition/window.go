@@ -15,8 +15,10 @@ const InlineSpec = 1 << 10
 // window is which slice of the due index is in memory: everything up to a frontier per class, which lies at most a horizon
 // ahead.
 type window struct {
-	frontier [classes]frontier
-	bytes    int // of specs
+	frontier  [classes]frontier
+	bytes     int   // of specs
+	first     int   // the class that is read first among equals
+	retreated int64 // when the window was last looked through by retreat
 }
 
 // frontier is how far a class has been read: everything up to here, inclusive, is in memory.
@@ -31,20 +33,89 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 
 // WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
-	room := m.cfg.WindowJobs - len(m.entries)
-	if room < m.cfg.WindowJobs/2 || m.window.bytes >= m.cfg.WindowBytes {
+	class, others := m.nearest(now + int64(m.cfg.Horizon/2))
+	if class < 0 || m.window.bytes >= m.cfg.WindowBytes {
 		return q, false
 	}
-	for class := range m.window.frontier {
-		if f := m.window.frontier[class]; f.at.Due < now+int64(m.cfg.Horizon/2) {
-			return store.DueQuery{Class: uint8(class), After: f.at, Until: now + int64(m.cfg.Horizon), Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
-		}
+	at := m.window.frontier[class].at
+	if m.room() < m.cfg.WindowJobs/2 && !m.retreat(at, now) {
+		return q, false
 	}
-	return q, false
+	page := min(m.room(), loadPage)
+	if others { // so that a page of each fits
+		page = min(page, max(1, m.cfg.WindowJobs/(4*classes)))
+	}
+	return store.DueQuery{Class: uint8(class), After: at, Until: now + int64(m.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
 }
 
 // loadPage is the most records read at once, so that the partition's other work does not wait long.
 const loadPage = 1024
+
+// waiting is how many records in memory have no attempt in force. Those that have are as many as consumers take.
+func (m *Machine) waiting() int { return len(m.entries) - m.grants }
+
+// room is how many more records the window takes.
+func (m *Machine) room() int { return m.cfg.WindowJobs - m.waiting() }
+
+// nearest is the class that has been read least far, -1 if all have been read until then; others tells whether it is not
+// the only one that has not.
+func (m *Machine) nearest(until int64) (class int, others bool) {
+	class = -1
+	for i := range classes {
+		c := (m.window.first + i) % classes
+		f := &m.window.frontier[c]
+		switch {
+		case f.at.Due >= until:
+		case class < 0:
+			class = c
+		default:
+			others = true
+			if compare(f.at, m.window.frontier[class].at) < 0 {
+				class = c
+			}
+		}
+	}
+	return class, others
+}
+
+// compare orders the cursors of several classes as if they were one.
+func compare(a, b store.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), a.Ref.Compare(b.Ref)) }
+
+// retreat makes room for the class that has been read least far, if what it has next may be due soon and later records of
+// others take up most of the window: they leave. It reports whether there is room now.
+func (m *Machine) retreat(to store.Cursor, now int64) bool {
+	w := &m.window
+	if to.Due > now+int64(retreatAhead) || now-w.retreated < int64(retreatEvery) {
+		return false
+	}
+	w.retreated = now
+	var later []*entry
+	for _, e := range m.timers {
+		if m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
+			later = append(later, e)
+		}
+	}
+	if m.waiting()-len(later) > m.cfg.WindowJobs/4 {
+		return false
+	}
+	w.first = (w.first + 1) % classes
+	m.pullBack(to)
+	for _, e := range later {
+		m.evict(e)
+	}
+	return m.room() >= m.cfg.WindowJobs/2
+}
+
+// When the window is looked through for records that are in memory too early, and how soon others must be due for that.
+const (
+	retreatEvery = 100 * time.Millisecond
+	retreatAhead = 10 * time.Second
+)
+
+// evictable reports whether the store knows all there is to know of e, and nothing in memory needs it.
+func (m *Machine) evictable(e *entry) bool {
+	return e.place == idle && !e.gone && !m.dirty(e) && e.children == 0
+}
 
 // Loaded takes what WantDue asked for.
 func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
@@ -78,10 +149,11 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		}
 		e := m.entries[r.Ref]
 		if e == nil {
-			m.admit(r, now)
+			e = m.admit(r, now)
 		} else if e.spec == nil && !e.gone {
 			m.setSpec(e, r.Spec)
 		}
+		m.follow(e)
 	}
 	m.unblock(now)
 }
@@ -157,8 +229,10 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	beat := 10 * time.Second // the longest; the job's own may not be in memory
 	if e.specOf() != nil {
-		beat = beatInterval(m.jobOf(e).LeaseOrDefault())
+		e.renewal = m.jobOf(e).LeaseOrDefault()
+		beat = beatInterval(e.renewal)
 	}
+	e.queue = m.queueOf(e)
 	e.lease = max(r.Lease, now+int64(beat+m.cfg.TakeoverGrace))
 	m.rearm(e)
 }
@@ -203,11 +277,8 @@ func (m *Machine) Needs(n int) []store.Ref {
 	return refs[:min(n, len(refs))]
 }
 
-// busy reports whether any run is on its way: then memory will be freed without reading more.
+// busy reports whether any run waits with its spec: handing it out, or parking it, frees memory without reading more.
 func (m *Machine) busy() bool {
-	if m.grants > 0 {
-		return true
-	}
 	for _, q := range m.active {
 		if q.len() > 0 {
 			return true
@@ -221,12 +292,16 @@ func (m *Machine) busy() bool {
 func (m *Machine) Settle(ref store.Ref) {
 	if e := m.entries[ref]; e != nil {
 		m.settle(e)
+		m.shrink()
 	}
 }
 
 // settle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
 func (m *Machine) settle(e *entry) {
-	if e.place != idle || e.gone || m.dirty(e) || e.children > 0 {
+	if e.place == running {
+		m.lighten(e)
+	}
+	if !m.evictable(e) {
 		return
 	}
 	if e.timer < 0 || !m.window.frontier[e.state.Class].holds(e.state.Due, e.ref) {
@@ -236,7 +311,19 @@ func (m *Machine) settle(e *entry) {
 	if len(e.spec) > InlineSpec {
 		m.setSpec(e, nil)
 	}
-	m.shrink()
+}
+
+// lighten drops the long spec of a run that has been handed out when memory for specs is short: it is read again when the
+// attempt ends.
+func (m *Machine) lighten(e *entry) {
+	if p := e.parent; e.spec == nil && p != nil && p.children == 1 && p.place == idle {
+		e = p
+	} else if e.children > 0 {
+		return
+	}
+	if len(e.spec) > InlineSpec && m.window.bytes >= m.cfg.WindowBytes && !m.dirty(e) {
+		m.setSpec(e, nil)
+	}
 }
 
 func (m *Machine) evict(e *entry) {
@@ -247,11 +334,10 @@ func (m *Machine) evict(e *entry) {
 		delete(m.live, e.state.Identity(m.cfg.Partition))
 	}
 	if e.state.Phase == carillon.PhaseStaged {
-		q := ParseQueue(e.state.Queue)
-		m.queue(q).parked.restart()
+		m.queue(ParseQueue(e.state.Queue)).parked.restart()
 		if e.recalled {
 			e.recalled = false
-			m.forget(q)
+			m.forget(e.parkedIn)
 		}
 	}
 	if p := e.parent; p != nil {
@@ -265,12 +351,12 @@ func (m *Machine) evict(e *entry) {
 
 // shrink pulls the frontiers back when puts have filled the window beyond its budget by a quarter.
 func (m *Machine) shrink() {
-	if len(m.entries) <= m.cfg.WindowJobs+m.cfg.WindowJobs/4 {
+	if m.waiting() <= m.cfg.WindowJobs+m.cfg.WindowJobs/4 {
 		return
 	}
 	var waiting []*entry
 	for _, e := range m.timers {
-		if e.place == idle && !m.dirty(e) && e.children == 0 {
+		if m.evictable(e) {
 			waiting = append(waiting, e)
 		}
 	}
@@ -280,7 +366,7 @@ func (m *Machine) shrink() {
 		}
 		return a.ref.Compare(b.ref)
 	})
-	keep := m.cfg.WindowJobs - (len(m.entries) - len(waiting))
+	keep := m.cfg.WindowJobs - (m.waiting() - len(waiting))
 	if keep < 0 || keep >= len(waiting) {
 		keep = len(waiting) / 2
 	}

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/httpapi"
@@ -76,7 +74,7 @@ func (s *Server) closeListeners() error { return errors.Join(s.grpcAt.Close(), s
 
 // serveFaces puts the faces over the node's scheduler.
 func (s *Server) serveFaces() error {
-	service := grpcapi.NewService(greeting(s.node), grpcapi.Options{Logger: s.log})
+	service := grpcapi.NewService(s.node.Scheduler(), grpcapi.Options{Logger: s.log})
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Interceptor:    service.Guard,
@@ -99,26 +97,6 @@ func (s *Server) serveFaces() error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong
 	}
 	return nil
-}
-
-// greeter is a Work over gRPC that tells a worker at once that it was accepted, by the header of its stream. Otherwise a
-// worker that moves from one session to another would leave the old one before it knows of the new one.
-type greeter struct{ carillon.Work }
-
-// Connect implements [carillon.Work].
-func (g greeter) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
-	session, err := g.Work.Connect(ctx, hello)
-	if err != nil {
-		return nil, err
-	}
-	if err := grpc.SendHeader(ctx, nil); err != nil {
-		return nil, errors.Join(err, session.Close())
-	}
-	return session, nil
-}
-
-func greeting(n *Node) carillon.Scheduler {
-	return scheduler{Jobs: n.engine, Runs: n.engine, Work: greeter{n.hub}}
 }
 
 // Scheduler is the node's, without a hop over the network.

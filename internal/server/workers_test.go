@@ -114,6 +114,23 @@ func TestBeatsKeepALease(t *testing.T) {
 	})
 }
 
+// A worker that lost its connection says its last results again; it must not wait for the partition to write something else.
+func TestAResultSaidTwiceIsAcknowledged(t *testing.T) {
+	everywhere(t, func(w *world) {
+		for i := range 50 {
+			first := w.connect("first", 1)
+			w.put(carillon.Job{Name: fmt.Sprint(i)})
+			run := first.run()
+			first.succeed(run)
+			first.close()
+			second := w.connect("second", 0)
+			second.succeed(run)
+			second.acked(run.Token)
+			second.close()
+		}
+	})
+}
+
 func TestAGoodbyeFreesRunsAtOnce(t *testing.T) {
 	everywhere(t, func(w *world) {
 		leaver, heir := w.connect("leaver", 1), w.connect("heir", 0)

@@ -109,8 +109,9 @@ func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
 // PreviewFromProto is the request as a query.
 func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, error) {
 	var f first
-	if from := m.GetFrom(); from != nil && !from.IsValid() {
-		f.err = carillon.Errorf(carillon.InvalidArgument, "from", "not a time between the years 1 and 9999")
+	if from := m.GetFrom(); from != nil && (!from.IsValid() || instant(from).IsZero()) { // zero would read as "not given"
+		f.err = carillon.Errorf(carillon.InvalidArgument, "from", "not a time between %s and %s",
+			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339))
 	}
 	q := carillon.PreviewQuery{Schedule: m.GetSchedule(), TimeZone: m.GetTimeZone(), DST: f.dst(m.GetDst()),
 		From: instant(m.GetFrom()), Due: carillon.WhenText(m.GetDueTime()), Count: int(m.GetCount())}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -114,6 +116,19 @@ func TestWrongValuesNameTheirField(t *testing.T) {
 	_, err := JobsFromProto([]*pb.Job{{}, {Lease: bad}})
 	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Field != "jobs[1].lease" {
 		t.Errorf("in a batch: got %v", err)
+	}
+}
+
+// TestPreviewFromNoTime: a time that Go takes for "none", or that is none, is refused rather than read as now.
+func TestPreviewFromNoTime(t *testing.T) {
+	for _, from := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: 1 << 60}, {Nanos: -1}} {
+		_, err := PreviewFromProto(&pb.PreviewScheduleRequest{Schedule: "@daily", From: from})
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "from" {
+			t.Errorf("%v: got %v", from, err)
+		}
+	}
+	if _, err := PreviewFromProto(&pb.PreviewScheduleRequest{Schedule: "@daily"}); err != nil {
+		t.Errorf("without a time: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"fmt"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -314,7 +315,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	}
 	var refs []store.Ref
 	prefix := appendPendingPrefix(nil, w.partition, k)
-	for ok := w.pending.SeekGE(prefix); ok && hasPrefix(w.pending.Key(), prefix); ok = w.pending.Next() {
+	for ok := w.pending.SeekGE(prefix); ok && bytes.HasPrefix(w.pending.Key(), prefix); ok = w.pending.Next() {
 		r, err := parseRef(w.pending.Key()[headLen:])
 		if err != nil {
 			return nil, err
@@ -334,8 +335,4 @@ func (w *builder) closePending() {
 // bounds are the first key that begins with prefix and the first one after all of them.
 func bounds(prefix []byte) (lower, upper []byte) {
 	return prefix, prefixEnd(append([]byte(nil), prefix...))
-}
-
-func hasPrefix(key, prefix []byte) bool {
-	return len(key) >= len(prefix) && string(key[:len(prefix)]) == string(prefix)
 }

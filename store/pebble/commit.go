@@ -34,8 +34,6 @@ type committer struct {
 	s     *Store
 	queue chan *request
 	syncs chan *commit // handed to Pebble; its capacity is how many may wait behind the fsync under way
-	held  *request     // taken from the queue, but for the next commit
-	seen  map[int]bool // partitions in the commit that is being made
 	last  *commit
 	tried time.Time // when it was last tried to write again
 }
@@ -44,7 +42,7 @@ type committer struct {
 const queueLen = 256
 
 func newCommitter(s *Store) *committer {
-	return &committer{s: s, queue: make(chan *request, queueLen), syncs: make(chan *commit, 1), seen: make(map[int]bool)}
+	return &committer{s: s, queue: make(chan *request, queueLen), syncs: make(chan *commit, 1)}
 }
 
 // run is the committer's goroutine. It ends when the queue is closed and empty.
@@ -74,10 +72,6 @@ func (c *committer) next() (req *request, ok bool) {
 	if writes && e.guard.void() {
 		return nil, true
 	}
-	if c.held != nil {
-		req, c.held = c.held, nil
-		return req, true
-	}
 	if !writes {
 		req, ok = <-c.queue
 		return req, ok
@@ -94,7 +88,6 @@ func (c *committer) next() (req *request, ok bool) {
 func (c *committer) commit(first *request) {
 	e := c.s.engines.now
 	m := &commit{engine: e, ops: e.db.NewBatch(), done: make(chan struct{})}
-	clear(c.seen)
 	for req := first; req != nil; req = c.more(m) {
 		if err := c.take(m, req); err != nil {
 			req.done <- err
@@ -120,7 +113,8 @@ func (c *committer) commit(first *request) {
 	c.syncs <- m
 }
 
-// more is the next waiting request that fits into m, nil if there is none.
+// more is the next waiting request that fits into m, nil if there is none. Two of one partition never wait at once: Apply
+// is called from one goroutine at a time, and of two owners one is fenced.
 func (c *committer) more(m *commit) *request {
 	if m.ops.Len() >= c.s.opt.CommitBytes {
 		return nil
@@ -128,10 +122,6 @@ func (c *committer) more(m *commit) *request {
 	select {
 	case req, ok := <-c.queue:
 		if !ok {
-			return nil
-		}
-		if req.shard != nil && c.seen[req.shard.number] {
-			c.held = req // its operations were built without those of the one in m
 			return nil
 		}
 		return req
@@ -151,7 +141,6 @@ func (c *committer) take(m *commit, req *request) error {
 	if req.engine != m.engine {
 		return errReopened
 	}
-	c.seen[req.shard.number] = true
 	return m.ops.Apply(req.ops, nil)
 }
 

@@ -20,10 +20,9 @@ const (
 
 // diary is what one owner knows of its partition: batch n puts the same few records with generation n.
 type diary struct {
-	mu     sync.Mutex
-	sent   uint64
-	acked  uint64
-	failed bool
+	mu    sync.Mutex
+	sent  uint64
+	acked uint64
 }
 
 func (d *diary) send() uint64 {

@@ -1,6 +1,7 @@
 package pebble_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -202,7 +203,7 @@ func TestOpenAgain(t *testing.T) {
 		if i == 0 {
 			meta = s.Meta()
 		}
-		if got := s.Meta(); got.Partitions != 16 || string(got.MACKey) != string(meta.MACKey) || len(got.MACKey) != 32 || got.Format != 1 {
+		if got := s.Meta(); got.Partitions != 16 || !bytes.Equal(got.MACKey, meta.MACKey) || len(got.MACKey) != 32 || got.Format != 1 {
 			t.Errorf("open %d: %+v, want %+v", i, got, meta)
 		}
 		if err := s.Close(); err != nil {

@@ -209,10 +209,6 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 // take is the next message, if there is one.
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
-	if s.err != nil {
-		s.mu.Unlock()
-		return msg, false, s.err
-	}
 	full := s.out.bytes > s.options.MaxPendingBytes
 	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems)
 	s.waited = time.Time{}
@@ -220,11 +216,14 @@ func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	if !s.out.empty() {
 		s.announce()
 	}
+	if !ok {
+		err = s.err // what was said before the end is told first
+	}
 	s.mu.Unlock()
 	if full {
 		s.hold()
 	}
-	return msg, ok, nil
+	return msg, ok, err
 }
 
 // Close implements [carillon.Session]. Runs that the worker has received wait for their lease.
