@@ -60,7 +60,8 @@ func parse(expr string, opt Options) (*Schedule, *Error) {
 		}
 	}
 	s := &Schedule{text: expr}
-	return s, s.parse(text, loc, opt.Literal)
+	err := s.parse(text, loc, opt.Literal)
+	return s, err
 }
 
 func (s *Schedule) parse(text span, loc *time.Location, literal bool) *Error {

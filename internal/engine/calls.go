@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -69,7 +70,7 @@ func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int6
 // ended is the error of a call whose caller stopped waiting.
 func ended(ctx context.Context) error {
 	kind, why := carillon.Canceled, "the call was cancelled before its outcome was durable"
-	if context.Cause(ctx) == context.DeadlineExceeded || ctx.Err() == context.DeadlineExceeded {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		kind, why = carillon.DeadlineExceeded, "the call's deadline passed before its outcome was durable"
 	}
 	return &carillon.Error{Kind: kind, Message: why, Unknown: true, Err: ctx.Err()}

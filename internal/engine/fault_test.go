@@ -81,7 +81,6 @@ func TestFailedCommits(t *testing.T) {
 				if err := n.Ready(); err != nil {
 					t.Fatalf("not ready again: %v", err)
 				}
-				_, err = n.GetJob(ctx, job.Key())
 				job.Namespace = "default"
 				_, err = n.GetJob(ctx, job.Key())
 				if stored := err == nil; stored != c.stored {

@@ -68,7 +68,8 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, inBatch(i, err)
 		}
 		if first, twice := seen[req.Job.Key()]; twice {
-			return nil, carillon.Errorf(carillon.InvalidArgument, fmt.Sprintf("jobs[%d].name", i), "the same name as jobs[%d]: each name may stand in a batch once", first)
+			return nil, carillon.Errorf(carillon.InvalidArgument, fmt.Sprintf("jobs[%d].name", i),
+				"the same name as jobs[%d]: each name may stand in a batch once", first)
 		}
 		seen[req.Job.Key()] = i
 		reqs[i] = req
@@ -80,7 +81,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 
 // inBatch names the job of a batch that an error is about.
 func inBatch(i int, err error) error {
-	e, ok := err.(*carillon.Error)
+	e, ok := errors.AsType[*carillon.Error](err)
 	if !ok {
 		return fmt.Errorf("jobs[%d]: %w", i, err)
 	}

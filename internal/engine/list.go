@@ -96,7 +96,8 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 		}
 		sq.Job, parts = &key, []*owned{e.partitionOf(key)}
 	} else if q.Status == nil || *q.Status != carillon.RunDead {
-		return carillon.RunPage{}, carillon.Errorf(carillon.InvalidArgument, "status", "runs across jobs can be listed with status dead only; name a job for the others")
+		return carillon.RunPage{}, carillon.Errorf(carillon.InvalidArgument, "status",
+			"runs across jobs can be listed with status dead only; name a job for the others")
 	}
 	return e.mergeRuns(ctx, parts, sq, cursors, size)
 }

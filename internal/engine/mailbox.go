@@ -46,11 +46,6 @@ type mail struct {
 	committed []committed
 }
 
-func (m *mail) empty() bool {
-	return len(m.calls) == 0 && len(m.reports) == 0 && len(m.beats) == 0 && len(m.losses) == 0 && len(m.rooms) == 0 &&
-		len(m.consumers) == 0 && len(m.committed) == 0
-}
-
 // mailbox collects mail from any goroutine for one.
 type mailbox struct {
 	mu     sync.Mutex

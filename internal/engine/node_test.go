@@ -120,7 +120,7 @@ func TestAJobFiresOnceOnTimeAndIsGone(t *testing.T) {
 		if len(c.got()) != 0 {
 			t.Fatal("early")
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		synctest.Wait()
 		runs := c.got()
 		if len(runs) != 1 || runs[0].Scheduled.Sub(began) != 2*time.Second {

@@ -134,7 +134,8 @@ func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity,
 		case !found:
 			return carillon.Run{}, noRun(id.String())
 		case dead.Status != carillon.RunDead:
-			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "only dead runs can be redriven; this one is %s", dead.Status)
+			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id",
+				"only dead runs can be redriven; this one is %s", dead.Status)
 		}
 		return p.m.Redrive(now, dead)
 	})

@@ -32,6 +32,10 @@ func notFound(k carillon.Key) error {
 	return carillon.Errorf(carillon.NotFound, "name", "there is no job %q in namespace %q", k.Name, k.Namespace)
 }
 
+func otherGeneration(e *entry) error {
+	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q is at generation %d", e.ref.Name, e.state.Generation)
+}
+
 // Put creates or replaces a job.
 func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 	e := m.find(req.Job.Key())
@@ -39,9 +43,9 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 	case o.IfAbsent && e != nil:
 		return carillon.Put{}, carillon.Errorf(carillon.AlreadyExists, "name", "job %q exists already", req.Job.Name)
 	case o.IfGeneration != 0 && e == nil:
-		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q does not exist", req.Job.Name)
+		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q does not exist", req.Job.Name)
 	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
-		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q is at generation %d", req.Job.Name, e.state.Generation)
+		return carillon.Put{}, otherGeneration(e)
 	case e == nil:
 		return m.create(now, req)
 	}
@@ -55,7 +59,7 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch) (cari
 	case e == nil:
 		return carillon.Put{}, notFound(key)
 	case patch.IfGeneration != 0 && patch.IfGeneration != e.state.Generation:
-		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "generation", "job %q is at generation %d", key.Name, e.state.Generation)
+		return carillon.Put{}, otherGeneration(e)
 	}
 	old := *m.jobOf(e)
 	old.Paused = e.state.Paused

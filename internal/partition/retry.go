@@ -3,6 +3,7 @@ package partition
 import (
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -116,7 +117,7 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	e.state.Run = store.RunState{}
 	m.afterRun(e, now)
 	m.touch(e)
-	m.endOrRearm(e, now)
+	m.endOrRearm(e)
 }
 
 // finishPending removes a pending run, and its job too if it was the last thing to wait for.
@@ -142,5 +143,5 @@ func appendError(errs []carillon.AttemptError, e carillon.AttemptError) []carill
 	if len(errs) >= carillon.MaxRunErrors {
 		errs = errs[len(errs)-carillon.MaxRunErrors+1:]
 	}
-	return append(errs[:len(errs):len(errs)], e)
+	return append(slices.Clip(errs), e)
 }

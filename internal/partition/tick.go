@@ -38,7 +38,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 	case s.Next != 0 && m.idleDue(e) <= now:
 		m.begin(e, now)
 	default:
-		m.endOrRearm(e, now)
+		m.endOrRearm(e)
 	}
 }
 
@@ -79,7 +79,7 @@ func (m *Machine) begin(e *entry, now int64) {
 	t := m.choose(e, now)
 	if t == 0 {
 		m.touch(e)
-		m.endOrRearm(e, now)
+		m.endOrRearm(e)
 		return
 	}
 	s := &e.state
@@ -91,7 +91,7 @@ func (m *Machine) begin(e *entry, now int64) {
 }
 
 // endOrRearm removes a job of which nothing more can become, or waits for what is next.
-func (m *Machine) endOrRearm(e *entry, now int64) {
+func (m *Machine) endOrRearm(e *entry) {
 	if e.ref.Seq == 0 && e.ended() {
 		m.remove(e)
 		return
@@ -108,7 +108,7 @@ func (m *Machine) endLife(e *entry, now int64) {
 	}
 	e.state.Next = 0
 	m.touch(e)
-	m.endOrRearm(e, now)
+	m.endOrRearm(e)
 }
 
 // expireRun ends a run that waited for a consumer until its job's life was over.

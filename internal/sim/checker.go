@@ -41,7 +41,7 @@ func Check(l *Ledger) []Violation {
 		c.lost(job, ops)
 	}
 	for _, left := range l.Left {
-		c.add("I12", "", "left behind: %s", left)
+		c.addf("I12", "", "left behind: %s", left)
 	}
 	sort.Slice(c.found, func(i, k int) bool { return c.found[i].String() < c.found[k].String() })
 	return c.found
@@ -55,7 +55,7 @@ type checker struct {
 	found    []Violation
 }
 
-func (c *checker) add(invariant, job, format string, args ...any) {
+func (c *checker) addf(invariant, job, format string, args ...any) {
 	c.found = append(c.found, Violation{invariant, job, fmt.Sprintf(format, args...)})
 }
 
@@ -63,7 +63,7 @@ func (c *checker) add(invariant, job, format string, args ...any) {
 func (c *checker) early(as []Attempt) {
 	for _, a := range as {
 		if a.At.Before(a.Scheduled) {
-			c.add("I1", a.Job, "run %s started %v early", a.RunID, a.Scheduled.Sub(a.At))
+			c.addf("I1", a.Job, "run %s started %v early", a.RunID, a.Scheduled.Sub(a.At))
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (c *checker) doneIsDone(as []Attempt) {
 		}
 		for _, a := range as {
 			if a.At.After(r.Told) {
-				c.add("I4", a.Job, "run %s started %v after its success was acknowledged", a.RunID, a.At.Sub(r.Told))
+				c.addf("I4", a.Job, "run %s started %v after its success was acknowledged", a.RunID, a.At.Sub(r.Told))
 			}
 		}
 	}
@@ -94,13 +94,14 @@ func (c *checker) staleIsRefused(id string, as []Attempt) {
 			counted[r.Token] = true
 		}
 		for _, a := range as {
-			if a.Token != r.Token && a.Number >= r.Number && a.At.Before(r.Sent) && !c.fault(a.At.Add(-time.Second), r.Sent) && c.seenAfter(as, a, r.Token) {
-				c.add("I5", a.Job, "run %s: the result of attempt %d was accepted after attempt %d had begun", id, r.Number, a.Number)
+			newer := a.Token != r.Token && a.Number >= r.Number && a.At.Before(r.Sent)
+			if newer && !c.fault(a.At.Add(-time.Second), r.Sent) && c.seenAfter(as, a, r.Token) {
+				c.addf("I5", a.Job, "run %s: the result of attempt %d was accepted after attempt %d had begun", id, r.Number, a.Number)
 			}
 		}
 	}
 	if len(counted) > 1 {
-		c.add("I5", as[0].Job, "run %s: %d attempts succeeded", id, len(counted))
+		c.addf("I5", as[0].Job, "run %s: %d attempts succeeded", id, len(counted))
 	}
 }
 
@@ -133,14 +134,15 @@ func (c *checker) invented(as []Attempt) {
 			return
 		}
 	}
-	c.add("I3", a.Job, "run %s at %v belongs to no put", a.RunID, a.Scheduled)
+	c.addf("I3", a.Job, "run %s at %v belongs to no put", a.RunID, a.Scheduled)
 }
 
 // duplicates: I9, a second attempt needs a cause between the first and itself.
 func (c *checker) duplicates(as []Attempt) {
 	for i := 1; i < len(as); i++ {
 		if !c.justified(as[i-1], as[i]) {
-			c.add("I9", as[i].Job, "run %s was attempted again without a cause, %v after attempt %d", as[i].RunID, as[i].At.Sub(as[i-1].At), as[i-1].Number)
+			c.addf("I9", as[i].Job, "run %s was attempted again without a cause, %v after attempt %d",
+				as[i].RunID, as[i].At.Sub(as[i-1].At), as[i-1].Number)
 		}
 	}
 }
@@ -188,14 +190,15 @@ func (c *checker) retries(as []Attempt) {
 	for i, a := range as {
 		// Every edit in between may hand out one attempt more.
 		if a.Number > most+len(puts) {
-			c.add("I11", a.Job, "run %s: attempt %d, and the policy allows %d", a.RunID, a.Number, most)
+			c.addf("I11", a.Job, "run %s: attempt %d, and the policy allows %d", a.RunID, a.Number, most)
 		}
 		if i == 0 || len(puts) > 1 {
 			continue
 		}
 		for _, r := range c.results[a.RunID] {
 			if r.Token == as[i-1].Token && !r.Success && r.Acked && a.At.Sub(r.Sent) < delay {
-				c.add("I11", a.Job, "run %s: attempt %d came %v after a failure, before the %v of the policy", a.RunID, a.Number, a.At.Sub(r.Sent), delay)
+				c.addf("I11", a.Job, "run %s: attempt %d came %v after a failure, before the %v of the policy",
+					a.RunID, a.Number, a.At.Sub(r.Sent), delay)
 			}
 		}
 	}
@@ -211,7 +214,7 @@ func (c *checker) lost(job string, ops []Op) {
 		switch {
 		case o.Kind == "trigger" && !anyOf(later, "delete"):
 			if !c.attempted(o.RunID) {
-				c.add("I2", job, "the triggered run %s never ran", o.RunID)
+				c.addf("I2", job, "the triggered run %s never ran", o.RunID)
 			}
 		case o.Kind == "put" && !anyOf(later, "delete", "put"):
 			c.ran(job, o, anyOf(later, "pause"))
@@ -223,7 +226,7 @@ func (c *checker) lost(job string, ops []Op) {
 func (c *checker) ran(job string, put Op, paused bool) {
 	if put.Spec.Every == 0 {
 		if !put.First.IsZero() && !c.accounted(job, put.First) {
-			c.add("I2", job, "the one-shot due at %v never ran", put.First)
+			c.addf("I2", job, "the one-shot due at %v never ran", put.First)
 		}
 		return
 	}
@@ -232,7 +235,7 @@ func (c *checker) ran(job string, put Op, paused bool) {
 	}
 	for t := put.First; !t.IsZero() && t.Before(c.l.End.Add(-30*time.Second)); t = t.Add(put.Spec.Every) {
 		if !c.accounted(job, t) {
-			c.add("I2", job, "nothing is known of the run of %v", t)
+			c.addf("I2", job, "nothing is known of the run of %v", t)
 		}
 	}
 }

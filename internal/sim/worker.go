@@ -101,7 +101,8 @@ func (c *conn) serve(until time.Time) {
 		}
 		c.w.hear(msg)
 		for _, r := range msg.Runs {
-			c.w.ledger.attempt(Attempt{RunID: r.ID, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Number: r.Attempt, Token: r.Token, At: time.Now()})
+			c.w.ledger.attempt(Attempt{RunID: r.ID, Job: r.Job, Cause: r.Cause.String(),
+				Scheduled: r.Scheduled, Number: r.Attempt, Token: r.Token, At: time.Now()})
 			c.wg.Go(func() { c.treat(r) })
 		}
 	}
