@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"net/netip"
 	"time"
 
@@ -79,11 +81,20 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
+	collectLess()
 	node, err := server.New(cfg)
 	if err != nil {
 		return err
 	}
 	return node.Run(cmd.Context())
+}
+
+// collectLess lets the heap grow further between collections than Go's default of 100 %: most of what a node allocates is
+// short-lived, and what stays is small. Measured with 128 callers: 15 % less CPU per put, 16 MiB more resident. GOGC wins.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
 }
 
 // resolve is the configuration from flags, environment and file.

@@ -169,8 +169,8 @@ func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Dele
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Deleted{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Deleted, error) {
-		return p.m.Delete(key)
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
+		return p.m.Delete(now, key)
 	})
 }
 
@@ -179,15 +179,23 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
 		return 0, err
 	}
-	total := 0
+	done := make(chan outcome[int], len(e.parts))
 	for _, p := range e.parts {
-		n, err := e.deleteIn(ctx, p, namespace, prefix)
-		total += n
-		if err != nil {
-			return total, err
+		go func() {
+			n, err := e.deleteIn(ctx, p, namespace, prefix)
+			done <- outcome[int]{n, err}
+		}()
+	}
+	total := 0
+	var first error
+	for range e.parts {
+		o := <-done
+		total += o.value
+		if first == nil {
+			first = o.err
 		}
 	}
-	return total, nil
+	return total, first
 }
 
 // deleteIn removes a partition's jobs by prefix, page by page.
@@ -202,10 +210,10 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 		for _, k := range keys {
 			c.refs = append(c.refs, store.Ref{Key: k})
 		}
-		n, err := ask(ctx, p, c, func(p *owned, _ int64) (int, error) {
+		n, err := ask(ctx, p, c, func(p *owned, now int64) (int, error) {
 			n := 0
 			for _, k := range keys {
-				if _, err := p.m.Delete(k); err == nil { // gone meanwhile: not counted
+				if _, err := p.m.Delete(now, k); err == nil { // gone meanwhile: not counted
 					n++
 				}
 			}

@@ -79,7 +79,7 @@ func (w *workshop) Delete(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
 	w.m.Begin()
-	if _, err := w.m.Delete(key); err == nil {
+	if _, err := w.m.Delete(w.now, key); err == nil {
 		delete(w.oneShots, key.Name)
 		w.whenDurable(func() { delete(w.oneShots, key.Name) })
 	}
@@ -244,7 +244,7 @@ func (w *workshop) clear() {
 			w.t.Fatalf("I12: %s is left behind: %+v", r.Name, r.State)
 		}
 		w.bring(r.Key)
-		if _, err := w.m.Delete(r.Key); err != nil {
+		if _, err := w.m.Delete(w.now, r.Key); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -435,7 +435,7 @@ func TestStagedJobsCanBeDeletedAndReplaced(t *testing.T) {
 	r.flush()
 	gone := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "gone"}
 	r.bring(gone)
-	if _, err := r.m.Delete(gone); err != nil {
+	if _, err := r.m.Delete(r.now, gone); err != nil {
 		t.Fatal(err)
 	}
 	r.mustPut(carillon.Job{Name: "new", Data: carillon.Bytes([]byte("2"), "")})

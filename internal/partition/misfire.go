@@ -12,6 +12,7 @@ const (
 	ReasonOverlap  = "overlap"  // the previous run was still going
 	ReasonPaused   = "paused"   // the job was paused
 	ReasonExpired  = "expired"  // the job's life ended first
+	ReasonDeleted  = "deleted"  // the job was deleted
 	ReasonReplaced = "replaced" // a put gave the job another time
 )
 

@@ -279,8 +279,8 @@ func (m *Machine) runsOf(job *entry) []*entry {
 	return out
 }
 
-// Delete removes a job with all its unfinished runs.
-func (m *Machine) Delete(key carillon.Key) (carillon.Deleted, error) {
+// Delete removes a job with all its unfinished runs, which stay in the history as cancelled.
+func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) {
 	e := m.find(key)
 	if e == nil {
 		return carillon.Deleted{}, notFound(key)
@@ -291,6 +291,7 @@ func (m *Machine) Delete(key carillon.Key) (carillon.Deleted, error) {
 			d.Interrupted = true
 			m.stop(r)
 		}
+		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: ReasonDeleted})
 		if r != e {
 			m.remove(r)
 		}

@@ -87,7 +87,7 @@ func (w *world) Delete(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.Delete(key); err != nil {
+	if _, err := w.m.Delete(w.now, key); err != nil {
 		return
 	}
 	w.whenDurable(func() { delete(w.oneShots, key.Name) })
@@ -218,7 +218,7 @@ func (w *world) finish() {
 			w.t.Fatalf("I12: %s is left behind: %+v", r.Name, r.State)
 		}
 		w.bring(r.Key)
-		if _, err := w.m.Delete(r.Key); err != nil {
+		if _, err := w.m.Delete(w.now, r.Key); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -170,7 +170,7 @@ func TestARedriveLeavesTheHistoryInTheBatchThatBringsItBack(t *testing.T) {
 	dead := r.history("a")[0]
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Hour)})
 	r.bring(keyOf("a"))
-	if _, err := r.m.Delete(keyOf("a")); err != nil {
+	if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.m.Redrive(r.now, dead); err != nil {
@@ -214,10 +214,10 @@ func TestAMissingJobDoesNotHideWhatElseACallWaitsFor(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Hour)})
 	r.bring(keyOf("a"))
 	r.m.Begin()
-	if _, err := r.m.Delete(keyOf("a")); err != nil {
+	if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.m.Delete(keyOf("b")); err == nil {
+	if _, err := r.m.Delete(r.now, keyOf("b")); err == nil {
 		t.Fatal("b does not exist")
 	}
 	if r.m.After() <= r.durable {

@@ -98,7 +98,7 @@ func (c *committer) commit(first *request) {
 	for _, req := range m.reqs {
 		if req.shard != nil {
 			req.shard.part.flying.Store(m) // before it can be read
-			req.shard.part.marks.put(req.dues)
+			req.shard.part.marks.soon(req.dues)
 		}
 	}
 	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {
@@ -106,7 +106,7 @@ func (c *committer) commit(first *request) {
 	}
 	for _, req := range m.reqs {
 		if req.shard != nil {
-			req.shard.part.marks.put(req.dues)
+			req.shard.part.marks.visible()
 		}
 	}
 	c.last = m

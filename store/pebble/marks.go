@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -9,22 +10,32 @@ import (
 const classes = 4
 
 // marks remember, for each class of a partition, a time before which its due index is empty, so that a scan does not crawl
-// over the tombstones of what was finished. Scans raise a mark, puts lower it, in an order that loses nothing:
+// over the tombstones of what was finished. Scans raise a mark, puts lower it:
 //
-//	scan  begin · take the snapshot · low · … · end
-//	put   put   · become visible to snapshots · put
+//	put   soon · become visible to snapshots · visible
+//	scan  begin · take the snapshot · start · … · end
 //
-// A snapshot with the put has the first put's mark. A put that the snapshot has not is told of after begin, by the second.
+// A mark is never after an entry that a snapshot could have, nor after one that is soon to be visible: a put lowers it,
+// and a scan that was under way meanwhile, or began before the put was visible, does not raise it past the put.
+//
+// What a snapshot has before the mark of its scan's begin was put since, so the scan was told of it and starts there.
+// The mark as it is after the snapshot would not do: another scan may have raised it for a later snapshot.
 type marks struct {
 	mu    sync.Mutex
 	class [classes]mark
-	scans uint64 // begun so far
 }
 
 type mark struct {
-	low  int64  // no entry is due earlier
-	put  int64  // earliest put since scan began
-	scan uint64 // the one under way that may raise low; 0 = none
+	low   int64   // no entry is due earlier
+	soon  int64   // earliest put that may not be visible yet
+	scans []*scan // under way
+}
+
+// scan is one scan of a due index.
+type scan struct {
+	class uint8
+	low   int64 // the mark when it began
+	put   int64 // earliest put that its snapshot may have, or lack
 }
 
 func newMarks() *marks {
@@ -38,55 +49,71 @@ func (m *marks) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.class {
-		m.class[i] = mark{low: math.MinInt64}
+		c := &m.class[i]
+		c.low, c.soon = math.MinInt64, math.MaxInt64
+		for _, s := range c.scans {
+			s.put = math.MinInt64
+		}
 	}
 }
 
-// put tells of entries, before and after they become visible.
-func (m *marks) put(dues []dueMark) {
+// soon tells of entries before they become visible.
+func (m *marks) soon(dues []dueMark) {
 	if len(dues) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range dues {
-		if int(d.class) < classes {
-			c := &m.class[d.class]
-			c.low, c.put = min(c.low, d.due), min(c.put, d.due)
+		if int(d.class) >= classes {
+			continue
+		}
+		c := &m.class[d.class]
+		c.low, c.soon = min(c.low, d.due), min(c.soon, d.due)
+		for _, s := range c.scans {
+			s.put = min(s.put, d.due)
 		}
 	}
 }
 
-// begin begins a scan. It is 0 if the scan cannot raise the mark, because another one is under way.
-func (m *marks) begin(class uint8) (scan uint64) {
+// visible says that whatever was soon to be visible is: only the committer puts, one commit after the other.
+func (m *marks) visible() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if int(class) >= classes || m.class[class].scan != 0 {
-		return 0
+	for i := range m.class {
+		m.class[i].soon = math.MaxInt64
 	}
-	m.scans++
-	m.class[class].scan, m.class[class].put = m.scans, math.MaxInt64
-	return m.scans
 }
 
-// low is the time that the scan of a snapshot may start from.
-func (m *marks) low(class uint8) int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// begin begins a scan, before its snapshot is taken.
+func (m *marks) begin(class uint8) *scan {
+	s := &scan{class: class, low: math.MinInt64, put: math.MinInt64}
 	if int(class) >= classes {
-		return math.MinInt64
+		return s
 	}
-	return m.class[class].low
-}
-
-// end ends a scan, which found nothing due earlier than found.
-func (m *marks) end(class uint8, scan uint64, found int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if scan == 0 || m.class[class].scan != scan {
+	c := &m.class[class]
+	s.low, s.put = c.low, c.soon
+	c.scans = append(c.scans, s)
+	return s
+}
+
+// start is the time that the scan may start from, once its snapshot is taken.
+func (m *marks) start(s *scan) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return min(s.low, s.put)
+}
+
+// end ends a scan, whose snapshot has nothing due earlier than found.
+func (m *marks) end(s *scan, found int64) {
+	if int(s.class) >= classes {
 		return
 	}
-	c := &m.class[class]
-	c.low = max(c.low, min(found, c.put))
-	c.scan = 0
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &m.class[s.class]
+	c.scans = slices.DeleteFunc(c.scans, func(o *scan) bool { return o == s })
+	c.low = max(c.low, min(found, s.put))
 }

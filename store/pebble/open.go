@@ -194,6 +194,7 @@ func (s *Store) Close() error {
 		if cerr := e.close(); err == nil {
 			err = cerr
 		}
+		close(e.gone)
 	}
 	s.engines.now, s.engines.why = nil, store.ErrClosed
 	return errors.Join(err, s.folder.lock.Close())

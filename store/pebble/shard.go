@@ -70,6 +70,9 @@ func (w *builder) request(e *engine, b *store.Batch, req *request) error {
 	}
 	w.out = req.ops
 	err := w.build(b)
+	if why := e.failure(); err != nil && why != nil {
+		return why // what could not be read may be what could not be written
+	}
 	req.dues = w.dues
 	return err
 }
@@ -93,10 +96,10 @@ func (s *shard) read(ctx context.Context, f func(v *view) error) error {
 			defer v.Close()
 			return f(v)
 		})
-		if err != nil || s.part.settled() == nil {
+		if e == nil || e.readOnly || !e.guard.void() && (err != nil || s.part.settled() == nil) {
 			return err
 		}
-		<-e.gone // the failure that kept it from being durable ends this engine
+		<-e.gone // what was read may not be durable, or be lost; the failure ends this engine
 	}
 }
 
@@ -143,9 +146,9 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) (out []store.Record
 func (s *shard) Due(ctx context.Context, q store.DueQuery) (out []store.Record, err error) {
 	m := s.part.marks
 	found, scan := int64(math.MinInt64), m.begin(q.Class)
-	defer func() { m.end(q.Class, scan, found) }()
+	defer func() { m.end(scan, found) }()
 	err = s.read(ctx, func(v *view) error {
-		out, found, err = v.due(q, m.low(q.Class))
+		out, found, err = v.due(q, m.start(scan))
 		return err
 	})
 	return out, err
