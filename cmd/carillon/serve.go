@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime/debug"
-	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
