@@ -214,6 +214,19 @@ func (e *Engine) Stats() partition.Stats {
 	return sum
 }
 
+// Depths is how many due runs wait in memory for a consumer or for room, by queue, as of the last second.
+func (e *Engine) Depths() map[partition.Queue]int {
+	sum := map[partition.Queue]int{}
+	for _, p := range e.parts {
+		if waiting := p.depths.Load(); waiting != nil {
+			for _, w := range *waiting {
+				sum[w.Queue] += w.N
+			}
+		}
+	}
+	return sum
+}
+
 // Ready reports whether every partition is owned; otherwise it says why not.
 func (e *Engine) Ready() error {
 	for _, p := range e.parts {

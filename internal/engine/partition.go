@@ -41,6 +41,7 @@ type owned struct {
 	quiet     chan struct{} // closed once draining and nothing is in force
 	published atomic.Pointer[store.Term]
 	stats     atomic.Pointer[partition.Stats]
+	depths    atomic.Pointer[[]partition.Waiting] // once a second
 }
 
 func newOwned(e *Engine, number int) *owned {

@@ -81,6 +81,8 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 			return r, io.EOF
 		}
 		return r, nil
+	case <-s.closed:
+		return carillon.WorkResponse{}, carillon.Errorf(carillon.Canceled, "", "the session is closed")
 	case <-ctx.Done():
 		return carillon.WorkResponse{}, ctx.Err()
 	}

@@ -58,7 +58,8 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}
 	n.metrics.Watch(telemetry.Sources{
-		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats, Partitions: n.partitions,
+		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
+		Depths: n.engine.Depths, Partitions: n.partitions,
 	})
 	return n, nil
 }

@@ -1,7 +1,10 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +18,7 @@ type Sources struct {
 	Queues     func() []dispatch.QueueStats
 	Workers    func() []dispatch.WorkerStats
 	Engine     func() partition.Stats
+	Depths     func() map[partition.Queue]int
 	Partitions func(ctx context.Context) (owned, all int, err error)
 }
 
@@ -64,6 +68,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(partitionsOwned, owned)
 		show(partitionsAll, all)
 	}
+	c.depths(show)
 	all := c.sources.Queues()
 	show(queues, len(all))
 	for _, q := range all[:min(len(all), maxQueues)] {
@@ -72,5 +77,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(queueCredits, q.Credits, labels...)
 		show(queueInFlight, q.InFlight, labels...)
 		show(queuePartitions, q.Waiting, labels...)
+	}
+}
+
+// depths shows the queues in which runs wait, also those that nobody serves.
+func (c *collector) depths(show func(name string, n int, labels ...string)) {
+	depths := c.sources.Depths()
+	names := slices.SortedFunc(maps.Keys(depths), func(a, b partition.Queue) int { return cmp.Compare(a.String(), b.String()) })
+	for _, q := range names[:min(len(names), maxQueues)] {
+		show(queueDepth, depths[q], q.Namespace, q.Kind, q.Address)
 	}
 }

@@ -34,6 +34,7 @@ const (
 
 	workers         = "carillon_workers"
 	queues          = "carillon_queues"
+	queueDepth      = "carillon_queue_depth"
 	queueConsumers  = "carillon_queue_consumers"
 	queueCredits    = "carillon_queue_credits"
 	queueInFlight   = "carillon_queue_in_flight"
@@ -77,6 +78,7 @@ var table = []Metric{
 
 	{workers, gauge, nil, "Workers connected."},
 	{queues, gauge, nil, "Queues in use. At most 1,000 of them, in the order of their names, are shown one by one."},
+	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room; those parked in the store are not counted."},
 	{queueConsumers, gauge, ofQueue, "Consumers of the queue."},
 	{queueCredits, gauge, ofQueue, "Attempts that its consumers would take now."},
 	{queueInFlight, gauge, ofQueue, "Attempts that its consumers have."},

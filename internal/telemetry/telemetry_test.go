@@ -52,6 +52,7 @@ func busy(queues int) *telemetry.Metrics {
 			}
 			return all
 		},
+		Depths:     func() map[partition.Queue]int { return map[partition.Queue]int{queueOf(0): 7} },
 		Workers:    func() []dispatch.WorkerStats { return make([]dispatch.WorkerStats, 6) },
 		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
 		Partitions: func(context.Context) (int, int, error) { return 63, 64, nil },
