@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,9 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 
 func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) error {
 	w.resolve(cmd)
+	if _, err := exec.LookPath(command[0]); err != nil { // or every run would use up its attempts on it
+		return usagef("%v", err)
+	}
 	node, err := client.Dial(w.server)
 	if err != nil {
 		return err

@@ -128,12 +128,19 @@ func (p *owned) hearReport(r *report, now int64) {
 
 // judge takes a report: by the attempt in force, or by the batch that ends the run or the history.
 func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
+	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
+		return partition.Stale, nil
+	}
 	if verdict := p.m.Report(now, r.tok, &r.Report); verdict != partition.Missing {
 		return verdict, nil
 	}
 	ended, found, err := p.ended(r.tok.Run)
+	found = found && !foreign(r, ended.Key.Namespace)
 	return partition.Settled(r.tok, &r.Report, ended, found), err
 }
+
+// foreign reports whether who reports belongs to another namespace than the run.
+func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.Namespace != namespace }
 
 // fetchRuns brings runs into memory that reports name and memory lacks: those handed out by an earlier owner, or evicted.
 func (p *owned) fetchRuns(in mail, now int64) error {

@@ -688,3 +688,36 @@ func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAPausedJobFiresNothingThatHasNotBegun(t *testing.T) {
+	for _, park := range []bool{false, true} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "once"})
+		r.mustPut(carillon.Job{Name: "again", Schedule: "@every 10s"})
+		r.advance(12 * time.Second) // both are due, and nobody is there
+		if park {
+			r.m.Stage(queueQ, r.now, 10)
+			r.flush()
+		}
+		for _, paused := range []bool{true, false} {
+			for _, name := range []string{"once", "again"} {
+				r.bring(keyOf(name))
+				if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.flush()
+			r.recall()
+			r.flush()
+			if ds := r.deliver(5); paused && len(ds) != 0 {
+				t.Fatalf("parked %v: paused jobs fire: %+v", park, ds)
+			} else if !paused && (len(ds) != 1 || ds[0].Run.Job != "once") {
+				t.Fatalf("parked %v: resumed: %+v", park, ds)
+			}
+		}
+		r.advance(8 * time.Second)
+		if ds := r.deliver(5); len(ds) != 1 || ds[0].Run.Job != "again" {
+			t.Fatalf("parked %v: does not go on: %+v", park, ds)
+		}
+	}
+}

@@ -327,6 +327,18 @@ func (m *Machine) pause(e *entry, now int64, note string) {
 	m.setPaused(e, true, now)
 }
 
+// unbegin takes back a scheduled run of which no attempt has been made: a paused job fires nothing. Runs that have had an
+// attempt go on.
+func (m *Machine) unbegin(e *entry) {
+	s := &e.state
+	if !s.Run.Live || s.Run.Attempt > 0 || s.Run.Cause != carillon.CauseSchedule || s.Begun == 0 {
+		return
+	}
+	m.unlist(e)
+	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
+	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
 // setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
 func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	if e.state.Paused == paused {
@@ -334,6 +346,9 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	}
 	m.touch(e)
 	e.state.Paused = paused
+	if paused {
+		m.unbegin(e)
+	}
 	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
 		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
 	}

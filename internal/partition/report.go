@@ -5,6 +5,7 @@ import "github.com/carillonhq/carillon"
 // Report is what a consumer says of an attempt, and whom to tell what became of it.
 type Report struct {
 	carillon.Result
+	Namespace string // of who reports; another namespace's runs are none of its business. Empty = the node itself
 	// Async says that the consumer took the run and will complete it later with the token (HTTP 202).
 	Async bool
 	// PauseJob says that the consumer is gone for good (HTTP 410): the run is dead and the job is paused with the message.

@@ -34,6 +34,8 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	}
 	switch {
 	case r.Async:
+		// The target no longer minds the time: the attempt ends at its timeout, without the grace that HTTP has.
+		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(m.jobOf(e).TimeoutOrDefault()))
 		e.lease = e.state.Run.Deadline
 		m.keepGrant(e)
 		m.rearm(e)

@@ -89,6 +89,12 @@ func (s *Store) loadFrom(e *engine) error {
 	if err := m.write(e.db); err != nil {
 		return err
 	}
+	if !s.folder.ready {
+		// The first log was begun before its format was raised: in it, damage looks like an unfinished end. Begin another.
+		if err := e.db.Flush(); err != nil {
+			return err
+		}
+	}
 	s.meta = store.Meta{Format: m.Format, Partitions: m.Partitions, MACKey: m.MACKey}
 	for range m.Partitions {
 		s.parts = append(s.parts, &partition{marks: newMarks()})

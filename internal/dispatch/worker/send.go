@@ -63,7 +63,7 @@ func (s *Session) report(results []carillon.Result) {
 	done := map[*dispatch.Seat]int{}
 	s.mu.Lock()
 	for i, r := range results {
-		reports[i] = partition.Report{Result: r, Worker: s.id, From: s}
+		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
 		if a := s.held[r.Token]; a != nil && a.sent {
 			s.forget(r.Token)
 			if a.seat != nil {

@@ -15,11 +15,12 @@ import (
 // Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Worker] towards the hub
 // and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
 type Session struct {
-	options Options
-	id      string // of the worker
-	sink    dispatch.Sink
-	member  *dispatch.Member
-	seats   map[string]*dispatch.Seat // by queue
+	options   Options
+	id        string // of the worker
+	namespace string // what it may report on
+	sink      dispatch.Sink
+	member    *dispatch.Member
+	seats     map[string]*dispatch.Seat // by queue
 
 	news chan struct{} // holds a token when there may be something to receive
 	over chan struct{} // closed when err is set
@@ -44,7 +45,7 @@ type attempt struct {
 
 func open(o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
-		options: o, id: hello.WorkerID, sink: h.Sink(), seats: map[string]*dispatch.Seat{},
+		options: o, id: hello.WorkerID, namespace: hello.Namespace, sink: h.Sink(), seats: map[string]*dispatch.Seat{},
 		news: make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
