@@ -137,6 +137,7 @@ type ListQuery struct {
 	Label     string // "key" or "key=value"; empty = any
 	Phase     *carillon.Phase
 	Limit     int
+	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit
 }
 
 // DueQuery selects records of one class: due <= Until, after the cursor.

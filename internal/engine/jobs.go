@@ -202,7 +202,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix string) (int, error) {
 	total, after := 0, ""
 	for {
-		keys, err := e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch})
+		keys, err := e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
 		if err != nil || len(keys) == 0 {
 			return total, err
 		}

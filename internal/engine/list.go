@@ -38,40 +38,18 @@ func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 	if q.Namespace == "" {
 		q.Namespace = carillon.DefaultNamespace
 	}
-	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase, Limit: size + 1}
-	var all []store.Record
-	for _, p := range e.parts {
-		shard, err := e.reader(p)
-		if err != nil {
-			return carillon.JobPage{}, err
-		}
-		records, err := shard.List(ctx, sq)
-		if err != nil {
-			return carillon.JobPage{}, readError(err)
-		}
-		all = append(all, records...)
+	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase,
+		MaxSpec: partition.InlineSpec}
+	m, err := e.newMerge(ctx, sq, size)
+	if err != nil {
+		return carillon.JobPage{}, err
 	}
-	slices.SortFunc(all, func(a, b store.Record) int { return a.Ref.Compare(b.Ref) })
-	var page carillon.JobPage
-	if len(all) > size {
-		all = all[:size]
-		page.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(all[size-1].Name))
-	}
-	page.Jobs, err = e.jobsOf(all)
-	return page, err
+	return m.page(ctx, size)
 }
 
-func (e *Engine) jobsOf(records []store.Record) ([]carillon.Job, error) {
-	jobs := make([]carillon.Job, len(records))
-	for i := range records {
-		j, err := store.DecodeSpec(records[i].Spec, records[i].Key)
-		if err != nil {
-			return nil, readError(err)
-		}
-		partition.StatusOf(&j, &records[i].State, carillon.PartitionOf(records[i].Key, len(e.parts)))
-		jobs[i] = j
-	}
-	return jobs, nil
+// pageToken is where the page after these jobs begins.
+func pageToken(jobs []carillon.Job) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(jobs[len(jobs)-1].Name))
 }
 
 // ListRuns reads finished runs, newest first; see [carillon.Runs].

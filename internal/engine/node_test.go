@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -216,6 +217,44 @@ func TestStagedUntilAWorkerComes(t *testing.T) {
 			if r.Attempt != 1 {
 				t.Fatalf("attempt %d", r.Attempt)
 			}
+		}
+		n.stop()
+	})
+}
+
+// TestAListIsBoundedInBytes reads jobs with long payloads: pages stay below what a message may hold, and together hold each
+// job once, in name order.
+func TestAListIsBoundedInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		n := start(t, memory.New(memory.Options{Partitions: 4}))
+		const jobs = 90
+		for i := range jobs {
+			data := carillon.Bytes(make([]byte, 1+i%3*(100<<10)), "")
+			j := carillon.Job{Name: fmt.Sprintf("j/%03d", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q"), Data: data}
+			if _, err := n.PutJob(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var names []string
+		q := carillon.JobQuery{PageSize: carillon.MaxBatch}
+		for pages := 0; pages == 0 || q.PageToken != ""; pages++ {
+			page, err := n.ListJobs(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes := 0
+			for _, j := range page.Jobs {
+				bytes += len(j.Data.Bytes)
+				names = append(names, j.Name)
+			}
+			if bytes > 4<<20 {
+				t.Errorf("a page of %d bytes", bytes)
+			}
+			q.PageToken = page.NextPageToken
+		}
+		if len(names) != jobs || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != jobs {
+			t.Errorf("%d names: %v", len(names), names)
 		}
 		n.stop()
 	})

@@ -132,7 +132,7 @@ func (r *records) list(q store.ListQuery) []store.Record {
 		}
 		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) && (q.Phase == nil || rec.State.Phase == *q.Phase) &&
 			store.MatchLabel(rec.Spec, q.Label) {
-			out = append(out, hand(rec, 0))
+			out = append(out, hand(rec, q.MaxSpec))
 		}
 		return true
 	})

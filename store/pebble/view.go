@@ -112,6 +112,9 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 			return false, err
 		}
 		if (q.Phase == nil || r.State.Phase == *q.Phase) && store.MatchLabel(r.Spec, q.Label) {
+			if q.MaxSpec > 0 && len(r.Spec) > q.MaxSpec {
+				r.Spec = nil
+			}
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil

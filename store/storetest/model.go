@@ -123,14 +123,14 @@ func (m *model) read(ref store.Ref) store.Record {
 }
 
 func (m *model) list(q store.ListQuery) []store.Record {
-	return pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
+	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
 		place := r.Name
 		if q.Namespace == "" {
 			place = r.Namespace + "\x00" + r.Name
 		}
 		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) && strings.HasPrefix(r.Name, q.Prefix) &&
 			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) && store.MatchLabel(r.Spec, q.Label)
-	}, byRef)
+	}, byRef))
 }
 
 func (m *model) due(q store.DueQuery) []store.Record {

@@ -222,6 +222,7 @@ func (p *player) compareRecords() {
 			list.After = oneOf(p, playNamespaces) + "\x00" + list.After
 		}
 	}
+	list.MaxSpec = p.IntN(2) * 1024
 	if p.IntN(3) == 0 {
 		list.Phase = new(carillon.Phase(p.IntN(6)))
 	}

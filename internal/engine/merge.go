@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// pageBytes is how long the specs of a page may be together: a page ends before it is longer, but holds one job at least.
+// Below the 4 MiB that a gRPC message may have.
+const pageBytes = 3 << 20
+
+// merge reads the jobs of all partitions in name order, a few of each at a time.
+type merge struct {
+	query   store.ListQuery // of one read
+	sources []*source
+}
+
+// source is one partition's part of a list.
+type source struct {
+	number int
+	shard  store.Shard
+	after  string
+	next   []store.Record
+	end    bool // nothing is left in the store
+}
+
+func (e *Engine) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
+	q.Limit = 2*size/len(e.parts) + 8 // names are spread evenly: mostly enough for a page
+	m := &merge{query: q}
+	for _, p := range e.parts {
+		shard, err := e.reader(p)
+		if err != nil {
+			return nil, err
+		}
+		s := &source{number: p.number, shard: shard, after: q.After}
+		if err := m.refill(ctx, s); err != nil {
+			return nil, err
+		}
+		m.sources = append(m.sources, s)
+	}
+	return m, nil
+}
+
+// refill reads the next few records of a source that has none.
+func (m *merge) refill(ctx context.Context, s *source) error {
+	if len(s.next) > 0 || s.end {
+		return nil
+	}
+	q := m.query
+	q.After = s.after
+	records, err := s.shard.List(ctx, q)
+	if err != nil {
+		return readError(err)
+	}
+	s.next, s.end = records, len(records) < q.Limit
+	if n := len(records); n > 0 {
+		s.after = records[n-1].Name
+	}
+	return nil
+}
+
+// first is the source with the next record in name order; nil at the end.
+func (m *merge) first() *source {
+	var best *source
+	for _, s := range m.sources {
+		if len(s.next) > 0 && (best == nil || s.next[0].Name < best.next[0].Name) {
+			best = s
+		}
+	}
+	return best
+}
+
+// page reads a page of at most size jobs.
+func (m *merge) page(ctx context.Context, size int) (carillon.JobPage, error) {
+	var page carillon.JobPage
+	bytes := 0
+	for s := m.first(); s != nil; s = m.first() {
+		if len(page.Jobs) == size {
+			page.NextPageToken = pageToken(page.Jobs)
+			return page, nil
+		}
+		r, err := whole(ctx, s)
+		if err != nil {
+			return page, err
+		}
+		if bytes += len(r.Spec); bytes > pageBytes && len(page.Jobs) > 0 {
+			page.NextPageToken = pageToken(page.Jobs)
+			return page, nil
+		}
+		s.next = s.next[1:]
+		if err := m.refill(ctx, s); err != nil {
+			return page, err
+		}
+		if !r.Exists {
+			continue // deleted while the list was read
+		}
+		j, err := store.DecodeSpec(r.Spec, r.Key)
+		if err != nil {
+			return page, readError(err)
+		}
+		partition.StatusOf(&j, &r.State, s.number)
+		page.Jobs = append(page.Jobs, j)
+	}
+	return page, nil
+}
+
+// whole is the next record of a source with its spec, however long.
+func whole(ctx context.Context, s *source) (store.Record, error) {
+	if s.next[0].Spec != nil {
+		return s.next[0], nil
+	}
+	records, err := s.shard.Read(ctx, []store.Ref{s.next[0].Ref})
+	if err != nil {
+		return store.Record{}, readError(err)
+	}
+	return records[0], nil
+}
