@@ -65,7 +65,7 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 func (w *worker) finish(written <-chan error) {
 	_ = w.session.Close()
 	select {
-	case _ = <-written: // why the session is over is known: the worker ended it
+	case <-written: //nolint:errcheck // why the session is over is known: the worker ended it
 	case <-w.stall.fired:
 	}
 }
