@@ -46,7 +46,7 @@ type Job struct {
 
 	Class    Class
 	LimitKey string   // runs sharing it are limited across the cluster
-	After    []string // jobs whose success releases this one
+	After    []string // jobs of the namespace: each must succeed before a run of this one begins, once for each run
 
 	Paused  bool   // keeps its schedule, fires nothing
 	Note    string // for people; says why it is paused, for example
@@ -176,6 +176,7 @@ const (
 	PhaseRunning                // an attempt is in force
 	PhaseRetrying               // waits for the next attempt
 	PhasePaused
+	PhaseWaiting // due, waits for the success of jobs in After
 )
 
 // JobStatus is what became of a job so far.
@@ -188,6 +189,7 @@ type JobStatus struct {
 	NextRun    time.Time // zero = none
 	LastRun    *Run      // the last finished one; nil = none
 	Current    *Run      // the unfinished one; nil = none
+	Waiting    []string  // jobs of After that have yet to succeed before the next run begins
 	Counters   Counters
 }
 

@@ -53,6 +53,12 @@ const (
 	MaxCatchUp     = 10_000 // runs made up for under MisfireAll
 	MaxHistoryRuns = 10_000
 
+	MaxAfter     = 16     // names in After
+	MaxPending   = 10_000 // unfinished runs of one job beside its own: by trigger, backfill and OverlapAllow
+	MaxBackfills = 100    // unfinished backfills of one job
+	MaxLimits    = 10_000 // limits of one namespace
+	MaxLimit     = 1_000_000
+
 	MaxLabelKey    = 128 // bytes
 	MaxLabelValue  = 256 // bytes
 	MaxContentType = 256 // bytes

@@ -24,12 +24,22 @@ type Run struct {
 	Metadata map[string]string
 
 	// Set on a finished run.
-	Errors   []AttemptError // newest last, at most 10 are kept
+	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished
 	Response []byte         // up to 4 KiB of what an HTTP target answered
 	Worker   string         // who ran the last attempt
 	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
 	Skipped  uint64         // scheduled times that this record stands for, up to Scheduled; 0 on a run
 	From     time.Time      // the first of the Skipped
+
+	Progress *Progress // what the attempt in force last said; nil = nothing. It is lost with the node.
+	Backfill string    // id of the backfill that made it; empty = none
+}
+
+// Progress is how far an attempt says it is.
+type Progress struct {
+	Percent float64 // 0 to 100
+	Message string  // at most MaxProgressMessage bytes
+	At      time.Time
 }
 
 // AttemptError is why one attempt failed.
@@ -45,6 +55,8 @@ const (
 	MaxErrorBytes  = 4 << 10  // of one message
 	MaxResponse    = 4 << 10  // of an HTTP answer
 	MaxRetainedRun = 64 << 10 // of a dead run's encoded record besides its payload
+
+	MaxProgressMessage = 1 << 10 // bytes
 )
 
 // Cause says why a run exists.
@@ -83,6 +95,8 @@ type Outcome uint8
 const (
 	OutcomeFailure Outcome = iota
 	OutcomeSuccess
+	OutcomeProgress   // the attempt goes on: see Result.Progress; it extends the lease as a beat does
+	OutcomeReschedule // not done, and not failed: the same run is attempted again at Result.At, with fresh retries
 )
 
 // Result is a consumer's word on an attempt.
@@ -94,6 +108,8 @@ type Result struct {
 	Permanent  bool          // a failure that must not be retried
 	RetryAfter time.Duration // a failure's lower bound on the next attempt
 	Response   []byte        // kept with the run, up to MaxResponse
+	Progress   Progress      // of OutcomeProgress; its At is set by the node
+	At         time.Time     // of OutcomeReschedule; past = at once
 }
 
 // Beat says that an attempt is alive and extends its lease.

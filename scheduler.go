@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Scheduler is everything Carillon does, in three seams. The engine, the client, the router and the guard implement it.
+// Scheduler is everything Carillon does, in five seams. The engine, the client, the router and the guard implement it.
 type Scheduler interface {
 	Jobs
 	Runs
+	Backfills
+	Namespaces
 	Work
 }
 
@@ -16,13 +18,13 @@ type Scheduler interface {
 type Jobs interface {
 	// PutJob stores the job, replacing an older one of the name unless the options say otherwise.
 	PutJob(ctx context.Context, job Job, opts ...PutOption) (Put, error)
-	// PutJobs checks all jobs, each name once and at most MaxBatch, before it stores any; it returns once all are durable. If
-	// the store fails in the middle some may be stored: the error has Unknown set, and the batch can be put again.
+	// PutJobs stores all jobs or none: each name once and at most MaxBatch. It returns once all are durable. An error with
+	// Unknown set means that either may come true; all will be stored or none.
 	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
 	// PatchJob changes the fields that the patch names and leaves the rest.
 	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)
 	// SetPaused pauses or resumes; a paused job fires nothing. Both are harmless to repeat.
-	SetPaused(ctx context.Context, key Key, paused bool, note string) (Job, error)
+	SetPaused(ctx context.Context, key Key, p Pause) (Job, error)
 	GetJob(ctx context.Context, key Key) (Job, error)
 	ListJobs(ctx context.Context, q JobQuery) (JobPage, error)
 	// DeleteJob removes the job and cancels its run in force; unknown → NotFound.
@@ -35,6 +37,8 @@ type Jobs interface {
 type Runs interface {
 	// TriggerJob runs the job now, beside its schedule. Its id is returned before it has run.
 	TriggerJob(ctx context.Context, key Key) (Run, error)
+	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped.
+	SkipRun(ctx context.Context, key Key) (Skip, error)
 	// ListRuns is the history, newest first: of one job, or across jobs by status (RunDead).
 	ListRuns(ctx context.Context, q RunQuery) (RunPage, error)
 	GetRun(ctx context.Context, namespace, id string) (Run, error)
@@ -46,6 +50,25 @@ type Runs interface {
 	RedriveRuns(ctx context.Context, namespace, job string) (int, error)
 	// CompleteRun is the result of an attempt that answers later (HTTP 202). A stale token → FailedPrecondition.
 	CompleteRun(ctx context.Context, namespace string, result Result) error
+}
+
+// Backfills run a job at its past times.
+type Backfills interface {
+	// StartBackfill runs the job at each time that its schedule had in a stretch, also while the job is paused.
+	StartBackfill(ctx context.Context, key Key, spec BackfillSpec) (Backfill, error)
+	GetBackfill(ctx context.Context, namespace, id string) (Backfill, error)
+	// ListBackfills is those of a job, newest first: all that go on, and the ended ones as long as they are kept.
+	ListBackfills(ctx context.Context, key Key) ([]Backfill, error)
+	// CancelBackfill lets no further run begin and cancels those that have; it is harmless to repeat.
+	CancelBackfill(ctx context.Context, namespace, id string) (Backfill, error)
+}
+
+// Namespaces keeps what is set for a namespace as a whole.
+type Namespaces interface {
+	// GetNamespace is the namespace's settings; every namespace has some.
+	GetNamespace(ctx context.Context, name string) (Namespace, error)
+	// PutNamespace replaces the namespace's settings.
+	PutNamespace(ctx context.Context, ns Namespace) (Namespace, error)
 }
 
 // Work connects consumers.
@@ -129,6 +152,21 @@ type Put struct {
 	Created  bool
 	Changed  bool // false: the same job was there already
 	Warnings []string
+}
+
+// Pause is what SetPaused asks for.
+type Pause struct {
+	Paused bool
+	Note   string // kept with the job; says why
+	// CatchUp applies the job's misfire rule to the times that passed while it was paused; otherwise a resumed job goes on
+	// from now.
+	CatchUp bool
+}
+
+// Skip is the outcome of SkipRun.
+type Skip struct {
+	Time time.Time // the scheduled time that will not run
+	Job  Job       // with its next time
 }
 
 // Deleted is the outcome of a delete.

@@ -12,9 +12,10 @@ var (
 	overlapWords   = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
 	misfireWords   = words{"misfire", []string{"latest", "all", "skip"}}
 	classWords     = words{"class", []string{"normal", "critical", "high", "low"}}
-	phaseWords     = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying", "paused"}}
+	phaseWords     = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying", "paused", "waiting"}}
 	causeWords     = words{"cause", []string{"schedule", "trigger", "backfill"}}
-	outcomeWords   = words{"outcome", []string{"failure", "success"}}
+	outcomeWords   = words{"outcome", []string{"failure", "success", "progress", "reschedule"}}
+	backfillWords  = words{"status", []string{"running", "done", "cancelled"}}
 	policyWords    = words{"failure_policy", []string{"default", "drop", "constant", "schedule", "exponential"}}
 	exhaustedWords = words{"failure_policy.on_exhausted", []string{"default", "dead", "drop"}}
 	statusWords    = words{"status", []string{"scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead",
@@ -75,7 +76,7 @@ func (c Class) String() string { return classWords.of(uint8(c)) }
 // ParseClass is the class of a word.
 func ParseClass(word string) (Class, error) { return parse[Class](classWords, word) }
 
-// String is the word of the API: "scheduled", "ready", "staged", "running", "retrying" or "paused".
+// String is the word of the API: "scheduled", "ready", "staged", "running", "retrying", "paused" or "waiting".
 func (p Phase) String() string { return phaseWords.of(uint8(p)) }
 
 // ParsePhase is the phase of a word.
@@ -94,7 +95,7 @@ func (s RunStatus) String() string { return statusWords.of(uint8(s)) }
 // ParseRunStatus is the status of a word.
 func ParseRunStatus(word string) (RunStatus, error) { return parse[RunStatus](statusWords, word) }
 
-// String is the word of the API: "failure" or "success".
+// String is the word of the API: "failure", "success", "progress" or "reschedule".
 func (o Outcome) String() string { return outcomeWords.of(uint8(o)) }
 
 // ParseOutcome is the outcome of a word.
@@ -112,4 +113,12 @@ func (o OnExhausted) String() string { return exhaustedWords.of(uint8(o)) }
 // ParseOnExhausted is the meaning of a word.
 func ParseOnExhausted(word string) (OnExhausted, error) {
 	return parse[OnExhausted](exhaustedWords, word)
+}
+
+// String is the word of the API: "running", "done" or "cancelled".
+func (s BackfillStatus) String() string { return backfillWords.of(uint8(s)) }
+
+// ParseBackfillStatus is the status of a word.
+func ParseBackfillStatus(word string) (BackfillStatus, error) {
+	return parse[BackfillStatus](backfillWords, word)
 }

@@ -42,10 +42,11 @@ func TestWords(t *testing.T) {
 	checkWords(t, carillon.ParseOverlap, "overlap", "serial skip allow replace")
 	checkWords(t, carillon.ParseMisfire, "misfire", "latest all skip")
 	checkWords(t, carillon.ParseClass, "class", "normal critical high low")
-	checkWords(t, carillon.ParsePhase, "phase", "scheduled ready staged running retrying paused")
+	checkWords(t, carillon.ParsePhase, "phase", "scheduled ready staged running retrying paused waiting")
 	checkWords(t, carillon.ParseCause, "cause", "schedule trigger backfill")
 	checkWords(t, carillon.ParseRunStatus, "status", "scheduled staged running retrying succeeded failed dead cancelled skipped")
-	checkWords(t, carillon.ParseOutcome, "outcome", "failure success")
+	checkWords(t, carillon.ParseOutcome, "outcome", "failure success progress reschedule")
+	checkWords(t, carillon.ParseBackfillStatus, "status", "running done cancelled")
 	checkWords(t, carillon.ParsePolicyKind, "failure_policy", "default drop constant schedule exponential")
 	checkWords(t, carillon.ParseOnExhausted, "failure_policy.on_exhausted", "default dead drop")
 }

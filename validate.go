@@ -1,6 +1,7 @@
 package carillon
 
 import (
+	"fmt"
 	"maps"
 	"mime"
 	"slices"
@@ -19,7 +20,7 @@ func (j *Job) Validate(lim Limits) error {
 	lim = lim.withDefaults()
 	for _, check := range [...]func(*Job, *Limits) error{
 		(*Job).checkName, (*Job).checkTiming, (*Job).checkData, (*Job).checkMaps, (*Job).checkTarget, (*Job).checkFailurePolicy,
-		(*Job).checkAttempt, (*Job).checkRules, (*Job).checkUnbuilt, (*Job).checkNote, (*Job).checkHistory,
+		(*Job).checkAttempt, (*Job).checkRules, (*Job).checkLimitKey, (*Job).checkAfter, (*Job).checkNote, (*Job).checkHistory,
 	} {
 		if err := check(j, &lim); err != nil {
 			return err
@@ -190,9 +191,6 @@ func (j *Job) checkRules(*Limits) error {
 	if err := overlapWords.check(uint8(j.Overlap)); err != nil {
 		return err
 	}
-	if j.Overlap == OverlapAllow || j.Overlap == OverlapReplace {
-		return Errorf(InvalidArgument, "overlap", "%q is %s; use serial or skip", j.Overlap, notSupported)
-	}
 	if err := misfireWords.check(uint8(j.Misfire)); err != nil {
 		return err
 	}
@@ -205,13 +203,30 @@ func (j *Job) checkRules(*Limits) error {
 	return classWords.check(uint8(j.Class))
 }
 
-// checkUnbuilt refuses what exists in the API and is not built.
-func (j *Job) checkUnbuilt(*Limits) error {
-	switch {
-	case j.LimitKey != "":
-		return NotSupported("limit_key")
-	case len(j.After) > 0:
-		return NotSupported("after")
+// checkLimitKey keeps limit keys fit to be written in a namespace's settings.
+func (j *Job) checkLimitKey(*Limits) error {
+	if j.LimitKey == "" {
+		return nil
+	}
+	return checkLimitName("limit_key", j.LimitKey)
+}
+
+// checkAfter is about the jobs that must succeed first.
+func (j *Job) checkAfter(lim *Limits) error {
+	if len(j.After) > MaxAfter {
+		return Errorf(InvalidArgument, "after", "%d jobs are more than %d", len(j.After), MaxAfter)
+	}
+	for i, name := range j.After {
+		field := fmt.Sprintf("after[%d]", i)
+		if err := checkJobName(name, lim.Name); err != nil {
+			return renamed(err, field)
+		}
+		switch {
+		case name == j.Name:
+			return Errorf(InvalidArgument, field, "a job cannot wait for itself")
+		case slices.Contains(j.After[:i], name):
+			return Errorf(InvalidArgument, field, "%q is named twice", clip(name))
+		}
 	}
 	return nil
 }

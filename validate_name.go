@@ -1,6 +1,7 @@
 package carillon
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -76,4 +77,15 @@ func checkCharacters(field, name string, most int) error {
 		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(name))
 	}
 	return nil
+}
+
+// renamed is err about another field.
+func renamed(err error, field string) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Field = field
+	return &named
 }

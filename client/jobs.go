@@ -59,11 +59,11 @@ func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (c *Client) SetPaused(ctx context.Context, key carillon.Key, paused bool, note string) (carillon.Job, error) {
-	if paused {
-		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: note}))
+func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
+	if p.Paused {
+		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note}))
 	}
-	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name, Note: note}))
+	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note}))
 }
 
 // GetJob is a job as it stands; see [carillon.Jobs].

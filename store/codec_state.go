@@ -29,6 +29,8 @@ func (s *State) Append(b []byte) []byte {
 	w.bool(18, s.Paused)
 	w.sint(19, s.Spread)
 	w.uint(20, uint64(s.Pending))
+	w.uint(21, uint64(s.Backfills))
+	w.waits(22, s.Waits)
 	return w.b
 }
 
@@ -78,6 +80,10 @@ func DecodeState(b []byte) (State, error) {
 			s.Spread = r.sint()
 		case 20:
 			s.Pending = uint32(r.upTo(math.MaxUint32))
+		case 21:
+			s.Backfills = uint32(r.upTo(math.MaxUint32))
+		case 22:
+			s.Waits = r.wait(s.Waits)
 		default:
 			r.skip()
 		}
@@ -101,6 +107,11 @@ func (w *writer) runState(field int, s *RunState) {
 	w.nanos(9, s.Deadline)
 	w.nanos(10, s.Started)
 	w.attemptErrors(11, s.Errors)
+	w.sint(12, int64(s.Uncounted))
+	w.bool(13, s.Limited)
+	w.float(14, s.Percent)
+	w.string(15, s.Message)
+	w.nanos(16, s.Said)
 	w.endOrDrop(at)
 }
 
@@ -130,6 +141,16 @@ func decodeRunState(s *RunState, b []byte) error {
 			s.Started = r.nanos()
 		case 11:
 			s.Errors = r.attemptError(s.Errors)
+		case 12:
+			s.Uncounted = r.int()
+		case 13:
+			s.Limited = r.bool()
+		case 14:
+			s.Percent = r.float()
+		case 15:
+			s.Message = r.string()
+		case 16:
+			s.Said = r.nanos()
 		default:
 			r.skip()
 		}
@@ -215,4 +236,33 @@ func decodeCounters(c *carillon.Counters, b []byte) error {
 		}
 	}
 	return r.err
+}
+
+func (w *writer) waits(field int, list []Wait) {
+	for i := range list {
+		at := w.begin(field)
+		w.string(1, list[i].Name)
+		w.identity(2, &list[i].By)
+		w.bool(3, list[i].Open)
+		w.end(at)
+	}
+}
+
+func (r *reader) wait(list []Wait) []Wait {
+	var v Wait
+	in := reader{b: r.bytes()}
+	for in.next() {
+		switch in.field {
+		case 1:
+			v.Name = in.string()
+		case 2:
+			in.check(decodeIdentity(&v.By, in.bytes()))
+		case 3:
+			v.Open = in.bool()
+		default:
+			in.skip()
+		}
+	}
+	r.check(in.err)
+	return append(list, v)
 }

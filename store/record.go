@@ -40,6 +40,16 @@ type State struct {
 	Last     LastRun
 	Counters carillon.Counters
 	Kept     uint32 // finished runs recorded since the last trim
+
+	Backfills uint32 // unfinished backfills of the job
+	Waits     []Wait // for each name of After, in its order
+}
+
+// Wait is what a job knows of one of the jobs in its After.
+type Wait struct {
+	Name string
+	By   carillon.RunIdentity // the newest success that was told; the same one told again changes nothing
+	Open bool                 // it has not been used up by a run yet
 }
 
 // RunState is the unfinished run of a record.
@@ -55,6 +65,12 @@ type RunState struct {
 	Deadline  int64
 	Started   int64 // first attempt
 	Errors    []carillon.AttemptError
+
+	Uncounted int     // attempts that the failure policy does not count: those up to the last reschedule
+	Limited   bool    // the attempt in force holds a token of its job's limit key
+	Percent   float64 // what the attempt in force last said of its progress
+	Message   string
+	Said      int64 // when; 0 = it said nothing
 }
 
 // Grant says under whose ownership and of which generation an attempt was handed out: with the run id and the attempt it is what

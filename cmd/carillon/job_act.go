@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
 )
@@ -55,7 +56,7 @@ func newSetPaused(a app, use, short, did string, paused bool) *cobra.Command {
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				job, err := node.SetPaused(ctx, c.key(words[0]), paused, note)
+				job, err := node.SetPaused(ctx, c.key(words[0]), carillon.Pause{Paused: paused, Note: note})
 				if err != nil {
 					return err
 				}

@@ -213,3 +213,8 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	})
 	return err
 }
+
+// SkipRun is refused by name until it is built.
+func (e *Engine) SkipRun(context.Context, carillon.Key) (carillon.Skip, error) {
+	return carillon.Skip{}, carillon.NotSupported("skip")
+}

@@ -172,7 +172,7 @@ func (s *Service) setPaused(ctx context.Context, ns, name string, paused bool, n
 	if err != nil {
 		return nil, err
 	}
-	return jobReply(s.scheduler.SetPaused(ctx, k, paused, note))
+	return jobReply(s.scheduler.SetPaused(ctx, k, carillon.Pause{Paused: paused, Note: note}))
 }
 
 func jobReply(job carillon.Job, err error) (*pb.Job, error) {

@@ -88,12 +88,14 @@ func (n *Node) partitions(ctx context.Context) (owned, all int, err error) {
 type scheduler struct {
 	carillon.Jobs
 	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
 	carillon.Work
 }
 
 // Scheduler is the node's.
 func (n *Node) Scheduler() carillon.Scheduler {
-	return scheduler{Jobs: n.engine, Runs: n.engine, Work: n.hub}
+	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: n.hub}
 }
 
 // Metrics are the node's.

@@ -50,7 +50,7 @@ func (c *client) run(until time.Time) {
 				kind = "pause"
 			}
 			c.do(kind, name, func(ctx context.Context, l *life, _ *Op) error {
-				_, err := l.engine.SetPaused(ctx, key(name), pause, "")
+				_, err := l.engine.SetPaused(ctx, key(name), carillon.Pause{Paused: pause})
 				return err
 			})
 		}
@@ -125,7 +125,7 @@ func (c *client) closeAll() error {
 	for _, name := range c.names {
 		if err := c.retry(func(ctx context.Context, l *life) error {
 			op := Op{Kind: "resume", Job: name, From: time.Now()}
-			_, err := l.engine.SetPaused(ctx, key(name), false, "")
+			_, err := l.engine.SetPaused(ctx, key(name), carillon.Pause{})
 			if errors.Is(err, carillon.NotFound) {
 				return nil
 			}
