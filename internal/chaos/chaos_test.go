@@ -18,6 +18,7 @@ import (
 var (
 	cycles = flag.Int("cycles", 20, "how often the node of TestKill is killed")
 	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill; 0 = something else each time")
+	given  = flag.String("binary", "", "the carillon to run; default one that is built from this source")
 	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
 
@@ -45,10 +46,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func carillon(t *testing.T) string {
+func carillonBinary(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("processes are not for -short")
+	}
+	if *given != "" {
+		return *given
 	}
 	b, err := binary()
 	if err != nil {
@@ -59,7 +63,7 @@ func carillon(t *testing.T) string {
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
-	o := chaos.Options{Binary: carillon(t), Folder: filepath.Join(t.TempDir(), "store"), Cycles: *cycles, Seed: *seed, Log: t.Logf}
+	o := chaos.Options{Binary: carillonBinary(t), Folder: filepath.Join(t.TempDir(), "store"), Cycles: *cycles, Seed: *seed, Log: t.Logf}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}

@@ -38,10 +38,12 @@ func (c *campaign) rest(ctx context.Context) error {
 	if err := c.all(ctx, last, true); err != nil {
 		return err
 	}
+	c.o.Log("everything is paused")
 	left, err := c.calm(ctx, cl)
 	if err != nil {
 		return err
 	}
+	c.o.Log("at rest")
 	final, err := c.read(ctx, cl)
 	if err != nil {
 		return err
@@ -74,7 +76,8 @@ func (c *campaign) calm(ctx context.Context, cl *client.Client) (left []string, 
 		if err != nil || len(left) == 0 {
 			return left, err
 		}
-		if pause(ctx, 100*time.Millisecond) != nil {
+		c.o.Log("not at rest: %d, such as %s", len(left), left[0])
+		if pause(ctx, 500*time.Millisecond) != nil {
 			return left, nil
 		}
 	}

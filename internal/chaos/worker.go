@@ -212,7 +212,7 @@ func (l *laborer) do(ctx context.Context, run carillon.Run, h habit) {
 		return
 	case fabricate:
 		forged := good
-		forged.Token = forge(run.Token)
+		forged.Token = Forge(run.Token)
 		l.sent(forged.Token, run.ID, run.Attempt, checker.Fabricated)
 		l.send(carillon.WorkRequest{Results: []carillon.Result{forged.Result}})
 	case repeat:
@@ -221,8 +221,8 @@ func (l *laborer) do(ctx context.Context, run carillon.Run, h habit) {
 	l.say(good, run.Queue)
 }
 
-// forge changes one letter of a token.
-func forge(token string) string {
+// Forge changes one letter of a token.
+func Forge(token string) string {
 	b := []byte(token)
 	i := len(b) / 2
 	if b[i] == 'a' {
