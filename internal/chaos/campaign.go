@@ -23,8 +23,8 @@ type Options struct {
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
 // the time.
 var Constants = checker.Constants{
-	Dispatch: 3 * time.Second, Recovery: 30 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
-	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 20,
+	Dispatch: 2 * time.Second, Recovery: 3 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
+	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
 // campaign is one run of it.
@@ -180,7 +180,7 @@ func (c *campaign) hurt(kind string) {
 
 // cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
-	if err := pause(ctx, c.dice.between(500*time.Millisecond, 2500*time.Millisecond)); err != nil {
+	if err := pause(ctx, c.dice.between(300*time.Millisecond, 2200*time.Millisecond)); err != nil {
 		return err
 	}
 	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")

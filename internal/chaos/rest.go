@@ -3,7 +3,7 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"encoding/base32"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -143,13 +143,10 @@ func (j *restJob) job() (carillon.Job, error) {
 		return out, err
 	}
 	out.Status.Generation, out.Status.NextRun = generation, j.Status.Next
-	uid, err := uidEncoding.DecodeString(j.Status.UID)
+	uid, err := base64.StdEncoding.DecodeString(j.Status.UID)
 	copy(out.Status.UID[:], uid)
 	return out, err
 }
-
-// uidEncoding is how a uid is written.
-var uidEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // do makes a request. An answer that does not come is of unknown outcome, unless nobody was reached.
 func (r rest) do(ctx context.Context, method, path string, header http.Header, in, out any) error {
