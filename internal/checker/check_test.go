@@ -275,7 +275,9 @@ var corruptions = []corruption{
 		t.Final.Jobs = t.Final.Jobs[:1]
 		t.Attempts = slices.DeleteFunc(t.Attempts, func(a Attempt) bool { return a.Job == "b" })
 	}},
-	{"not paused", "S12", paused, func(t *tale) { t.Final.Runs[0].From, t.Final.Runs[0].Scheduled, t.Final.Runs[0].Finished = sec(10), sec(10), sec(11) }},
+	{"not paused", "S12", paused, func(t *tale) {
+		t.Final.Runs[0].From, t.Final.Runs[0].Scheduled, t.Final.Runs[0].Finished = sec(10), sec(10), sec(11)
+	}},
 	{"nothing was going on", "S12", skipping, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(12), sec(12.1) }},
 	{"the newest was left out", "S12", down("latest"), func(t *tale) { t.drop("a@20"); t.Final.Runs[0].Scheduled = sec(20) }},
 	{"all left one out", "S12", down("all"), func(t *tale) { t.drop("a@10"); t.skipped("a", "misfire", 10, 10, 1, 22.3) }},
