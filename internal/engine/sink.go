@@ -78,6 +78,13 @@ func (p *owned) hear(in mail, now int64) {
 		p.postpone(in)
 		return
 	}
+	// Beats come first: who sends a result right after a beat must not hear that the beat, and so the attempt, is stale.
+	for i := range in.beats {
+		b := &in.beats[i]
+		if p.m.Beat(now, b.tok) != partition.Accepted {
+			stale(b.from, b.text)
+		}
+	}
 	for i := range in.losses {
 		l := &in.losses[i]
 		if l.undelivered {
@@ -88,12 +95,6 @@ func (p *owned) hear(in mail, now int64) {
 	}
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now)
-	}
-	for i := range in.beats {
-		b := &in.beats[i]
-		if p.m.Beat(now, b.tok) != partition.Accepted {
-			stale(b.from, b.text)
-		}
 	}
 }
 
