@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Errorf("the campaign: %v", err)
 	}
-	v := checker.Check(h, checker.Spec{MinStarts: 20 * o.Cycles, MinStaleRefused: 1, MinInfoNot: 1, Faults: []string{"kill"}})
+	v := checker.Check(h, checker.Spec{MinStarts: 20 * o.Cycles, MinStaleRefused: 1, MinInfoApplied: 1, Faults: []string{"kill"}})
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
 	if v.Result == checker.Failed || v.Result == checker.Unknown && o.Cycles >= *cycles {
 		t.Errorf("the checker says %s", v.Result)

@@ -81,8 +81,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 0: // longer than the attempt's timeout
 		res.Kind = checker.LostWorker
 		e.record.Sent(res)
-		_ = pause(r.Context(), 2*httpTimeout) // the caller hangs up first
-		return
+		_ = pause(r.Context(), 2*httpTimeout) // the caller hangs up first, unless it is frozen
+		panic(http.ErrAbortHandler)           // to return would be to answer 200
 	case -1:
 		res.Kind = checker.LostWorker
 		e.record.Sent(res)

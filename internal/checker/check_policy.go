@@ -58,7 +58,9 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule {
+		// What a worker gets by a stream is written down when it has been going on for a second: a node that dies before does not
+		// know of it.
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.fault(a.At, a.At.Add(c.k.Dispatch), nil) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
