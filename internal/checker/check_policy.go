@@ -58,9 +58,8 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		// What a worker gets by a stream is written down when it has been going on for a second: a node that dies before does not
-		// know of it.
-		if a := runs[i].first(); a.Cause == CauseSchedule && !c.fault(a.At, a.At.Add(c.k.Dispatch), nil) {
+		// An attempt that was handed out just before a crash may be forgotten.
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.fault(a.At.Add(-time.Second), later(rec.Finished, a.At), a) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
@@ -130,8 +129,27 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 	if rec.Skipped > 0 || len(c.h.Results) == 0 {
 		return
 	}
-	if r == nil || !slices.ContainsFunc(r.results, func(res *Result) bool { return res.Kind == Success && res.Verdict != Stale }) {
+	if r == nil {
+		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker had it", rec.RunID)
+		return
+	}
+	said, told := false, None
+	for _, res := range r.results {
+		if res.Kind == Success {
+			said, told = true, res.Verdict
+			if told != Stale {
+				return
+			}
+		}
+	}
+	last := r.attempts[len(r.attempts)-1]
+	switch {
+	case !said:
 		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker said so", rec.RunID)
+	case !c.fault(last.At.Add(-time.Second), later(rec.Finished, last.At), last):
+		c.addf("S5", j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
+	default: // the owner did not learn what became of its write
+		c.warnf(j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
 	}
 }
 
