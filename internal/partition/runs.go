@@ -58,7 +58,7 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 // ones is in force again. If its job is gone it comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
-		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run is being tried again already")
+		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
