@@ -35,7 +35,9 @@ func (s *stub) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pause) 
 	return s.pause(ctx, k, p)
 }
 
-func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.Skip, error) { return s.skip(ctx, k) }
+func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.Skip, error) {
+	return s.skip(ctx, k)
+}
 
 func (s *stub) StartBackfill(ctx context.Context, k carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return s.start(ctx, k, spec)
