@@ -40,13 +40,10 @@ func Progress(ctx context.Context, percent float64, message string) error {
 	return nil
 }
 
-// tell keeps an attempt's progress until it may be said. What an attempt says that is not in force any more is dropped.
+// tell keeps an attempt's progress until it may be said.
 func (d *desk) tell(a *attempt, p carillon.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a.ended || d.attempts[a.run.Token] != a {
-		return
-	}
 	if a.progress == nil {
 		d.telling = append(d.telling, a)
 		ring(d.bell)
@@ -54,7 +51,8 @@ func (d *desk) tell(a *attempt, p carillon.Progress) {
 	a.progress = &p
 }
 
-// takeProgress takes the progress that may be said now, and reports when to ask again (zero: not by itself).
+// takeProgress takes the progress that may be said now, of attempts that still go on, and reports when to ask again (zero:
+// not by itself).
 func (d *desk) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
 	later, bytes := d.telling[:0], 0
 	for _, a := range d.telling {
