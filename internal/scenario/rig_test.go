@@ -63,10 +63,14 @@ func withConfig(t *testing.T, c engine.Config, test func(t *testing.T, w *world)
 // wire is the store as one life of the node reaches it; a dead node reaches nothing.
 type wire struct {
 	store.Store
-	cut atomic.Bool
+	cut    atomic.Bool
+	refuse atomic.Bool // takes no writes
 }
 
-var errCut = errors.New("the node is dead")
+var (
+	errCut    = errors.New("the node is dead")
+	errRefuse = errors.New("the store takes no writes")
+)
 
 // Shard is for [store.Store].
 func (w *wire) Shard(p int, term store.Term) (store.Shard, error) {
@@ -86,6 +90,9 @@ type shard struct {
 func (s shard) Apply(ctx context.Context, b *store.Batch) error {
 	if s.wire.cut.Load() {
 		return errCut
+	}
+	if s.wire.refuse.Load() {
+		return errRefuse
 	}
 	return s.Shard.Apply(ctx, b)
 }
