@@ -84,10 +84,11 @@ func (p *owned) serve(w partition.Waiting, now int64) {
 			p.moved[w.Queue] += n
 			w.N -= n
 		}
-		if n < want {
+		if n == 0 {
 			p.blocked[w.Queue] = true
 			return
 		}
+		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
 	}
 }
 

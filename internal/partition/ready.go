@@ -122,6 +122,19 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 	return out
 }
 
+// Head is the first run that waits in a queue; the zero head if none does.
+func (m *Machine) Head(name Queue, now int64) Head {
+	q := m.queues[name]
+	if q == nil {
+		return Head{}
+	}
+	rank := q.next(now)
+	if rank < 0 {
+		return Head{}
+	}
+	return Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+}
+
 // readyList is a heap of due runs of one class by due, then ref.
 type readyList []*entry
 
