@@ -55,6 +55,9 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		}
 		return partition.RunOf(&rec), nil
 	})
+	if refused(err) {
+		run, err = e.storedRun(ctx, p, rid)
+	}
 	if err == nil && run.Namespace != namespace {
 		return carillon.Run{}, noRun(id)
 	}
