@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.dirty(e) || !m.complete(e) || m.changing(e) {
+	if m.holds(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}

@@ -22,7 +22,7 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 // addPending makes a pending run of a job: a record of its own, which goes its own way.
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
-	m.touch(job)
+	m.note(job)
 	s.Phase = carillon.PhaseReady
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
@@ -43,15 +43,17 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	if e == nil || m.specMissing(e) {
 		return c, false
 	}
-	if e.place == running {
-		c.Interrupted = true
-		m.stop(e)
-	} else {
-		c.Prevented = true
-	}
-	m.unlist(e)
-	m.finish(e, now, ending{status: carillon.RunCancelled})
+	c.Interrupted = e.place == running
+	c.Prevented = !c.Interrupted
+	m.abort(e, now, "")
 	return c, true
+}
+
+// abort ends e's run, whose spec is in memory, wherever it is.
+func (m *Machine) abort(e *entry, now int64, reason string) {
+	m.stop(e)
+	m.unlist(e)
+	m.finish(e, now, ending{status: carillon.RunCancelled, reason: reason})
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
