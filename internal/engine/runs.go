@@ -217,7 +217,12 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	return err
 }
 
-// SkipRun is refused by name until it is built.
-func (e *Engine) SkipRun(context.Context, carillon.Key) (carillon.Skip, error) {
-	return carillon.Skip{}, carillon.NotSupported("skip")
+// SkipRun passes over a job's next scheduled time; see [carillon.Runs].
+func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Skip{}, err
+	}
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+		return p.m.Skip(now, key)
+	})
 }
