@@ -50,7 +50,7 @@ type entry struct {
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
 	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
-	held     int64         // until when the next one is held back for want of memory
+	later    int64         // until when the next one is held back for want of memory
 	queue    Queue         // of the attempt in force or the place in a ready list
 }
 
