@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -24,28 +23,11 @@ var (
 	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
 
-// binary is carillon, built once.
-var binary = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "carillon-chaos-")
-	if err != nil {
-		return "", err
-	}
-	built = folder
-	return chaos.Build(context.Background(), folder)
-})
-
-var built string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if built != "" {
-		if err := os.RemoveAll(built); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
-	}
-	os.Exit(code)
+// built is carillon, built once for all tests.
+var built struct {
+	once   sync.Once
+	binary string
+	err    error
 }
 
 func carillonBinary(t *testing.T) string {
@@ -56,11 +38,16 @@ func carillonBinary(t *testing.T) string {
 	if *given != "" {
 		return *given
 	}
-	b, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	built.once.Do(func() {
+		folder := filepath.Join(os.TempDir(), "carillon-chaos") // the same each time, so that nothing piles up
+		if built.err = os.MkdirAll(folder, 0o750); built.err == nil {
+			built.binary, built.err = chaos.Build(context.Background(), folder)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return b
+	return built.binary
 }
 
 // TestKill kills a node under load, again and again; see the package's comment.

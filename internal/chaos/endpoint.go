@@ -29,7 +29,7 @@ type endpoint struct {
 
 // newEndpoint listens.
 func newEndpoint(record *checker.Recorder, d dice, good <-chan struct{}) (*endpoint, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,9 @@ func (c *campaign) restless(ctx context.Context, cl *client.Client) (left []stri
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions"} {
+	for _, name := range []string{
+		"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions",
+	} {
 		for series, value := range samples(text, name) {
 			if value != 0 {
 				left = append(left, fmt.Sprintf("%s is %v", series, value))

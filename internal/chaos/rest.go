@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -162,9 +163,7 @@ func (r rest) do(ctx context.Context, method, path string, header http.Header, i
 	if err != nil {
 		return err
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	res, err := oneCall.Do(req)
 	if err != nil {
 		op, dial := errors.AsType[*net.OpError](err)

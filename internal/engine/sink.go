@@ -78,19 +78,19 @@ func (p *owned) hear(in mail, now int64) {
 		p.postpone(in)
 		return
 	}
-	// Beats come first: who sends a result right after a beat must not hear that the beat, and so the attempt, is stale.
-	for i := range in.beats {
-		b := &in.beats[i]
-		if p.m.Beat(now, b.tok) != partition.Accepted {
-			stale(b.from, b.text)
-		}
-	}
 	for i := range in.losses {
 		l := &in.losses[i]
 		if l.undelivered {
 			p.m.Undelivered(now, l.tok)
 		} else {
 			p.m.Lost(now, l.tok, "the worker left")
+		}
+	}
+	// Beats before results: the last beat of a run that has just ended is not stale.
+	for i := range in.beats {
+		b := &in.beats[i]
+		if p.m.Beat(now, b.tok) != partition.Accepted {
+			stale(b.from, b.text)
 		}
 	}
 	for i := range in.reports {
