@@ -26,8 +26,16 @@ var (
 // built is carillon, built once for all tests.
 var built struct {
 	once   sync.Once
+	folder string
 	binary string
 	err    error
+}
+
+func TestMain(m *testing.M) {
+	m.Run() // what it returns is how the process will end
+	if built.folder != "" {
+		_ = os.RemoveAll(built.folder) // what stays is in the system's folder for such things
+	}
 }
 
 func carillonBinary(t *testing.T) string {
@@ -39,9 +47,8 @@ func carillonBinary(t *testing.T) string {
 		return *given
 	}
 	built.once.Do(func() {
-		folder := filepath.Join(os.TempDir(), "carillon-chaos") // the same each time, so that nothing piles up
-		if built.err = os.MkdirAll(folder, 0o750); built.err == nil {
-			built.binary, built.err = chaos.Build(context.Background(), folder)
+		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil {
+			built.binary, built.err = chaos.Build(context.Background(), built.folder)
 		}
 	})
 	if built.err != nil {
