@@ -15,6 +15,7 @@ import (
 //	codec_target.go  Target and the policies inside a Spec
 //	codec_state.go   State: what a tick rewrites
 //	codec_run.go     RunRecord: a finished run
+//	codec_namespace.go  Namespace: what is set for a namespace
 //	codec_labels.go  the labels of a Spec, without the rest
 
 // ErrDamaged says that bytes which a store handed out are not what this package wrote.

@@ -15,6 +15,7 @@ type place uint8
 const (
 	idle    place = iota // waits for its time
 	ready                // due, in its queue's list
+	aside                // due, but its limit has no free token
 	blocked              // due, but something must be durable or read first
 	running              // an attempt is in force
 )
@@ -49,6 +50,10 @@ type entry struct {
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
 	queue    Queue         // of the attempt in force or the place in a ready list
+	first    bool          // the attempt in force was written before it was handed out
+	pledge   uint64        // it has not been handed out yet: the pledge's number
+	limit    Limit         // of which the attempt in force holds a token; zero = none
+	line     *line         // in which it waits for a token, or for which it tries its luck in a ready list
 }
 
 // dirty reports whether e has a change that is not durable yet.
@@ -181,7 +186,7 @@ func (m *Machine) setWake(e *entry, at int64) {
 // rearm sets the timer to the earliest of what can happen next to e by itself.
 func (m *Machine) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == ready || e.place == blocked:
+	case e.gone || e.place == ready || e.place == aside || e.place == blocked || e.pledge != 0:
 		m.setWake(e, 0)
 	case e.place == running:
 		at := earliest(e.lease, e.state.Run.Deadline)

@@ -139,17 +139,8 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e == nil || !m.names(e, tok) || e.place != running {
 		return
 	}
-	written := e.durable
-	m.leave(e, false)
-	r := &e.state.Run
-	r.Attempt--
-	c := m.count(e)
-	if r.Attempt > 0 {
-		c.Retried--
-	} else {
-		c.Fired--
-		r.Started = 0
-	}
+	written := e.durable || e.first
+	m.withdraw(e)
 	if written {
 		m.touch(e)
 	}

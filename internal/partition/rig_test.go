@@ -193,7 +193,7 @@ func (r *rig) recall() {
 // deliver hands out up to n due runs of the queue "q".
 func (r *rig) deliver(n int) []partition.Delivery {
 	r.step()
-	ds := r.m.Deliver(r.now, queueQ, n)
+	ds, _ := r.m.Deliver(r.now, queueQ, n, false)
 	for _, d := range ds {
 		if r.now < d.Run.Due.UnixNano() || r.now < d.Run.Scheduled.UnixNano() {
 			r.t.Fatalf("I1: %s delivered at %d, %d before it was due", d.Run.Job, r.now, d.Run.Due.UnixNano()-r.now)

@@ -43,12 +43,8 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	if e == nil || m.specMissing(e) {
 		return c, false
 	}
-	if e.place == running {
-		c.Interrupted = true
-		m.stop(e)
-	} else {
-		c.Prevented = true
-	}
+	c.Interrupted = m.revoke(e)
+	c.Prevented = !c.Interrupted
 	m.unlist(e)
 	m.finish(e, now, ending{status: carillon.RunCancelled})
 	return c, true

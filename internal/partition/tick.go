@@ -129,6 +129,7 @@ func (m *Machine) remove(e *entry) {
 	m.touch(e)
 	if e.ref.Seq == 0 {
 		m.deleting[e.ref.Key] = m.out.seq
+		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
 		e.parent.children--
@@ -141,10 +142,10 @@ func (m *Machine) remove(e *entry) {
 // unlist takes e out of wherever it waits.
 func (m *Machine) unlist(e *entry) {
 	switch e.place {
-	case ready:
+	case ready, aside:
 		m.dequeue(e)
 	case running:
-		m.grants--
+		m.letGo(e)
 	}
 	e.place = idle
 	if e.state.Run.Live {
