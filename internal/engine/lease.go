@@ -11,8 +11,11 @@ import (
 // elapsed is the process's own clock, which no one sets, in nanoseconds since the engine was made; never 0.
 func (e *Engine) elapsed() int64 { return int64(time.Since(e.clock)) + 1 }
 
-// renewals is how many times a lease is renewed, or tried to be, before it runs out.
-const renewals = 3
+// A lease is renewed when a third of it has passed, and if that fails soon again, until it runs out.
+const (
+	renewParts = 3
+	retryParts = 15
+)
 
 // validFor is how long after the begin of its last renewal a lease is believed in: less than the store does, by a margin for
 // clocks that run at different speeds and for what has been decided and is not yet done.
@@ -21,7 +24,7 @@ func (e *Engine) validFor() time.Duration { return e.cfg.LeaseTTL - e.cfg.LeaseT
 // keep renews the leases until the engine stops.
 func (e *Engine) keep() {
 	defer close(e.keeper)
-	t := time.NewTicker(e.cfg.LeaseTTL / renewals)
+	t := time.NewTimer(e.cfg.LeaseTTL / renewParts)
 	defer t.Stop()
 	for {
 		select {
@@ -29,13 +32,18 @@ func (e *Engine) keep() {
 			return
 		case <-t.C:
 		}
-		e.renew()
+		if e.renew() {
+			t.Reset(e.cfg.LeaseTTL / renewParts)
+		} else {
+			t.Reset(e.cfg.LeaseTTL / retryParts)
+		}
 	}
 }
 
-// renew extends the leases. Partitions whose term is over are told, and so are those whose lease may have run out.
-func (e *Engine) renew() {
-	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewals)
+// renew extends the leases; ok is false if the store did not. Partitions whose term is over are told, and so are those whose
+// lease may have run out.
+func (e *Engine) renew() (ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
 	since, held := e.elapsed(), e.holdings()
 	lost, err := e.store.Leaser().Renew(ctx, e.cfg.Node, held, e.cfg.LeaseTTL)
@@ -57,6 +65,7 @@ func (e *Engine) renew() {
 			p.box.ring() // the round sees it
 		}
 	}
+	return err == nil
 }
 
 // renewed notes that the lease of a term was extended by a call that began then.
