@@ -41,6 +41,12 @@ func (w *town) chance(n int) int {
 	return w.rng.IntN(n)
 }
 
+// slow is a store that takes its time.
+func (w *town) slow(apply func() error) error {
+	time.Sleep(time.Duration(w.chance(50)) * time.Millisecond)
+	return apply()
+}
+
 func (w *town) start() {
 	e := engine.New(engine.Config{Store: w.store, Partition: partition.Config{WindowJobs: w.window}})
 	w.n = &node{Engine: e, t: w.t, hub: dispatch.New(e, dispatch.Options{Accept: worker.Accept(worker.Options{})})}
@@ -149,7 +155,7 @@ func (w *town) disturb() {
 	case 1:
 		w.store.fail(func(func() error) error { return errors.New("the disk is full") })
 		time.Sleep(300 * time.Millisecond)
-		w.store.fail(nil)
+		w.store.fail(w.slow)
 	case 2:
 		w.limit("k1", w.most["k1"]+1)
 	case 3:
@@ -178,6 +184,7 @@ func TestLimits(t *testing.T) {
 			if seed%2 == 1 {
 				w.window = 8
 			}
+			w.store.fail(w.slow)
 			w.start()
 			w.limit("k1", 1+int(seed%3))
 			w.limit("k2", 2)
