@@ -45,6 +45,11 @@ var codecs = map[string]struct {
 		func(v any) []byte { return EncodeNamespace(v.(*carillon.Namespace)) },
 		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
 	},
+	"Backfill": {
+		new(Backfill),
+		func(v any) []byte { return v.(*Backfill).Append(nil) },
+		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
+	},
 }
 
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made up by a read.
@@ -190,6 +195,12 @@ func plain(v reflect.Value) any {
 		return m
 	case []string:
 		return x
+	case []uint64:
+		list := []string{}
+		for _, n := range x {
+			list = append(list, fmt.Sprint(n))
+		}
+		return list
 	}
 	switch v.Kind() {
 	case reflect.Struct:

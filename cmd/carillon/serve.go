@@ -75,7 +75,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"most attempts in flight right after a start with a backlog")
 	flags.DurationVar(&c.SlowStartStep, "slow-start-step", server.DefaultSlowStartStep,
 		"after how long they may be twice as many, up to 10,000 and then any number; 0 is no bound from the start")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
 }
@@ -110,7 +110,13 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
 	if c.SlowStartStep == 0 {
-		c.SlowStartStep = -1 // what it means in the configuration's own terms
+		c.SlowStartStep = -1 // 0 is the default in a configuration
+	}
+	switch {
+	case c.DrainGrace < 0:
+		return c, usagef("--drain-grace: %v is negative; give 0 to let nothing go on", c.DrainGrace)
+	case c.DrainGrace == 0:
+		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
 	var err error
 	if c.Log, err = s.logger(logTo); err != nil {

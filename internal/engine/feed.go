@@ -63,42 +63,43 @@ func (p *owned) dispatch(in mail, now int64) {
 	}
 	p.recall(in.rooms, now)
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
+	served := 0
 	for _, w := range p.lineup {
 		if !p.blocked[w.Queue] && !p.unserved[w.Queue] {
-			p.serve(w, now)
+			served += p.serve(w, now)
 		}
+	}
+	if served > 0 && p.m.Behind(now) {
+		p.box.ring() // what has gone made room for more of what is due
 	}
 	p.returnRoom(in)
 }
 
-// serve hands out due runs of one queue until there is no more room, or none waits.
-func (p *owned) serve(w partition.Waiting, now int64) {
-	for w.N > 0 {
-		want := min(w.N, takeAtOnce)
+// serve hands out due runs of one queue until there is no more room, or none waits; it returns how many.
+func (p *owned) serve(w partition.Waiting, now int64) (served int) {
+	for w.Now > 0 {
+		want := min(w.Now, takeAtOnce)
 		slots := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
 		if !slots.Served {
 			p.unserved[w.Queue] = true
-			return
+			return served
 		}
-		spare := 0
-		if slots.N > 0 {
-			var ds []partition.Delivery
-			ds, spare = p.m.Deliver(now, w.Queue, slots.N, slots.Durable)
-			p.deliver(ds)
-			p.moved[w.Queue] += slots.N - spare
-			w.N -= slots.N
-		}
-		if slots.N < want {
+		if slots.N == 0 {
 			p.blocked[w.Queue] = true
+			return served
 		}
+		ds, spare := p.m.Deliver(now, w.Queue, slots.N, slots.Durable)
+		p.deliver(ds)
+		p.moved[w.Queue] += slots.N - spare
+		w.Now -= slots.N
+		served += slots.N - spare
 		if spare > 0 { // the others wait for tokens
 			p.e.dispatcher.Return(p.number, w.Queue, spare)
-			return
+			return served
 		}
-		if slots.N < want {
-			return
-		}
+		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
 	}
+	return served
 }
 
 func (p *owned) deliver(ds []partition.Delivery) {

@@ -115,6 +115,7 @@ type Machine struct {
 	stalled  []*line                   // those that are to wait again
 	charged  map[store.Ref]Limit       // tokens of attempts in force that are not in memory
 	cancels  []Cancel
+	fills    backfills
 
 	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
@@ -140,6 +141,7 @@ func New(cfg Config) *Machine {
 		needs:     map[store.Ref]struct{}{},
 		lines:     map[Line]*line{},
 		charged:   map[store.Ref]Limit{},
+		fills:     newBackfills(),
 		out:       builder{seq: 1},
 	}
 }
@@ -155,10 +157,13 @@ func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
 
 // NextWake is when Tick wants to be called again; ok is false if nothing is waited for.
 func (m *Machine) NextWake() (at int64, ok bool) {
-	if len(m.timers) == 0 {
-		return 0, false
+	if len(m.timers) > 0 {
+		at, ok = m.timers[0].wake, true
 	}
-	return m.timers[0].wake, true
+	if t := m.fills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
+		at, ok = t[0].wake, true
+	}
+	return at, ok
 }
 
 // Stats are for metrics.
@@ -167,11 +172,13 @@ type Stats struct {
 	Bytes    int // of their specs
 	InFlight int // attempts in force
 	Queues   int // queues of which something is remembered
+
+	Backfills int // that go on
 }
 
 // Stats tells how much is in memory.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues)}
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.fills.byID)}
 }
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.

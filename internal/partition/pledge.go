@@ -62,15 +62,18 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 // withdraw takes back an attempt that never left: it does not count.
 func (m *Machine) withdraw(e *entry) {
 	m.leave(e, false)
-	r := &e.state.Run
-	r.Attempt--
-	c := m.count(e)
-	if r.Attempt > 0 {
-		c.Retried--
-	} else {
+	r, c := &e.state.Run, m.count(e)
+	switch {
+	case r.Attempt == 1:
 		c.Fired--
+		if r.Started-r.Due > int64(lateAfter) {
+			c.Late--
+		}
 		r.Started = 0
+	case !resumes(r):
+		c.Retried--
 	}
+	r.Attempt--
 }
 
 // withdrawAll takes back every attempt that has not been handed out.
