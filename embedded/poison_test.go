@@ -15,14 +15,14 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// poisonDir is the folder of the process that TestAHandlerThatKillsItsProcess starts again and again.
+// poisonDir is the folder of the process that TestS08AHandlerThatKillsItsProcess starts again and again.
 const poisonDir = "CARILLON_TEST_POISON_DIR"
 
 const poisonAttempts, poisonOthers = 3, 20
 
-// TestAHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each time: it runs out
+// TestS08AHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each time: it runs out
 // of attempts, and the other jobs of the folder run.
-func TestAHandlerThatKillsItsProcess(t *testing.T) {
+func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	if dir := os.Getenv(poisonDir); dir != "" {
 		if err := poisoned(dir); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestAHandlerThatKillsItsProcess(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for life := 1; ; life++ {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestAHandlerThatKillsItsProcess$", "-test.timeout=60s")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestS08AHandlerThatKillsItsProcess$", "-test.timeout=60s")
 		cmd.Env = append(os.Environ(), poisonDir+"="+dir)
 		out, err := cmd.CombinedOutput()
 		if err == nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestTheHerdAfterAnOutage starts a node over 5,000 runs that fell due while it was down: what is in flight grows step by
+// TestS05SlowStart starts a node over 5,000 runs that fell due while it was down: what is in flight grows step by
 // step, critical runs go first, and all are done.
-func TestTheHerdAfterAnOutage(t *testing.T) {
+func TestS05SlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, initial, step = 5000, 16, 2 * time.Second
 		ctx := context.Background()
