@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/internal/partition"
 )
 
 // Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
@@ -47,6 +48,8 @@ type Config struct {
 	Limits carillon.Limits
 	// WindowJobs is the most jobs in memory. Default 100,000.
 	WindowJobs int
+	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
+	DeadRetention time.Duration
 
 	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: they may not.
 	DrainGrace time.Duration
@@ -64,12 +67,15 @@ const (
 	DefaultHTTP       = "127.0.0.1:7080"
 	DefaultDrainGrace = 20 * time.Second
 	DefaultWindowJobs = 100_000
+
+	DefaultDeadRetention = partition.DefaultDeadRetention
 )
 
 func (c Config) withDefaults() Config {
 	c.GRPC = cmp.Or(c.GRPC, DefaultGRPC)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
+	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
 	if c.Limits == (carillon.Limits{}) {
@@ -102,6 +108,9 @@ func (c Config) validateNode() error {
 	}
 	if c.WindowJobs < 0 {
 		wrong("window_jobs: %d is negative", c.WindowJobs)
+	}
+	if c.DeadRetention < 0 {
+		wrong("dead_retention: %v is negative", c.DeadRetention)
 	}
 	if c.HTTPHostLimit < 0 {
 		wrong("http_host_limit: %d is negative", c.HTTPHostLimit)
