@@ -23,7 +23,7 @@ var long = carillon.Bytes(make([]byte, 2<<10), "")
 func TestUnderAllowRunsGoBesideEachOther(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
-		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow, Repeats: 4, Lease: time.Hour, Data: data,
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow, Repeats: 4, Lease: 30 * time.Hour, Data: data,
 			FailurePolicy: carillon.Constant(25 * time.Second).WithMaxRetries(5)})
 		r.advance(10 * time.Second)
 		first := r.deliver(5)
@@ -72,7 +72,7 @@ func TestUnderReplaceTheNextRunEndsTheOneBefore(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, data := range []carillon.Data{{}, long} {
 			r := newRig(t, partition.Config{})
-			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Lease: time.Hour, Data: data})
+			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Lease: 30 * time.Hour, Data: data})
 			r.advance(10 * time.Second)
 			first := r.deliver(5)[0]
 			r.advance(5 * time.Second)
@@ -258,5 +258,95 @@ func TestWhatNeverLeftIsNotLate(t *testing.T) {
 		if j, _ := r.m.Job(keyOf("a")); j.Status.Counters != (carillon.Counters{}) {
 			t.Fatalf("counters %+v", j.Status.Counters)
 		}
+	}
+}
+
+// TestAPauseDoesNotTakeBackWhatLaterTimesHavePassed pauses a job whose run waits for a consumer while a later one has begun.
+func TestAPauseDoesNotTakeBackWhatLaterTimesHavePassed(t *testing.T) {
+	for _, repeats := range []uint64{0, 2} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow, Repeats: repeats})
+		r.advance(25 * time.Second)
+		r.pause("a", true)
+		if ds := r.deliver(5); len(ds) != 1 || second(ds[0]) != 20 { // it has begun, and goes on
+			t.Fatalf("got %+v", ds)
+		}
+		r.pause("a", false)
+		if n := r.passedOver("a"); n[partition.ReasonPaused] != 1 {
+			t.Fatalf("passed over: %v", n)
+		}
+		r.succeed(r.attempts[0])
+		r.flush()
+		accounted(t, r, "a", 10*time.Second, 2)
+		if left := len(r.jobs()); (left == 0) != (repeats != 0) {
+			t.Fatalf("repeats %d: %d jobs left", repeats, left)
+		}
+	}
+}
+
+// TestAPutDoesNotRunATimeAgainThatHasBegun gives a job an end of life while the newest of its times runs beside its own run.
+func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		r := newRig(t, partition.Config{})
+		j := carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch+10e9)), Overlap: carillon.OverlapAllow}
+		r.mustPut(j)
+		r.advance(20 * time.Second)
+		if ds := r.deliver(5); len(ds) != 2 {
+			t.Fatalf("got %+v", ds)
+		}
+		r.advance(2 * time.Second)
+		if restart {
+			r.start()
+		}
+		j.TTL = carillon.In(time.Hour)
+		r.mustPut(j)
+		ds := r.deliver(5) // both as their next attempts
+		if len(ds) != 2 || ds[0].Run.Attempt != 2 || ds[1].Run.Attempt != 2 {
+			t.Fatalf("restart %v: %+v", restart, ds)
+		}
+		for _, d := range ds {
+			r.succeed(d)
+		}
+		r.flush()
+		accounted(t, r, "a", 10*time.Second, 2)
+	}
+}
+
+// TestUnderReplaceOfManyMissedTimesTheNewestRuns has no use for those of which each would end the one before.
+func TestUnderReplaceOfManyMissedTimesTheNewestRuns(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Misfire: carillon.MisfireAll})
+	r.now += int64(68 * time.Second)
+	r.start()
+	r.flush()
+	if got := r.workOff(); len(got) != 1 || got[0] != 60 {
+		t.Fatalf("ran %v", got)
+	}
+	if h := r.history("a"); len(h) != 2 || h[1].Reason != partition.ReasonOverlap || h[1].Skipped != 5 {
+		t.Fatalf("history %+v", h)
+	}
+}
+
+// TestRunsBesideEachOtherDoNotFillMemory makes up for many times at once, to a consumer that takes a few at a time.
+func TestRunsBesideEachOtherDoNotFillMemory(t *testing.T) {
+	const window, times = 16, 500
+	r := newRig(t, partition.Config{WindowJobs: window})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Overlap: carillon.OverlapAllow, Misfire: carillon.MisfireAll,
+		History: carillon.History{Runs: 10_000}})
+	r.now += int64(times*time.Hour + time.Minute)
+	r.start()
+	r.flush()
+	for range times / 4 {
+		if n := r.m.Stats().Resident; n > 2*window+2 {
+			t.Fatalf("%d in memory", n)
+		}
+		for _, d := range r.deliver(5) {
+			r.succeed(d)
+		}
+		r.advance(2 * time.Second)
+	}
+	accounted(t, r, "a", time.Hour, times)
+	if n := r.passedOver("a"); len(n) != 0 {
+		t.Fatalf("did not run: %v", n)
 	}
 }
