@@ -89,10 +89,11 @@ func (p *owned) serve(w partition.Waiting, now int64) (served int) {
 			w.Now -= n
 			served += n
 		}
-		if n < want {
+		if n == 0 {
 			p.blocked[w.Queue] = true
 			return served
 		}
+		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
 	}
 	return served
 }

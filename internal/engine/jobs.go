@@ -159,9 +159,13 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
+	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
 		return p.m.Job(key)
 	})
+	if refused(err) {
+		return e.storedJob(ctx, key)
+	}
+	return job, err
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].

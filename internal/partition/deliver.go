@@ -63,7 +63,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: e.token, Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: lease,
-			Data: j.Data, Metadata: j.Metadata,
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
 		},
 	}
 }

@@ -31,11 +31,12 @@ type entry struct {
 	children int    // of a job: its pending runs in memory
 
 	place place
-	wake  int64 // what the timer waits for; 0 = nothing
-	timer int   // index in the heap; -1 = not in it
-	seq   uint64
-	fresh bool // the spec must be written
-	gone  bool // deleted; kept until that is durable
+	wake  int64  // what the timer waits for; 0 = nothing
+	timer int    // index in the heap; -1 = not in it
+	seq   uint64 // the batch that holds the newest change
+	held  uint64 // the batch that must be durable before its run is handed out
+	fresh bool   // the spec must be written
+	gone  bool   // deleted; kept until that is durable
 
 	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
 
@@ -49,12 +50,15 @@ type entry struct {
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
 	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
-	held     int64         // until when the next one is held back for want of memory
+	later    int64         // until when the next one is held back for want of memory
 	queue    Queue         // of the attempt in force or the place in a ready list
 }
 
 // dirty reports whether e has a change that is not durable yet.
 func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
+
+// holds reports whether e's run must not be handed out yet, because what it goes by is not durable.
+func (m *Machine) holds(e *entry) bool { return e.held > m.out.durable }
 
 // owner is the job that e belongs to: itself, or its parent. Nil if a pending run's parent is not in memory.
 func (e *entry) owner() *entry {
@@ -140,7 +144,7 @@ func (m *Machine) nextAfter(e *entry, t int64) int64 {
 
 // ended reports whether nothing more can become of a job.
 func (e *entry) ended() bool {
-	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0
+	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0 && e.state.Backfills == 0
 }
 
 func toTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -314,6 +314,7 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 			m.remove(r)
 		}
 	}
+	m.dropBackfills(key)
 	m.remove(e)
 	return d, nil
 }

@@ -38,7 +38,7 @@ func (m *Machine) overlapDue(e *entry) int64 {
 	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !m.overlaps(e) {
 		return 0
 	}
-	return max(m.nextDue(e), e.held)
+	return max(m.nextDue(e), e.later)
 }
 
 // overlapping reports whether that time has come.
@@ -86,11 +86,11 @@ func (m *Machine) displace(e *entry, now int64) {
 func (m *Machine) beside(e *entry, now int64) {
 	s := &e.state
 	if m.waiting() > 2*m.cfg.WindowJobs { // what is due must leave memory first
-		e.held = now + int64(besideEvery)
+		e.later = now + int64(besideEvery)
 		m.rearm(e)
 		return
 	}
-	e.held = 0
+	e.later = 0
 	if s.Pending >= carillon.MaxPending {
 		sched := m.scheduleOf(e)
 		m.passOver(e, sched, s.Next, m.newestDue(e, sched, s.Next, now), now, ReasonOverlap)

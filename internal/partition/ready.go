@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.dirty(e) || !m.complete(e) || m.changing(e) {
+	if m.holds(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}
@@ -121,6 +121,19 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 	clear(m.active[len(kept):])
 	m.active = kept
 	return out
+}
+
+// Head is the first run that waits in a queue; the zero head if none does.
+func (m *Machine) Head(name Queue, now int64) Head {
+	q := m.queues[name]
+	if q == nil {
+		return Head{}
+	}
+	rank := q.next(now)
+	if rank < 0 {
+		return Head{}
+	}
+	return Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
 // readyList is a heap of due runs of one class by due, then ref.

@@ -111,6 +111,7 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	delete(m.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
+		m.tellBackfills(e, now, end.status)
 		m.finishPending(e)
 		return
 	}
@@ -130,7 +131,7 @@ func (m *Machine) finishPending(e *entry) {
 		return
 	}
 	parent.state.Pending--
-	m.touch(parent)
+	m.note(parent)
 	if parent.ended() {
 		m.remove(parent)
 	}

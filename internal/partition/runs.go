@@ -58,7 +58,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 // addPending makes a pending run of a job: a record of its own, which goes its own way.
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
-	m.touch(job)
+	m.note(job)
 	s.Phase = carillon.PhaseReady
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
@@ -79,22 +79,24 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	if e == nil || m.specMissing(e) {
 		return c, false
 	}
-	if e.place == running {
-		c.Interrupted = true
-		m.stop(e)
-	} else {
-		c.Prevented = true
-	}
-	m.unlist(e)
-	m.finish(e, now, ending{status: carillon.RunCancelled})
+	c.Interrupted = e.place == running
+	c.Prevented = !c.Interrupted
+	m.abort(e, now, "")
 	return c, true
+}
+
+// abort ends e's run, whose spec is in memory, wherever it is.
+func (m *Machine) abort(e *entry, now int64, reason string) {
+	m.stop(e)
+	m.unlist(e)
+	m.finish(e, now, ending{status: carillon.RunCancelled, reason: reason})
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
 // ones is in force again. If its job is gone it comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
-		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run is being tried again already")
+		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}

@@ -18,6 +18,7 @@ func (m *Machine) Tick(now int64) {
 		m.setWake(e, 0)
 		m.wakeUp(e, now)
 	}
+	m.workBackfills(now)
 }
 
 // wakeUp does what e's timer waited for.
@@ -79,7 +80,7 @@ func (m *Machine) keepGrant(e *entry) {
 // begin starts the run that is due. It is written only if it does not end soon: until then the store's next time says
 // enough.
 func (m *Machine) begin(e *entry, now int64) {
-	if m.dirty(e) || m.specMissing(e) {
+	if m.holds(e) || m.specMissing(e) {
 		m.block(e)
 		return
 	}

@@ -135,6 +135,7 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	if len(records) < q.Limit {
 		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
+	m.feedBackfills(now)
 }
 
 // Has reports whether the record is in memory with all that an operation on it needs.
@@ -149,6 +150,9 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		delete(m.needs, r.Ref)
+		if !r.Exists {
+			m.absent(r.Ref)
+		}
 		if !r.Exists || m.doomed(r) {
 			continue
 		}
@@ -161,6 +165,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		m.follow(e)
 	}
 	m.unblock(now)
+	m.feedBackfills(now)
 }
 
 // adopt links a job to those of its pending runs that were in memory before it.
