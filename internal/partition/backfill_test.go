@@ -64,14 +64,15 @@ func (r *rig) look(id string) (carillon.Backfill, bool) {
 	if b, ok := r.m.Backfill(bid); ok {
 		return b, true
 	}
-	for _, s := range r.backfills(partition.EndedBackfill(bid)) {
-		rec, err := store.DecodeBackfill(s.Value)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return partition.BackfillOf(&rec, 0), true
+	ended := r.backfills(partition.EndedBackfill(bid))
+	if len(ended) == 0 {
+		return carillon.Backfill{}, false
 	}
-	return carillon.Backfill{}, false
+	rec, err := store.DecodeBackfill(ended[0].Value)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return partition.BackfillOf(&rec, 0), true
 }
 
 func instant(ns int64) time.Time { return time.Unix(0, ns).UTC() }
