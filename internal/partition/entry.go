@@ -49,6 +49,8 @@ type entry struct {
 	durable  bool          // whether the grant is in the state as stored
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
+	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
+	later    int64         // until when the next one is held back for want of memory
 	queue    Queue         // of the attempt in force or the place in a ready list
 }
 
@@ -121,6 +123,9 @@ func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 // maxSharedSchedules bounds the cache of parsed schedules.
 const maxSharedSchedules = 4096
 
+// unscheduled reports whether a recurring job has a schedule that cannot be read any more.
+func (m *Machine) unscheduled(e *entry) bool { return m.scheduleOf(e) == nil && m.jobOf(e).Recurring() }
+
 // nextAfter is the schedule's first time after t, 0 if there is none within the job's life.
 func (m *Machine) nextAfter(e *entry, t int64) int64 {
 	s := m.scheduleOf(e)
@@ -185,10 +190,12 @@ func (m *Machine) setWake(e *entry, at int64) {
 // rearm sets the timer to the earliest of what can happen next to e by itself.
 func (m *Machine) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == ready || e.place == blocked:
+	case e.gone || e.place == blocked:
 		m.setWake(e, 0)
+	case e.place == ready:
+		m.setWake(e, m.overlapDue(e))
 	case e.place == running:
-		at := earliest(e.lease, e.state.Run.Deadline)
+		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
 		if !e.durable {
 			at = earliest(at, e.granted+int64(m.cfg.GrantAfter))
 		}
@@ -203,9 +210,9 @@ func (m *Machine) idleDue(e *entry) int64 {
 	s := &e.state
 	switch {
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-		return afterLife(s)
+		return earliest(afterLife(s), m.overlapDue(e))
 	case s.Run.Live:
-		return s.Run.Due
+		return earliest(s.Run.Due, m.overlapDue(e))
 	case s.Next == 0: // it waits for its pending runs at most
 		return 0
 	case s.Paused:
@@ -214,8 +221,13 @@ func (m *Machine) idleDue(e *entry) int64 {
 	return m.nextDue(e)
 }
 
-// nextDue is when the next scheduled time, of which there is one, is due.
-func (m *Machine) nextDue(e *entry) int64 { return e.state.Next + m.spread(e, e.state.Next) }
+// nextDue is when the next scheduled time, of which there is one, is due; its lower bound while the spec is not in memory.
+func (m *Machine) nextDue(e *entry) int64 {
+	if e.spec == nil {
+		return e.state.Next
+	}
+	return e.state.Next + m.spread(e, e.state.Next)
+}
 
 // afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.
 func afterLife(s *store.State) int64 {

@@ -118,7 +118,8 @@ func (m *Machine) record(e *entry) store.Record {
 func (m *Machine) file(e *entry) {
 	s := &e.state
 	if e.place == running {
-		s.Phase, s.Due, s.Queue = carillon.PhaseRunning, earliest(s.Run.Lease, s.Run.Deadline), ""
+		s.Phase, s.Queue = carillon.PhaseRunning, ""
+		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
 		return
 	}
 	switch {
@@ -207,6 +208,12 @@ func (m *Machine) unblock(now int64) {
 // resume goes on with an entry that was set aside.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
+	if m.overlapping(e, now) {
+		m.overlap(e, now)
+		if e.place != idle {
+			return
+		}
+	}
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
 		m.enqueue(e, now) // it was on its way back from the store
 		return

@@ -33,6 +33,11 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 
 // WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
+	if class, page, ok := m.backlog(now); ok {
+		q := store.DueQuery{Class: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+		q.Limit = page
+		return q, page > 0
+	}
 	class, others := m.nearest(now + int64(m.cfg.Horizon/2))
 	if class < 0 || m.window.bytes >= m.cfg.WindowBytes {
 		return q, false
