@@ -71,7 +71,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves; 0 is not at all")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
+		"how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
 }
