@@ -55,6 +55,9 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		}
 		return partition.RunOf(&rec), nil
 	})
+	if refused(err) {
+		run, err = e.storedRun(ctx, p, rid)
+	}
 	if err == nil && run.Namespace != namespace {
 		return carillon.Run{}, noRun(id)
 	}
@@ -214,7 +217,12 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	return err
 }
 
-// SkipRun is refused by name until it is built.
-func (e *Engine) SkipRun(context.Context, carillon.Key) (carillon.Skip, error) {
-	return carillon.Skip{}, carillon.NotSupported("skip")
+// SkipRun passes over a job's next scheduled time; see [carillon.Runs].
+func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Skip{}, err
+	}
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+		return p.m.Skip(now, key)
+	})
 }

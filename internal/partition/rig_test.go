@@ -64,6 +64,9 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.m.LoadParked(parked)
+	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
+		r.t.Fatal(err)
+	}
 	r.batches, r.seqs, r.durable = nil, nil, 0
 	r.step()
 }

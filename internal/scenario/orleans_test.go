@@ -271,3 +271,86 @@ func TestOrleansDueNowAndInFuture(t *testing.T) {
 		}
 	})
 }
+
+// One wrong request among others is refused; the others are stored.
+func TestOrleansOneWrongRequestDisturbsNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				j := carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q")}
+				if i == 3 {
+					j.Schedule = "@every 0s"
+				}
+				if _, err := w.node.PutJob(t.Context(), j); (err != nil) != (i == 3) {
+					t.Errorf("job %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		w.work("worker", done)
+		sleep(time.Second)
+		if n := len(w.deliveries("")); n != 7 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+// A handler that asks to be run again later has not failed: the same run comes at that time, over a hand-over too, and its
+// retries begin anew.
+func TestOrleansRescheduleByResult(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		at := time.Now().Add(time.Minute)
+		w.work("worker", func(r carillon.Run) []carillon.Result {
+			if r.Attempt == 1 {
+				return fails(r)
+			}
+			return []carillon.Result{{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeReschedule, At: at}}
+		})
+		w.put(carillon.Job{Name: "job", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)})
+		sleep(10 * time.Second)
+		if c := w.job("job").Status.Counters; c.Failed != 1 {
+			t.Errorf("counters %+v", c)
+		}
+		w.stop()
+		w.start()
+		w.work("worker", fails)
+		sleep(2 * time.Minute)
+		ds := w.deliveries("job")
+		if len(ds) != 5 || !ds[2].At.Equal(at) || ds[2].ID != ds[0].ID {
+			t.Fatalf("deliveries at %v; want the third at the minute and two retries", after(at, ds))
+		}
+		if dead := w.dead(); len(dead) != 1 || dead[0].Attempt != 5 {
+			t.Errorf("dead: %+v", dead)
+		}
+		w.empty()
+	})
+}
+
+// Progress keeps an attempt alive as a beat does, can be seen, and is not a result.
+func TestOrleansProgressKeepsARunAlive(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.work("worker", func(r carillon.Run) []carillon.Result { return nil })
+		var k *worker
+		k = w.connect("second", hello{queues: []string{"long"}}, func(r carillon.Run) []carillon.Result {
+			for i := range 4 {
+				time.Sleep(5 * time.Second)
+				k.send(carillon.WorkRequest{Results: []carillon.Result{{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeProgress,
+					Progress: carillon.Progress{Percent: float64(25 * i), Message: fmt.Sprint("step ", i)}}}})
+			}
+			time.Sleep(5 * time.Second)
+			return fails(r)
+		})
+		w.put(carillon.Job{Name: "job", Lease: 8 * time.Second, Target: carillon.WorkerQueue("long"), FailurePolicy: carillon.Drop()})
+		sleep(17 * time.Second)
+		run := w.job("job").Status.Current
+		if run == nil || run.Progress == nil || run.Progress.Percent != 50 || run.Progress.Message != "step 2" {
+			t.Errorf("the run says %+v", run)
+		}
+		sleep(time.Minute)
+		if h := w.history("job"); len(w.deliveries("job")) != 1 || len(h) != 1 || h[0].Status != carillon.RunFailed {
+			t.Errorf("history %+v", h)
+		}
+		w.empty()
+	})
+}
