@@ -76,7 +76,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"most attempts in flight right after a start with a backlog")
 	flags.DurationVar(&c.SlowStartStep, "slow-start-step", server.DefaultSlowStartStep,
 		"after how long they may be twice as many, up to 10,000 and then any number; 0 is no bound from the start")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves; 0 is not at all")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
+		"how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
 }

@@ -574,7 +574,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 		r.readAhead()
 		r.m.Tick(r.now)
 		r.recall()
-		if ds := r.m.Deliver(r.now, queueQ, 10); len(ds) != 0 {
+		if ds, _ := r.m.Deliver(r.now, queueQ, 10, false); len(ds) != 0 {
 			t.Errorf("parked %v: %d delivered after the cancel", parked, len(ds))
 		}
 		if now, _ := r.look(b.ID); now.Failed != 5 {

@@ -79,7 +79,7 @@ const (
 
 	DefaultSlowStartInitial = 16
 	DefaultSlowStartStep    = 2 * time.Second
-	DefaultDeadRetention = partition.DefaultDeadRetention
+	DefaultDeadRetention    = partition.DefaultDeadRetention
 )
 
 func (c Config) withDefaults() Config {
