@@ -170,11 +170,7 @@ func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
 				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
-				if k%3 == 0 {
-					batch[k].Class = carillon.ClassCritical
-				} else if k%3 == 1 {
-					batch[k].Class = carillon.ClassLow
-				}
+				batch[k].Class = [...]carillon.Class{carillon.ClassCritical, carillon.ClassLow, carillon.ClassNormal}[k%3]
 			}
 			if _, err := n.PutJobs(ctx, batch); err != nil {
 				t.Fatal(err)
