@@ -112,8 +112,8 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 				t.Fatalf("%d: %+v %v", i, got, err)
 			}
 		}
-		if len(c.got()) != 1 || c.acks != 3 {
-			t.Fatalf("%d runs on one credit, %d of 3 acknowledged", len(c.got()), c.acks)
+		if len(c.got()) != 1 || c.acks != 0 { // an acknowledgement would say that the run has ended
+			t.Fatalf("%d runs on one credit, %d acknowledged", len(c.got()), c.acks)
 		}
 		if _, err := n.CancelRun(ctx, "default", run.ID); err != nil {
 			t.Fatal(err)
