@@ -62,10 +62,18 @@ func (m *Machine) enqueue(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// dequeue takes e out of its queue's list.
+// dequeue takes e out of its queue's list, or its line.
 func (m *Machine) dequeue(e *entry) {
-	heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	if e.place == aside {
+		heap.Remove(&e.line.list, e.slot)
+	} else {
+		heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	}
+	left := e.place
 	e.place = idle
+	if e.line != nil {
+		m.leaveLine(e, left)
+	}
 }
 
 // block puts e aside until a batch is durable or a record has been read.

@@ -52,6 +52,11 @@ type Config struct {
 	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
 	DeadRetention time.Duration
 
+	// SlowStartInitial is how many attempts may be in flight right after a start with a backlog. Default 16.
+	SlowStartInitial int
+	// SlowStartStep is after how long they may be twice as many, again and again. Default 2 s; negative: there is no bound.
+	SlowStartStep time.Duration
+
 	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: they may not.
 	DrainGrace time.Duration
 	// Log is told what a person should know. Default: nothing is.
@@ -72,13 +77,17 @@ const (
 	DefaultDrainGrace = 20 * time.Second
 	DefaultWindowJobs = 100_000
 
-	DefaultDeadRetention = partition.DefaultDeadRetention
+	DefaultSlowStartInitial = 16
+	DefaultSlowStartStep    = 2 * time.Second
+	DefaultDeadRetention    = partition.DefaultDeadRetention
 )
 
 func (c Config) withDefaults() Config {
 	c.GRPC = cmp.Or(c.GRPC, DefaultGRPC)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
+	c.SlowStartInitial = cmp.Or(c.SlowStartInitial, DefaultSlowStartInitial)
+	c.SlowStartStep = cmp.Or(c.SlowStartStep, DefaultSlowStartStep)
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
@@ -112,6 +121,9 @@ func (c Config) validateNode() error {
 	}
 	if c.WindowJobs < 0 {
 		wrong("window_jobs: %d is negative", c.WindowJobs)
+	}
+	if c.SlowStartInitial < 0 {
+		wrong("slow_start_initial: %d is negative", c.SlowStartInitial)
 	}
 	if c.DeadRetention < 0 {
 		wrong("dead_retention: %v is negative", c.DeadRetention)

@@ -52,6 +52,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
+		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
 		Now:        c.Now,
 	})
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -95,9 +96,15 @@ type scheduler struct {
 	carillon.Work
 }
 
-// Scheduler is the node's.
-func (n *Node) Scheduler() carillon.Scheduler {
-	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: n.hub}
+// Scheduler is the node's, for callers in this process: what their workers get is durable before, since they may take the
+// process with them.
+func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()) }
+
+// remote is the node's, for callers elsewhere.
+func (n *Node) remote() carillon.Scheduler { return n.scheduler(n.hub) }
+
+func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
+	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: work}
 }
 
 // Metrics are the node's.
