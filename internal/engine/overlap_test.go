@@ -118,6 +118,10 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 		if _, err := n.CancelRun(ctx, "default", run.ID); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
+		if len(c.cancels) != 1 || c.cancels[0] != run.Token {
+			t.Fatalf("told to stop: %v", c.cancels)
+		}
 		late := carillon.Result{Token: run.Token, Outcome: carillon.OutcomeProgress}
 		if err := n.CompleteRun(ctx, "default", late); !errors.Is(err, carillon.FailedPrecondition) {
 			t.Fatalf("of a run that has ended: %v", err)
