@@ -42,6 +42,8 @@ type owned struct {
 	commits   chan commitJob
 	quiet     chan struct{} // closed once draining and nothing is in force
 	published atomic.Pointer[store.Term]
+	leased    atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	applying  atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
 	stats     atomic.Pointer[partition.Stats]
 	depths    atomic.Pointer[[]partition.Waiting] // once a second
 }
@@ -60,6 +62,7 @@ const sweepEvery = time.Minute
 func (p *owned) claim(now int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.e.cfg.LeaseTTL)
 	defer cancel()
+	since := p.e.elapsed()
 	terms, err := p.e.store.Leaser().Claim(ctx, p.e.cfg.Node, []int{p.number}, p.e.cfg.LeaseTTL)
 	if err != nil {
 		return err
@@ -67,6 +70,7 @@ func (p *owned) claim(now int64) error {
 	if terms[0].IsZero() {
 		return fmt.Errorf("partition %d is held by another node", p.number)
 	}
+	p.leased.Store(since)
 	if err := p.begin(terms[0], now); err != nil {
 		return err
 	}
@@ -88,6 +92,7 @@ func (p *owned) abandon() {
 	p.m, p.shard = nil, nil
 	p.published.Store(&store.Term{})
 	p.stats.Store(&partition.Stats{})
+	p.e.limiter.abandon(p.number)
 }
 
 // begin starts a term with an empty machine.
@@ -100,14 +105,23 @@ func (p *owned) begin(term store.Term, now int64) error {
 	if err != nil {
 		return fmt.Errorf("load partition %d: %w", p.number, err)
 	}
+	limited, err := p.loadLimited(shard)
+	if err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
+	if err := p.loadSettings(shard); err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, term, p.e.macKey, now
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
+	cfg.Limiter, cfg.Settings = share{p.e.limiter, p.number}, p.e.settings.get
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
 	p.m = partition.New(cfg)
 	p.m.LoadParked(parked)
+	p.e.limiter.charge(p.number, p.m.LoadLimited(limited.small, limited.records))
 	p.term, p.shard, p.inFlight, p.durable = term, shard, false, 0
 	if err := p.loadBackfills(now); err != nil {
 		p.abandon()
@@ -157,6 +171,7 @@ func (p *owned) sleep() time.Duration {
 func (p *owned) round() {
 	in := p.box.take()
 	now := p.e.now()
+	p.checkLease(in.lost)
 	if p.m == nil {
 		p.reclaim(now)
 	}
@@ -168,11 +183,15 @@ func (p *owned) round() {
 		return
 	}
 	p.hear(in, now)
+	for _, t := range in.tokens {
+		p.m.Promote(now, t.line, t.n)
+	}
 	p.serveCalls(in.calls, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
 	p.dispatch(in, now)
+	p.m.PassTokens()
 	for _, ref := range p.touched {
 		p.m.Settle(ref)
 	}
@@ -224,6 +243,7 @@ func (p *owned) poll(now int64) {
 	}
 	p.polled = now
 	p.park(now)
+	p.m.AwaitTokens()
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
