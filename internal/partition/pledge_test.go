@@ -315,6 +315,12 @@ func TestTokensThatComeTooEarly(t *testing.T) {
 	if len(c.waits) != 1 {
 		t.Fatal("nobody asks for a token any more")
 	}
+	delete(c.waits, lineQ)
+	r.m.Promote(r.now, lineQ, 1) // and the store cannot be read
+	r.m.PassTokens()
+	if r.m.AwaitTokens(); len(c.waits) != 1 {
+		t.Fatal("nobody asks for a token after a failed read")
+	}
 	r.tellTokens(c)
 	r.m.Deliver(r.now, queueQ, 5, false)
 	r.m.PassTokens()
