@@ -194,7 +194,7 @@ func sameButNotes(a, b carillon.Job) bool {
 // instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	s := &e.state
-	if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}

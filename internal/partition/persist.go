@@ -222,12 +222,6 @@ func (m *Machine) unblock(now int64) {
 // resume goes on with an entry that was set aside.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
-	if m.overlapping(e, now) {
-		m.overlap(e, now)
-		if e.place != idle {
-			return
-		}
-	}
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
 		m.enqueue(e, now) // it was on its way back from the store
 		return

@@ -42,7 +42,7 @@ func (w *world) someJob() carillon.Job {
 	if rapid.Bool().Draw(w.rt, "recurring") {
 		j.Schedule = fmt.Sprintf("@every %ds", rapid.IntRange(1, 15).Draw(w.rt, "every"))
 		j.Misfire = carillon.Misfire(rapid.IntRange(0, 2).Draw(w.rt, "misfire"))
-		j.Overlap = carillon.Overlap(rapid.IntRange(0, 1).Draw(w.rt, "overlap"))
+		j.Overlap = carillon.Overlap(rapid.IntRange(0, 3).Draw(w.rt, "overlap"))
 		j.Repeats = uint64(rapid.IntRange(0, 5).Draw(w.rt, "repeats"))
 	} else {
 		j.Due = carillon.In(time.Duration(rapid.IntRange(0, 30).Draw(w.rt, "in")) * time.Second)
@@ -299,7 +299,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		w.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},
 			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
-			Overlap: carillon.Overlap(rapid.IntRange(0, 1).Draw(rt, "overlap")),
+			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		})
 		rt.Repeat(map[string]func(*rapid.T){
 			"advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "pause": w.Pause,

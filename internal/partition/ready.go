@@ -109,13 +109,13 @@ func (m *Machine) leaveQueue(q *queue) {
 type Waiting struct {
 	Queue Queue
 	N     int
-	Now   int // how many of them may go before the machine has read more of what is due; at least 1
+	Now   int // how many of them may go before the machine has read more of what is due
 	Head  Head
 }
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which they came to wait.
 func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
-	kept := m.active[:0]
+	kept, short := m.active[:0], m.short(now)
 	for _, q := range m.active {
 		rank := q.next(now)
 		if rank < 0 {
@@ -124,7 +124,8 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, now), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept

@@ -135,7 +135,6 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	if len(records) < q.Limit {
 		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
-	m.feedBackfills(now)
 }
 
 // Has reports whether the record is in memory with all that an operation on it needs.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	Limits carillon.Limits
 	// WindowJobs is the most jobs in memory. Default 100,000.
 	WindowJobs int
+	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
+	DeadRetention time.Duration
 
 	// SlowStartInitial is how many attempts may be in flight right after a start with a backlog. Default 16.
 	SlowStartInitial int
@@ -76,6 +79,7 @@ const (
 
 	DefaultSlowStartInitial = 16
 	DefaultSlowStartStep    = 2 * time.Second
+	DefaultDeadRetention    = partition.DefaultDeadRetention
 )
 
 func (c Config) withDefaults() Config {
@@ -84,6 +88,7 @@ func (c Config) withDefaults() Config {
 	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
 	c.SlowStartInitial = cmp.Or(c.SlowStartInitial, DefaultSlowStartInitial)
 	c.SlowStartStep = cmp.Or(c.SlowStartStep, DefaultSlowStartStep)
+	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
 	if c.Limits == (carillon.Limits{}) {
@@ -119,6 +124,9 @@ func (c Config) validateNode() error {
 	}
 	if c.SlowStartInitial < 0 {
 		wrong("slow_start_initial: %d is negative", c.SlowStartInitial)
+	}
+	if c.DeadRetention < 0 {
+		wrong("dead_retention: %v is negative", c.DeadRetention)
 	}
 	if c.HTTPHostLimit < 0 {
 		wrong("http_host_limit: %d is negative", c.HTTPHostLimit)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/telemetry"
 	"github.com/carillonhq/carillon/store"
 )
@@ -46,6 +47,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: nodeID, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention},
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
