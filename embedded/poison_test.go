@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,9 @@ import (
 
 // poisonDir is the folder of the process that TestS08AHandlerThatKillsItsProcess starts again and again.
 const poisonDir = "CARILLON_TEST_POISON_DIR"
+
+// panicked is the exit code of a process that a panic has ended.
+const panicked = 2
 
 const poisonAttempts, poisonOthers = 3, 20
 
@@ -40,7 +44,7 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 || life > poisonAttempts {
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != panicked || life > poisonAttempts {
 			t.Fatalf("life %d: %v\n%s", life, err, out)
 		}
 	}
@@ -56,7 +60,7 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	}
 }
 
-// poisoned is one life: it ends with exit code 3 in the handler, or in order once the job is dead.
+// poisoned is one life: it ends with a panic in the handler, or in order once the job is dead.
 func poisoned(dir string) error {
 	s, err := embedded.Open(filepath.Join(dir, "store"), embedded.WithPartitions(1))
 	if err != nil {
@@ -72,8 +76,8 @@ func poisoned(dir string) error {
 		if err := note(dir, "starts", fmt.Sprint(run.Attempt)); err != nil {
 			return err
 		}
-		os.Exit(3)
-		return nil
+		go func() { panic("the handler takes its process with it") }()
+		select {}
 	})
 	worker.Handle(w, "others", func(_ context.Context, run carillon.Run, _ []byte) error { return note(dir, "others", run.Job) })
 	left := make(chan error, 1)

@@ -117,7 +117,7 @@ func (q *queue) wake(chunk int) []room {
 	return rooms
 }
 
-// wakeFirst reserves at most most free slots for the best of those who wait.
+// wakeFirst reserves free slots for the best of those who wait, but no more than most.
 func (q *queue) wakeFirst(most int) (r room, n int) {
 	c := q.waiting[0]
 	n = max(0, min(most, c.want, q.free()))

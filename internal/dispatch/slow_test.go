@@ -43,13 +43,13 @@ func TestSlowStart(t *testing.T) {
 			t.Fatalf("%d in flight after the first were done", inFlight)
 		}
 		for steps := 1; steps < 4; steps++ {
-			time.Sleep(step)
+			<-time.After(step)
 			synctest.Wait()
 			if more(); inFlight != 4<<steps {
 				t.Fatalf("%d in flight after %d steps, want %d", inFlight, steps, 4<<steps)
 			}
 		}
-		time.Sleep(step) // 64: no bound any more
+		<-time.After(step) // 64: no bound any more
 		synctest.Wait()
 		for range 10 {
 			more()
@@ -78,7 +78,7 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 		}
 		h.Return(1, q, 4)
 		take(h, 1, q, 0, partition.Head{})
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {
 			t.Fatalf("still bounded to %d", n)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -91,13 +92,10 @@ func (p *owned) checkLease(lost []store.Term) {
 	if p.m == nil {
 		return
 	}
-	for _, t := range lost {
-		if t == p.term {
-			p.lose(errTaken)
-			return
-		}
-	}
-	if p.expired() {
+	switch {
+	case slices.Contains(lost, p.term):
+		p.lose(errTaken)
+	case p.expired():
 		p.lose(errExpired)
 	}
 }

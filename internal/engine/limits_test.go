@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -115,10 +116,7 @@ func (w *town) count(job string, by int) {
 func (w *town) limit(key string, n int) {
 	w.mu.Lock()
 	w.most[key] = n
-	limits := map[string]int{}
-	for k, n := range w.most {
-		limits[k] = n
-	}
+	limits := maps.Clone(w.most)
 	w.mu.Unlock()
 	for {
 		_, err := w.n.PutNamespace(context.Background(), carillon.Namespace{Limits: limits})

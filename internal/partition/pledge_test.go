@@ -268,7 +268,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 func TestTokensOutliveTheOwner(t *testing.T) {
 	r, c := limited(t, 2, partition.Config{})
 	for _, name := range []string{"a", "b", "c"} {
-		r.mustPut(carillon.Job{Name: name, LimitKey: "k", Lease: time.Minute})
+		r.mustPut(carillon.Job{Name: name, LimitKey: "k", Lease: time.Minute, FailurePolicy: carillon.Constant(time.Hour)})
 	}
 	r.m.Deliver(r.now, queueQ, 5, false)
 	ds, _ := r.granted()
@@ -279,22 +279,52 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 	r.flush()
 	c.inForce = 0
 	r.start()
-	small := r.small(partition.SmallLimited)
-	held := r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
-	if c.inForce = len(held); len(held) != 2 {
-		t.Fatalf("charged with %v", held)
+	if c.inForce = len(r.held); len(r.held) != 2 {
+		t.Fatalf("charged with %v", r.held)
 	}
 	r.step()
 	if ds, spare := r.m.Deliver(r.now, queueQ, 5, false); len(ds) != 0 || spare != 5 {
 		t.Fatalf("handed out beyond the limit: %+v", ds)
 	}
-	for _, d := range ds {
-		if v := r.succeed(d); v != partition.Accepted {
-			t.Fatal(v)
-		}
+	if v := r.succeed(ds[0]); v != partition.Accepted {
+		t.Fatal(v)
+	}
+	if v := r.failRun(ds[1]); v != partition.Accepted { // it will be tried again
+		t.Fatal(v)
 	}
 	r.flush()
 	if c.inForce != 0 || len(r.small(partition.SmallLimited)) != 0 {
 		t.Fatalf("%d tokens are taken, the store has %v", c.inForce, r.small(partition.SmallLimited))
+	}
+}
+
+// TestTokensThatComeTooEarly are reserved while the runs that wait for them are on their way to the store: they are asked for
+// again.
+func TestTokensThatComeTooEarly(t *testing.T) {
+	r, c := limited(t, 0, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", LimitKey: "k"})
+	r.m.Deliver(r.now, queueQ, 5, false)
+	r.m.StageAside(r.now, 10)
+	c.most = 1
+	r.tellTokens(c)
+	r.m.PassTokens()
+	if len(c.waits) != 0 {
+		t.Fatal("it asks again although nothing has changed: that would go round and round")
+	}
+	r.flush()
+	if len(c.waits) != 1 {
+		t.Fatal("nobody asks for a token any more")
+	}
+	delete(c.waits, lineQ)
+	r.m.Promote(r.now, lineQ, 1) // and the store cannot be read
+	r.m.PassTokens()
+	if r.m.AwaitTokens(); len(c.waits) != 1 {
+		t.Fatal("nobody asks for a token after a failed read")
+	}
+	r.tellTokens(c)
+	r.m.Deliver(r.now, queueQ, 5, false)
+	r.m.PassTokens()
+	if ds, _ := r.granted(); len(ds) != 1 {
+		t.Fatalf("%+v", ds)
 	}
 }

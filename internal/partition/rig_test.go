@@ -28,6 +28,7 @@ type rig struct {
 	attempts []partition.Delivery // every attempt seen, in order
 	at       []int64              // and when
 	cancels  []partition.Cancel
+	held     []partition.Limit // tokens that the store knew of at the start
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -70,6 +71,8 @@ func (r *rig) own() {
 		r.t.Fatal(err)
 	}
 	r.m.LoadParked(parked)
+	small := r.small(partition.SmallLimited)
+	r.held = r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
 	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
 		r.t.Fatal(err)
 	}
