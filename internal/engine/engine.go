@@ -83,6 +83,7 @@ type Engine struct {
 	drain      chan struct{} // closed: no new attempts
 	drainOnce  sync.Once
 	keeper     chan struct{} // closed when the lease keeper has ended
+	batches    batches
 }
 
 // New makes an engine; Start makes it run.
@@ -187,6 +188,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() { close(e.stop) })
 	e.wg.Wait()
+	e.batches.end()
 	<-e.keeper
 	if err := e.store.Leaser().Release(ctx, e.cfg.Node, e.holdings()); err != nil {
 		return fmt.Errorf("release partitions: %w", err)

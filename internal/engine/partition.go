@@ -34,6 +34,7 @@ type owned struct {
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
 	touched      []store.Ref // brought into memory by calls of this round
+	unfinished   bool        // batch puts that an earlier owner may have left are to be looked for
 	polled       int64
 	swept        int64
 
@@ -98,6 +99,10 @@ func (p *owned) begin(term store.Term, now int64) error {
 	if err != nil {
 		return fmt.Errorf("load partition %d: %w", p.number, err)
 	}
+	rest, err := p.loadSmall(shard)
+	if err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, term, p.e.macKey, now
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
@@ -106,6 +111,10 @@ func (p *owned) begin(term store.Term, now int64) error {
 	}
 	p.m = partition.New(cfg)
 	p.m.LoadParked(parked)
+	p.m.LoadEdges(rest.edges, now)
+	p.m.LoadOutbox(rest.outbox)
+	p.m.LoadApplied(rest.applied)
+	p.unfinished = true
 	p.term, p.shard, p.inFlight, p.durable = term, shard, false, 0
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.published.Store(&term)
@@ -161,8 +170,10 @@ func (p *owned) round() {
 		p.refuse(in)
 		return
 	}
+	p.goOn()
 	p.hear(in, now)
 	p.serveCalls(in.calls, now)
+	p.correspond(in.heard, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
@@ -218,6 +229,7 @@ func (p *owned) poll(now int64) {
 	}
 	p.polled = now
 	p.park(now)
+	p.askAfterEdges(now)
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {

@@ -11,6 +11,9 @@
 //	                             retry.go      what happens on failure
 //	                             misfire.go    the node was down at fire time
 //	                             overlap.go    the last run is still going
+//	PutAll, ApplyShare          batches.go    jobs that are stored together, also across partitions
+//	Register, Letters           edges.go      who waits for the jobs of this partition, and what to tell them
+//	Release                     after.go      jobs that wait for the success of others
 //	WantDue, Loaded              window.go     which slice of the store is in memory
 //	WantStaged, Stage            staging.go    what waits in the store for a consumer
 //	Batch, Committed             persist.go    what to write, and what may be said once it is written

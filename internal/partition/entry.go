@@ -204,7 +204,7 @@ func (m *Machine) idleDue(e *entry) int64 {
 		return s.Run.Due
 	case s.Next == 0: // it waits for its pending runs at most
 		return 0
-	case s.Paused:
+	case s.Paused, s.Phase == carillon.PhaseWaiting:
 		return afterLife(s)
 	}
 	return m.nextDue(e)

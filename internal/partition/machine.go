@@ -102,6 +102,9 @@ type Machine struct {
 	grants   int                       // attempts in force
 	cancels  []Cancel
 
+	edges edges                  // who waits for jobs of this partition
+	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
+
 	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
 	after uint64  // see After
@@ -124,6 +127,8 @@ func New(cfg Config) *Machine {
 		orphans:   map[carillon.Key][]*entry{},
 		deleting:  map[carillon.Key]uint64{},
 		needs:     map[store.Ref]struct{}{},
+		edges:     edges{of: map[carillon.Key][]*edge{}, outbox: map[Edge]*letter{}},
+		marks:     map[string]appliedMark{},
 		out:       builder{seq: 1},
 	}
 }

@@ -85,10 +85,20 @@ func (m *Machine) seal() {
 
 // lastOf keeps the last of the small records with one key: a batch holds each at most once.
 func lastOf(small []store.Small) []store.Small {
-	var out []store.Small
+	if len(small) < 2 {
+		return small
+	}
+	type name struct {
+		kind byte
+		key  string
+	}
+	last := make(map[name]int, len(small))
+	for i := range small {
+		last[name{small[i].Kind, small[i].Key}] = i
+	}
+	out := make([]store.Small, 0, len(last))
 	for i, s := range small {
-		later := slices.ContainsFunc(small[i+1:], func(o store.Small) bool { return o.Kind == s.Kind && o.Key == s.Key })
-		if !later {
+		if last[name{s.Kind, s.Key}] == i {
 			out = append(out, s)
 		}
 	}
@@ -120,6 +130,8 @@ func (m *Machine) file(e *entry) {
 		s.Phase, s.Queue = carillon.PhaseReady, ""
 	case s.Paused:
 		s.Phase, s.Queue = carillon.PhasePaused, ""
+	case s.Phase == carillon.PhaseWaiting:
+		s.Queue = ""
 	default:
 		s.Phase, s.Queue = carillon.PhaseScheduled, ""
 	}
