@@ -267,11 +267,8 @@ func (b *batch) link() error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.e.cfg.LeaseTTL)
 	defer cancel()
 	_, err := b.e.link(ctx, b.reqs)
-	switch carillon.KindOf(err) {
-	case carillon.Unavailable, carillon.DeadlineExceeded:
-		if err != nil {
-			return err
-		}
+	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
+		return err
 	}
 	if err != nil { // too many wait; the batch is decided all the same
 		b.e.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)

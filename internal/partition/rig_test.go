@@ -64,6 +64,9 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.m.LoadParked(parked)
+	r.m.LoadEdges(r.small(partition.SmallEdge), r.now)
+	r.m.LoadOutbox(r.small(partition.SmallOutbox))
+	r.m.LoadApplied(r.small(partition.SmallApplied))
 	r.batches, r.seqs, r.durable = nil, nil, 0
 	r.step()
 }
