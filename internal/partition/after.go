@@ -35,8 +35,14 @@ func unwait(s *store.State) {
 	}
 }
 
-// useUp closes all waits: a run begins.
-func useUp(s *store.State) { s.Waits = withOpen(s.Waits, false) }
+// useUp closes all waits: a run begins. That is written before it is handed out, or after a crash a newer run would begin on
+// the same successes.
+func (m *Machine) useUp(e *entry) {
+	if len(e.state.Waits) > 0 {
+		m.touch(e)
+		e.state.Waits = withOpen(e.state.Waits, false)
+	}
+}
 
 // giveBack opens the waits again that a run used up which has been taken back.
 func giveBack(s *store.State) { s.Waits = withOpen(s.Waits, true) }

@@ -88,7 +88,7 @@ func (m *Machine) begin(e *entry, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
-	useUp(s)
+	m.useUp(e)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
 	m.enqueue(e, now)
