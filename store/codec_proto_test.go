@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// codecs are the three encoders and decoders by the name of their message in record.proto.
+// codecs are the encoders and decoders by the name of their message in record.proto.
 var codecs = map[string]struct {
 	value  any // a pointer to the zero value
 	encode func(any) []byte
@@ -39,6 +39,11 @@ var codecs = map[string]struct {
 		new(RunRecord),
 		func(v any) []byte { return v.(*RunRecord).Append(nil) },
 		func(b []byte) (any, error) { r, err := DecodeRun(b); return &r, err },
+	},
+	"Backfill": {
+		new(Backfill),
+		func(v any) []byte { return v.(*Backfill).Append(nil) },
+		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
 	},
 }
 
@@ -175,6 +180,12 @@ func plain(v reflect.Value) any {
 		return x
 	case []string:
 		return x
+	case []uint64:
+		list := []string{}
+		for _, n := range x {
+			list = append(list, fmt.Sprint(n))
+		}
+		return list
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -71,7 +71,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
 }
@@ -105,6 +105,12 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	c.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
+	switch {
+	case c.DrainGrace < 0:
+		return c, usagef("--drain-grace: %v is negative; give 0 to let nothing go on", c.DrainGrace)
+	case c.DrainGrace == 0:
+		c.DrainGrace = -1 // 0 is the default in a configuration
+	}
 	var err error
 	if c.Log, err = s.logger(logTo); err != nil {
 		return c, err

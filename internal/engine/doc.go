@@ -14,4 +14,5 @@
 //	batches.go    jobs that are stored together, across partitions
 //	edges.go      what partitions tell each other about jobs that wait for others
 //	jobs.go runs.go list.go   the calls
+//	stored.go     reads while a partition cannot serve
 package engine

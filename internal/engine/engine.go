@@ -211,6 +211,7 @@ func (e *Engine) Stats() partition.Stats {
 			sum.Resident += s.Resident
 			sum.Bytes += s.Bytes
 			sum.InFlight += s.InFlight
+			sum.Backfills += s.Backfills
 		}
 	}
 	return sum

@@ -62,33 +62,40 @@ func (p *owned) dispatch(in mail, now int64) {
 	}
 	p.recall(in.rooms, now)
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
+	served := 0
 	for _, w := range p.lineup {
 		if !p.blocked[w.Queue] && !p.unserved[w.Queue] {
-			p.serve(w, now)
+			served += p.serve(w, now)
 		}
+	}
+	if served > 0 && p.m.Behind(now) {
+		p.box.ring() // what has gone made room for more of what is due
 	}
 	p.returnRoom(in)
 }
 
-// serve hands out due runs of one queue until there is no more room, or none waits.
-func (p *owned) serve(w partition.Waiting, now int64) {
-	for w.N > 0 {
-		want := min(w.N, takeAtOnce)
+// serve hands out due runs of one queue until there is no more room, or none waits; it returns how many.
+func (p *owned) serve(w partition.Waiting, now int64) (served int) {
+	for w.Now > 0 {
+		want := min(w.Now, takeAtOnce)
 		n, consumers := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
 		if !consumers {
 			p.unserved[w.Queue] = true
-			return
+			return served
 		}
 		if n > 0 {
 			p.e.dispatcher.Deliver(p.m.Deliver(now, w.Queue, n))
 			p.moved[w.Queue] += n
-			w.N -= n
+			w.Now -= n
+			served += n
 		}
-		if n < want {
+		if n == 0 {
 			p.blocked[w.Queue] = true
-			return
+			return served
 		}
+		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
 	}
+	return served
 }
 
 // returnRoom gives back slots that were reserved for runs that have gone meanwhile.

@@ -38,6 +38,8 @@ type owned struct {
 	polled       int64
 	swept        int64
 
+	backfillsSwept string // key of the ended backfill that was looked at last
+
 	commits   chan commitJob
 	quiet     chan struct{} // closed once draining and nothing is in force
 	published atomic.Pointer[store.Term]
@@ -116,6 +118,10 @@ func (p *owned) begin(term store.Term, now int64) error {
 	p.m.LoadApplied(rest.applied)
 	p.unfinished = true
 	p.term, p.shard, p.inFlight, p.durable = term, shard, false, 0
+	if err := p.loadBackfills(now); err != nil {
+		p.abandon()
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.published.Store(&term)
 	return nil
@@ -234,6 +240,7 @@ func (p *owned) poll(now int64) {
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
+			p.sweepBackfills(now)
 		}
 		p.swept = now
 	}

@@ -86,14 +86,15 @@ func (p *owned) hear(in mail, now int64) {
 			p.m.Lost(now, l.tok, "the worker left")
 		}
 	}
-	for i := range in.reports {
-		p.hearReport(&in.reports[i], now)
-	}
+	// Beats before results: the last beat of a run that has just ended is not stale.
 	for i := range in.beats {
 		b := &in.beats[i]
 		if p.m.Beat(now, b.tok) != partition.Accepted {
 			stale(b.from, b.text)
 		}
+	}
+	for i := range in.reports {
+		p.hearReport(&in.reports[i], now)
 	}
 }
 

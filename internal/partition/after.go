@@ -76,21 +76,8 @@ func (m *Machine) released(e *entry, now int64) bool {
 
 // expireWaiting ends the life of a due job for which others have not succeeded in time.
 func (m *Machine) expireWaiting(e *entry, now int64) {
-	state := &e.state
-	if s := m.scheduleOf(e); s != nil {
-		m.passOver(e, s, state.Next, m.newestDue(e, s, state.Next, now), now, ReasonExpired)
-	} else {
-		state.Counters.Skipped++
-		m.historyOf(e, store.RunRecord{
-			ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: state.UID, Scheduled: state.Next},
-			Status: carillon.RunSkipped, Reason: ReasonExpired, Skipped: 1, From: state.Next, Due: state.Next, Finished: now,
-		})
-		if m.cfg.Events.Skipped != nil {
-			m.cfg.Events.Skipped(ReasonExpired, 1)
-		}
-	}
-	state.Next = 0
-	unwait(state)
+	m.passLife(e, now, ReasonExpired)
+	unwait(&e.state)
 	m.touch(e)
 	m.endOrRearm(e)
 }

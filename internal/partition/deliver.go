@@ -37,6 +37,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	r := &s.Run
 	late := time.Duration(now - r.Due)
 	r.Attempt++
+	r.Percent, r.Message, r.Said = 0, "", 0
 	r.Grant = store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
 	if r.Started == 0 {
 		r.Started = now
@@ -62,7 +63,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: e.token, Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: lease,
-			Data: j.Data, Metadata: j.Metadata,
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
 		},
 	}
 }
@@ -76,6 +77,7 @@ func (m *Machine) countGrant(e *entry, q Queue, late time.Duration) {
 	}
 	c := m.count(e)
 	switch {
+	case resumes(&e.state.Run): // the run goes on: it neither begins nor is tried once more
 	case e.state.Run.Attempt > 1:
 		c.Retried++
 	case late > lateAfter:
@@ -85,6 +87,9 @@ func (m *Machine) countGrant(e *entry, q Queue, late time.Duration) {
 		c.Fired++
 	}
 }
+
+// resumes reports whether the newest attempt is the first after a reschedule.
+func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
 
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {

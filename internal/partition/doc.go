@@ -14,6 +14,8 @@
 //	PutAll, ApplyShare          batches.go    jobs that are stored together, also across partitions
 //	Register, Letters           edges.go      who waits for the jobs of this partition, and what to tell them
 //	Release                     after.go      jobs that wait for the success of others
+//	StartBackfill …              backfill.go      a job's past times, as runs beside its schedule
+//	                             backfill_run.go  when those runs are made, and what becomes of them
 //	WantDue, Loaded              window.go     which slice of the store is in memory
 //	WantStaged, Stage            staging.go    what waits in the store for a consumer
 //	Batch, Committed             persist.go    what to write, and what may be said once it is written

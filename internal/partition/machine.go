@@ -101,6 +101,7 @@ type Machine struct {
 	blocked  []*entry                  // due, but with a change that is not yet durable
 	grants   int                       // attempts in force
 	cancels  []Cancel
+	fills    backfills
 
 	edges edges                  // who waits for jobs of this partition
 	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
@@ -129,6 +130,7 @@ func New(cfg Config) *Machine {
 		needs:     map[store.Ref]struct{}{},
 		edges:     edges{of: map[carillon.Key][]*edge{}, outbox: map[Edge]*letter{}},
 		marks:     map[string]appliedMark{},
+		fills:     newBackfills(),
 		out:       builder{seq: 1},
 	}
 }
@@ -144,10 +146,13 @@ func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
 
 // NextWake is when Tick wants to be called again; ok is false if nothing is waited for.
 func (m *Machine) NextWake() (at int64, ok bool) {
-	if len(m.timers) == 0 {
-		return 0, false
+	if len(m.timers) > 0 {
+		at, ok = m.timers[0].wake, true
 	}
-	return m.timers[0].wake, true
+	if t := m.fills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
+		at, ok = t[0].wake, true
+	}
+	return at, ok
 }
 
 // Stats are for metrics.
@@ -156,11 +161,13 @@ type Stats struct {
 	Bytes    int // of their specs
 	InFlight int // attempts in force
 	Queues   int // queues of which something is remembered
+
+	Backfills int // that go on
 }
 
 // Stats tells how much is in memory.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues)}
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.fills.byID)}
 }
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.

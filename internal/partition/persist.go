@@ -36,6 +36,13 @@ func (m *Machine) touch(e *entry) {
 		m.dequeue(e)
 		m.block(e)
 	}
+	e.held = m.out.seq
+	m.note(e)
+}
+
+// note records that e's state must be written, though nothing that its run goes by has changed: the run does not wait. It is
+// what becomes of a job when runs beside its own begin and end, which may be all the time.
+func (m *Machine) note(e *entry) {
 	if e.seq != m.out.seq {
 		e.seq = m.out.seq
 		m.out.changed = append(m.out.changed, e)
@@ -61,9 +68,11 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 // seal closes the batch that fills. What changes from now on belongs to the next one.
 func (m *Machine) seal() {
 	o := &m.out
-	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 {
+	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
+		len(m.fills.changed) == 0 {
 		return
 	}
+	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
 	var freed []Queue
 	for _, e := range o.changed {
@@ -119,7 +128,8 @@ func (m *Machine) record(e *entry) store.Record {
 func (m *Machine) file(e *entry) {
 	s := &e.state
 	if e.place == running {
-		s.Phase, s.Due, s.Queue = carillon.PhaseRunning, earliest(s.Run.Lease, s.Run.Deadline), ""
+		s.Phase, s.Queue = carillon.PhaseRunning, ""
+		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
 		return
 	}
 	switch {
@@ -164,6 +174,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		m.forget(q)
 	}
 	m.out.ending, m.out.freed = nil, nil
+	m.forgetBackfills()
 	m.shrink()
 	m.unblock(now)
 }
@@ -209,6 +220,12 @@ func (m *Machine) unblock(now int64) {
 // resume goes on with an entry that was set aside.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
+	if m.overlapping(e, now) {
+		m.overlap(e, now)
+		if e.place != idle {
+			return
+		}
+	}
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
 		m.enqueue(e, now) // it was on its way back from the store
 		return

@@ -107,7 +107,7 @@ func (w *world) Pause(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.SetPaused(w.now, key, rapid.Bool().Draw(rt, "paused"), ""); err == nil {
+	if _, err := w.m.SetPaused(w.now, key, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
 		w.commit()
 	}
 }
@@ -201,7 +201,7 @@ func (w *world) finish() {
 	for _, n := range names {
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: n}
 		w.bring(key)
-		_, _ = w.m.SetPaused(w.now, key, false, "") // unknown names are fine
+		_, _ = w.m.SetPaused(w.now, key, carillon.Pause{}) // unknown names are fine
 	}
 	w.drain()
 	for name, uid := range w.oneShots {
@@ -272,7 +272,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		})
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 		w.bring(key)
-		if _, err := w.m.SetPaused(w.now, key, false, ""); err != nil {
+		if _, err := w.m.SetPaused(w.now, key, carillon.Pause{}); err != nil {
 			rt.Fatal(err)
 		}
 		w.drain()

@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.dirty(e) || !m.complete(e) || m.changing(e) {
+	if m.holds(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}
@@ -101,6 +101,7 @@ func (m *Machine) leaveQueue(q *queue) {
 type Waiting struct {
 	Queue Queue
 	N     int
+	Now   int // how many of them may go before the machine has read more of what is due; at least 1
 	Head  Head
 }
 
@@ -115,11 +116,24 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, now), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept
 	return out
+}
+
+// Head is the first run that waits in a queue; the zero head if none does.
+func (m *Machine) Head(name Queue, now int64) Head {
+	q := m.queues[name]
+	if q == nil {
+		return Head{}
+	}
+	rank := q.next(now)
+	if rank < 0 {
+		return Head{}
+	}
+	return Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
 // readyList is a heap of due runs of one class by due, then ref.

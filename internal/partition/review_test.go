@@ -17,7 +17,7 @@ func keyOf(name string) carillon.Key {
 
 func (r *rig) pause(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.flush()
@@ -328,7 +328,7 @@ func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 // pauseLater pauses or resumes without waiting until that is durable.
 func (r *rig) pauseLater(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.m.Tick(r.now)

@@ -67,6 +67,9 @@ func (r *rig) start() {
 	r.m.LoadEdges(r.small(partition.SmallEdge), r.now)
 	r.m.LoadOutbox(r.small(partition.SmallOutbox))
 	r.m.LoadApplied(r.small(partition.SmallApplied))
+	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
+		r.t.Fatal(err)
+	}
 	r.batches, r.seqs, r.durable = nil, nil, 0
 	r.step()
 }

@@ -138,6 +138,7 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 		st.parked.none = true
 		m.unrecord(st)
 	}
+	m.feedBackfills(now)
 }
 
 // StageAfter is how long a due run waits for a consumer or room before it is parked.

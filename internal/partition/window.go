@@ -33,6 +33,11 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 
 // WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
+	if class, page, ok := m.backlog(now); ok {
+		q := store.DueQuery{Class: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+		q.Limit = page
+		return q, page > 0
+	}
 	class, others := m.nearest(now + int64(m.cfg.Horizon/2))
 	if class < 0 || m.window.bytes >= m.cfg.WindowBytes {
 		return q, false
@@ -130,6 +135,7 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	if len(records) < q.Limit {
 		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
+	m.feedBackfills(now)
 }
 
 // Has reports whether the record is in memory with all that an operation on it needs.
@@ -144,6 +150,9 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		delete(m.needs, r.Ref)
+		if !r.Exists {
+			m.absent(r.Ref)
+		}
 		if !r.Exists || m.doomed(r) {
 			continue
 		}
@@ -156,6 +165,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		m.follow(e)
 	}
 	m.unblock(now)
+	m.feedBackfills(now)
 }
 
 // adopt links a job to those of its pending runs that were in memory before it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/store/pebble"
 )
 
 // Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
@@ -56,6 +57,9 @@ type Config struct {
 	Now func() time.Time
 	// Version of the program, for the metrics. Default "dev".
 	Version string
+
+	// tune changes how a folder is opened: tests put a disk under it that fails.
+	tune func(*pebble.Options)
 }
 
 // Defaults of the configuration.

@@ -59,7 +59,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
-		Depths: n.engine.Depths, Partitions: n.partitions,
+		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
 	})
 	return n, nil
 }
