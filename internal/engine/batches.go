@@ -359,7 +359,8 @@ func (p *owned) rollForward() error {
 
 // seeThrough stores the jobs of a batch that is decided. If its intent has gone meanwhile, so has the need.
 func (p *owned) seeThrough(shard store.Shard, id string) error {
-	records, err := shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1})
+	q := store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
+	records, err := shard.Small(p.ctx, q)
 	if err != nil || len(records) == 0 {
 		return err
 	}

@@ -83,8 +83,6 @@ func wantNoSmall(t *testing.T, s store.Store, kinds ...byte) {
 	}
 }
 
-const forever = 1 << 30
-
 // batchJobs are jobs of many partitions: the first one exists before, the last one is due at once.
 func batchJobs() []carillon.Job {
 	var jobs []carillon.Job

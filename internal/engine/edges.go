@@ -200,13 +200,11 @@ func (e *Engine) lastSuccess(ctx context.Context, p *owned, key carillon.Key) (i
 // linkPatch is link for the names that a patch gives. Wrong ones are left to be refused with the rest of the patch.
 func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
 	names := patch.Job.After
-	if !slices.Contains(patch.Fields, "after") || len(names) > carillon.MaxAfter {
-		return nil, nil, nil
+	wrong := func(name string) bool {
+		return carillon.ValidateKey(carillon.Key{Namespace: key.Namespace, Name: name}) != nil
 	}
-	for _, name := range names {
-		if carillon.ValidateKey(carillon.Key{Namespace: key.Namespace, Name: name}) != nil {
-			return nil, nil, nil
-		}
+	if !slices.Contains(patch.Fields, "after") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
+		return nil, nil, nil
 	}
 	reqs := []partition.PutRequest{{Job: carillon.Job{Namespace: key.Namespace, Name: key.Name, After: names}}}
 	warnings, err := e.link(ctx, reqs)

@@ -38,12 +38,13 @@ func (s stormyShard) Apply(ctx context.Context, b *store.Batch) error {
 	s.s.mu.Lock()
 	defer s.s.mu.Unlock()
 	lost := fmt.Errorf("%w: lost", store.ErrUnknown)
+	refuse, lose := s.s.rng.Float64() < s.s.bad, s.s.rng.Float64() < s.s.bad
 	switch {
 	case s.s.dead:
 		return lost
-	case s.s.rng.Float64() < s.s.bad:
+	case refuse:
 		return errors.New("refused")
-	case s.s.rng.Float64() < s.s.bad:
+	case lose:
 		return errors.Join(s.Shard.Apply(ctx, b), lost)
 	}
 	return s.Shard.Apply(ctx, b)

@@ -73,8 +73,9 @@ func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
 	}
 	w.advance(2 * time.Second)
 	first := w.deliver(1)[0]
-	w.start() // the attempt was not durable yet
-	w.advance(10 * time.Second)
+	w.now += int64(10 * time.Second)
+	w.start() // the attempt was not durable yet, and newer times have come
+	w.flush()
 	if again := w.deliver(1); len(again) != 1 || again[0].Run.ID != first.Run.ID {
 		t.Fatalf("delivered %+v after %+v", again, first)
 	}

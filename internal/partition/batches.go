@@ -141,7 +141,10 @@ func Plannable(j *carillon.Job, at int64) error {
 	if err != nil {
 		return err
 	}
-	_, _, _, err = carillon.FirstRun(j, sched, toTime(at))
+	_, next, _, err := carillon.FirstRun(j, sched, toTime(at))
+	if err == nil && next.IsZero() {
+		return carillon.Errorf(carillon.InvalidArgument, "schedule", "it never fires after %v", toTime(at))
+	}
 	return err
 }
 
