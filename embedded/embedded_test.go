@@ -110,3 +110,48 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestProgressAndReschedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.OpenMemory(embedded.WithPartitions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, later := time.Now(), time.Now().Add(time.Hour)
+		shown, done := make(chan carillon.Run, 1), make(chan carillon.Run, 1)
+		w := worker.New(s, worker.Options{})
+		worker.Handle(w, "q", func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
+			if time.Since(began) >= time.Hour {
+				done <- run
+				return nil
+			}
+			if err := worker.Progress(ctx, 12.5, "rows"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			now, err := s.GetRun(ctx, run.Namespace, run.ID)
+			if err != nil {
+				return err
+			}
+			shown <- now
+			return worker.Reschedule(later)
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- w.Run(ctx) }()
+		if _, err := s.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		first := <-shown
+		if p := first.Progress; p == nil || p.Percent != 12.5 || p.Message != "rows" || p.At.Before(began) {
+			t.Errorf("progress: %+v", p)
+		}
+		if again := <-done; again.ID != first.ID || !time.Now().Equal(later) || len(again.Errors) != 0 {
+			t.Errorf("attempted again at %v as %+v", time.Now(), again)
+		}
+		leave()
+		if err := errors.Join(<-left, s.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}

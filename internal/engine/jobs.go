@@ -48,6 +48,9 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if err := job.Validate(e.cfg.Limits); err != nil {
 		return req, err
 	}
+	if err := e.settings.strict(&job); err != nil {
+		return req, err
+	}
 	if _, err := rand.Read(req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}

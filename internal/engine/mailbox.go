@@ -48,6 +48,8 @@ type mail struct {
 	consumers []partition.Queue // that have a first consumer
 	committed []committed
 	heard     []heard // what other partitions say about jobs that wait
+	tokens    []tokens
+	lost      []store.Term // that are over, as a renewal has found
 }
 
 // mailbox collects mail from any goroutine for one.

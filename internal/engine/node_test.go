@@ -27,7 +27,12 @@ type node struct {
 
 func start(t testing.TB, s store.Store) *node {
 	t.Helper()
-	e := engine.New(engine.Config{Store: s})
+	return startWith(t, engine.Config{Store: s})
+}
+
+func startWith(t testing.TB, c engine.Config) *node {
+	t.Helper()
+	e := engine.New(c)
 	n := &node{Engine: e, t: t, hub: dispatch.New(e, dispatch.Options{Accept: worker.Accept(worker.Options{})})}
 	if err := e.Start(context.Background(), n.hub); err != nil {
 		t.Fatal(err)

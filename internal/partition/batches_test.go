@@ -2,7 +2,6 @@ package partition_test
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -132,14 +131,6 @@ func (r *rig) job(name string) carillon.Job {
 		r.t.Fatal(err)
 	}
 	return j
-}
-
-func (r *rig) small(kind byte) []store.Small {
-	small, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: kind, Limit: 100_000})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return small
 }
 
 // TestADeleteReachesRunsThatAnEarlierOwnerHandedOut and that are not in memory; so does a put that fences.

@@ -96,6 +96,11 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits
 	if err := j.Validate(m.cfg.Limits); err != nil {
 		return carillon.Put{}, err
 	}
+	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
+		if err := carillon.CheckRetryWindow(&j); err != nil {
+			return carillon.Put{}, err
+		}
+	}
 	return m.replace(now, e, PutRequest{Job: j, Waits: waits})
 }
 
@@ -212,7 +217,7 @@ func sameButNotes(a, b carillon.Job) bool {
 // instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	s := &e.state
-	if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}
@@ -225,7 +230,7 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 		s.Next = m.nextAfter(e, s.Next)
 	case !j.Recurring():
 		next := s.Next
-		m.stop(e)
+		m.revoke(e)
 		m.unlist(e)
 		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
 		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
@@ -261,8 +266,9 @@ func (m *Machine) fence(job *entry) {
 		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
 			continue
 		}
-		m.stop(e)
-		m.leave(e, false)
+		if m.revoke(e) {
+			m.leave(e, false)
+		}
 		m.touch(e)
 		m.rearm(e)
 	}
@@ -291,11 +297,11 @@ func (m *Machine) follow(e *entry) {
 	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
 	}
-	if e.place == ready && m.changing(e) {
+	if (e.place == ready || e.place == aside) && m.changing(e) {
 		m.dequeue(e)
 		m.block(e)
 	}
-	if e.state.Phase != carillon.PhaseStaged || e.state.Queue == m.queueOf(e).String() {
+	if e.state.Phase != carillon.PhaseStaged || m.parkedRight(e) {
 		return
 	}
 	m.touch(e)
@@ -334,9 +340,8 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 	}
 	var d carillon.Deleted
 	for _, r := range m.runsOf(e) {
-		if r.place == running {
+		if m.revoke(r) {
 			d.Interrupted = true
-			m.stop(r)
 		}
 		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: ReasonDeleted})
 		if r != e {

@@ -70,11 +70,11 @@ func (m *Machine) displace(e *entry, now int64) {
 		m.rearm(e)
 		return
 	}
+	m.revoke(e)
 	end := ending{status: carillon.RunCancelled, reason: ReasonOverlap}
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
-	m.stop(e)
 	m.unlist(e)
 	m.keepRun(e, now, end)
 	m.touch(e)
@@ -104,6 +104,7 @@ func (m *Machine) beside(e *entry, now int64) {
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Class: s.Class, Run: run}, nil)
+		m.touch(e) // or a later time could be handed out by a job whose step past this one is lost
 	}
 	m.rearm(e)
 }

@@ -29,7 +29,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 		m.overlap(e, now)
 	case e.place == running:
 		m.overdue(e, now)
-	case e.place == ready:
+	case e.place == ready || e.place == aside:
 		m.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		if s.Expires != 0 && now > s.Expires {
@@ -165,6 +165,7 @@ func (m *Machine) remove(e *entry) {
 	m.touch(e)
 	if e.ref.Seq == 0 {
 		m.deleting[e.ref.Key] = m.out.seq
+		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
 		e.parent.children--
@@ -177,10 +178,10 @@ func (m *Machine) remove(e *entry) {
 // unlist takes e out of wherever it waits.
 func (m *Machine) unlist(e *entry) {
 	switch e.place {
-	case ready:
+	case ready, aside:
 		m.dequeue(e)
 	case running:
-		m.grants--
+		m.letGo(e)
 	}
 	e.place = idle
 	if e.state.Run.Live {
