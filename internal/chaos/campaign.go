@@ -23,8 +23,8 @@ type Options struct {
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
 // the time.
 var Constants = checker.Constants{
-	Dispatch: 3 * time.Second, Recovery: 30 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
-	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 20,
+	Dispatch: 2 * time.Second, Recovery: 3 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
+	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
 // campaign is one run of it.
@@ -35,6 +35,7 @@ type campaign struct {
 	dice   dice
 	good   chan struct{} // closed when everything heals
 	hook   *endpoint
+	bursts []*user
 	healed func() // notes the end of the fault that is going on; nil = there is none
 
 	clients sync.WaitGroup
@@ -118,6 +119,11 @@ func (c *campaign) populate(loading, working context.Context) (closeAll func(), 
 		cl := &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url}
 		c.clients.Go(func() { cl.run(loading) })
 	}
+	for i := range bursting {
+		name := fmt.Sprintf("burst-%d", i)
+		c.bursts = append(c.bursts, &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url,
+			known: map[string]uint64{}})
+	}
 	web := &user{name: "rest", caller: rest{c.node.HTTP}, record: c.record, dice: newDice(c.o.Seed, "rest"), endpoint: c.hook.url}
 	c.clients.Go(func() { web.run(loading) })
 	for i := range laborers {
@@ -174,15 +180,20 @@ func (c *campaign) hurt(kind string) {
 
 // cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
-	if err := pause(ctx, c.dice.between(500*time.Millisecond, 2500*time.Millisecond)); err != nil {
+	if err := pause(ctx, c.dice.between(300*time.Millisecond, 2200*time.Millisecond)); err != nil {
 		return err
 	}
 	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")
 	c.o.Log("cycle %d: %s", i, how)
+	burst := c.burst()
+	if err := pause(ctx, c.dice.between(0, mostBurst)); err != nil {
+		return err
+	}
 	c.hurt(how)
 	if err := c.end(ctx, how); err != nil {
 		return err
 	}
+	burst.Wait()
 	if c.dice.chance(2) {
 		if err := pause(ctx, c.dice.between(0, 1500*time.Millisecond)); err != nil {
 			return err
@@ -194,6 +205,27 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 		}
 	}
 	return c.up(ctx)
+}
+
+// A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
+const (
+	bursting  = 8
+	mostBurst = 40 * time.Millisecond
+)
+
+// burst puts new jobs until the node is gone, or a moment has passed.
+func (c *campaign) burst() *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for _, u := range c.bursts {
+		wg.Go(func() {
+			for end := time.Now().Add(2 * mostBurst); time.Now().Before(end); {
+				if u.put(u.dice.oneShot(u.fresh(), u.endpoint)) != nil {
+					return
+				}
+			}
+		})
+	}
+	return &wg
 }
 
 // end ends the node.

@@ -2,8 +2,9 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"flag"
-	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,28 +23,19 @@ var (
 	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
 
-// binary is carillon, built once.
-var binary = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "carillon-chaos-")
-	if err != nil {
-		return "", err
-	}
-	built = folder
-	return chaos.Build(context.Background(), folder)
-})
-
-var built string
+// built is carillon, built once for all tests.
+var built struct {
+	once   sync.Once
+	folder string
+	binary string
+	err    error
+}
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if built != "" {
-		if err := os.RemoveAll(built); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
+	m.Run() // what it returns is how the process will end
+	if built.folder != "" {
+		_ = os.RemoveAll(built.folder) // what stays is in the system's folder for such things
 	}
-	os.Exit(code)
 }
 
 func carillonBinary(t *testing.T) string {
@@ -54,11 +46,15 @@ func carillonBinary(t *testing.T) string {
 	if *given != "" {
 		return *given
 	}
-	b, err := binary()
-	if err != nil {
-		t.Fatal(err)
+	built.once.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil {
+			built.binary, built.err = chaos.Build(context.Background(), built.folder)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return b
+	return built.binary
 }
 
 // TestKill kills a node under load, again and again; see the package's comment.
@@ -74,38 +70,40 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Errorf("the campaign: %v", err)
 	}
-	found := chaos.Suspicions(&h)
-	for i, text := range found {
-		if i == 30 {
-			t.Errorf("… and %d more", len(found)-i)
-			break
-		}
-		t.Error(text)
+	v := checker.Check(h, checker.Spec{MinStarts: 20 * o.Cycles, MinStaleRefused: 1, MinInfoApplied: 1, Faults: []string{"kill"}})
+	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
+	if v.Result == checker.Failed || v.Result == checker.Unknown && o.Cycles >= *cycles {
+		t.Errorf("the checker says %s", v.Result)
 	}
-	t.Logf("%d operations, %d attempts, %d results, %d faults, %d finished runs", len(h.Ops), len(h.Attempts), len(h.Results),
-		len(h.Faults), len(h.Final.Runs))
+	found := chaos.Suspicions(&h)
+	for _, text := range found[:min(len(found), 30)] {
+		t.Errorf("suspicion: %s", text)
+	}
 	if t.Failed() {
-		keep(t, &h)
+		keep(t, h, v)
 	}
 }
 
-// keep writes the history down.
-func keep(t *testing.T, h *checker.History) {
+// keep writes down what was seen and what was said of it.
+func keep(t *testing.T, h checker.History, v checker.Verdict) {
 	t.Helper()
 	folder := *out
 	if folder == "" {
 		folder = t.ArtifactDir()
 	}
-	f, err := os.Create(filepath.Join(folder, "history.json"))
-	if err != nil {
-		t.Error(err)
-		return
+	for name, write := range map[string]func(io.Writer) error{
+		"history.json":  h.Encode,
+		"verdict.json":  v.WriteJSON,
+		"timeline.html": func(w io.Writer) error { return checker.WriteTimeline(w, h, v) },
+	} {
+		f, err := os.Create(filepath.Join(folder, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := h.Encode(f); err != nil {
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	t.Logf("history: %s", f.Name())
+	t.Logf("history.json, verdict.json and timeline.html are in %s", folder)
 }

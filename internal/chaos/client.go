@@ -54,24 +54,24 @@ func (c *user) run(ctx context.Context) {
 	}
 }
 
-// step does one thing.
+// step does one thing. How it went is noted, and nothing hangs on it here.
 func (c *user) step() {
 	recurring := fmt.Sprintf("recurring/%d", c.dice.IntN(sharedRecurring))
 	oneShot := fmt.Sprintf("again/%d", c.dice.IntN(sharedOneShots))
 	either := pick(c.dice, recurring, oneShot)
 	switch x := c.dice.IntN(100); {
 	case x < 40:
-		c.put(c.dice.oneShot(c.fresh(), c.endpoint))
+		_ = c.put(c.dice.oneShot(c.fresh(), c.endpoint))
 	case x < 52:
-		c.put(c.dice.recurring(recurring, c.endpoint))
+		_ = c.put(c.dice.recurring(recurring, c.endpoint))
 	case x < 57:
-		c.put(c.dice.oneShot(oneShot, c.endpoint))
+		_ = c.put(c.dice.oneShot(oneShot, c.endpoint))
 	case x < 63:
 		c.trigger(recurring)
 	case x < 70:
 		c.delete(either)
 	case x < 78:
-		_ = c.setPaused(recurring, c.dice.chance(2)) // it is noted
+		_ = c.setPaused(recurring, c.dice.chance(2))
 	case x < 84:
 		c.patch(either)
 	case x < 88:
@@ -118,7 +118,7 @@ func finish(done func(checker.Outcome, func(*checker.Op)), fill func(*checker.Op
 	})
 }
 
-func (c *user) put(d drawn) {
+func (c *user) put(d drawn) error {
 	op := checker.Op{Kind: checker.Put, Job: d.job.Name, Spec: &d.spec}
 	var opts []carillon.PutOption
 	switch generation := c.known[d.job.Name]; {
@@ -127,7 +127,7 @@ func (c *user) put(d drawn) {
 	case generation > 0 && c.dice.chance(5):
 		op.IfGeneration, opts = generation, append(opts, carillon.IfGeneration(generation))
 	}
-	_ = c.do(op, func(ctx context.Context) (func(*checker.Op), error) {
+	return c.do(op, func(ctx context.Context) (func(*checker.Op), error) {
 		put, err := c.caller.PutJob(ctx, d.job, opts...)
 		return c.answered(&put), err
 	})

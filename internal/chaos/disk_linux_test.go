@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func TestDiskFull(t *testing.T) {
 	binary := carillonBinary(t)
 	disk := t.TempDir()
 	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=64m"); err != nil {
-		skipUnlessRequired(t, "a file system cannot be mounted here: %v", err)
+		skipUnlessRequiredf(t, "a file system cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, 0); err != nil {
@@ -65,7 +66,7 @@ func limitFiles(pid int, bytes uint64) error {
 	return nil
 }
 
-func skipUnlessRequired(t *testing.T, format string, args ...any) {
+func skipUnlessRequiredf(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CARILLON_TEST_REQUIRE") == "all" {
 		t.Fatalf(format, args...)
@@ -152,7 +153,7 @@ func present(t *testing.T, c *client.Client, names []string) {
 		j, err := c.GetJob(ctx, sched.Key{Namespace: sched.DefaultNamespace, Name: name})
 		if err != nil {
 			t.Errorf("%s was acknowledged: %v", name, err)
-		} else if string(j.Data.Bytes) != string(payload.Bytes) {
+		} else if !bytes.Equal(j.Data.Bytes, payload.Bytes) {
 			t.Errorf("the payload of %s has changed", name)
 		}
 	}

@@ -24,7 +24,7 @@ type dice struct{ *rand.Rand }
 func newDice(seed uint64, actor string) dice {
 	h := fnv.New64a()
 	h.Write([]byte(actor))
-	return dice{rand.New(rand.NewPCG(seed, h.Sum64()))} //nolint:gosec // a seed is to repeat it
+	return dice{rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
 // between is a duration of [low, high).

@@ -29,7 +29,7 @@ type endpoint struct {
 
 // newEndpoint listens.
 func newEndpoint(record *checker.Recorder, d dice, good <-chan struct{}) (*endpoint, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 0: // longer than the attempt's timeout
 		res.Kind = checker.LostWorker
 		e.record.Sent(res)
-		_ = pause(r.Context(), 2*httpTimeout) // the caller hangs up first
-		return
+		_ = pause(r.Context(), 2*httpTimeout) // the caller hangs up first, unless it is frozen
+		panic(http.ErrAbortHandler)           // to return would be to answer 200
 	case -1:
 		res.Kind = checker.LostWorker
 		e.record.Sent(res)

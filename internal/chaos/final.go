@@ -17,7 +17,7 @@ import (
 
 // Coming to rest.
 const (
-	inPeace    = 3 * time.Second  // how long recurring jobs go on after the last fault: that they do is to be seen
+	inPeace    = 9 * time.Second  // how long recurring jobs go on after the last fault: that they are on time again is to be seen
 	restWithin = 60 * time.Second // until nothing is due any more
 )
 
@@ -101,7 +101,9 @@ func (c *campaign) restless(ctx context.Context, cl *client.Client) (left []stri
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions"} {
+	for _, name := range []string{
+		"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions",
+	} {
 		for series, value := range samples(text, name) {
 			if value != 0 {
 				left = append(left, fmt.Sprintf("%s is %v", series, value))

@@ -44,7 +44,7 @@ type Node struct {
 func NewNode(binary, folder string, flags ...string) (*Node, error) {
 	n := &Node{Binary: binary, Folder: folder, Flags: flags}
 	for _, addr := range []*string{&n.GRPC, &n.HTTP} {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
@@ -58,8 +58,8 @@ func NewNode(binary, folder string, flags ...string) (*Node, error) {
 
 // Start starts the process. It does not wait until the node is ready.
 func (n *Node) Start() error {
-	args := []string{"serve", "--store", "pebble:" + n.Folder, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8", "--log-level", "info"}
-	n.cmd = exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx,gosec // it outlives the call that starts it; it is ours
+	args := []string{"serve", "--store", "pebble:" + n.Folder, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
+	n.cmd = exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call that starts it
 	n.cmd.Stdout, n.cmd.Stderr = &n.log, &n.log
 	n.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
 	dieWithParent(n.cmd)
@@ -126,7 +126,7 @@ func (n *Node) get(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	body, err := io.ReadAll(res.Body)
-	if err = errors.Join(err, res.Body.Close()); err != nil {
+	if err := errors.Join(err, res.Body.Close()); err != nil {
 		return "", err
 	}
 	if res.StatusCode != http.StatusOK {

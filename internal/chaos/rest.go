@@ -3,10 +3,11 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"encoding/base32"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -143,13 +144,10 @@ func (j *restJob) job() (carillon.Job, error) {
 		return out, err
 	}
 	out.Status.Generation, out.Status.NextRun = generation, j.Status.Next
-	uid, err := uidEncoding.DecodeString(j.Status.UID)
+	uid, err := base64.StdEncoding.DecodeString(j.Status.UID)
 	copy(out.Status.UID[:], uid)
 	return out, err
 }
-
-// uidEncoding is how a uid is written.
-var uidEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // do makes a request. An answer that does not come is of unknown outcome, unless nobody was reached.
 func (r rest) do(ctx context.Context, method, path string, header http.Header, in, out any) error {
@@ -165,9 +163,7 @@ func (r rest) do(ctx context.Context, method, path string, header http.Header, i
 	if err != nil {
 		return err
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	res, err := oneCall.Do(req)
 	if err != nil {
 		op, dial := errors.AsType[*net.OpError](err)

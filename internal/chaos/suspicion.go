@@ -128,7 +128,7 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 // acknowledged looks for what was promised: a new one-shot that nobody has touched since, and each trigger.
 func (s *suspect) acknowledged() {
 	for job, ops := range s.ops {
-		alone := strings.HasPrefix(job, "client-") || strings.HasPrefix(job, "rest/")
+		alone := !strings.HasPrefix(job, "recurring/") && !strings.HasPrefix(job, "again/")
 		if alone && len(ops) == 1 && ops[0].Spec != nil && ops[0].Outcome == checker.OK && !s.seen[job] {
 			s.addf("lost: the put of %s was acknowledged, and it never ran", job)
 		}

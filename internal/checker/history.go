@@ -35,6 +35,8 @@ type Constants struct {
 	MisfireAfter time.Duration // a time this late, because nobody owned it, is missed; default 5 s
 	CatchUpLimit int           // most runs made up for by a job that does not say; default 1000
 	DrainRate    float64       // runs a second that the harness's workers surely get through; default 10
+	Slots        int           // runs that the harness's workers take at a time; while all are taken nothing is late; 0 = no limit
+	Linger       time.Duration // how long after its return an operation of unknown outcome may take effect; 0 = to the end
 	Virtual      bool          // retries are purely virtual, as on the Dapr face: no lower bound after the attempt's end
 }
 
@@ -84,7 +86,8 @@ type Op struct {
 	NotFound  bool   `json:",omitempty"` // of Fail: because there is no such job
 	Refused   bool   `json:",omitempty"` // of Fail: because a condition (IfAbsent, IfGeneration) did not hold
 
-	Spec         *Job           `json:",omitempty"` // of put, batch: the job; of patch: the fields named in Fields
+	// Spec is, of put and batch: the job; of patch: the fields named in Fields; of backfill: its own Overlap.
+	Spec         *Job           `json:",omitempty"`
 	Fields       []string       `json:",omitempty"` // of patch: JSON names of the fields of Job that it changes
 	IfAbsent     bool           `json:",omitempty"` // of put
 	IfGeneration uint64         `json:",omitempty"` // of put, patch; 0 = any
@@ -233,7 +236,9 @@ type Beat struct {
 
 // Fault is one thing that the nemesis did.
 type Fault struct {
-	Kind    string   // "kill", "pause", "partition", "slow store", "lost acknowledgements", "worker leaves", …
+	// Kind is "kill", "pause", "partition", "slow store", "lost acknowledgements" … One that begins with "worker" concerns
+	// workers only: it excuses a second attempt, and lateness no longer than it lasts.
+	Kind    string
 	Targets []string `json:",omitempty"` // nodes or workers; none = everything
 	From    time.Time
 	To      time.Time

@@ -73,12 +73,13 @@ func (r *Recorder) Sent(res Result) int {
 	return len(r.h.Results) - 1
 }
 
-// Told notes the first answer to the result at a place. Later answers are for results of their own.
+// Told notes the answer to the result at a place. The first one counts, except that acked replaces stale: a worker hears of a
+// stale token, and that may have been said of a beat that came after the result.
 func (r *Recorder) Told(i int, v ResultVerdict) {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if res := &r.h.Results[i]; res.Told.IsZero() {
+	if res := &r.h.Results[i]; res.Told.IsZero() || (res.Verdict == Stale && v == Acked) {
 		res.Told, res.Verdict = at, v
 	}
 }

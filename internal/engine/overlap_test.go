@@ -112,8 +112,8 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 				t.Fatalf("%d: %+v %v", i, got, err)
 			}
 		}
-		if len(c.got()) != 1 || c.acks != 3 {
-			t.Fatalf("%d runs on one credit, %d of 3 acknowledged", len(c.got()), c.acks)
+		if len(c.got()) != 1 || c.acks != 0 { // an acknowledgement would say that the run has ended
+			t.Fatalf("%d runs on one credit, %d acknowledged", len(c.got()), c.acks)
 		}
 		if _, err := n.CancelRun(ctx, "default", run.ID); err != nil {
 			t.Fatal(err)
@@ -170,11 +170,7 @@ func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
 				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
-				if k%3 == 0 {
-					batch[k].Class = carillon.ClassCritical
-				} else if k%3 == 1 {
-					batch[k].Class = carillon.ClassLow
-				}
+				batch[k].Class = [...]carillon.Class{carillon.ClassCritical, carillon.ClassLow, carillon.ClassNormal}[k%3]
 			}
 			if _, err := n.PutJobs(ctx, batch); err != nil {
 				t.Fatal(err)

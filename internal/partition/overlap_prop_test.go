@@ -233,10 +233,10 @@ func (l *timeline) check(rt *rapid.T) {
 func (l *timeline) ended(rt *rapid.T, j carillon.Job) {
 	var want carillon.Counters
 	for _, h := range l.history("a") {
-		switch {
-		case h.Status == carillon.RunSucceeded:
+		switch h.Status {
+		case carillon.RunSucceeded:
 			want.Succeeded++
-		case h.Status == carillon.RunSkipped:
+		case carillon.RunSkipped:
 			want.Skipped += max(1, h.Skipped)
 		}
 		if h.Attempt > 0 {

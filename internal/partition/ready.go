@@ -124,7 +124,8 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -35,10 +36,8 @@ func (d *badDisk) MaybeError(op errorfs.Op) error {
 	if len(d.kinds) == 0 && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 		return d.err
 	}
-	for _, k := range d.kinds {
-		if op.Kind == k {
-			return d.err
-		}
+	if slices.Contains(d.kinds, op.Kind) {
+		return d.err
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err != nil {
 		return err
 	}
+	s.beat(req.Beats) // first: a beat of an attempt that has been reported would be stale
 	s.report(req.Results)
-	s.beat(req.Beats)
 	if gone && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
 	}

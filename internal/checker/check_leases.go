@@ -1,0 +1,145 @@
+package checker
+
+import (
+	"slices"
+	"sort"
+	"time"
+)
+
+// overlaps: S9, under serial and skip one run of the schedule is in force at a time, and so it is for a serial backfill.
+// Under replace the older one is over when the newer begins.
+func (c *check) overlaps(j *job) {
+	if slices.ContainsFunc(j.effects, func(e *effect) bool { return e.vague || (e.job != nil && e.job.Overlap == "allow") }) {
+		return
+	}
+	replace := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.Overlap == "replace" })
+	if replace {
+		c.replaced(j)
+		return
+	}
+	var last span
+	var holder *run
+	for _, l := range c.leases(j, CauseSchedule) {
+		if holder != nil && holder != l.run && l.from.Before(last.to) {
+			c.addf("S9", j.String(), "run %s began at %s, while run %s was in force until %s", l.run.id, c.show(l.from), holder.id, c.show(last.to))
+			c.v.Counters.Overlap = max(c.v.Counters.Overlap, last.to.Sub(l.from))
+		}
+		if holder == nil || l.to.After(last.to) {
+			last, holder = l.span, l.run
+		}
+	}
+}
+
+// lease is the time that an attempt was surely in force.
+type lease struct {
+	span
+	run *run
+	i   int
+}
+
+// leases are those of a job's runs with a cause, by their beginning.
+func (c *check) leases(j *job, cause string) []lease {
+	var out []lease
+	for _, r := range j.runs {
+		for i, a := range r.attempts {
+			if a.Cause == cause || cause == "" {
+				out = append(out, lease{c.certain(r, i), r, i})
+			}
+		}
+	}
+	sort.SliceStable(out, func(i, k int) bool { return out[i].from.Before(out[k].from) })
+	return out
+}
+
+// replaced looks for a run that succeeded after a newer one had begun.
+func (c *check) replaced(j *job) {
+	if slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.Overlap != "replace" }) {
+		return // it was not all the time
+	}
+	newest := time.Time{}
+	var by *run
+	for i := len(j.runs) - 1; i >= 0; i-- {
+		r := j.runs[i]
+		if r.first().Cause != CauseSchedule {
+			continue
+		}
+		for _, res := range r.results {
+			late := by != nil && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
+			if late && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
+				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
+			}
+		}
+		newest, by = r.first().At, r
+	}
+}
+
+// limits: S9, no more attempts with one limit key are in force than its limit says when another begins.
+func (c *check) limits() {
+	groups, order := map[key][]lease{}, []key{}
+	for _, k := range c.keys {
+		j := c.jobs[k]
+		name, steady := "", true
+		for _, e := range j.effects {
+			if e.job == nil {
+				continue
+			}
+			steady = steady && !e.vague && (name == "" || name == e.job.LimitKey) && e.job.LimitKey != ""
+			name = e.job.LimitKey
+		}
+		if name == "" || !steady {
+			continue // which key an attempt counted for is not certain
+		}
+		g := key{k.namespace, name}
+		if groups[g] == nil {
+			order = append(order, g)
+		}
+		groups[g] = append(groups[g], c.leases(j, "")...)
+	}
+	for _, g := range order {
+		c.limited(g, groups[g])
+	}
+}
+
+func (c *check) limited(g key, leases []lease) {
+	sort.SliceStable(leases, func(i, k int) bool { return leases[i].from.Before(leases[k].from) })
+	var ends []time.Time // of those in force, few
+	for _, l := range leases {
+		ends = slices.DeleteFunc(ends, func(t time.Time) bool { return !t.After(l.from) })
+		if !l.to.After(l.from) {
+			continue
+		}
+		ends = append(ends, l.to)
+		most, limited := c.limitAt(g, l.from)
+		if limited && len(ends) > most {
+			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)
+			return
+		}
+	}
+}
+
+// limitAt is the highest limit that may have been in force just before t; false if there may have been none.
+func (c *check) limitAt(g key, t time.Time) (most int, limited bool) {
+	var ops []*Op
+	for i := range c.h.Ops {
+		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail && !o.Invoke.After(t) {
+			ops = append(ops, o)
+		}
+	}
+	from := t.Add(-c.k.Dispatch - c.k.Apply)
+	sure := false
+	for _, o := range ops {
+		over := slices.ContainsFunc(ops, func(x *Op) bool {
+			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && x.Return.Before(from)
+		})
+		if over {
+			continue
+		}
+		n, ok := o.Limits[g.name]
+		if !ok {
+			return 0, false
+		}
+		most = max(most, n)
+		sure = sure || (o.Outcome == OK && o.Return.Before(from))
+	}
+	return most, sure
+}

@@ -1,0 +1,316 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+)
+
+// honest: S12, whatever did not run has a record with a reason that was true.
+func (c *check) honest(j *job) {
+	for _, r := range j.records {
+		switch r.Status {
+		case "skipped":
+			c.honestSkip(j, r)
+		case "cancelled":
+			if !c.mayCancel(j, r) {
+				c.addf("S12", j.String(), "run %s is cancelled (%s), and nobody asked for it", r.RunID, r.Reason)
+			}
+		case "succeeded":
+			c.honestSuccess(j, r)
+		}
+	}
+}
+
+// honestSkip holds the reason of a record of times that did not run against what the job was then.
+func (c *check) honestSkip(j *job, r FinalRun) {
+	from, to := r.From, later(r.Finished, r.Scheduled)
+	if r.Skipped == 0 || from.IsZero() {
+		from = r.Scheduled
+	}
+	ok := false
+	switch r.Reason {
+	case "":
+	case "paused":
+		ok = c.mayBePaused(j, from, to)
+	case "overlap":
+		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" })
+	case "misfire":
+		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, from, to) })
+	case "expired":
+		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
+	default: // deleted, replaced, or the word for a run that somebody skipped
+		ok = c.asked(j, from, to, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
+	}
+	if !ok {
+		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so", max(r.Skipped, 1), c.show(from),
+			c.show(r.Scheduled), r.Reason)
+	}
+	c.notRun(j, r, from)
+}
+
+// notRun looks for an attempt of a time that a record says did not run.
+func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
+	if rec.Skipped == 0 || c.asked(j, from, c.h.End, func(o *Op) bool { return o.defines() || o.deletes() }) {
+		return // another definition may have given the same time
+	}
+	runs := j.byTime()
+	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
+	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
+		// An attempt that was handed out just before a crash may be forgotten.
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.fault(a.At.Add(-time.Second), later(rec.Finished, a.At), a) {
+			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
+			return
+		}
+	}
+}
+
+// hadRule reports whether a definition that says so may have been in force some time from from to to.
+func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
+	return slices.ContainsFunc(j.effects, func(e *effect) bool {
+		return e.job != nil && !e.lo.After(to) && !e.until.Add(c.k.Apply).Before(from) && (e.vague || says(e.job))
+	})
+}
+
+// asked reports whether an operation like this may have taken effect some time from from to to.
+func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
+	return slices.ContainsFunc(j.ops, func(o *Op) bool {
+		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
+	})
+}
+
+// wasGoing reports whether a run of the schedule may have been going on some time from from to to. One that no worker saw
+// waited for a consumer.
+func (c *check) wasGoing(j *job, from, to time.Time) bool {
+	if slices.ContainsFunc(j.busy, func(s span) bool { return !s.from.After(to) && !s.to.Before(from) }) {
+		return true
+	}
+	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
+		return r.Skipped == 0 && r.Status != "skipped" && r.Scheduled.Before(from) && !r.Finished.Before(from)
+	})
+}
+
+// mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
+// was due; latest keeps the newest, all keeps as many as the limit and the window allow.
+func (c *check) mayMiss(s *Job, r FinalRun, from, to time.Time) bool {
+	sched, err := parse(s.Schedule, s.Zone, s.Literal)
+	if err != nil {
+		return true
+	}
+	decided := to.Add(c.k.Clock)
+	newer := sched.instants(r.Scheduled, r.Scheduled.Add(1), decided) // the scheduled time itself is as good an anchor as any
+	if sched.step.months > 0 {
+		newer = sched.instants(r.Scheduled, r.Scheduled.Add(1), decided.Add(3*24*time.Hour)) // but for clamping
+	}
+	late := decided.Sub(r.Scheduled) > c.k.MisfireAfter
+	old := s.CatchUpWindow > 0 && decided.Sub(r.Scheduled) > s.CatchUpWindow
+	switch {
+	case old:
+		return true
+	case s.Misfire == "skip":
+		return late || len(newer) > 0
+	case s.Misfire == "all":
+		return len(newer) >= cmp.Or(s.CatchUpLimit, c.k.CatchUpLimit)
+	}
+	return len(newer) > 0 // latest: never the newest
+}
+
+// mayCancel reports whether something asked for the end of a run.
+func (c *check) mayCancel(j *job, r FinalRun) bool {
+	return c.asked(j, r.Scheduled, later(r.Finished, r.Scheduled), func(o *Op) bool {
+		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
+	}) || c.hadRule(j, r.Scheduled, later(r.Finished, r.Scheduled), func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
+}
+
+// honestSuccess: what the history calls a success is one that a worker reported, if workers report at all.
+func (c *check) honestSuccess(j *job, rec FinalRun) {
+	r := c.runs[rec.RunID]
+	if rec.Skipped > 0 || len(c.h.Results) == 0 {
+		return
+	}
+	if r == nil {
+		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker had it", rec.RunID)
+		return
+	}
+	said, told := false, None
+	for _, res := range r.results {
+		if res.Kind == Success {
+			said, told = true, res.Verdict
+			if told != Stale {
+				return
+			}
+		}
+	}
+	last := r.attempts[len(r.attempts)-1]
+	switch {
+	case !said:
+		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker said so", rec.RunID)
+	case !c.fault(last.At.Add(-time.Second), later(rec.Finished, last.At), last):
+		c.addf("S5", j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
+	default: // the owner did not learn what became of its write
+		c.warnf(j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
+	}
+}
+
+// after: S12, a run of a job begins only after each job that it comes after has succeeded since the run before.
+func (c *check) after(j *job) {
+	names := c.always(j)
+	if len(names) == 0 {
+		return
+	}
+	var before time.Time
+	n := 0
+	for _, r := range j.runs {
+		a := r.first()
+		if a.Cause != CauseSchedule {
+			continue
+		}
+		n++
+		for _, name := range names {
+			since, all := c.succeeded(c.jobs[key{j.namespace, name}], before, a.At)
+			if since == 0 || all < n {
+				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(before))
+			}
+		}
+		before = a.At.Add(-c.k.Dispatch)
+	}
+}
+
+// always are the names that every definition of a job has in After.
+func (c *check) always(j *job) []string {
+	var names []string
+	first := true
+	for _, e := range j.effects {
+		switch {
+		case e.job == nil:
+		case e.vague:
+			return nil
+		case first:
+			names, first = slices.Clone(e.job.After), false
+		default:
+			names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(e.job.After, n) })
+		}
+	}
+	return names
+}
+
+// succeeded counts the runs of j that may have succeeded between two instants, and all that may have by the second.
+func (c *check) succeeded(j *job, from, to time.Time) (since, all int) {
+	if j == nil {
+		return 0, 0
+	}
+	for _, r := range j.runs {
+		for _, res := range r.results {
+			if res.Kind != Success || res.Verdict == Stale || res.Sent.After(to) {
+				continue
+			}
+			all++
+			if res.Told.IsZero() || !res.Told.Before(from) {
+				since++
+			}
+			break
+		}
+	}
+	return since, all
+}
+
+// backfills: S12, a backfill runs each time of its stretch once, and no other.
+func (c *check) backfills(j *job) {
+	var ops []*Op
+	for _, o := range j.ops {
+		if o.Kind == Backfill && o.Outcome != Fail {
+			ops = append(ops, o)
+		}
+	}
+	seen := map[string]map[time.Time]string{}
+	for _, r := range j.runs {
+		a := r.first()
+		if a.Cause != CauseBackfill {
+			continue
+		}
+		if !slices.ContainsFunc(ops, func(o *Op) bool { return c.mayFill(j, o, a) }) {
+			c.addf("S12", j.String(), "run %s of %s belongs to no backfill", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
+		}
+		if seen[a.Backfill] == nil {
+			seen[a.Backfill] = map[time.Time]string{}
+		}
+		at := a.Scheduled.UTC()
+		if id, ok := seen[a.Backfill][at]; ok && id != r.id && (a.Backfill != "" || len(ops) == 1) {
+			c.addf("S12", j.String(), "backfill %s ran the time %s twice", a.Backfill, at.Format(time.RFC3339Nano))
+		}
+		seen[a.Backfill][at] = r.id
+	}
+	for _, o := range ops {
+		c.filled(j, o)
+	}
+	c.serialFills(j, ops)
+}
+
+// mayFill reports whether a run may be one of the backfill.
+func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
+	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) {
+		return false
+	}
+	if a.Backfill != "" && o.Answer.BackfillID != "" && a.Backfill != o.Answer.BackfillID {
+		return false
+	}
+	return slices.ContainsFunc(j.effects, func(e *effect) bool {
+		if e.job == nil || e.lo.After(a.At) {
+			return false
+		}
+		if e.vague || e.alien || e.sched == nil {
+			return true
+		}
+		if step := e.sched.fixedStep(); e.sched.anchored && step > 0 && !e.op.Answer.NextRun.IsZero() {
+			return e.op.Answer.NextRun.Sub(a.Scheduled)%step == 0 // also before the job began
+		}
+		return e.sched.anchored || e.sched.is(a.Scheduled, e.lo, e.hi)
+	})
+}
+
+// filled looks for times of an acknowledged backfill that never ran, if nothing came in its way.
+func (c *check) filled(j *job, o *Op) {
+	var def *effect
+	for _, e := range j.effects {
+		if e.job != nil && e.sure && !e.vague && e.sched != nil && !e.sched.anchored {
+			if def != nil {
+				return
+			}
+			def = e
+		}
+	}
+	stopped := c.asked(j, o.Invoke, c.h.End, func(x *Op) bool {
+		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip || x.Kind == BackfillCancel)
+	})
+	if def == nil || stopped || o.Outcome != OK || !c.settled(j, o) {
+		return
+	}
+	have := map[time.Time]bool{}
+	for _, r := range j.runs {
+		have[r.first().Scheduled.UTC()] = have[r.first().Scheduled.UTC()] || r.first().Cause == CauseBackfill
+	}
+	for _, r := range j.records {
+		have[r.Scheduled.UTC()] = have[r.Scheduled.UTC()] || r.Cause == CauseBackfill
+	}
+	for _, t := range def.sched.instants(time.Time{}, o.From, o.To) {
+		if !have[t.UTC()] {
+			c.addf("S12", j.String(), "backfill %s never ran the time %s", o.Answer.BackfillID, t.UTC().Format(time.RFC3339Nano))
+			return
+		}
+	}
+}
+
+// serialFills: the runs of a backfill that is not to overlap are in force one at a time.
+func (c *check) serialFills(j *job, ops []*Op) {
+	if len(ops) != 1 || (ops[0].Spec != nil && ops[0].Spec.Overlap == "allow") {
+		return
+	}
+	var last lease
+	for _, l := range c.leases(j, CauseBackfill) {
+		if last.run != nil && last.run != l.run && l.from.Before(last.to) {
+			c.addf("S9", j.String(), "run %s of a backfill began at %s, while run %s was in force", l.run.id, c.show(l.from), last.run.id)
+		}
+		last = l
+	}
+}

@@ -1,0 +1,128 @@
+package checker
+
+import (
+	"slices"
+	"time"
+)
+
+// duplicates: S10, every attempt after the first has a cause between the one before and itself.
+func (c *check) duplicates(r *run) {
+	used := map[*Result]bool{}
+	for i := 1; i < len(r.attempts); i++ {
+		before, a := r.attempts[i-1], r.attempts[i]
+		c.v.Counters.Duplicates++
+		if c.justified(r, before, a, used) {
+			continue
+		}
+		c.v.Counters.Unjustified++
+		c.addf("S10", r.job.String(), "run %s was attempted again without a cause, %v after attempt %d", r.id, a.At.Sub(before.At), before.Number)
+	}
+}
+
+func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
+	for _, res := range r.results { // one failure is the cause of one attempt
+		ended := res.Kind == Failure || res.Kind == RetryAfter || res.Kind == Reschedule || res.Kind == LostWorker
+		if ended && !used[res] && res.Token == before.Token && !res.Sent.After(a.At) && res.Verdict != Stale {
+			used[res] = true
+			return true
+		}
+	}
+	if c.fault(before.At.Add(-time.Second), a.At, before) {
+		return true
+	}
+	touched := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what fences, and a redrive
+		return (o.defines() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
+			(o.Outcome == Info || !o.Return.Before(before.At))
+	})
+	return touched || c.expired(r, before, a)
+}
+
+// expired reports whether the lease or the time of an attempt may have been over by the next one.
+func (c *check) expired(r *run, before, a *Attempt) bool {
+	alive := before.At
+	for _, b := range r.beats {
+		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) {
+			alive = later(alive, b.At)
+		}
+	}
+	// A beat may have been lost on its way: then the lease counts from the beginning. So it has to be a whole one at least.
+	if a.At.Sub(before.At) >= c.lease(r.job)-c.k.Clock && (alive.Equal(before.At) || a.At.Sub(alive) >= c.lease(r.job)/2) {
+		return true
+	}
+	return slices.ContainsFunc(r.job.effects, func(e *effect) bool {
+		return e.job != nil && e.job.Timeout > 0 && a.At.Sub(before.At) >= e.job.Timeout-c.k.Clock
+	})
+}
+
+// retries: I11, attempts are counted and spaced as the policy says.
+func (c *check) retries(r *run) {
+	defs, fresh := c.policies(r)
+	if len(defs) == 0 {
+		return
+	}
+	most := 0
+	for _, e := range defs {
+		n := e.job.Policy.resolved(e.job.Schedule != "").attempts()
+		if n == 0 {
+			most = 0
+			break
+		}
+		most = max(most, n)
+	}
+	for i, a := range r.attempts {
+		// Each edit may hand out one attempt more.
+		if most > 0 && !fresh && a.Number > most+len(defs)-1 {
+			c.addf("I11", r.job.String(), "run %s: attempt %d, and the policy allows %d", r.id, a.Number, most)
+		}
+		if i > 0 {
+			c.spaced(r, r.attempts[i-1], a, defs)
+		}
+	}
+}
+
+// policies are the definitions that may have been in force during a run; fresh says that its count may have begun again.
+func (c *check) policies(r *run) (defs []*effect, fresh bool) {
+	from, to := r.first().At, r.attempts[len(r.attempts)-1].At
+	for _, e := range r.job.effects {
+		switch {
+		case e.job == nil:
+		case e.vague:
+			return nil, false
+		case !e.lo.After(to) && !e.until.Add(c.k.Apply+c.k.Dispatch).Before(from):
+			defs = append(defs, e)
+		}
+	}
+	return defs, c.afresh(r, from, to) || redriven(r.job, to)
+}
+
+// spaced holds the distance of two attempts against what the first one's result asked for.
+func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
+	for _, res := range r.results {
+		if res.Token != before.Token || res.Verdict != Acked || !res.Sent.Before(a.At) || !res.terminal() {
+			continue
+		}
+		from := time.Time{}
+		for i, e := range defs {
+			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number, e.job.Zone)
+			if i == 0 || t.Before(from) {
+				from = t
+			}
+		}
+		switch {
+		case res.Kind == Permanent && !redriven(r.job, a.At):
+			c.addf("I11", r.job.String(), "run %s: attempt %d came after a failure that must not be retried", r.id, a.Number)
+			return
+		case res.Kind == Reschedule:
+			from = res.To
+		case res.Kind == RetryAfter:
+			from = later(from, res.Sent.Add(res.After))
+		case res.Kind != Failure || c.k.Virtual:
+			return
+		}
+		if a.At.Before(from.Add(-c.k.Clock)) && !redriven(r.job, a.At) {
+			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
+				from.Sub(a.At))
+		}
+		return
+	}
+}

@@ -1,0 +1,205 @@
+package checker
+
+import (
+	"slices"
+	"time"
+)
+
+// early: S1, nothing begins before it is due. What the spread adds is known by its bound only.
+func (c *check) early(r *run) {
+	for _, a := range r.attempts {
+		if by := a.Scheduled.Sub(a.At) - c.k.Clock; by > 0 {
+			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, by+c.k.Clock)
+		} else if by := a.Due.Sub(a.At) - c.k.Clock; !a.Due.IsZero() && by > 0 {
+			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number, r.id, by+c.k.Clock)
+		}
+	}
+}
+
+// phantom: S2, every attempt belongs to a definition of its job that may have been in force.
+func (c *check) phantom(r *run) {
+	a, j := r.first(), r.job
+	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
+		c.addf("S2", j.String(), "run %s began at %s, when the job did not exist", r.id, c.show(a.At))
+		return
+	}
+	switch {
+	case a.Cause == CauseSchedule && !c.mayBeScheduled(j, a):
+		c.addf("S2", j.String(), "run %s at %s is no time of the job", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
+	case a.Cause == CauseSchedule && c.pausedAt(j, a):
+		c.addf("S2", j.String(), "run %s began at %s, when the job was paused", r.id, c.show(a.At))
+	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
+		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At)
+	}):
+		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
+	}
+	if redriven(j, a.At) {
+		return // it has the content that it died with
+	}
+	for _, a := range r.attempts {
+		if a.Payload != "" && !c.mayCarry(j, a) {
+			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that was not in force at %s", a.Number, r.id, c.show(a.At))
+		}
+	}
+}
+
+// pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An attempt may be on
+// its way for a moment, longer when something was wrong; and one that never arrived may have gone before it.
+func (c *check) pausedAt(j *job, a *Attempt) bool {
+	return a.Number <= 1 && c.surelyPaused(j, a.At.Add(-c.k.Dispatch), a.At) && !c.fault(a.At.Add(-c.k.Dispatch), a.At, a) && !redriven(j, a.At)
+}
+
+func redriven(j *job, by time.Time) bool {
+	return slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) })
+}
+
+// mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
+func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
+	return slices.ContainsFunc(j.effects, func(e *effect) bool {
+		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.until.Add(c.k.Clock+c.k.Apply)) {
+			return false
+		}
+		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
+	})
+}
+
+// keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or a patch that
+// leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the job is paused or no answer came.
+func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
+	return e.job.Schedule != "" && slices.ContainsFunc(j.effects, func(x *effect) bool {
+		return x != e && x.job != nil && x.job.Schedule == e.job.Schedule && !x.after(e) && c.gives(x, t) &&
+			!slices.ContainsFunc(j.effects, func(d *effect) bool { return d.op.deletes() && d.sure && d.after(x) && e.after(d) })
+	})
+}
+
+// gives reports whether t is a time of the definition.
+func (c *check) gives(e *effect, t time.Time) bool {
+	first := e.op.Answer.NextRun
+	low, high := e.lo.Add(-c.k.Clock), e.hi.Add(c.k.Clock)
+	switch {
+	case !e.job.Due.IsZero():
+		low, high = e.job.Due, e.job.Due
+	case e.job.Relative:
+		low, high = low.Add(e.job.DueIn), high.Add(e.job.DueIn)
+	}
+	if e.job.Schedule == "" {
+		return t.Equal(first) || (first.IsZero() && !t.Before(low) && !t.After(high))
+	}
+	if e.op.Outcome == OK && !first.IsZero() {
+		if t.Before(first) {
+			return false
+		}
+		if e.sched.anchored && (e.sched.step.months == 0 || first.Equal(e.job.Due)) {
+			return e.sched.is(t, first, first)
+		}
+	}
+	return e.sched.is(t, low, high)
+}
+
+// mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.
+func (c *check) mayCarry(j *job, a *Attempt) bool {
+	wrong := c.fault(a.At.Add(-c.k.Dispatch-time.Second), a.At, a)
+	return slices.ContainsFunc(j.effects, func(e *effect) bool {
+		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) {
+			return false
+		}
+		carries := e.job.Payload == a.Payload || (e.vague && !slices.Contains(e.op.Fields, "payload"))
+		return carries && (wrong || !e.until.Add(c.k.Dispatch+c.k.Apply).Before(a.At))
+	})
+}
+
+// numbers: S2, attempts are counted from 1 without going back, one number to a token unless the count was lost in a crash.
+func (c *check) numbers(r *run) {
+	for i := 1; i < len(r.attempts); i++ {
+		before, a := r.attempts[i-1], r.attempts[i]
+		if a.Number < before.Number && !c.afresh(r, before.At, a.At) {
+			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
+		}
+		if a.Number == before.Number && a.Token != before.Token && !c.fault(before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
+			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
+		}
+	}
+}
+
+// afresh reports whether a run may have begun to count again: it was redriven, or asked for another time.
+func (c *check) afresh(r *run, from, to time.Time) bool {
+	for _, res := range r.results {
+		if res.Kind == Reschedule && !res.Sent.After(to) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
+	})
+}
+
+// doneIsDone: S4, nothing begins after the run's success was acknowledged, except the same message come twice.
+func (c *check) doneIsDone(r *run) {
+	for _, res := range r.results {
+		if res.Kind != Success || res.Verdict != Acked {
+			continue
+		}
+		for i, a := range r.attempts {
+			if a.At.After(res.Told) && r.pos[a.Token] == i {
+				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged", r.id, a.Number, a.At.Sub(res.Told))
+			}
+		}
+		return
+	}
+}
+
+// staleIsRefused: S5, one attempt's completion counts, none counts after a newer attempt has begun, a made-up token never
+// does, and asking again gives the same answer.
+func (c *check) staleIsRefused(r *run) {
+	counted, said := map[string]bool{}, map[string]ResultVerdict{}
+	for _, res := range r.results {
+		if res.Kind == Success && res.Verdict != None {
+			if v, ok := said[res.Token]; ok && v != res.Verdict {
+				c.addf("S5", r.job.String(), "run %s: the success of attempt %d was answered %s and then %s", r.id, res.Number, v, res.Verdict)
+			}
+			said[res.Token] = res.Verdict
+		}
+		if res.Verdict != Acked || res.Kind == Progress {
+			continue
+		}
+		i, known := r.pos[res.Token]
+		if res.Kind == Fabricated || !known {
+			c.addf("S5", r.job.String(), "run %s: a result with a token that no attempt had was accepted", r.id)
+			continue
+		}
+		if res.Kind == Success {
+			counted[res.Token] = true
+		}
+		c.newer(r, res, i)
+	}
+	if len(counted) > 1 {
+		c.addf("S5", r.job.String(), "run %s: %d attempts succeeded", r.id, len(counted))
+	}
+}
+
+// newer looks for an attempt that had begun before the result of an older one was accepted. What a deposed owner handed out
+// was never in force.
+func (c *check) newer(r *run, res *Result, i int) {
+	for k := i + 1; k < len(r.attempts); k++ {
+		a := r.attempts[k]
+		if a.Token == res.Token || !a.At.Before(res.Sent) || a.Number < res.Number || r.pos[a.Token] != k {
+			continue
+		}
+		again := slices.ContainsFunc(r.results, func(o *Result) bool {
+			return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(a.At) // sent before: the same answer again
+		})
+		if !again && !c.fault(a.At.Add(-time.Second), res.Sent, nil) {
+			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
+			return
+		}
+	}
+}
+
+// tenant: S13, a worker sees runs of its own namespace only.
+func (c *check) tenant(r *run) {
+	for _, a := range r.attempts {
+		if a.Tenant != "" && a.Tenant != a.Namespace {
+			c.addf("S13", r.job.String(), "run %s came to a worker of namespace %s", r.id, a.Tenant)
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// key names a job.
+type key struct{ namespace, name string }
+
+func (k key) String() string { return k.namespace + "/" + k.name }
+
+// world is a history, indexed.
+type world struct {
+	h    *History
+	k    Constants // with defaults
+	jobs map[key]*job
+	keys []key // sorted
+	runs map[string]*run
+	ids  []string // sorted
+	bad  []span   // when lateness is excused for everybody
+}
+
+// span is a stretch of time, its end exclusive.
+type span struct{ from, to time.Time }
+
+// job is everything known of one name.
+type job struct {
+	key
+	ops     []*Op     // all of it, by call
+	effects []*effect // of the operations that changed it or may have, by the earliest moment
+	runs    []*run    // by first attempt
+	records []FinalRun
+	final   *FinalJob
+	busy    []span // when a run of the schedule was going on, as far as is possible
+	sorted  []*run // by scheduled time; see byTime
+}
+
+// effect is an operation that changed a job, or may have, some time from lo to hi.
+type effect struct {
+	op     *Op
+	lo, hi time.Time
+	sure   bool      // it did
+	job    *Job      // of a put, batch or patch: what the job then was
+	vague  bool      // what the job then was is not known for certain
+	sched  *schedule // of job; nil for a one-shot, or if the oracle does not know it
+	alien  bool      // the oracle does not know the schedule
+	until  time.Time // the latest moment at which job may be current
+}
+
+// run is the attempts and results of one run id.
+type run struct {
+	id       string
+	job      *job
+	attempts []*Attempt // by time
+	results  []*Result  // by time sent
+	beats    []*Beat
+	records  []FinalRun
+	pos      map[string]int // token → place of its first attempt
+}
+
+func (r *run) first() *Attempt { return r.attempts[0] }
+
+// index reads a history once.
+func index(h *History) *world {
+	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{}}
+	w.indexOps()
+	w.indexRuns()
+	for k, j := range w.jobs {
+		w.keys = append(w.keys, k)
+		slices.SortStableFunc(j.ops, func(a, b *Op) int { return a.Invoke.Compare(b.Invoke) })
+		slices.SortStableFunc(j.runs, func(a, b *run) int { return a.first().At.Compare(b.first().At) })
+	}
+	slices.SortFunc(w.keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) })
+	for _, k := range w.keys {
+		w.jobs[k].effects = w.effectsOf(w.jobs[k])
+	}
+	w.badTimes()
+	for _, k := range w.keys {
+		w.busyTimes(w.jobs[k])
+	}
+	return w
+}
+
+func (c Constants) withDefaults() Constants {
+	c.Dispatch, c.Recovery = cmp.Or(c.Dispatch, time.Second), cmp.Or(c.Recovery, 30*time.Second)
+	c.OwnerLease, c.Lease = cmp.Or(c.OwnerLease, 15*time.Second), cmp.Or(c.Lease, 2*time.Minute)
+	c.Grace, c.MisfireAfter = cmp.Or(c.Grace, 5*time.Second), cmp.Or(c.MisfireAfter, 5*time.Second)
+	c.CatchUpLimit, c.DrainRate = cmp.Or(c.CatchUpLimit, 1000), cmp.Or(c.DrainRate, 10)
+	return c
+}
+
+func (w *world) job(namespace, name string) *job {
+	k := key{namespace, name}
+	j := w.jobs[k]
+	if j == nil {
+		j = &job{key: k}
+		w.jobs[k] = j
+	}
+	return j
+}
+
+func (w *world) indexOps() {
+	var prefixes []*Op
+	for i := range w.h.Ops {
+		o := &w.h.Ops[i]
+		switch o.Kind {
+		case PutNamespace, List:
+		case DeletePrefix:
+			prefixes = append(prefixes, o)
+		default:
+			j := w.job(o.Namespace, o.Job)
+			j.ops = append(j.ops, o)
+		}
+	}
+	for _, o := range prefixes {
+		for k, j := range w.jobs {
+			if k.namespace == o.Namespace && strings.HasPrefix(k.name, o.Job) {
+				j.ops = append(j.ops, o)
+			}
+		}
+	}
+	for i := range w.h.Final.Jobs {
+		f := &w.h.Final.Jobs[i]
+		w.job(f.Namespace, f.Job).final = f
+	}
+}
+
+func (w *world) indexRuns() {
+	for i := range w.h.Attempts {
+		a := &w.h.Attempts[i]
+		r := w.runs[a.RunID]
+		if r == nil {
+			r = &run{id: a.RunID, job: w.job(a.Namespace, a.Job), pos: map[string]int{}}
+			w.runs[a.RunID] = r
+			w.ids = append(w.ids, a.RunID)
+			r.job.runs = append(r.job.runs, r)
+		}
+		r.attempts = append(r.attempts, a)
+	}
+	slices.Sort(w.ids)
+	for i := range w.h.Results {
+		if r := w.runs[w.h.Results[i].RunID]; r != nil {
+			r.results = append(r.results, &w.h.Results[i])
+		}
+	}
+	for i := range w.h.Beats {
+		if r := w.runs[w.h.Beats[i].RunID]; r != nil {
+			r.beats = append(r.beats, &w.h.Beats[i])
+		}
+	}
+	for _, f := range w.h.Final.Runs {
+		j := w.job(f.Namespace, f.Job)
+		j.records = append(j.records, f)
+		if r := w.runs[f.RunID]; r != nil && f.Skipped == 0 {
+			r.records = append(r.records, f)
+		}
+	}
+	for _, r := range w.runs {
+		slices.SortStableFunc(r.attempts, func(a, b *Attempt) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(r.results, func(a, b *Result) int { return a.Sent.Compare(b.Sent) })
+		for i, a := range r.attempts {
+			if _, ok := r.pos[a.Token]; !ok {
+				r.pos[a.Token] = i
+			}
+		}
+	}
+}
+
+// terminal reports whether a result ends its attempt.
+func (r *Result) terminal() bool {
+	return r.Kind != Progress && r.Kind != Fabricated && r.Kind != LostWorker
+}
+
+// defines reports whether an operation says what a job is.
+func (o *Op) defines() bool { return o.Kind == Put || o.Kind == BatchPut || o.Kind == Patch }
+
+func (o *Op) deletes() bool { return o.Kind == Delete || o.Kind == DeletePrefix }
+
+// changes reports whether an operation says what a job is, whether it is paused, or that it is gone.
+func (o *Op) changes() bool {
+	return o.defines() || o.deletes() || o.Kind == Pause || o.Kind == Resume
+}
+
+// effectsOf are the changes of a job, as narrow in time as can be told.
+func (w *world) effectsOf(j *job) []*effect {
+	var out []*effect
+	for _, o := range j.ops {
+		if !o.changes() || o.Outcome == Fail || (o.defines() && o.Spec == nil) {
+			continue
+		}
+		e := &effect{op: o, lo: o.Invoke, hi: o.Return, sure: o.Outcome == OK}
+		if o.Outcome == Info {
+			e.hi = w.h.End
+			if w.k.Linger > 0 && !o.Return.IsZero() {
+				e.hi = earlier(w.h.End, o.Return.Add(w.k.Linger))
+			}
+		}
+		out = append(out, e)
+	}
+	out = slices.DeleteFunc(out, func(e *effect) bool { return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out) })
+	for i, e := range out {
+		w.define(e, out[:i])
+	}
+	for _, e := range out {
+		e.until = w.h.End
+		for _, x := range out {
+			if x.sure && (x.op.defines() || x.op.deletes()) && x.after(e) {
+				e.until = earlier(e.until, x.hi)
+			}
+		}
+	}
+	return out
+}
+
+// after reports whether e surely took effect after x.
+func (e *effect) after(x *effect) bool {
+	if e == x {
+		return false
+	}
+	if e.op.Outcome == OK && x.op.Outcome == OK && e.op.Answer.UID != "" && e.op.Answer.UID == x.op.Answer.UID &&
+		e.op.Answer.Generation != x.op.Answer.Generation {
+		return e.op.Answer.Generation > x.op.Answer.Generation
+	}
+	return !e.lo.Before(x.hi)
+}
+
+// settle looks for a sign of an unknown put: its payload. It reports whether the put surely did nothing.
+func (w *world) settle(j *job, e *effect, all []*effect) (nothing bool) {
+	payload := e.op.Spec.Payload
+	if payload == "" {
+		return false
+	}
+	last := true
+	for _, x := range all {
+		if x == e {
+			continue
+		}
+		if x.op.defines() && x.op.Spec.Payload == payload {
+			return false
+		}
+		last = last && !x.op.deletes() && !(x.op.defines() && x.hi.After(e.lo))
+	}
+	seen := time.Time{}
+	note := func(t time.Time) {
+		if seen.IsZero() || t.Before(seen) {
+			seen = t
+		}
+	}
+	for _, r := range j.runs {
+		for _, a := range r.attempts {
+			if a.Payload == payload {
+				note(a.At)
+			}
+		}
+	}
+	for _, o := range j.ops {
+		if o.Kind == Get && o.Outcome == OK && o.Answer.Payload == payload {
+			note(o.Return)
+		}
+	}
+	if j.final != nil && j.final.Payload == payload {
+		note(w.h.End)
+	}
+	if !seen.IsZero() {
+		e.sure, e.hi = true, earlier(e.hi, seen)
+		return false
+	}
+	return last && w.h.Final.Whole && j.final != nil
+}
+
+// define works out what a job is by an effect; before are those that began earlier.
+func (w *world) define(e *effect, before []*effect) {
+	if !e.op.defines() {
+		return
+	}
+	e.job = e.op.Spec
+	if e.op.Kind == Patch {
+		e.job, e.vague = patched(e, before)
+	}
+	if e.job.Schedule != "" {
+		s, err := parse(e.job.Schedule, e.job.Zone, e.job.Literal)
+		e.sched, e.alien = s, err != nil
+	}
+}
+
+// patched is the job that a patch made of the last definition before it; vague says that this need not be the one.
+func patched(e *effect, before []*effect) (*Job, bool) {
+	var base *effect
+	vague := false
+	for _, x := range before {
+		if x.op.defines() {
+			base = x
+			vague = vague || !x.sure || !e.after(x)
+		}
+		vague = vague || (x.op.deletes() && !e.after(x))
+	}
+	if base == nil {
+		return e.op.Spec, true
+	}
+	j := overlay(*base.job, *e.op.Spec, e.op.Fields)
+	return &j, vague || base.vague
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// lease is the shortest lease that the job may have had.
+func (w *world) lease(j *job) time.Duration {
+	shortest := time.Duration(1<<63 - 1)
+	for _, e := range j.effects {
+		if e.job != nil {
+			shortest = min(shortest, cmp.Or(e.job.Lease, w.k.Lease))
+		}
+	}
+	if shortest == 1<<63-1 {
+		return w.k.Lease
+	}
+	return shortest
+}
+
+// longestLease is the longest lease that the job may have had.
+func (w *world) longestLease(j *job) time.Duration {
+	longest := time.Duration(0)
+	for _, e := range j.effects {
+		if e.job != nil {
+			longest = max(longest, cmp.Or(e.job.Lease, w.k.Lease))
+		}
+	}
+	return cmp.Or(longest, w.k.Lease)
+}
+
+// fault reports whether a fault that may have touched an attempt overlaps a stretch of time; a nil attempt is touched by all.
+func (w *world) fault(from, to time.Time, a *Attempt) bool {
+	for i := range w.h.Faults {
+		f := &w.h.Faults[i]
+		if f.To.Before(from) || f.From.After(to) {
+			continue
+		}
+		if a == nil || !f.worker() || len(f.Targets) == 0 || slices.Contains(f.Targets, a.Worker) {
+			return true
+		}
+	}
+	return false
+}
+
+// worker reports whether a fault concerns workers only.
+func (f *Fault) worker() bool { return strings.HasPrefix(f.Kind, "worker") }
