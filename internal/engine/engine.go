@@ -86,7 +86,8 @@ type Engine struct {
 	drain      chan struct{} // closed: no new attempts
 	drainOnce  sync.Once
 	keeper     chan struct{} // closed when the lease keeper has ended
-	clock      time.Time     // what monotonic readings count from
+	batches    batches
+	clock      time.Time // what monotonic readings count from
 	settings   *settings
 	limiter    *limiter
 }
@@ -181,6 +182,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		e.wg.Wait()
+		e.batches.end()
 		<-e.keeper
 		close(ended)
 	}()

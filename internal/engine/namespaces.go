@@ -126,7 +126,7 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		if set.Strict || len(set.Limits) > 0 { // otherwise nothing need be stored
 			small.Value = store.EncodeNamespace(&set)
 		}
-		p.m.PutSmall(small)
+		p.m.Write(small)
 		p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
 			if failed == nil {
 				e.settings.set(&set)

@@ -34,6 +34,7 @@ type owned struct {
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
 	touched      []store.Ref // brought into memory by calls of this round
+	unfinished   bool        // batch puts that an earlier owner may have left are to be looked for
 	polled       int64
 	swept        int64
 
@@ -105,6 +106,10 @@ func (p *owned) begin(term store.Term, now int64) error {
 	if err != nil {
 		return fmt.Errorf("load partition %d: %w", p.number, err)
 	}
+	rest, err := p.loadSmall(shard)
+	if err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	limited, err := p.loadLimited(shard)
 	if err != nil {
 		return fmt.Errorf("load partition %d: %w", p.number, err)
@@ -121,6 +126,10 @@ func (p *owned) begin(term store.Term, now int64) error {
 	}
 	p.m = partition.New(cfg)
 	p.m.LoadParked(parked)
+	p.m.LoadEdges(rest.edges, now)
+	p.m.LoadOutbox(rest.outbox)
+	p.m.LoadApplied(rest.applied)
+	p.unfinished = true
 	p.e.limiter.charge(p.number, p.m.LoadLimited(limited.small, limited.records))
 	p.term, p.shard, p.inFlight, p.durable = term, shard, false, 0
 	if err := p.loadBackfills(now); err != nil {
@@ -182,11 +191,13 @@ func (p *owned) round() {
 		p.refuse(in)
 		return
 	}
+	p.goOn()
 	p.hear(in, now)
 	for _, t := range in.tokens {
 		p.m.Promote(now, t.line, t.n)
 	}
 	p.serveCalls(in.calls, now)
+	p.correspond(in.heard, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
@@ -243,6 +254,7 @@ func (p *owned) poll(now int64) {
 	}
 	p.polled = now
 	p.park(now)
+	p.askAfterEdges(now)
 	p.m.AwaitTokens()
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {

@@ -220,7 +220,7 @@ func (m *Machine) idleDue(e *entry) int64 {
 		return earliest(s.Run.Due, m.overlapDue(e))
 	case s.Next == 0: // it waits for its pending runs at most
 		return 0
-	case s.Paused:
+	case s.Paused, s.Phase == carillon.PhaseWaiting:
 		return afterLife(s)
 	}
 	return m.nextDue(e)

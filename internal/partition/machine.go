@@ -117,6 +117,9 @@ type Machine struct {
 	cancels  []Cancel
 	fills    backfills
 
+	edges edges                  // who waits for jobs of this partition
+	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
+
 	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
 	after uint64  // see After
@@ -139,6 +142,8 @@ func New(cfg Config) *Machine {
 		orphans:   map[carillon.Key][]*entry{},
 		deleting:  map[carillon.Key]uint64{},
 		needs:     map[store.Ref]struct{}{},
+		edges:     edges{of: map[carillon.Key][]*edge{}, outbox: map[Edge]*letter{}},
+		marks:     map[string]appliedMark{},
 		lines:     map[Line]*line{},
 		charged:   map[store.Ref]Limit{},
 		fills:     newBackfills(),

@@ -35,7 +35,7 @@ func (m *Machine) overlaps(e *entry) bool {
 // overlapDue is when the next scheduled time of a job comes to its unfinished run; 0 = never.
 func (m *Machine) overlapDue(e *entry) int64 {
 	s := &e.state
-	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !m.overlaps(e) {
+	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
 		return 0
 	}
 	return max(m.nextDue(e), e.later)
@@ -99,6 +99,7 @@ func (m *Machine) beside(e *entry, now int64) {
 	}
 	if t := m.choose(e, now); t != 0 {
 		s.Begun++
+		m.useUp(e)
 		s.Next = m.nextAfter(e, t)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}

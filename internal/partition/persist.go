@@ -98,6 +98,9 @@ func (m *Machine) seal() {
 
 // lastOf keeps the last of the small records with one key: a batch holds each at most once.
 func lastOf(small []store.Small) []store.Small {
+	if len(small) < 2 {
+		return small
+	}
 	type key struct {
 		kind byte
 		key  string
@@ -140,6 +143,8 @@ func (m *Machine) file(e *entry) {
 		s.Phase, s.Queue = carillon.PhaseReady, ""
 	case s.Paused:
 		s.Phase, s.Queue = carillon.PhasePaused, ""
+	case s.Phase == carillon.PhaseWaiting:
+		s.Queue = ""
 	default:
 		s.Phase, s.Queue = carillon.PhaseScheduled, ""
 	}

@@ -275,7 +275,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 	if len(ds) != 2 {
 		t.Fatalf("%d in force", len(ds))
 	}
-	r.m.PutSmall(store.Small{Kind: partition.SmallLimited, Key: "k\x00default\x00gone\x000", Value: []byte{1}})
+	r.m.Write(store.Small{Kind: partition.SmallLimited, Key: "k\x00default\x00gone\x000", Value: []byte{1}})
 	r.flush()
 	c.inForce = 0
 	r.start()

@@ -73,6 +73,9 @@ func (r *rig) own() {
 	r.m.LoadParked(parked)
 	small := r.small(partition.SmallLimited)
 	r.held = r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
+	r.m.LoadEdges(r.small(partition.SmallEdge), r.now)
+	r.m.LoadOutbox(r.small(partition.SmallOutbox))
+	r.m.LoadApplied(r.small(partition.SmallApplied))
 	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
 		r.t.Fatal(err)
 	}

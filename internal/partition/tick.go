@@ -88,6 +88,9 @@ func (m *Machine) begin(e *entry, now int64) {
 		m.suspend(e, now)
 		return
 	}
+	if !m.released(e, now) {
+		return
+	}
 	t := m.choose(e, now)
 	if t == 0 {
 		m.touch(e)
@@ -102,6 +105,7 @@ func (m *Machine) start(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
+	m.useUp(e)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
 	m.enqueue(e, now)
