@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// PutJobs stores all jobs or none; see [carillon.Jobs] and docs/decisions/0019.
+// PutJobs stores all jobs or none; see [carillon.Jobs] and docs/decisions/0022.
 func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
 	if len(jobs) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)

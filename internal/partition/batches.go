@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Kinds of the small records of batch puts (docs/decisions/0019).
+// Kinds of the small records of batch puts (docs/decisions/0022).
 const (
 	SmallIntent  = 'i' // a job of a batch that is decided: in the partition of the batch's first job
 	SmallApplied = 'a' // a batch whose jobs of this partition are stored, while its intent may be there
