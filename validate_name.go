@@ -65,7 +65,8 @@ func checkJobName(name string, most int) error {
 		case "":
 			return Errorf(InvalidArgument, "name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
 		case ".", "..":
-			return Errorf(InvalidArgument, "name", `%q has the level %q, which HTTP clients take out of a path; write another word`, clip(name), level)
+			return Errorf(InvalidArgument, "name", "%q has the level %q, which HTTP clients take out of a path; write another word",
+				clip(name), level)
 		}
 	}
 	return nil

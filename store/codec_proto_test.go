@@ -40,6 +40,11 @@ var codecs = map[string]struct {
 		func(v any) []byte { return v.(*RunRecord).Append(nil) },
 		func(b []byte) (any, error) { r, err := DecodeRun(b); return &r, err },
 	},
+	"Namespace": {
+		new(carillon.Namespace),
+		func(v any) []byte { return EncodeNamespace(v.(*carillon.Namespace)) },
+		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
+	},
 	"Backfill": {
 		new(Backfill),
 		func(v any) []byte { return v.(*Backfill).Append(nil) },
@@ -48,7 +53,8 @@ var codecs = map[string]struct {
 }
 
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made up by a read.
-var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true}
+var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true,
+	"Namespace.Name": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other reads. A field
 // that is added to a struct and not to the codec, or not to record.proto, fails here.
@@ -101,6 +107,9 @@ type filler struct {
 func (f *filler) fill(v reflect.Value) {
 	f.n++
 	switch x := v.Addr().Interface().(type) {
+	case *map[string]int:
+		*x = map[string]int{fmt.Sprint("k", f.n): -f.n, "": f.n}
+		return
 	case *carillon.When:
 		*x = carillon.WhenText(fmt.Sprint("when-", f.n))
 		return
@@ -178,6 +187,12 @@ func plain(v reflect.Value) any {
 		return string(x)
 	case map[string]string:
 		return x
+	case map[string]int:
+		m := map[string]string{}
+		for k, n := range x {
+			m[k] = fmt.Sprint(n)
+		}
+		return m
 	case []string:
 		return x
 	case []uint64:

@@ -71,7 +71,8 @@ func (d *desk) takeProgress(req *carillon.WorkRequest, now time.Time) (next time
 			ring(d.bell)
 			continue
 		}
-		req.Results = append(req.Results, carillon.Result{Token: a.run.Token, RunID: a.run.ID, Outcome: carillon.OutcomeProgress, Progress: *a.progress})
+		req.Results = append(req.Results, carillon.Result{
+			Token: a.run.Token, RunID: a.run.ID, Outcome: carillon.OutcomeProgress, Progress: *a.progress})
 		bytes += itemBytes + len(a.progress.Message)
 		a.progress, a.tellAt = nil, now.Add(progressEvery)
 	}

@@ -246,7 +246,7 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job) *time.Duration { return &j.CatchUpWindow }),
 		enum("class", "class", classWords, "order among due runs; default normal",
 			func(j *carillon.Job, n int) { j.Class = carillon.Class(n) }),
-		text("limit-key", "limit_key", "key", "runs of jobs that share it are limited, by `carillon namespace set --limit`",
+		text("limit-key", "limit_key", "key", "runs of jobs that share it are limited; see carillon namespace set",
 			func(j *carillon.Job) *string { return &j.LimitKey }),
 		{name: "after", field: "after", kind: "job", usage: "each run waits until this job has succeeded once more; repeatable",
 			set: func(j *carillon.Job, s string) error { j.After = append(j.After, s); return nil }},

@@ -57,7 +57,8 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *owned, error) {
 	bid, err := carillon.ParseRunID(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
-		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id", "this is not the id of a backfill; StartBackfill returns it, and ListBackfills")
+		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
+			"this is not the id of a backfill; a backfill has it from when it is started")
 	}
 	if int(bid.Partition) >= len(e.parts) {
 		return bid, nil, noBackfill(id)

@@ -19,7 +19,11 @@ func (p *owned) serveCalls(calls []call, now int64) {
 		refs = append(refs, calls[i].refs...)
 		live = append(live, calls[i].live...)
 	}
-	if err := p.bring(refs, live, now); err != nil {
+	err := p.bring(refs, live, now)
+	if err == nil {
+		err = p.bringPending(calls, now)
+	}
+	if err != nil {
 		p.readFailed(err)
 		for i := range calls {
 			calls[i].fail(carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err))
@@ -75,6 +79,35 @@ func ended(ctx context.Context) error {
 	}
 	return &carillon.Error{Kind: kind, Message: why, Unknown: true, Err: ctx.Err()}
 }
+
+// bringPending reads the pending runs of jobs into memory which calls must reach: an operation that ends or changes what they
+// do must find those, too, that an earlier owner handed out.
+func (p *owned) bringPending(calls []call, now int64) error {
+	for i := range calls {
+		for _, ref := range calls[i].refs {
+			for last := uint64(0); calls[i].pending; {
+				refs := p.m.Absent(ref.Key, last, pendingAtOnce)
+				if len(refs) == 0 {
+					break
+				}
+				records, err := p.shard.Read(p.ctx, refs)
+				if err != nil {
+					return err
+				}
+				p.m.Load(records, now)
+				p.touched = append(p.touched, refs...)
+				last = refs[len(refs)-1].Seq
+			}
+		}
+	}
+	return nil
+}
+
+// pendingAtOnce is how many records are read at a time in search of pending runs.
+const pendingAtOnce = 512
+
+// editCall is a call that ends a job or changes what its runs do.
+func editCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}, pending: true} }
 
 // jobCall is a call that needs the job.
 func jobCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}} }

@@ -11,6 +11,8 @@
 //	mailbox.go    what comes in
 //	commit.go     batches on their way to the store, and what to do when one fails
 //	sink.go       what consumers say
+//	batches.go    jobs that are stored together, across partitions
+//	edges.go      what partitions tell each other about jobs that wait for others
 //	jobs.go runs.go list.go   the calls
 //	stored.go     reads while a partition cannot serve
 package engine

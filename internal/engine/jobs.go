@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
@@ -19,13 +18,20 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err != nil {
 		return carillon.Put{}, err
 	}
-	put, err := ask(ctx, e.partitionOf(req.Job.Key()), jobCall(req.Job.Key()), func(p *owned, now int64) (carillon.Put, error) {
-		return p.m.Put(now, req)
-	})
-	if err == nil {
-		e.scheduled(1)
+	reqs := []partition.PutRequest{req}
+	warnings, err := e.link(ctx, reqs)
+	if err != nil {
+		return carillon.Put{}, err
 	}
-	return put, err
+	put, err := ask(ctx, e.partitionOf(req.Job.Key()), editCall(req.Job.Key()), func(p *owned, now int64) (carillon.Put, error) {
+		return p.m.Put(now, reqs[0])
+	})
+	if err != nil {
+		return put, err
+	}
+	e.scheduled(1)
+	put.Warnings = append(put.Warnings, warnings[0]...)
+	return put, nil
 }
 
 // request checks a job and makes a put of it.
@@ -42,6 +48,9 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if err := job.Validate(e.cfg.Limits); err != nil {
 		return req, err
 	}
+	if err := e.settings.strict(&job); err != nil {
+		return req, err
+	}
 	if _, err := rand.Read(req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
@@ -54,94 +63,23 @@ func (e *Engine) scheduled(n int) {
 	}
 }
 
-// PutJobs checks all jobs, then stores them, each partition's in one batch; see [carillon.Jobs].
-func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
-	if len(jobs) > carillon.MaxBatch {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
-	}
-	byPart := map[*owned][]int{}
-	reqs := make([]partition.PutRequest, len(jobs))
-	seen := make(map[carillon.Key]int, len(jobs))
-	for i := range jobs {
-		req, err := e.request(jobs[i], carillon.PutOptions{})
-		if err != nil {
-			return nil, inBatch(i, err)
-		}
-		if first, twice := seen[req.Job.Key()]; twice {
-			return nil, carillon.Errorf(carillon.InvalidArgument, fmt.Sprintf("jobs[%d].name", i),
-				"the same name as jobs[%d]: each name may stand in a batch once", first)
-		}
-		seen[req.Job.Key()] = i
-		reqs[i] = req
-		p := e.partitionOf(req.Job.Key())
-		byPart[p] = append(byPart[p], i)
-	}
-	return e.putAll(ctx, reqs, byPart)
-}
-
-// inBatch names the job of a batch that an error is about.
-func inBatch(i int, err error) error {
-	e, ok := errors.AsType[*carillon.Error](err)
-	if !ok {
-		return fmt.Errorf("jobs[%d]: %w", i, err)
-	}
-	named := *e
-	named.Field = fmt.Sprintf("jobs[%d].%s", i, e.Field)
-	return &named
-}
-
-func (e *Engine) putAll(ctx context.Context, reqs []partition.PutRequest, byPart map[*owned][]int) ([]carillon.Put, error) {
-	puts := make([]carillon.Put, len(reqs))
-	errs := make(chan error, len(byPart))
-	for p, indices := range byPart {
-		c := call{}
-		for _, i := range indices {
-			c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
-		}
-		go func() {
-			_, err := ask(ctx, p, c, func(p *owned, now int64) (struct{}, error) {
-				for _, i := range indices {
-					var err error
-					if puts[i], err = p.m.Put(now, reqs[i]); err != nil {
-						return struct{}{}, inBatch(i, err)
-					}
-				}
-				return struct{}{}, nil
-			})
-			errs <- err
-		}()
-	}
-	var first error
-	for range byPart {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	if first != nil {
-		return nil, partly(first, len(byPart) > 1)
-	}
-	e.scheduled(len(reqs))
-	return puts, nil
-}
-
-// partly marks the error of a batch of which other parts may have been stored.
-func partly(err error, others bool) error {
-	if e, ok := errors.AsType[*carillon.Error](err); ok && others && !e.Unknown {
-		marked := *e
-		marked.Unknown = true
-		return &marked
-	}
-	return err
-}
-
 // PatchJob changes fields of a job; see [carillon.Jobs].
 func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Put{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Put, error) {
-		return p.m.Patch(now, key, patch)
+	waits, warnings, err := e.linkPatch(ctx, key, &patch)
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
+		return p.m.Patch(now, key, patch, waits...)
 	})
+	if err != nil {
+		return put, err
+	}
+	put.Warnings = append(put.Warnings, warnings...)
+	return put, nil
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
@@ -173,7 +111,7 @@ func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Dele
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Deleted{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
 		return p.m.Delete(now, key)
 	})
 }
@@ -210,7 +148,7 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 		if err != nil || len(keys) == 0 {
 			return total, err
 		}
-		c := call{}
+		c := call{pending: true}
 		for _, k := range keys {
 			c.refs = append(c.refs, store.Ref{Key: k})
 		}

@@ -10,8 +10,11 @@ import (
 
 // call is something to do with the machine, on the partition's goroutine.
 type call struct {
-	refs []store.Ref               // records that must be in memory if they exist
-	live []carillon.RunIdentity    // unfinished runs that must be in memory if they exist
+	refs []store.Ref            // records that must be in memory if they exist
+	live []carillon.RunIdentity // unfinished runs that must be in memory if they exist
+
+	pending bool // the pending runs of the jobs in refs must be in memory, too
+
 	do   func(p *owned, now int64) // runs once they are; it answers through reply
 	fail func(err error)           // runs instead if the partition cannot serve
 }
@@ -44,6 +47,9 @@ type mail struct {
 	rooms     []partition.Queue // that have slots reserved for this partition
 	consumers []partition.Queue // that have a first consumer
 	committed []committed
+	heard     []heard // what other partitions say about jobs that wait
+	tokens    []tokens
+	lost      []store.Term // that are over, as a renewal has found
 }
 
 // mailbox collects mail from any goroutine for one.

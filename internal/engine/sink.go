@@ -120,7 +120,7 @@ func (p *owned) hearReport(r *report, now int64) {
 			switch {
 			case err != nil: // said again to the next term
 				p.postpone(mail{reports: []report{*r}})
-			case r.From != nil:
+			case r.From != nil && r.Outcome != carillon.OutcomeProgress: // or the worker would take it for the end
 				r.From.Accepted(r.Token)
 			}
 		})

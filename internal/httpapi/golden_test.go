@@ -193,6 +193,7 @@ var (
 	anyUID   = regexp.MustCompile(`"uid":"[^"]*"`)
 	anyToken = regexp.MustCompile(`"token":"[^"]*"`)
 	anyRun   = regexp.MustCompile(`"id":"([0-9a-v]{40,})"`)
+	ofFill   = regexp.MustCompile(`"backfill":"[^"]*"`)
 	anyULID  = regexp.MustCompile(`[0-9A-Z]{26}`)
 )
 
@@ -206,6 +207,7 @@ func (p *player) mask(answer string) string {
 		answer = strings.ReplaceAll(answer, p.run, "RUN")
 	}
 	answer = anyRun.ReplaceAllString(answer, `"id":"RUN"`)
+	answer = ofFill.ReplaceAllString(answer, `"backfill":"ID"`)
 	answer = anyUID.ReplaceAllString(answer, `"uid":"UID"`)
 	answer = anyToken.ReplaceAllString(answer, `"token":"TOKEN"`)
 	answer = anyULID.ReplaceAllString(answer, "ULID")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/carillonhq/carillon"
@@ -169,7 +170,7 @@ func atLeast(n uint64, limit int) string {
 	if n >= uint64(limit) {
 		return fmt.Sprintf("%d or more", n)
 	}
-	return fmt.Sprint(n)
+	return strconv.FormatUint(n, 10)
 }
 
 func show(ns int64) string { return toTime(ns).Format("2006-01-02T15:04:05Z07:00") }

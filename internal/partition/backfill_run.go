@@ -20,8 +20,9 @@ const (
 	backfillReserve = carillon.MaxPending / 10
 )
 
-// workBackfills lets those backfills go on whose time has come, each once.
+// workBackfills lets those backfills go on whose time has come, each once, and those for which a record has come into memory.
 func (m *Machine) workBackfills(now int64) {
+	m.feedBackfills(now)
 	var again []*backfill
 	for made := 0; made < backfillRound && len(m.fills.timers) > 0 && m.fills.timers[0].wake <= now; {
 		f := m.fills.timers[0]

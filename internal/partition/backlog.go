@@ -74,15 +74,35 @@ func (m *Machine) dueByClass() (n [classes]int) {
 }
 
 // nowOf is how many of a queue's runs may go before more of the backlog is read: if runs of a class wait in it of which more
-// are due than are in memory, none of a lower one.
-func (m *Machine) nowOf(q *queue, now int64) int {
+// are due than are in memory, none of a lower one. short is the class that memory has run out of.
+func (m *Machine) nowOf(q *queue, short int, now int64) int {
 	n := 0
 	for c := range q.lists {
-		if n += len(q.lists[c]); n > 0 && m.window.frontier[c].at.Due <= now {
+		n += len(q.lists[c])
+		if c == short || (n > 0 && m.window.frontier[c].at.Due <= now) {
 			return n
 		}
 	}
 	return n
+}
+
+// short is the highest class that has a backlog if none of it is in memory for want of room, and a batch that is on its way
+// will make some; -1 if not. Lower classes wait for that.
+func (m *Machine) short(now int64) int {
+	o := &m.out
+	if len(o.flight) == 0 && len(o.changed) == 0 && len(o.sealed) == 0 {
+		return -1
+	}
+	for c := range classes {
+		if m.window.frontier[c].at.Due > now {
+			continue
+		}
+		if m.most() > 0 || m.dueByClass()[c] > 0 {
+			return -1
+		}
+		return c
+	}
+	return -1
 }
 
 // Behind reports whether times are due that have not been read, although there is room for them.

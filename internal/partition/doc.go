@@ -11,6 +11,9 @@
 //	                             retry.go      what happens on failure
 //	                             misfire.go    the node was down at fire time
 //	                             overlap.go    the last run is still going
+//	PutAll, ApplyShare          batches.go    jobs that are stored together, also across partitions
+//	Register, Letters           edges.go      who waits for the jobs of this partition, and what to tell them
+//	Release                     after.go      jobs that wait for the success of others
 //	StartBackfill …              backfill.go      a job's past times, as runs beside its schedule
 //	                             backfill_run.go  when those runs are made, and what becomes of them
 //	WantDue, Loaded              window.go     which slice of the store is in memory

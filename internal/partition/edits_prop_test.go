@@ -214,14 +214,16 @@ func (w *workshop) finish() {
 		w.bring(keyOf(n))
 		_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.Pause{}) // unknown names are fine
 	}
-	for idle := 0; idle < 200; {
+	for idle := 0; idle <= 200; {
 		w.commit()
 		ds := w.deliverAll(100)
 		for _, d := range ds {
 			w.tell(d, true)
 		}
-		if w.commit(); len(ds) == 0 {
-			idle++
+		if w.commit(); len(ds) > 0 {
+			continue
+		}
+		if idle++; idle <= 200 {
 			w.advance(time.Second)
 		}
 	}

@@ -15,6 +15,7 @@ type place uint8
 const (
 	idle    place = iota // waits for its time
 	ready                // due, in its queue's list
+	aside                // due, but its limit has no free token
 	blocked              // due, but something must be durable or read first
 	running              // an attempt is in force
 )
@@ -52,6 +53,10 @@ type entry struct {
 	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
 	later    int64         // until when the next one is held back for want of memory
 	queue    Queue         // of the attempt in force or the place in a ready list
+	first    bool          // the attempt in force was written before it was handed out
+	pledge   uint64        // it has not been handed out yet: the pledge's number
+	limit    Limit         // of which the attempt in force holds a token; zero = none
+	line     *line         // in which it waits for a token, or for which it tries its luck in a ready list
 }
 
 // dirty reports whether e has a change that is not durable yet.
@@ -190,9 +195,9 @@ func (m *Machine) setWake(e *entry, at int64) {
 // rearm sets the timer to the earliest of what can happen next to e by itself.
 func (m *Machine) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == blocked:
+	case e.gone || e.place == blocked || e.pledge != 0:
 		m.setWake(e, 0)
-	case e.place == ready:
+	case e.place == ready || e.place == aside:
 		m.setWake(e, m.overlapDue(e))
 	case e.place == running:
 		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
@@ -215,7 +220,7 @@ func (m *Machine) idleDue(e *entry) int64 {
 		return earliest(s.Run.Due, m.overlapDue(e))
 	case s.Next == 0: // it waits for its pending runs at most
 		return 0
-	case s.Paused:
+	case s.Paused, s.Phase == carillon.PhaseWaiting:
 		return afterLife(s)
 	}
 	return m.nextDue(e)

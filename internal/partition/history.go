@@ -30,6 +30,7 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 	switch end.status {
 	case carillon.RunSucceeded:
 		c.Succeeded++
+		m.tellOthers(e, r.ID)
 	case carillon.RunDead:
 		c.Dead++
 		r.Spec = e.specOf()

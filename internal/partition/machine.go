@@ -28,7 +28,9 @@ type Config struct {
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // records removed by one sweep; default 1,000
 
-	Events Events
+	Events   Events
+	Limiter  Limiter                                    // of the node; nil: no key is limited
+	Settings func(namespace string) *carillon.Namespace // what is set for a namespace, nil for nothing; may be nil
 }
 
 // Defaults of Config.
@@ -58,6 +60,12 @@ func (c Config) withDefaults() Config {
 	set(&c.HistoryExpires, DefaultHistoryExpires)
 	if c.Limits == (carillon.Limits{}) {
 		c.Limits = carillon.DefaultLimits()
+	}
+	if c.Limiter == nil {
+		c.Limiter = unlimited{}
+	}
+	if c.Settings == nil {
+		c.Settings = func(string) *carillon.Namespace { return nil }
 	}
 	return c
 }
@@ -100,8 +108,17 @@ type Machine struct {
 	needs    map[store.Ref]struct{}    // records to read before their owners can go on
 	blocked  []*entry                  // due, but with a change that is not yet durable
 	grants   int                       // attempts in force
+	pledges  []pledge                  // attempts to be handed out once they are durable, in the order of their batches
+	pledged  uint64                    // pledges so far
+	lines    map[Line]*line            // runs that wait for tokens
+	told     []*line                   // those with tokens reserved in this round
+	stalled  []*line                   // those that are to wait again
+	charged  map[store.Ref]Limit       // tokens of attempts in force that are not in memory
 	cancels  []Cancel
 	fills    backfills
+
+	edges edges                  // who waits for jobs of this partition
+	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
 
 	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
@@ -125,6 +142,10 @@ func New(cfg Config) *Machine {
 		orphans:   map[carillon.Key][]*entry{},
 		deleting:  map[carillon.Key]uint64{},
 		needs:     map[store.Ref]struct{}{},
+		edges:     edges{of: map[carillon.Key][]*edge{}, outbox: map[Edge]*letter{}},
+		marks:     map[string]appliedMark{},
+		lines:     map[Line]*line{},
+		charged:   map[store.Ref]Limit{},
 		fills:     newBackfills(),
 		out:       builder{seq: 1},
 	}

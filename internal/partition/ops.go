@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
@@ -13,6 +14,21 @@ type PutRequest struct {
 	Job     carillon.Job
 	Options carillon.PutOptions
 	Random  [8]byte // for the uid of a new job
+
+	At    int64        // when it was put, which relative times count from; 0: now
+	Spec  []byte       // the job as EncodeSpec makes it, if the caller has it
+	Waits []store.Wait // what the job begins with for new names in its After
+}
+
+// at is the instant as of which the put is planned.
+func (r *PutRequest) at(now int64) int64 { return cmp.Or(r.At, now) }
+
+// encoded is the spec of the job.
+func (r *PutRequest) encoded() []byte {
+	if r.Spec == nil {
+		r.Spec = EncodeSpec(r.Job)
+	}
+	return r.Spec
 }
 
 // find is the job in memory, nil if there is none. The engine has read it if it exists.
@@ -39,21 +55,30 @@ func otherGeneration(e *entry) error {
 // Put creates or replaces a job.
 func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 	e := m.find(req.Job.Key())
-	switch o := req.Options; {
-	case o.IfAbsent && e != nil:
-		return carillon.Put{}, carillon.Errorf(carillon.AlreadyExists, "name", "job %q exists already", req.Job.Name)
-	case o.IfGeneration != 0 && e == nil:
-		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q does not exist", req.Job.Name)
-	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
-		return carillon.Put{}, otherGeneration(e)
-	case e == nil:
+	if err := permits(e, &req); err != nil {
+		return carillon.Put{}, err
+	}
+	if e == nil {
 		return m.create(now, req)
 	}
-	return m.replace(now, e, req.Job)
+	return m.replace(now, e, req)
 }
 
-// Patch changes the named fields of a job.
-func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+// permits reports why the options of a put do not let it replace e, or create a job if e is nil.
+func permits(e *entry, req *PutRequest) error {
+	switch o := req.Options; {
+	case o.IfAbsent && e != nil:
+		return carillon.Errorf(carillon.AlreadyExists, "name", "job %q exists already", req.Job.Name)
+	case o.IfGeneration != 0 && e == nil:
+		return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q does not exist", req.Job.Name)
+	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
+		return otherGeneration(e)
+	}
+	return nil
+}
+
+// Patch changes the named fields of a job; waits is what it begins with for new names in its After.
+func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.Put, error) {
 	e := m.find(key)
 	switch {
 	case e == nil:
@@ -71,28 +96,33 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch) (cari
 	if err := j.Validate(m.cfg.Limits); err != nil {
 		return carillon.Put{}, err
 	}
-	return m.replace(now, e, j)
+	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
+		if err := carillon.CheckRetryWindow(&j); err != nil {
+			return carillon.Put{}, err
+		}
+	}
+	return m.replace(now, e, PutRequest{Job: j, Waits: waits})
 }
 
-// encode is the spec as it is stored and compared: pausing is part of the state.
-func encode(j carillon.Job) []byte {
+// EncodeSpec is the spec as it is stored and compared: pausing is part of the state.
+func EncodeSpec(j carillon.Job) []byte {
 	j.Paused = false
 	return store.EncodeSpec(&j)
 }
 
 func (m *Machine) create(now int64, req PutRequest) (carillon.Put, error) {
 	j := req.Job
-	ref := store.Ref{Key: j.Key()}
+	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
-		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: now, Updated: now,
-		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused,
+		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
+		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
 	}}
-	m.setSpec(e, encode(j))
-	if err := m.plan(e, now); err != nil {
+	m.setSpec(e, req.encoded())
+	if err := m.plan(e, at); err != nil {
 		m.window.bytes -= len(e.spec)
 		return carillon.Put{}, err
 	}
-	if m.entries[ref] != nil {
+	if old := m.entries[ref]; old != nil && old.seq == m.out.seq {
 		m.seal() // the delete of its namesake must come first
 	}
 	m.entries[ref] = e
@@ -120,8 +150,8 @@ func (m *Machine) plan(e *entry, now int64) error {
 	return nil
 }
 
-func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, error) {
-	spec, old := encode(j), *m.jobOf(e)
+func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, error) {
+	j, spec, old := req.Job, req.encoded(), *m.jobOf(e)
 	retimed := retimes(old, j) || rearms(j)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
@@ -132,7 +162,7 @@ func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, er
 	oldSpec := e.spec
 	m.setSpec(e, spec)
 	if retimed {
-		if err := m.plan(e, now); err != nil {
+		if err := m.plan(e, req.at(now)); err != nil {
 			m.setSpec(e, oldSpec)
 			e.state = before
 			return carillon.Put{}, err
@@ -144,10 +174,12 @@ func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, er
 	e.state = planned
 	s := &e.state
 	s.Generation++
-	s.Updated, s.Class, s.Spread, e.fresh = now, j.Class.Rank(), int64(j.Spread), true
+	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
 	if retimed {
 		m.retime(e, &j, now, before.Next)
 	}
+	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	unwait(s)
 	if !sameButNotes(old, j) {
 		m.supersede(e)
 	}
@@ -173,17 +205,19 @@ func rearms(j carillon.Job) bool {
 	return err == nil && relative
 }
 
-// sameButNotes reports whether two jobs differ at most in what never fences: labels and note (decisions.md 13).
+// sameButNotes reports whether two jobs differ at most in what never fences: labels and note (decisions.md 13), and which
+// jobs the next run waits for.
 func sameButNotes(a, b carillon.Job) bool {
 	a.Labels, a.Note, b.Labels, b.Note = nil, "", nil, ""
-	return bytes.Equal(encode(a), encode(b))
+	a.After, b.After = nil, nil
+	return bytes.Equal(EncodeSpec(a), EncodeSpec(b))
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
 // instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	s := &e.state
-	if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}
@@ -196,7 +230,7 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 		s.Next = m.nextAfter(e, s.Next)
 	case !j.Recurring():
 		next := s.Next
-		m.stop(e)
+		m.revoke(e)
 		m.unlist(e)
 		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
 		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
@@ -232,8 +266,9 @@ func (m *Machine) fence(job *entry) {
 		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
 			continue
 		}
-		m.stop(e)
-		m.leave(e, false)
+		if m.revoke(e) {
+			m.leave(e, false)
+		}
 		m.touch(e)
 		m.rearm(e)
 	}
@@ -262,11 +297,11 @@ func (m *Machine) follow(e *entry) {
 	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
 	}
-	if e.place == ready && m.changing(e) {
+	if (e.place == ready || e.place == aside) && m.changing(e) {
 		m.dequeue(e)
 		m.block(e)
 	}
-	if e.state.Phase != carillon.PhaseStaged || e.state.Queue == m.queueOf(e).String() {
+	if e.state.Phase != carillon.PhaseStaged || m.parkedRight(e) {
 		return
 	}
 	m.touch(e)
@@ -305,9 +340,8 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 	}
 	var d carillon.Deleted
 	for _, r := range m.runsOf(e) {
-		if r.place == running {
+		if m.revoke(r) {
 			d.Interrupted = true
-			m.stop(r)
 		}
 		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: ReasonDeleted})
 		if r != e {
@@ -339,7 +373,7 @@ func (m *Machine) annotate(e *entry, note string) {
 	m.touch(e)
 	j := *m.jobOf(e)
 	j.Note = note
-	m.setSpec(e, encode(j))
+	m.setSpec(e, EncodeSpec(j))
 	e.fresh = true
 }
 
@@ -363,6 +397,7 @@ func (m *Machine) unbegin(e *entry, now int64) {
 		return
 	}
 	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
+	giveBack(s)
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
 }
 
@@ -401,6 +436,7 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	}
 	m.touch(e)
 	e.state.Paused = paused
+	unwait(&e.state)
 	if paused {
 		m.unbegin(e, now)
 	}

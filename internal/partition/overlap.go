@@ -35,7 +35,7 @@ func (m *Machine) overlaps(e *entry) bool {
 // overlapDue is when the next scheduled time of a job comes to its unfinished run; 0 = never.
 func (m *Machine) overlapDue(e *entry) int64 {
 	s := &e.state
-	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !m.overlaps(e) {
+	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
 		return 0
 	}
 	return max(m.nextDue(e), e.later)
@@ -70,11 +70,11 @@ func (m *Machine) displace(e *entry, now int64) {
 		m.rearm(e)
 		return
 	}
+	m.revoke(e)
 	end := ending{status: carillon.RunCancelled, reason: ReasonOverlap}
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
-	m.stop(e)
 	m.unlist(e)
 	m.keepRun(e, now, end)
 	m.touch(e)
@@ -99,10 +99,12 @@ func (m *Machine) beside(e *entry, now int64) {
 	}
 	if t := m.choose(e, now); t != 0 {
 		s.Begun++
+		m.useUp(e)
 		s.Next = m.nextAfter(e, t)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Class: s.Class, Run: run}, nil)
+		m.touch(e) // or a later time could be handed out by a job whose step past this one is lost
 	}
 	m.rearm(e)
 }

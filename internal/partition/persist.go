@@ -21,6 +21,8 @@ type builder struct {
 	flight  []*entry          // changed by batches handed out and not yet durable
 	ending  []store.RunRecord // finished runs in those batches
 	freed   []Queue           // see sealedBatch
+	tokens  []Limit           // of attempts that the batch ends
+	spent   []Limit           // those of batches handed out
 }
 
 type sealedBatch struct {
@@ -28,11 +30,12 @@ type sealedBatch struct {
 	changed []*entry
 	seq     uint64
 	freed   []Queue // of records that the batch takes out of what is parked
+	tokens  []Limit // of attempts that it ends
 }
 
 // touch records that e's state must be written. A due run waits until it is: what is handed out is durable.
 func (m *Machine) touch(e *entry) {
-	if e.place == ready {
+	if e.place == ready || e.place == aside {
 		m.dequeue(e)
 		m.block(e)
 	}
@@ -62,6 +65,7 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	m.out.flight = append(m.out.flight, s.changed...)
 	m.out.ending = append(m.out.ending, s.batch.Runs...)
 	m.out.freed = append(m.out.freed, s.freed...)
+	m.out.spent = append(m.out.spent, s.tokens...)
 	return s.batch, s.seq
 }
 
@@ -87,20 +91,29 @@ func (m *Machine) seal() {
 			freed = append(freed, e.parkedIn)
 		}
 	}
-	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed})
-	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small = nil, nil, nil, nil, nil, nil
+	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, tokens: o.tokens})
+	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small, o.tokens = nil, nil, nil, nil, nil, nil, nil
 	o.seq++
 }
 
 // lastOf keeps the last of the small records with one key: a batch holds each at most once.
 func lastOf(small []store.Small) []store.Small {
+	if len(small) < 2 {
+		return small
+	}
+	type key struct {
+		kind byte
+		key  string
+	}
+	seen := make(map[key]bool, len(small))
 	var out []store.Small
-	for i, s := range small {
-		later := slices.ContainsFunc(small[i+1:], func(o store.Small) bool { return o.Kind == s.Kind && o.Key == s.Key })
-		if !later {
+	for _, s := range slices.Backward(small) {
+		if k := (key{s.Kind, s.Key}); !seen[k] {
+			seen[k] = true
 			out = append(out, s)
 		}
 	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -130,6 +143,8 @@ func (m *Machine) file(e *entry) {
 		s.Phase, s.Queue = carillon.PhaseReady, ""
 	case s.Paused:
 		s.Phase, s.Queue = carillon.PhasePaused, ""
+	case s.Phase == carillon.PhaseWaiting:
+		s.Queue = ""
 	default:
 		s.Phase, s.Queue = carillon.PhaseScheduled, ""
 	}
@@ -161,7 +176,11 @@ func (m *Machine) Committed(seq uint64, now int64) {
 	for _, q := range m.out.freed {
 		m.forget(q)
 	}
-	m.out.ending, m.out.freed = nil, nil
+	for _, l := range m.out.spent {
+		m.cfg.Limiter.Free(l)
+	}
+	m.out.ending, m.out.freed, m.out.spent = nil, nil, nil
+	m.AwaitTokens()
 	m.forgetBackfills()
 	m.shrink()
 	m.unblock(now)
@@ -208,12 +227,6 @@ func (m *Machine) unblock(now int64) {
 // resume goes on with an entry that was set aside.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
-	if m.overlapping(e, now) {
-		m.overlap(e, now)
-		if e.place != idle {
-			return
-		}
-	}
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
 		m.enqueue(e, now) // it was on its way back from the store
 		return

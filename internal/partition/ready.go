@@ -62,10 +62,18 @@ func (m *Machine) enqueue(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// dequeue takes e out of its queue's list.
+// dequeue takes e out of its queue's list, or its line.
 func (m *Machine) dequeue(e *entry) {
-	heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	if e.place == aside {
+		heap.Remove(&e.line.list, e.slot)
+	} else {
+		heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	}
+	left := e.place
 	e.place = idle
+	if e.line != nil {
+		m.leaveLine(e, left)
+	}
 }
 
 // block puts e aside until a batch is durable or a record has been read.
@@ -101,13 +109,13 @@ func (m *Machine) leaveQueue(q *queue) {
 type Waiting struct {
 	Queue Queue
 	N     int
-	Now   int // how many of them may go before the machine has read more of what is due; at least 1
+	Now   int // how many of them may go before the machine has read more of what is due
 	Head  Head
 }
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which they came to wait.
 func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
-	kept := m.active[:0]
+	kept, short := m.active[:0], m.short(now)
 	for _, q := range m.active {
 		rank := q.next(now)
 		if rank < 0 {
@@ -116,7 +124,8 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, now), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept

@@ -155,21 +155,8 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e == nil || !m.names(e, tok) || e.place != running {
 		return
 	}
-	written := e.durable
-	m.leave(e, false)
-	r := &e.state.Run
-	c := m.count(e)
-	switch {
-	case r.Attempt == 1:
-		c.Fired--
-		if r.Started-r.Due > int64(lateAfter) {
-			c.Late--
-		}
-		r.Started = 0
-	case !resumes(r):
-		c.Retried--
-	}
-	r.Attempt--
+	written := e.durable || e.first
+	m.withdraw(e)
 	if written {
 		m.touch(e)
 	}

@@ -47,7 +47,8 @@ func (r *rig) deliverFrom(q partition.Queue, n int) []partition.Delivery {
 		r.m.LoadStaged(q, sq, records, r.now)
 		r.step()
 	}
-	return r.m.Deliver(r.now, q, n)
+	ds, _ := r.m.Deliver(r.now, q, n, false)
+	return ds
 }
 
 func TestAPausedJobWhoseLifeEndsWaitsForItsTriggeredRuns(t *testing.T) {
@@ -138,14 +139,14 @@ func TestATriggeredRunFollowsItsJobToAnotherQueueOnceThePutIsDurable(t *testing.
 		t.Fatal(err)
 	}
 	r.take()
-	if ds := append(r.m.Deliver(r.now, queueQ, 5), r.m.Deliver(r.now, queueNamed("other"), 5)...); len(ds) != 0 {
+	if ds := append(r.deliverFrom(queueQ, 5), r.deliverFrom(queueNamed("other"), 5)...); len(ds) != 0 {
 		t.Fatalf("handed out with content that is not durable: %+v", ds)
 	}
 	r.flush()
-	if ds := r.m.Deliver(r.now, queueQ, 5); len(ds) != 0 {
+	if ds := r.deliverFrom(queueQ, 5); len(ds) != 0 {
 		t.Fatalf("delivered to the old queue: %+v", ds)
 	}
-	if ds := r.m.Deliver(r.now, queueNamed("other"), 5); len(ds) != 1 {
+	if ds := r.deliverFrom(queueNamed("other"), 5); len(ds) != 1 {
 		t.Fatalf("got %+v", ds)
 	}
 }

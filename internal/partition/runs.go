@@ -79,17 +79,17 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	if e == nil || m.specMissing(e) {
 		return c, false
 	}
-	c.Interrupted = e.place == running
+	c.Interrupted = m.abort(e, now, "")
 	c.Prevented = !c.Interrupted
-	m.abort(e, now, "")
 	return c, true
 }
 
-// abort ends e's run, whose spec is in memory, wherever it is.
-func (m *Machine) abort(e *entry, now int64, reason string) {
-	m.stop(e)
+// abort ends e's run, whose spec is in memory, wherever it is, and reports whether a consumer had it.
+func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
+	interrupted = m.revoke(e)
 	m.unlist(e)
 	m.finish(e, now, ending{status: carillon.RunCancelled, reason: reason})
+	return interrupted
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier

@@ -29,7 +29,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 		m.overlap(e, now)
 	case e.place == running:
 		m.overdue(e, now)
-	case e.place == ready:
+	case e.place == ready || e.place == aside:
 		m.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		if s.Expires != 0 && now > s.Expires {
@@ -88,6 +88,9 @@ func (m *Machine) begin(e *entry, now int64) {
 		m.suspend(e, now)
 		return
 	}
+	if !m.released(e, now) {
+		return
+	}
 	t := m.choose(e, now)
 	if t == 0 {
 		m.touch(e)
@@ -102,6 +105,7 @@ func (m *Machine) start(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
+	m.useUp(e)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
 	m.enqueue(e, now)
@@ -161,6 +165,7 @@ func (m *Machine) remove(e *entry) {
 	m.touch(e)
 	if e.ref.Seq == 0 {
 		m.deleting[e.ref.Key] = m.out.seq
+		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
 		e.parent.children--
@@ -173,10 +178,10 @@ func (m *Machine) remove(e *entry) {
 // unlist takes e out of wherever it waits.
 func (m *Machine) unlist(e *entry) {
 	switch e.place {
-	case ready:
+	case ready, aside:
 		m.dequeue(e)
 	case running:
-		m.grants--
+		m.letGo(e)
 	}
 	e.place = idle
 	if e.state.Run.Live {

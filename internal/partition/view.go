@@ -34,7 +34,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	j.Paused = s.Paused
 	st := &carillon.JobStatus{
 		UID: s.UID, Generation: s.Generation, Created: toTime(s.Created), Updated: toTime(s.Updated),
-		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters,
+		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters, Waiting: waitingFor(s),
 	}
 	if s.Paused {
 		st.NextRun = orTime(0)
@@ -65,6 +65,8 @@ func phaseOf(e *entry) carillon.Phase {
 		return carillon.PhaseReady
 	case s.Paused:
 		return carillon.PhasePaused
+	case s.Phase == carillon.PhaseWaiting:
+		return carillon.PhaseWaiting
 	}
 	return carillon.PhaseScheduled
 }

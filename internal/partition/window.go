@@ -135,7 +135,6 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	if len(records) < q.Limit {
 		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
-	m.feedBackfills(now)
 }
 
 // Has reports whether the record is in memory with all that an operation on it needs.
@@ -240,6 +239,7 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	r := &e.state.Run
 	e.place, e.durable, e.granted = running, true, now
 	m.grants++
+	m.adoptToken(e)
 	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
@@ -356,7 +356,9 @@ func (m *Machine) evict(e *entry) {
 		delete(m.live, e.state.Identity(m.cfg.Partition))
 	}
 	if e.state.Phase == carillon.PhaseStaged {
-		m.queue(ParseQueue(e.state.Queue)).parked.restart()
+		q := ParseQueue(e.state.Queue)
+		m.queue(q).parked.restart()
+		m.unread(q)
 		if e.recalled {
 			e.recalled = false
 			m.forget(e.parkedIn)

@@ -102,7 +102,8 @@ func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequ
 // CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence means.
 func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED {
-		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome", `say how the attempt ended: "success", "failure" or "reschedule"; or "progress"`)
+		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome",
+			`say how the attempt ended: "success", "failure" or "reschedule"; or "progress"`)
 	}
 	return resultFromProto(m, m.GetId())
 }

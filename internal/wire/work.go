@@ -111,7 +111,8 @@ func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
 	if f.err != nil {
 		return r, f.err
 	}
-	return r, r.Validate()
+	err := r.Validate()
+	return r, err
 }
 
 func (f *first) outcome(o pb.Outcome) carillon.Outcome {

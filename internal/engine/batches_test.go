@@ -1,0 +1,314 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// mortal is a store that takes a number of writes and then is cut off: the last one is applied or not, its answer is lost.
+type mortal struct {
+	store.Store
+	mu     sync.Mutex
+	left   int
+	lands  bool // whether the write at which it is cut off is applied
+	dead   bool
+	writes int
+	slow   time.Duration // of reading intents
+}
+
+type mortalShard struct {
+	store.Shard
+	m *mortal
+}
+
+func (m *mortal) Shard(p int, term store.Term) (store.Shard, error) {
+	s, err := m.Store.Shard(p, term)
+	return mortalShard{s, m}, err
+}
+
+func (s mortalShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+	if q.Kind == 'i' {
+		time.Sleep(s.m.slow)
+	}
+	return s.Shard.Small(ctx, q)
+}
+
+func (s mortalShard) Apply(ctx context.Context, b *store.Batch) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	lost := fmt.Errorf("%w: cut off", store.ErrUnknown)
+	if s.m.dead {
+		return lost
+	}
+	s.m.writes++
+	if s.m.left--; s.m.left > 0 {
+		return s.Shard.Apply(ctx, b)
+	}
+	s.m.dead = true
+	if s.m.lands {
+		return errors.Join(s.Shard.Apply(ctx, b), lost)
+	}
+	return lost
+}
+
+func (m *mortal) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+// wantNoSmall checks that no small record of a kind is left in any partition.
+func wantNoSmall(t *testing.T, s store.Store, kinds ...byte) {
+	t.Helper()
+	for p := range s.Meta().Partitions {
+		shard, err := s.Shard(p, store.Term{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range kinds {
+			small, err := shard.Small(context.Background(), store.SmallQuery{Kind: kind, Limit: 100})
+			if err != nil || len(small) > 0 {
+				t.Errorf("partition %d: small records of kind %c left: %q %v", p, kind, small, err)
+			}
+		}
+	}
+}
+
+// batchJobs are jobs of many partitions: the first one exists before, the last one is due at once.
+func batchJobs() []carillon.Job {
+	var jobs []carillon.Job
+	for i := range 6 {
+		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job", i), Due: carillon.In(time.Hour), Note: "batch", Target: carillon.WorkerQueue("idle")})
+	}
+	return append(jobs, carillon.Job{Name: "now", Note: "batch", Target: carillon.WorkerQueue("q")})
+}
+
+func noteOf(t *testing.T, n *node, name string) string {
+	t.Helper()
+	j, err := n.GetJob(context.Background(), carillon.Key{Namespace: "default", Name: name})
+	if err != nil && !errors.Is(err, carillon.NotFound) {
+		t.Fatal(err)
+	}
+	return j.Note
+}
+
+// crashes counts the writes of one life of a node, and whether it was cut off in it.
+type crashes struct {
+	disk store.Store
+	t    *testing.T
+}
+
+// live runs f on a node whose store is cut off at the given write.
+func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)) (cutOff bool) {
+	m := &mortal{Store: c.disk, left: left, lands: lands, slow: slow}
+	n := start(c.t, m)
+	f(n)
+	time.Sleep(5 * time.Second)
+	cutOff = m.isDead()
+	m.mu.Lock()
+	m.dead = true
+	m.mu.Unlock()
+	if err := n.hub.Close(); err != nil {
+		c.t.Error(err)
+	}
+	_ = n.Stop(context.Background()) // it cannot write what it is cut off from
+	return cutOff
+}
+
+// TestABatchIsStoredWholeOrNotAtAll crashes a node at each write of a batch put in turn, with and without the write, and its
+// successor at each write of the roll-forward.
+func TestABatchIsStoredWholeOrNotAtAll(t *testing.T) {
+	for _, lands := range []bool{false, true} {
+		for first := 2; ; first++ { // the first write is that of the job that exists before
+			beyond := false
+			for second := 1; !beyond; second++ {
+				if !batchWithCrashes(t, lands, first, second, &beyond) {
+					break // no crash in the second life
+				}
+			}
+			if beyond {
+				break
+			}
+			if first > 60 {
+				t.Fatal("a batch takes more than 60 writes")
+			}
+		}
+	}
+}
+
+// batchWithCrashes returns whether the second life was cut off; beyond is set if the first was not.
+func batchWithCrashes(t *testing.T, lands bool, first, second int, beyond *bool) (again bool) {
+	t.Run(fmt.Sprintf("%v/%d/%d", lands, first, second), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &crashes{memory.New(memory.Options{Partitions: 5}), t}
+			var stored error
+			*beyond = !c.live(first, lands, 0, func(n *node) {
+				old := batchJobs()[0]
+				old.Note = "old"
+				if _, err := n.PutJob(context.Background(), old); err != nil {
+					t.Fatal(err)
+				}
+				n.consume("q", 10, success)
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				defer cancel()
+				_, stored = n.PutJobs(ctx, batchJobs())
+			})
+			ran := c.hasRun("now")
+			var e *carillon.Error
+			if stored != nil && (!errors.As(stored, &e) || !e.Unknown) {
+				t.Fatalf("the error of a batch that may be stored: %v", stored)
+			}
+			again = c.live(second, lands, time.Second, func(n *node) {
+				other := batchJobs()[1]
+				other.Note = "other"
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				defer cancel()
+				_, err := n.PutJob(ctx, other)
+				w := n.consume("q", 10, success)
+				time.Sleep(10 * time.Second)
+				if ran && len(w.got()) > 0 {
+					t.Errorf("a run that had ended was brought back: %+v", w.got())
+				}
+				if err == nil && !n.hasNote("job1", "other") {
+					t.Error("a later put was overwritten")
+				}
+			})
+			n := start(t, c.disk)
+			n.consume("q", 10, success)
+			time.Sleep(5 * time.Second)
+			c.wantAllOrNone(n, stored == nil)
+			n.stop()
+			wantNoSmall(t, c.disk, 'i', 'a')
+		})
+	})
+	return again && !t.Failed()
+}
+
+func (n *node) hasNote(name, note string) bool {
+	j, err := n.GetJob(context.Background(), carillon.Key{Namespace: "default", Name: name})
+	return err != nil || j.Note == note // an error: the node is cut off
+}
+
+func (c *crashes) hasRun(name string) bool {
+	key := carillon.Key{Namespace: "default", Name: name}
+	shard, err := c.disk.Shard(carillon.PartitionOf(key, c.disk.Meta().Partitions), store.Term{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	runs, err := shard.Runs(context.Background(), store.RunQuery{Job: &key, Limit: 10})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(runs) > 0
+}
+
+func (c *crashes) wantAllOrNone(n *node, all bool) {
+	here := 0
+	for i, j := range batchJobs() {
+		note := noteOf(c.t, n, j.Name)
+		switch {
+		case j.Name == "now" && note == "" && c.hasRun("now"), note == "batch":
+			here++
+		case i == 1 && note == "other": // put since
+			here++
+		case i == 1:
+			if here > 0 {
+				c.t.Errorf("%s has the note %q", j.Name, note)
+			}
+		}
+	}
+	others := 0
+	if noteOf(c.t, n, "job1") == "other" {
+		others = 1
+	}
+	if here != 7 && (all || here > others) {
+		c.t.Errorf("%d of 7 jobs are stored; acknowledged: %v", here, all)
+	}
+}
+
+// TestABatchSurvivesItsCallerAndARefusingStore puts a batch into a store that takes the intent and then nothing for a while.
+func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
+		n := start(t, f)
+		writes := 0
+		var mu sync.Mutex
+		f.fail(func(apply func() error) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if writes++; writes == 1 {
+				return apply()
+			}
+			return errors.New("disk full")
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		_, err := n.PutJobs(ctx, batchJobs()[:6])
+		var e *carillon.Error
+		if !errors.As(err, &e) || !e.Unknown || e.Kind != carillon.DeadlineExceeded {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(time.Minute)
+		f.fail(nil)
+		time.Sleep(5 * time.Second)
+		for _, j := range batchJobs()[:6] {
+			if noteOf(t, n, j.Name) != "batch" {
+				t.Errorf("%s is not stored", j.Name)
+			}
+		}
+		n.stop()
+		wantNoSmall(t, f.Store, 'i', 'a')
+	})
+}
+
+// TestABatchWhoseIntentIsRefusedIsNotStored also checks that the caller is told so.
+func TestABatchWhoseIntentIsRefusedIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
+		n := start(t, f)
+		f.fail(func(func() error) error { return errors.New("disk full") })
+		_, err := n.PutJobs(context.Background(), batchJobs())
+		var e *carillon.Error
+		if !errors.As(err, &e) || e.Unknown || e.Kind != carillon.Unavailable {
+			t.Fatalf("got %v", err)
+		}
+		f.fail(nil)
+		time.Sleep(10 * time.Second)
+		if page, err := n.ListJobs(context.Background(), carillon.JobQuery{}); err != nil || len(page.Jobs) > 0 {
+			t.Fatalf("stored: %+v %v", page, err)
+		}
+		n.stop()
+	})
+}
+
+// TestABatchIsCheckedBeforeAnythingIsStored has one job in many that could never run.
+func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 5}))
+		for name, bad := range map[string]carillon.Job{
+			"jobs[6].ttl":      {Name: "bad", Due: carillon.In(time.Hour), TTL: carillon.At(time.Now()), Target: carillon.WorkerQueue("q")},
+			"jobs[6].schedule": {Name: "bad", Schedule: "R1/1999-01-01T00:00:00Z/PT1M", Target: carillon.WorkerQueue("q")},
+			"jobs[6].target":   {Name: "bad"},
+		} {
+			_, err := n.PutJobs(context.Background(), append(batchJobs()[:6], bad))
+			var e *carillon.Error
+			if !errors.As(err, &e) || e.Field != name || e.Kind != carillon.InvalidArgument {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if page, err := n.ListJobs(context.Background(), carillon.JobQuery{}); err != nil || len(page.Jobs) > 0 {
+			t.Fatalf("stored: %+v %v", page, err)
+		}
+		n.stop()
+	})
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// heard is what another partition answered about a job that waits for one of this partition.
+type heard struct {
+	letter partition.Letter
+	answer partition.Answer
+	check  bool       // it was asked only whether the job still waits
+	term   store.Term // of the question; an answer for an earlier term is ignored
+}
+
+// lettersAtOnce is how many successes one round tells.
+const lettersAtOnce = 256
+
+// correspond takes the answers of other partitions, and tells them of successes that have become durable.
+func (p *owned) correspond(in []heard, now int64) {
+	for _, h := range in {
+		switch {
+		case h.term != p.term:
+		case !h.check:
+			p.m.Answered(now, h.letter, h.answer)
+		case h.answer == partition.Nobody:
+			p.m.Forget(now, h.letter.Edge)
+		}
+	}
+	letters := p.m.Letters(now, lettersAtOnce)
+	for _, l := range letters {
+		p.tell(l, false, func(p *owned) partition.Answer { return p.m.Release(l) })
+	}
+	if len(letters) == lettersAtOnce {
+		p.box.ring() // there may be more
+	}
+}
+
+// askAfterEdges finds out, a few at a time, which edges have lost the job that waits.
+func (p *owned) askAfterEdges(now int64) {
+	for _, edge := range p.m.Checkups(now) {
+		p.tell(partition.Letter{Edge: edge}, true, func(p *owned) partition.Answer {
+			if p.m.WaitsFor(edge) {
+				return partition.Taken
+			}
+			return partition.Nobody
+		})
+	}
+}
+
+// tell has f run where the job that waits is. The answer comes by mail, once it is durable.
+func (p *owned) tell(l partition.Letter, check bool, f func(p *owned) partition.Answer) {
+	term := p.term
+	back := func(a partition.Answer) {
+		p.box.put(func(m *mail) { m.heard = append(m.heard, heard{l, a, check, term}) })
+	}
+	c := jobCall(l.Waiting())
+	c.do = func(d *owned, _ int64) {
+		d.m.Begin()
+		answer := f(d)
+		d.reply(d.m.After(), func(err error) {
+			if err != nil {
+				answer = partition.Unheard
+			}
+			back(answer)
+		})
+	}
+	c.fail = func(error) { back(partition.Unheard) }
+	if !p.e.partitionOf(l.Waiting()).box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
+		back(partition.Unheard)
+	}
+}
+
+// wanted is one name in the After of a job that is put.
+type wanted struct {
+	job, name int // indices: of the request, and in its After
+	edge      partition.Edge
+	exists    bool // the job that is waited for
+}
+
+// link makes the jobs that others wait for know it, before those are put, and finds out which have succeeded for good: the
+// requests get their Waits. It returns what to warn of.
+func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest) ([][]string, error) {
+	warnings := make([][]string, len(reqs))
+	byPart := map[*owned][]*wanted{}
+	for i := range reqs {
+		j := &reqs[i].Job
+		reqs[i].Waits = nil
+		for k, name := range j.After {
+			w := &wanted{i, k, partition.Edge{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
+			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
+			p := e.partitionOf(w.edge.Of)
+			byPart[p] = append(byPart[p], w)
+		}
+	}
+	if len(byPart) == 0 {
+		return warnings, nil
+	}
+	if err := e.register(ctx, byPart); err != nil {
+		return nil, err
+	}
+	together := make(map[carillon.Key]bool, len(reqs))
+	for i := range reqs {
+		together[reqs[i].Job.Key()] = true
+	}
+	for p, list := range byPart {
+		for _, w := range list {
+			if w.exists || together[w.edge.Of] {
+				continue
+			}
+			by, ok, err := e.lastSuccess(ctx, p, w.edge.Of)
+			switch {
+			case err != nil:
+				return nil, err
+			case ok:
+				reqs[w.job].Waits[w.name] = store.Wait{Name: w.edge.Of.Name, By: by, Open: true}
+			default:
+				warnings[w.job] = append(warnings[w.job], fmt.Sprintf("after[%d]: there is no job %q, and no success of one is in the history; "+
+					"the job waits until there is", w.name, w.edge.Of.Name))
+			}
+		}
+	}
+	for i := range warnings {
+		slices.Sort(warnings[i])
+	}
+	return warnings, nil
+}
+
+// register notes the edges, each partition's in one call.
+func (e *Engine) register(ctx context.Context, byPart map[*owned][]*wanted) error {
+	errs := make(chan error, len(byPart))
+	for p, list := range byPart {
+		c := call{}
+		for _, w := range list {
+			c.refs = append(c.refs, store.Ref{Key: w.edge.Of})
+		}
+		go func() {
+			exist, err := ask(ctx, p, c, func(p *owned, now int64) ([]bool, error) {
+				out := make([]bool, len(list))
+				for i, w := range list {
+					var err error
+					if out[i], err = p.m.Register(now, w.edge); err != nil {
+						return nil, err
+					}
+				}
+				return out, nil
+			})
+			for i, exists := range exist {
+				list[i].exists = exists
+			}
+			errs <- err
+		}()
+	}
+	var first error
+	for range byPart {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return certain(first)
+}
+
+// certain is the error of something that came before what the caller asked for: that has certainly not been done.
+func certain(err error) error {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
+		known := *e
+		known.Unknown = false
+		return &known
+	}
+	return err
+}
+
+// historyPage is how many of a job's newest runs are looked at for the one that ended last.
+const historyPage = 20
+
+// lastSuccess is the run of a job that ended last, if it is a success.
+func (e *Engine) lastSuccess(ctx context.Context, p *owned, key carillon.Key) (id carillon.RunIdentity, ok bool, err error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return id, false, err
+	}
+	runs, err := shard.Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
+	if err != nil {
+		return id, false, readError(err)
+	}
+	runs = slices.DeleteFunc(runs, func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
+	if len(runs) == 0 {
+		return id, false, nil
+	}
+	last := slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) })
+	return last.ID, last.Status == carillon.RunSucceeded, nil
+}
+
+// linkPatch is link for the names that a patch gives. Wrong ones are left to be refused with the rest of the patch.
+func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
+	names := patch.Job.After
+	wrong := func(name string) bool {
+		return carillon.ValidateKey(carillon.Key{Namespace: key.Namespace, Name: name}) != nil
+	}
+	if !slices.Contains(patch.Fields, "after") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
+		return nil, nil, nil
+	}
+	reqs := []partition.PutRequest{{Job: carillon.Job{Namespace: key.Namespace, Name: key.Name, After: names}}}
+	warnings, err := e.link(ctx, reqs)
+	if err != nil {
+		return nil, nil, err
+	}
+	return reqs[0].Waits, warnings[0], nil
+}

@@ -1,0 +1,101 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// waitFor is the index of the wait for a job, -1 if there is none.
+func waitFor(s *store.State, name string) int {
+	return slices.IndexFunc(s.Waits, func(w store.Wait) bool { return w.Name == name })
+}
+
+// allOpen reports whether each job that s waits for has succeeded since the last run began.
+func allOpen(s *store.State) bool {
+	return !slices.ContainsFunc(s.Waits, func(w store.Wait) bool { return !w.Open })
+}
+
+// waitingFor are the jobs that have yet to succeed.
+func waitingFor(s *store.State) []string {
+	var names []string
+	for i := range s.Waits {
+		if !s.Waits[i].Open {
+			names = append(names, s.Waits[i].Name)
+		}
+	}
+	return names
+}
+
+// unwait ends the phase in which a due job waits; it is looked at again when it is due, which may be now.
+func unwait(s *store.State) {
+	if s.Phase == carillon.PhaseWaiting {
+		s.Phase = carillon.PhaseScheduled
+	}
+}
+
+// useUp closes all waits: a run begins. That is written before it is handed out, or after a crash a newer run would begin on
+// the same successes.
+func (m *Machine) useUp(e *entry) {
+	if len(e.state.Waits) > 0 {
+		m.touch(e)
+		e.state.Waits = withOpen(e.state.Waits, false)
+	}
+}
+
+// giveBack opens the waits again that a run used up which has been taken back.
+func giveBack(s *store.State) { s.Waits = withOpen(s.Waits, true) }
+
+// withOpen is the waits with those that have ever been told of a success opened or closed. The old slice may be in a batch.
+func withOpen(old []store.Wait, open bool) []store.Wait {
+	waits := slices.Clone(old)
+	for i := range waits {
+		waits[i].Open = open && waits[i].By != (carillon.RunIdentity{})
+	}
+	return waits
+}
+
+// released reports whether a scheduled run of a due job may begin as far as the jobs in its After go. If not, the job waits
+// in the store, where nothing but a success or the end of its life wakes it.
+func (m *Machine) released(e *entry, now int64) bool {
+	s := &e.state
+	switch {
+	case allOpen(s):
+		return true
+	case s.Expires != 0 && now > s.Expires:
+		m.expireWaiting(e, now)
+		return false
+	case s.Phase != carillon.PhaseWaiting:
+		m.touch(e)
+		s.Phase = carillon.PhaseWaiting
+	}
+	m.rearm(e)
+	return false
+}
+
+// expireWaiting ends the life of a due job for which others have not succeeded in time.
+func (m *Machine) expireWaiting(e *entry, now int64) {
+	m.passLife(e, now, ReasonExpired)
+	unwait(&e.state)
+	m.touch(e)
+	m.endOrRearm(e)
+}
+
+// waits are those of a job that is put: old ones stay for the names that stay, fresh ones are what was found out for the
+// put. A one-shot that begins anew may also begin with what had succeeded for good before.
+func waits(after []string, old, fresh []store.Wait, anew bool) []store.Wait {
+	var out []store.Wait
+	for _, name := range after {
+		named := func(w store.Wait) bool { return w.Name == name }
+		w := store.Wait{Name: name}
+		if i := slices.IndexFunc(fresh, named); i >= 0 {
+			w = fresh[i]
+		}
+		if i := slices.IndexFunc(old, named); i >= 0 && !(anew && w.Open) {
+			w = old[i]
+		}
+		out = append(out, w)
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package partition_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+func edgeOf(of, name string) partition.Edge { return partition.Edge{Of: keyOf(of), Name: name} }
+
+func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
+	w := newRelay(t, partition.Config{})
+	w.setUp(carillon.Job{Schedule: "@every 2s"})
+	w.trigger("a")
+	w.flush()
+	w.succeed(w.deliver(1)[0])
+	w.take() // on its way
+	if l := w.m.Letters(w.now, 10); len(l) != 0 {
+		t.Fatalf("told before it is durable: %+v", l)
+	}
+	w.flush()
+	l := w.m.Letters(w.now, 10)
+	if len(l) != 1 || l[0].Edge != edgeOf("a", "d") || len(w.small(partition.SmallOutbox)) != 1 {
+		t.Fatalf("letters %+v", l)
+	}
+	if again := w.m.Letters(w.now, 10); len(again) != 0 {
+		t.Fatalf("told again while the answer is on its way: %+v", again)
+	}
+	w.m.Answered(w.now, l[0], partition.Taken)
+	w.flush()
+	if left := w.small(partition.SmallOutbox); len(left) != 0 {
+		t.Fatalf("left: %v", left)
+	}
+}
+
+func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
+	w := newRelay(t, partition.Config{})
+	w.register("a", "d")
+	w.advance(50 * time.Second)
+	w.register("a", "d")
+	w.advance(50 * time.Second)
+	if w.m.Forget(w.now, edgeOf("a", "d")) {
+		t.Fatal("forgotten 50 s after it was registered again")
+	}
+	w.start()
+	w.advance(50 * time.Second)
+	if w.m.Forget(w.now, edgeOf("a", "d")) {
+		t.Fatal("forgotten 50 s after a restart")
+	}
+	w.advance(10 * time.Second)
+	if !w.m.Forget(w.now, edgeOf("a", "d")) {
+		t.Fatal("not forgotten")
+	}
+	w.flush()
+	if left := w.small(partition.SmallEdge); len(left) != 0 {
+		t.Fatalf("left: %v", left)
+	}
+}
+
+// TestARunThatWasHandedOutIsNotBegunAnewAfterACrash on the successes that it has used up, for a later time.
+func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
+	w := newRelay(t, partition.Config{})
+	w.setUp(carillon.Job{Schedule: "@every 2s"})
+	for _, name := range []string{"a", "b"} {
+		w.trigger(name)
+		w.flush()
+		w.succeed(w.deliver(1)[0])
+		w.flush()
+		w.Collect(nil)
+		w.hand(true)
+	}
+	w.advance(2 * time.Second)
+	first := w.deliver(1)[0]
+	w.now += int64(10 * time.Second)
+	w.start() // the attempt was not durable yet, and newer times have come
+	w.flush()
+	if again := w.deliver(1); len(again) != 1 || again[0].Run.ID != first.Run.ID {
+		t.Fatalf("delivered %+v after %+v", again, first)
+	}
+}
+
+// TestARunBesideAnotherWaitsToo under overlap allow and replace.
+func TestARunBesideAnotherWaitsToo(t *testing.T) {
+	for _, overlap := range []carillon.Overlap{carillon.OverlapAllow, carillon.OverlapReplace} {
+		w := newRelay(t, partition.Config{})
+		w.setUp(carillon.Job{Schedule: "@every 2s", Overlap: overlap})
+		round := func() []partition.Delivery {
+			for _, name := range []string{"a", "b"} {
+				w.trigger(name)
+				w.flush()
+				w.succeed(w.deliver(1)[0])
+				w.flush()
+				w.Collect(nil)
+				w.hand(true)
+			}
+			w.advance(4 * time.Second)
+			return w.deliver(10)
+		}
+		if ds := round(); len(ds) != 1 {
+			t.Fatalf("%v: %d runs", overlap, len(ds))
+		}
+		w.advance(10 * time.Second)
+		if ds := w.deliver(10); len(ds) != 0 {
+			t.Fatalf("%v: %d runs without successes", overlap, len(ds))
+		}
+		if ds := round(); len(ds) != 1 {
+			t.Fatalf("%v: %d runs after another round", overlap, len(ds))
+		}
+	}
+}

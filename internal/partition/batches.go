@@ -1,0 +1,261 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Kinds of the small records of batch puts (docs/decisions/0022).
+const (
+	SmallIntent  = 'i' // a job of a batch that is decided: in the partition of the batch's first job
+	SmallApplied = 'a' // a batch whose jobs of this partition are stored, while its intent may be there
+)
+
+// Intents are the small records that decide a batch: whoever finds them stores the jobs.
+func Intents(id string, at int64, reqs []PutRequest) []store.Small {
+	out := make([]store.Small, len(reqs))
+	for i := range reqs {
+		r := &reqs[i]
+		v := binary.AppendUvarint(nil, uint64(len(reqs)))
+		v = binary.AppendVarint(v, at)
+		v = append(v, r.Random[:]...)
+		v = append(v, boolByte(r.Job.Paused))
+		v = appendText(v, r.Job.Namespace)
+		v = appendText(v, r.Job.Name)
+		out[i] = store.Small{Kind: SmallIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
+	}
+	return out
+}
+
+// NoIntents removes what Intents wrote.
+func NoIntents(id string, n int) []store.Small {
+	out := make([]store.Small, n)
+	for i := range out {
+		out[i] = store.Small{Kind: SmallIntent, Key: intentKey(id, i)}
+	}
+	return out
+}
+
+// IntentPrefix is what the keys of a batch's intents begin with.
+func IntentPrefix(id string) string { return id + "\x00" }
+
+func intentKey(id string, i int) string {
+	return string(binary.BigEndian.AppendUint32([]byte(IntentPrefix(id)), uint32(i)))
+}
+
+// IntentID is the batch that an intent belongs to.
+func IntentID(key string) string { return key[:max(0, len(key)-5)] }
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// ReadIntents is the requests of a batch, from all of its intents.
+func ReadIntents(records []store.Small) ([]PutRequest, error) {
+	reqs := make([]PutRequest, len(records))
+	for i := range records {
+		n, err := readIntent(&reqs[i], records[i].Value)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("intent %d: %w", i, err)
+		case n != uint64(len(records)):
+			return nil, fmt.Errorf("intent %d: %w: %d of %d are there", i, store.ErrDamaged, len(records), n)
+		}
+	}
+	return reqs, nil
+}
+
+func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
+	in := intentReader{b: b}
+	n = in.uvarint()
+	r.At = in.varint()
+	copy(r.Random[:], in.take(len(r.Random)))
+	paused := in.take(1)
+	key := carillon.Key{Namespace: string(in.text()), Name: string(in.text())}
+	if in.short {
+		return 0, store.ErrDamaged
+	}
+	r.Spec = in.b
+	if r.Job, err = store.DecodeSpec(r.Spec, key); err != nil {
+		return 0, err
+	}
+	r.Job.Paused = paused[0] == 1
+	return n, nil
+}
+
+// intentReader reads the parts of an intent; short says that it ended too early.
+type intentReader struct {
+	b     []byte
+	short bool
+}
+
+func (r *intentReader) take(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.short, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *intentReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		n = len(r.b) + 1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *intentReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		n = len(r.b) + 1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }
+
+// Write adds small records to the batch that fills; a nil value deletes.
+func (m *Machine) Write(small ...store.Small) {
+	m.out.small = append(m.out.small, small...)
+	m.wait(m.out.seq)
+}
+
+// Plannable reports why a job that is put at an instant could never run.
+func Plannable(j *carillon.Job, at int64) error {
+	sched, err := j.ParseSchedule()
+	if err != nil {
+		return err
+	}
+	_, next, _, err := carillon.FirstRun(j, sched, toTime(at))
+	if err == nil && next.IsZero() {
+		return carillon.Errorf(carillon.InvalidArgument, "schedule", "it never fires after %v", toTime(at))
+	}
+	return err
+}
+
+// PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
+func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
+	for i := range reqs {
+		if err := Plannable(&reqs[i].Job, reqs[i].at(now)); err != nil {
+			return nil, i, err
+		}
+		if err := permits(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
+			return nil, i, err
+		}
+	}
+	m.sealDeletes(reqs)
+	puts = make([]carillon.Put, len(reqs))
+	for i := range reqs {
+		if puts[i], err = m.Put(now, reqs[i]); err != nil {
+			return nil, i, err
+		}
+	}
+	return puts, 0, nil
+}
+
+// sealDeletes closes the batch that fills if it deletes a namesake of a job that is about to be created, so that the jobs
+// come into one batch, after it.
+func (m *Machine) sealDeletes(reqs []PutRequest) {
+	for i := range reqs {
+		if e := m.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
+			m.seal()
+			return
+		}
+	}
+}
+
+// Share is the part of a decided batch that falls to one partition.
+type Share struct {
+	Batch       string
+	Coordinator int // the partition that holds the intent
+	Late        bool
+	Reqs        []PutRequest
+}
+
+// ApplyShare stores the share in one store batch, together with a mark, unless the mark says that it is stored already. A
+// late share is one whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch
+// had come first.
+func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
+	if mark, done := m.marks[s.Batch]; done {
+		m.wait(mark.seq)
+		return m.stored(s.Reqs), nil
+	}
+	m.sealDeletes(s.Reqs)
+	puts := make([]carillon.Put, len(s.Reqs))
+	var first error
+	for i := range s.Reqs {
+		r := &s.Reqs[i]
+		e := m.find(r.Job.Key())
+		if s.Late && e != nil && e.state.Updated >= r.At {
+			puts[i] = carillon.Put{Job: m.view(e)}
+			continue
+		}
+		var err error
+		if puts[i], err = m.Put(now, *r); err != nil && first == nil {
+			first = fmt.Errorf("%s: %w", r.Job.Key(), err) // what was decided had been checked
+		}
+	}
+	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}
+	m.Write(store.Small{Kind: SmallApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
+	return puts, first
+}
+
+// appliedMark is a SmallApplied in memory.
+type appliedMark struct {
+	coordinator int
+	seq         uint64 // the batch that holds it
+}
+
+// stored is what a batch whose answer was lost came to, as far as that can be told afterwards.
+func (m *Machine) stored(reqs []PutRequest) []carillon.Put {
+	puts := make([]carillon.Put, len(reqs))
+	for i := range reqs {
+		e := m.find(reqs[i].Job.Key())
+		if e == nil { // it has ended meanwhile
+			puts[i] = carillon.Put{Job: reqs[i].Job, Changed: true}
+			continue
+		}
+		puts[i] = carillon.Put{Job: m.view(e), Created: e.state.Generation == 1, Changed: true}
+	}
+	return puts
+}
+
+// LoadApplied takes the small records of kind SmallApplied, at takeover.
+func (m *Machine) LoadApplied(records []store.Small) {
+	for _, r := range records {
+		coordinator, _ := binary.Uvarint(r.Value)
+		m.marks[r.Key] = appliedMark{coordinator: int(coordinator)}
+	}
+}
+
+// Applied are the batches whose marks are in the partition, with their coordinators.
+func (m *Machine) Applied() map[string]int {
+	out := make(map[string]int, len(m.marks))
+	for id, mark := range m.marks {
+		out[id] = mark.coordinator
+	}
+	return out
+}
+
+// Unmark forgets that a batch was applied: its intent is durably gone.
+func (m *Machine) Unmark(id string) {
+	if _, marked := m.marks[id]; marked {
+		delete(m.marks, id)
+		m.Write(store.Small{Kind: SmallApplied, Key: id})
+	}
+}
