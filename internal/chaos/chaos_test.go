@@ -47,7 +47,7 @@ func carillonBinary(t *testing.T) string {
 		return *given
 	}
 	built.once.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil {
+		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil { //nolint:usetesting // all tests use it
 			built.binary, built.err = chaos.Build(context.Background(), built.folder)
 		}
 	})
