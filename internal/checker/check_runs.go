@@ -56,7 +56,7 @@ func redriven(j *job, by time.Time) bool {
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.until.Add(c.k.Clock+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.timed.Add(c.k.Clock+c.k.Apply)) {
 			return false
 		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled)

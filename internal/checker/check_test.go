@@ -283,6 +283,8 @@ var corruptions = []corruption{
 	{"all left one out", "S12", down("all"), func(t *tale) { t.drop("a@10"); t.skipped("a", "misfire", 10, 10, 1, 22.3) }},
 	{"no reason at all", "S12", paused, func(t *tale) { t.Final.Runs[0].Reason = "" }},
 	{"it ran, and did not", "S12", paused, func(t *tale) { t.Final.Runs[0].From = sec(10) }},
+	{"a count that is wrong", "S12", paused, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
+	{"a stretch that ends before it begins", "S12", paused, func(t *tale) { t.Final.Runs[0].From = sec(50) }},
 	{"cancelled by nobody", "S12", steadyA, func(t *tale) { t.ended("a", "cancelled", 30, 30.2) }},
 	{"a success nobody reported", "S12", retried, func(t *tale) { t.Results[1].Kind = Failure; t.ended("a", "succeeded", 5, 8) }},
 	{"before the one it comes after", "S12", chain, func(t *tale) { t.drop("a@30"); t.skipped("a", "misfire", 30, 30, 1, 40) }},

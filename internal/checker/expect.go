@@ -28,11 +28,8 @@ type lateness struct {
 func (c *check) sureTime(j *job, e *effect) span {
 	s := span{e.hi.Add(c.k.Apply), c.h.End}
 	for _, x := range j.effects {
-		if x == e || e.after(x) {
+		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume { // pauses are asked about time by time
 			continue
-		}
-		if x.op.Kind == Resume && !x.op.CatchUp && !c.mayBePaused(j, e.lo, x.hi) {
-			continue // it changed nothing
 		}
 		s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
 	}

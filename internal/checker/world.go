@@ -48,6 +48,7 @@ type effect struct {
 	sched  *schedule // of job; nil for a one-shot, or if the oracle does not know it
 	alien  bool      // the oracle does not know the schedule
 	until  time.Time // the latest moment at which job may be current
+	timed  time.Time // the same for its times: a definition that does not touch them keeps their phase
 }
 
 // run is the attempts and results of one run id.
@@ -193,9 +194,9 @@ func (w *world) effectsOf(j *job) []*effect {
 		}
 		e := &effect{op: o, lo: o.Invoke, hi: o.Return, sure: o.Outcome == OK}
 		if o.Outcome == Info {
-			e.hi = w.h.End
+			e.hi = w.never()
 			if w.k.Linger > 0 && !o.Return.IsZero() {
-				e.hi = earlier(w.h.End, o.Return.Add(w.k.Linger))
+				e.hi = o.Return.Add(w.k.Linger)
 			}
 		}
 		out = append(out, e)
@@ -205,15 +206,33 @@ func (w *world) effectsOf(j *job) []*effect {
 		w.define(e, out[:i])
 	}
 	for _, e := range out {
-		e.until = w.h.End
+		e.until = w.never()
 		for _, x := range out {
 			if x.sure && (x.op.defines() || x.op.deletes()) && x.after(e) {
 				e.until = earlier(e.until, x.hi)
 			}
 		}
 	}
+	for i := len(out) - 1; i >= 0; i-- {
+		e := out[i]
+		e.timed = e.until
+		for _, x := range out[i+1:] {
+			if e.job != nil && x.job != nil && sameTimes(e.job, x.job) {
+				e.timed = later(e.timed, x.timed)
+			}
+		}
+	}
 	return out
 }
+
+// sameTimes reports whether a put of b over a keeps the phase of a recurring job.
+func sameTimes(a, b *Job) bool {
+	return a.Schedule != "" && a.Schedule == b.Schedule && a.Zone == b.Zone && a.Literal == b.Literal && a.Due.Equal(b.Due) && a.DueIn == b.DueIn &&
+		a.TTL == b.TTL && a.Expires.Equal(b.Expires) && a.Repeats == b.Repeats
+}
+
+// never is a moment after everything in the history.
+func (w *world) never() time.Time { return w.h.End.AddDate(100, 0, 0) }
 
 // after reports whether e surely took effect after x.
 func (e *effect) after(x *effect) bool {
