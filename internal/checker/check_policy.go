@@ -106,7 +106,7 @@ func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 // wasGoing reports whether a run of the schedule may have been going on some time from from to to. One that no worker saw
 // waited for a consumer.
 func (c *check) wasGoing(j *job, from, to time.Time) bool {
-	if slices.ContainsFunc(j.busy, func(s span) bool { return !s.from.After(to) && !s.to.Before(from) }) {
+	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) && !j.busy[i].from.After(to) {
 		return true
 	}
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
@@ -192,7 +192,7 @@ func (c *check) after(j *job) {
 		n++
 		for _, name := range names {
 			since, all := c.succeeded(c.jobs[key{j.namespace, name}], before, a.At)
-			if since == 0 || all < n {
+			if !since || all < n {
 				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(before))
 			}
 		}
@@ -218,24 +218,39 @@ func (c *check) always(j *job) []string {
 	return names
 }
 
-// succeeded counts the runs of j that may have succeeded between two instants, and all that may have by the second.
-func (c *check) succeeded(j *job, from, to time.Time) (since, all int) {
+// succeeded counts the runs of j that may have succeeded by an instant, and says whether one may have since another.
+func (c *check) succeeded(j *job, from, to time.Time) (since bool, all int) {
 	if j == nil {
-		return 0, 0
+		return false, 0
 	}
+	if j.wins == nil {
+		j.wins = c.winsOf(j)
+	}
+	all = sort.Search(len(j.wins), func(i int) bool { return j.wins[i].from.After(to) })
+	return all > 0 && !j.wins[all-1].to.Before(from), all
+}
+
+// winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began earlier.
+func (c *check) winsOf(j *job) []span {
+	out := []span{}
 	for _, r := range j.runs {
 		for _, res := range r.results {
-			if res.Kind != Success || res.Verdict == Stale || res.Sent.After(to) {
+			if res.Kind != Success || res.Verdict == Stale {
 				continue
 			}
-			all++
-			if res.Told.IsZero() || !res.Told.Before(from) {
-				since++
+			to := res.Told
+			if to.IsZero() {
+				to = c.never()
 			}
+			out = append(out, span{res.Sent, to})
 			break
 		}
 	}
-	return since, all
+	slices.SortFunc(out, func(a, b span) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(out); i++ {
+		out[i].to = later(out[i].to, out[i-1].to)
+	}
+	return out
 }
 
 // backfills: S12, a backfill runs each time of its stretch once, and no other.

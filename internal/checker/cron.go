@@ -182,7 +182,10 @@ const makeUpAtMost = 3 * time.Hour
 // instants walks from minute to minute and looks at the clock.
 func (c *cron) instants(from, to time.Time) (out []time.Time) {
 	var shownUntil time.Time
-	start := from.UTC().Truncate(time.Minute).Add(-makeUpAtMost - time.Hour) // an hour may be occurring twice already
+	start := from.UTC().Truncate(time.Minute)
+	if c.fixed && !c.literal {
+		start = start.Add(-makeUpAtMost - time.Hour) // an hour may be occurring twice already
+	}
 	before := wall(start.Add(-time.Minute), c.loc)
 	for t := start; !t.After(to); t = t.Add(time.Minute) {
 		now := wall(t, c.loc)

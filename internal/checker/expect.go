@@ -178,7 +178,7 @@ func (c *check) accountFor(m *must) {
 			m.first = a
 		}
 	}
-	m.skip = slices.ContainsFunc(m.job.records, func(r FinalRun) bool { return r.covers(m.at) })
+	m.skip = m.job.covered(m.at)
 	switch {
 	case m.first != nil && m.first.At.After(m.by):
 		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused", c.show(m.at),
@@ -199,14 +199,6 @@ func (j *job) byTime() []*run {
 		slices.SortStableFunc(j.sorted, func(a, b *run) int { return a.first().Scheduled.Compare(b.first().Scheduled) })
 	}
 	return j.sorted
-}
-
-// covers reports whether a record is of the run that the schedule meant for t, or of a stretch with it.
-func (r FinalRun) covers(t time.Time) bool {
-	if r.Cause != CauseSchedule && r.Cause != "" {
-		return false
-	}
-	return r.Scheduled.Equal(t) || (r.Skipped > 0 && !t.Before(r.From) && !t.After(r.Scheduled))
 }
 
 // complete reports whether what the history does not hold of a job did not happen: retention has not had a say.

@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -33,9 +34,13 @@ type job struct {
 	effects []*effect // of the operations that changed it or may have, by the earliest moment
 	runs    []*run    // by first attempt
 	records []FinalRun
+	ended   map[time.Time]bool // scheduled times (UTC) of the records of runs of the schedule
+	passed  []span             // stretches of records of times that did not run, sorted, both ends inclusive
+	known   map[string]bool    // run ids in the records
 	final   *FinalJob
 	busy    []span // when a run of the schedule was going on, as far as is possible
 	sorted  []*run // by scheduled time; see byTime
+	wins    []span // when runs succeeded; see winsOf
 }
 
 // effect is an operation that changed a job, or may have, some time from lo to hi.
@@ -154,10 +159,13 @@ func (w *world) indexRuns() {
 	}
 	for _, f := range w.h.Final.Runs {
 		j := w.job(f.Namespace, f.Job)
-		j.records = append(j.records, f)
+		j.record(f)
 		if r := w.runs[f.RunID]; r != nil && f.Skipped == 0 {
 			r.records = append(r.records, f)
 		}
+	}
+	for _, j := range w.jobs {
+		j.passed = merged(j.passed)
 	}
 	for _, r := range w.runs {
 		slices.SortStableFunc(r.attempts, func(a, b *Attempt) int { return a.At.Compare(b.At) })
@@ -168,6 +176,31 @@ func (w *world) indexRuns() {
 			}
 		}
 	}
+}
+
+// record adds a record of the history.
+func (j *job) record(f FinalRun) {
+	if j.ended == nil {
+		j.ended, j.known = map[time.Time]bool{}, map[string]bool{}
+	}
+	j.records = append(j.records, f)
+	j.known[f.RunID] = true
+	if f.Cause != CauseSchedule && f.Cause != "" {
+		return
+	}
+	j.ended[f.Scheduled.UTC()] = true
+	if f.Skipped > 0 && !f.From.After(f.Scheduled) {
+		j.passed = append(j.passed, span{f.From, f.Scheduled.Add(1)})
+	}
+}
+
+// covered reports whether a record is of the run that the schedule meant for t, or of a stretch with it.
+func (j *job) covered(t time.Time) bool { return j.ended[t.UTC()] || within(j.passed, t) }
+
+// within reports whether t is in one of the stretches, which are sorted and apart.
+func within(spans []span, t time.Time) bool {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].to.After(t) })
+	return i < len(spans) && !spans[i].from.After(t)
 }
 
 // terminal reports whether a result ends its attempt.
