@@ -60,11 +60,10 @@ func Check(h History, spec Spec) Verdict {
 // check is a judgement in the making.
 type check struct {
 	*world
-	spec   Spec
-	v      Verdict
-	musts  []must
-	lates  []lateness
-	starts int
+	spec  Spec
+	v     Verdict
+	musts []must
+	lates []lateness
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {

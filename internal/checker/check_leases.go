@@ -58,8 +58,7 @@ func (c *check) replaced(j *job) {
 	}
 	newest := time.Time{}
 	var by *run
-	for i := len(j.runs) - 1; i >= 0; i-- {
-		r := j.runs[i]
+	for _, r := range slices.Backward(j.runs) {
 		if r.first().Cause != CauseSchedule {
 			continue
 		}

@@ -37,7 +37,7 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	case "overlap":
 		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" })
 	case "misfire":
-		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, from, to) })
+		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, to) })
 	case "expired":
 		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
 	default: // deleted, replaced, or the word for a run that somebody skipped
@@ -48,8 +48,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 			c.show(r.Scheduled), r.Reason)
 	}
 	if !c.rightCount(j, r, from) {
-		c.addf("S12", j.String(), "a record says that %d times from %s to %s did not run (%s), which is not how many there were", r.Skipped, c.show(from),
-			c.show(r.Scheduled), r.Reason)
+		c.addf("S12", j.String(), "a record says that %d times from %s to %s did not run (%s), which is not how many there were", r.Skipped,
+			c.show(from), c.show(r.Scheduled), r.Reason)
 	}
 	c.notRun(j, r, from)
 }
@@ -89,21 +89,21 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	}
 }
 
-// hadRule reports whether a definition that says so may have been in force some time from from to to.
+// hadRule reports whether a definition that says so may have been in force at some time of a stretch.
 func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.job != nil && !e.lo.After(to) && !e.until.Add(c.k.Apply).Before(from) && (e.vague || says(e.job))
 	})
 }
 
-// asked reports whether an operation like this may have taken effect some time from from to to.
+// asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
 	})
 }
 
-// wasGoing reports whether a run of the schedule may have been going on some time from from to to. One that no worker saw
+// wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that no worker saw
 // waited for a consumer.
 func (c *check) wasGoing(j *job, from, to time.Time) bool {
 	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) && !j.busy[i].from.After(to) {
@@ -116,7 +116,7 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
 // was due; latest keeps the newest, all keeps as many as the limit and the window allow.
-func (c *check) mayMiss(s *Job, r FinalRun, from, to time.Time) bool {
+func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 	sched, err := parse(s.Schedule, s.Zone, s.Literal)
 	if err != nil {
 		return true
@@ -141,9 +141,10 @@ func (c *check) mayMiss(s *Job, r FinalRun, from, to time.Time) bool {
 
 // mayCancel reports whether something asked for the end of a run.
 func (c *check) mayCancel(j *job, r FinalRun) bool {
-	return c.asked(j, r.Scheduled, later(r.Finished, r.Scheduled), func(o *Op) bool {
+	to := later(r.Finished, r.Scheduled)
+	return c.asked(j, r.Scheduled, to, func(o *Op) bool {
 		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
-	}) || c.hadRule(j, r.Scheduled, later(r.Finished, r.Scheduled), func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
+	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }
 
 // honestSuccess: what the history calls a success is one that a worker reported, if workers report at all.
@@ -156,11 +157,11 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker had it", rec.RunID)
 		return
 	}
-	said, told := false, None
+	said := false
 	for _, res := range r.results {
 		if res.Kind == Success {
-			said, told = true, res.Verdict
-			if told != Stale {
+			said = true
+			if res.Verdict != Stale {
 				return
 			}
 		}

@@ -54,7 +54,8 @@ func parseCron(text string, loc *time.Location, literal bool) (*cron, error) {
 	c := &cron{loc: loc, literal: literal, fixed: !strings.ContainsAny(f[0]+f[1]+f[2], "*?/")}
 	c.domAny, c.dowAny = f[3] == "*" || f[3] == "?", f[5] == "*" || f[5] == "?"
 	f[5], c.both = strings.TrimPrefix(f[5], "+"), strings.HasPrefix(f[5], "+")
-	return c, c.fill(f)
+	err := c.fill(f)
+	return c, err
 }
 
 func (c *cron) fill(f []string) error {

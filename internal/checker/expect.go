@@ -36,7 +36,7 @@ func (c *check) sureTime(j *job, e *effect) span {
 	return s
 }
 
-// mayBePaused reports whether the job may have been paused at some moment from from to to.
+// mayBePaused reports whether the job may have been paused at some moment of a stretch.
 func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	for _, e := range j.effects {
 		paused, known := e.pauses()
@@ -55,7 +55,7 @@ func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	return false
 }
 
-// surelyPaused reports whether the job was paused all the time from from to to.
+// surelyPaused reports whether the job was paused all of a stretch.
 func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		paused, known := e.pauses()
@@ -63,7 +63,7 @@ func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 	})
 }
 
-// surelyGone reports whether the job did not exist all the time from from to to.
+// surelyGone reports whether the job did not exist all of a stretch.
 func (w *world) surelyGone(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to)

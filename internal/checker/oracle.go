@@ -103,7 +103,7 @@ func (s *schedule) instants(anchor, from, to time.Time) []time.Time {
 		k = max(int(from.Sub(base)/s.step.longest())-1, 0)
 	}
 	var out []time.Time
-	for n := 0; n < mostInstants; n++ {
+	for n := range mostInstants {
 		if s.from && s.runs > 0 && k+n >= s.runs {
 			break
 		}

@@ -258,7 +258,7 @@ func TestHistoryIsWrittenAndRead(t *testing.T) {
 	if a, b := Check(h, Spec{}), Check(back, Spec{}); a.String() != b.String() {
 		t.Errorf("judged %v and then %v", a, b)
 	}
-	if _, err := Decode(strings.NewReader(`{"Attemps": []}`)); err == nil {
+	if _, err := Decode(strings.NewReader(`{"Tries": []}`)); err == nil {
 		t.Error("a field that does not exist was read")
 	}
 }

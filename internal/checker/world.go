@@ -246,8 +246,7 @@ func (w *world) effectsOf(j *job) []*effect {
 			}
 		}
 	}
-	for i := len(out) - 1; i >= 0; i-- {
-		e := out[i]
+	for i, e := range slices.Backward(out) {
 		e.timed = e.until
 		for _, x := range out[i+1:] {
 			if e.job != nil && x.job != nil && sameTimes(e.job, x.job) {
