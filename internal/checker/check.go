@@ -41,6 +41,7 @@ func Check(h History, spec Spec) Verdict {
 		c.admin(j)
 		c.overlaps(j)
 		c.honest(j)
+		c.newest(j)
 		c.after(j)
 		c.backfills(j)
 		c.distrust(j)

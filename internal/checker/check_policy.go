@@ -89,6 +89,47 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	}
 }
 
+// newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
+func (c *check) newest(j *job) {
+	var before *run
+	for _, r := range j.runs {
+		a := r.first()
+		if a.Cause != CauseSchedule {
+			continue
+		}
+		if before != nil && !redriven(j, a.At) {
+			c.newestAfter(j, before, a)
+		}
+		before = r
+	}
+}
+
+func (c *check) newestAfter(j *job, before *run, a *Attempt) {
+	other := func(s *Job) bool {
+		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
+	}
+	for _, res := range before.results {
+		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
+			continue
+		}
+		if c.fault(a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
+			c.asked(j, a.Scheduled, a.At, func(o *Op) bool { return o.changes() }) {
+			return
+		}
+		for _, e := range j.effects {
+			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
+				continue
+			}
+			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), res.Sent.Add(-c.k.Clock-e.job.Spread))
+			if len(newer) > 0 {
+				c.addf("S12", j.String(), "the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
+					c.show(res.Sent), c.show(newer[len(newer)-1]))
+			}
+			return
+		}
+	}
+}
+
 // hadRule reports whether a definition that says so may have been in force at some time of a stretch.
 func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {

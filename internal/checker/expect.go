@@ -131,10 +131,25 @@ func (c *check) expectOf(j *job, e *effect) {
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
 		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad, c.own(j, e))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
-			continue
+			if e.job.Overlap == "allow" || !j.passedBy(t, s.to) {
+				continue
+			}
+			m.by = c.never() // it cannot be late, but a newer one ran: it did too, or there is a record
 		}
 		c.musts = append(c.musts, m)
 	}
+}
+
+// passedBy reports whether a newer time of the schedule than t ran before to.
+func (j *job) passedBy(t, to time.Time) bool {
+	runs := j.byTime()
+	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
+	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
+		if a := runs[i].first(); a.Cause == CauseSchedule && a.At.Before(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // own is when a job's next run has to wait for something of its own.

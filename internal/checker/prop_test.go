@@ -183,7 +183,7 @@ func TestDamageIsFound(t *testing.T) {
 		h := lawful(rapid.Uint64().Draw(t, "seed"), 3)
 		var calm []int
 		for i, a := range h.Attempts {
-			if a.At.After(sec(120)) && a.At.Before(sec(160)) && a.Number == 1 {
+			if a.Scheduled.After(sec(125)) && a.At.Before(sec(165)) && a.Number == 1 {
 				calm = append(calm, i)
 			}
 		}
