@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke dev clean
+.PHONY: build test vet lint generate check smoke chaos dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
@@ -22,6 +22,9 @@ check: ## fails if a generated file is not current
 
 smoke: ## a short run of the load generator
 	bash .ci/run smoke
+
+chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
+	go test ./internal/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
 
 dev: ## a node with sample jobs
 	go run ./cmd/carillon dev

@@ -28,7 +28,7 @@ func anyJob(t *rapid.T) carillon.Job {
 	words := rapid.MapOfN(rapid.StringMatching(`[a-zü+/&? ]{1,12}`), rapid.StringMatching(`[a-zü+/&? ]{0,12}`), 0, 3)
 	j := carillon.Job{
 		Namespace: rapid.StringMatching(`[a-z0-9-]{0,63}`).Draw(t, "namespace"),
-		Name:      rapid.StringMatching(`[a-z0-9 é"\\%.]{1,9}(/[a-z0-9 é"\\%.]{1,9}){0,3}`).Draw(t, "name"),
+		Name:      rapid.StringMatching(`[a-z0-9 é"\\%.]{0,8}[a-z0-9](/[a-z0-9 é"\\%.]{0,8}[a-z0-9]){0,3}`).Draw(t, "name"),
 		Schedule:  pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
 		DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
 		Due: carillon.WhenText(pick("due", someDues)), TTL: carillon.WhenText(pick("ttl", someTTLs)),
@@ -38,9 +38,12 @@ func anyJob(t *rapid.T) carillon.Job {
 		Metadata: words.Draw(t, "metadata"), Labels: words.Draw(t, "labels"),
 		Target: anyTarget(t), FailurePolicy: anyPolicy(t),
 		Timeout: span("timeout", carillon.MinTimeout, carillon.MaxTimeout),
-		Overlap: rapid.SampledFrom([]carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip}).Draw(t, "overlap"),
+		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(t, "overlap")),
 		Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(t, "misfire")),
 		Class:   carillon.Class(rapid.IntRange(0, 3).Draw(t, "class")),
+
+		LimitKey: rapid.StringMatching(`[a-zé /:.]{0,9}`).Draw(t, "limit key"),
+		After:    rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z]{1,9}`), 0, 3, rapid.ID).Draw(t, "after"),
 
 		CatchUpLimit: rapid.IntRange(0, carillon.MaxCatchUp).Draw(t, "catch-up"), CatchUpWindow: span("window", 0, carillon.MaxSpan),
 		Paused: rapid.Bool().Draw(t, "paused"), Note: rapid.StringN(-1, 20, -1).Draw(t, "note"),

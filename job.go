@@ -195,10 +195,10 @@ type JobStatus struct {
 
 // Counters count a job's runs since it was created.
 type Counters struct {
-	Fired     uint64 // runs begun
+	Fired     uint64 // runs begun; a run that was rescheduled goes on and counts once
 	Succeeded uint64
 	Failed    uint64 // attempts that failed
-	Retried   uint64 // attempts after the first
+	Retried   uint64 // attempts after the first, but for the first after a reschedule
 	Dead      uint64
 	Skipped   uint64 // scheduled times that did not run
 	Late      uint64 // runs whose first attempt began more than 1 s after they were due

@@ -1,7 +1,6 @@
 package carillon
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -28,7 +27,7 @@ func (n *Namespace) Validate() error {
 		if err := checkLimitName("limits", key); err != nil {
 			return err
 		}
-		if err := checkNumber(fmt.Sprintf("limits[%s]", clip(key)), n.Limits[key], 0, MaxLimit); err != nil {
+		if err := checkNumber("limits."+clip(key), n.Limits[key], 0, MaxLimit); err != nil {
 			return err
 		}
 	}

@@ -77,6 +77,9 @@ func (j *Job) ParseSchedule() (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, scheduleError("schedule", err)
 	}
+	if _, err := location(j.TimeZone); err != nil {
+		return nil, err // in UTC it would be another schedule
+	}
 	return s, nil
 }
 

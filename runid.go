@@ -95,13 +95,13 @@ func ParseRunID(id string) (RunIdentity, error) {
 }
 
 func badRunID(id string) error {
-	return Errorf(InvalidArgument, "run_id", "%q is not a run id", clip(id))
+	return Errorf(InvalidArgument, "id", "%q is not a run id", clip(id))
 }
 
 // ParseRunIDBytes reads what [RunIdentity.AppendBinary] wrote.
 func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
 	if len(raw) <= runIDHead || raw[0] != runIDVersion {
-		return RunIdentity{}, Errorf(InvalidArgument, "run_id", "these are not the bytes of a run id")
+		return RunIdentity{}, Errorf(InvalidArgument, "id", "these are not the bytes of a run id")
 	}
 	r := RunIdentity{
 		Partition: binary.BigEndian.Uint16(raw[1:]),
@@ -111,7 +111,7 @@ func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
 	}
 	seq, n := binary.Uvarint(raw[runIDHead:])
 	if n != len(raw)-runIDHead {
-		return RunIdentity{}, Errorf(InvalidArgument, "run_id", "these are not the bytes of a run id")
+		return RunIdentity{}, Errorf(InvalidArgument, "id", "these are not the bytes of a run id")
 	}
 	r.Seq = seq
 	return r, nil

@@ -158,7 +158,7 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 		}
 		got, err := carillon.ParseRunID(string(text))
 		switch {
-		case err != nil && fieldOf(err) != "run_id":
+		case err != nil && fieldOf(err) != "id":
 			t.Fatalf("%q: %v", text, err)
 		case err == nil && got.String() != string(text):
 			t.Fatalf("%q was taken as %q", text, got)
@@ -169,7 +169,7 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 func TestBadRunIDs(t *testing.T) {
 	good := carillon.RunIdentity{Seq: 1}.String()
 	for _, bad := range []string{"", "0", "nightly", good[:len(good)-2], good + "00", strings.ToUpper("v" + good[1:]), "10" + good[2:], strings.Repeat("v", 10_000)} {
-		if _, err := carillon.ParseRunID(bad); fieldOf(err) != "run_id" {
+		if _, err := carillon.ParseRunID(bad); fieldOf(err) != "id" {
 			t.Errorf("%.80q: %v", bad, err)
 		}
 	}

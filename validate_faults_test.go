@@ -30,6 +30,9 @@ var fieldFaults = []fault{
 	{"name with a leading slash", "name", "empty level", func(j *carillon.Job) { j.Name = "/a" }},
 	{"name with a trailing slash", "name", "empty level", func(j *carillon.Job) { j.Name = "a/" }},
 	{"name with an empty level", "name", "empty level", func(j *carillon.Job) { j.Name = "a//b" }},
+	{"name of a dot", "name", `level "."`, func(j *carillon.Job) { j.Name = "." }},
+	{"name with a level of a dot", "name", `level "."`, func(j *carillon.Job) { j.Name = "a/./b" }},
+	{"name that leads upwards", "name", `level ".."`, func(j *carillon.Job) { j.Name = "a/.." }},
 	{"name of a slash", "name", "empty level", func(j *carillon.Job) { j.Name = "/" }},
 
 	{"schedule that is none", "schedule", "position 0", func(j *carillon.Job) { j.Schedule = "whenever" }},

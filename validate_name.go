@@ -2,7 +2,6 @@ package carillon
 
 import (
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -61,8 +60,14 @@ func checkJobName(name string, most int) error {
 	if err := checkCharacters("name", name, most); err != nil {
 		return err
 	}
-	if slices.Contains(strings.Split(name, "/"), "") {
-		return Errorf(InvalidArgument, "name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
+	for level := range strings.SplitSeq(name, "/") {
+		switch level {
+		case "":
+			return Errorf(InvalidArgument, "name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
+		case ".", "..":
+			return Errorf(InvalidArgument, "name", "%q has the level %q, which HTTP clients take out of a path; write another word",
+				clip(name), level)
+		}
 	}
 	return nil
 }
@@ -77,6 +82,14 @@ func checkCharacters(field, name string, most int) error {
 		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(name))
 	}
 	return nil
+}
+
+// renamedWithin is err about a field of the given one; nil stays nil.
+func renamedWithin(outer string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return renamed(err, outer+"."+e.Field)
+	}
+	return err
 }
 
 // renamed is err about another field.

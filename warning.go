@@ -11,6 +11,22 @@ import (
 // RetryWarning warns of a recurring job whose retries can take as long as its interval, in the worst case, so that they get
 // in the way of its next run; "" is no warning. The job is valid.
 func RetryWarning(j *Job) string {
+	if why := retriesTooLong(j); why != "" {
+		return "failure_policy: " + why
+	}
+	return ""
+}
+
+// CheckRetryWindow refuses what [RetryWarning] warns of: in a strict namespace it is an error.
+func CheckRetryWindow(j *Job) error {
+	if why := retriesTooLong(j); why != "" {
+		return Errorf(InvalidArgument, "failure_policy", "%s (namespace %q is strict)", why, j.Namespace)
+	}
+	return nil
+}
+
+// retriesTooLong says what is wrong; "" is nothing.
+func retriesTooLong(j *Job) string {
 	if !j.Recurring() {
 		return ""
 	}
@@ -27,17 +43,18 @@ func RetryWarning(j *Job) string {
 	case !ok || window < interval:
 		return ""
 	case window == endless:
-		return fmt.Sprintf("failure_policy: a run that keeps failing is retried without end, beyond the schedule's interval of "+
+		return fmt.Sprintf("a run that keeps failing is retried without end, beyond the schedule's interval of "+
 			"%v; limit max_retries", interval)
 	}
-	return fmt.Sprintf("failure_policy: the retries of a run can take %v, which is not below the schedule's interval of %v; "+
+	return fmt.Sprintf("the retries of a run can take %v, which is not below the schedule's interval of %v; "+
 		"lower max_retries or the delays", window, interval)
 }
 
 // endless is the window of a policy without a limit, and of one beyond what a duration can hold.
 const endless = time.Duration(math.MaxInt64)
 
-// retryWindow is how long the delays between a run's attempts can be in all: Σ(initial·factor^k + jitter). p is resolved.
+// retryWindow is how long the delays between a run's attempts can be in all: Σ(initial·factor^k + jitter) for each retry, k
+// from 0. Three retries from 200 ms on, doubled, with a jitter of 500 ms: 200 + 400 + 800 + 3·500 = 2,900 ms. p is resolved.
 // A cron's delays are known if they are constant; otherwise it is taken to be as short as can be.
 func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
 	switch {

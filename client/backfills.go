@@ -4,24 +4,38 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// StartBackfill is refused by name until it is built.
-func (c *Client) StartBackfill(context.Context, carillon.Key, carillon.BackfillSpec) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// StartBackfill runs a job at its past times; see [carillon.Backfills]. If the spec has no last time the stretch ends now, by
+// the node's clock. Repeating it starts another backfill.
+func (c *Client) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+	return backfill(c.service.StartBackfill(ctx, wire.SpecToProto(key, &spec)))
 }
 
-// GetBackfill is refused by name until it is built.
-func (c *Client) GetBackfill(context.Context, string, string) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// GetBackfill is a backfill as it stands; see [carillon.Backfills].
+func (c *Client) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	return backfill(c.service.GetBackfill(ctx, &pb.GetBackfillRequest{Namespace: namespace, Id: id}))
 }
 
-// ListBackfills is refused by name until it is built.
-func (c *Client) ListBackfills(context.Context, carillon.Key) ([]carillon.Backfill, error) {
-	return nil, carillon.NotSupported("backfill")
+// ListBackfills is the backfills of a job; see [carillon.Backfills].
+func (c *Client) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
+	m, err := c.service.ListBackfills(ctx, &pb.ListBackfillsRequest{Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return nil, err
+	}
+	return wire.BackfillsFromProto(m.GetBackfills())
 }
 
-// CancelBackfill is refused by name until it is built.
-func (c *Client) CancelBackfill(context.Context, string, string) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// CancelBackfill ends a backfill; see [carillon.Backfills]. Repeating it is harmless.
+func (c *Client) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	return backfill(c.service.CancelBackfill(ctx, &pb.CancelBackfillRequest{Namespace: namespace, Id: id}))
+}
+
+func backfill(m *pb.Backfill, err error) (carillon.Backfill, error) {
+	if err != nil {
+		return carillon.Backfill{}, err
+	}
+	return wire.BackfillFromProto(m)
 }

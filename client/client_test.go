@@ -18,7 +18,6 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/server"
 )
 
@@ -54,24 +53,12 @@ func node(t *testing.T) (*wire, *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWire()
-	g := grpcapi.NewServer(grpcapi.NewService(n.Scheduler(), grpcapi.Options{}))
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(w) }()
-	c := w.dial(t)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		g.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 		if err := n.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return w, c
+	return serve(t, n.Scheduler())
 }
 
 // job is one of a bulk load.

@@ -4,19 +4,23 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// GetNamespace is refused by name until it is built.
-func (c *Client) GetNamespace(context.Context, string) (carillon.Namespace, error) {
-	return carillon.Namespace{}, carillon.NotSupported("namespace")
+// GetNamespace is a namespace's settings; see [carillon.Namespaces].
+func (c *Client) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
+	return namespace(c.service.GetNamespace(ctx, &pb.GetNamespaceRequest{Name: name}))
 }
 
-// PutNamespace is refused by name until it is built.
-func (c *Client) PutNamespace(context.Context, carillon.Namespace) (carillon.Namespace, error) {
-	return carillon.Namespace{}, carillon.NotSupported("namespace")
+// PutNamespace replaces a namespace's settings; see [carillon.Namespaces]. Repeating it is harmless.
+func (c *Client) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
+	return namespace(c.service.PutNamespace(ctx, wire.PutNamespaceToProto(&ns)))
 }
 
-// SkipRun is refused by name until it is built.
-func (c *Client) SkipRun(context.Context, carillon.Key) (carillon.Skip, error) {
-	return carillon.Skip{}, carillon.NotSupported("skip")
+func namespace(m *pb.Namespace, err error) (carillon.Namespace, error) {
+	if err != nil {
+		return carillon.Namespace{}, err
+	}
+	return wire.NamespaceFromProto(m), nil
 }

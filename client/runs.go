@@ -13,6 +13,15 @@ func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 	return run(c.service.TriggerJob(ctx, &pb.TriggerJobRequest{Namespace: key.Namespace, Name: key.Name}))
 }
 
+// SkipRun passes over a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.
+func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+	m, err := c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return carillon.Skip{}, err
+	}
+	return wire.SkipFromProto(m)
+}
+
 // ListRuns is a page of finished runs; see [carillon.Runs].
 func (c *Client) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	m, err := c.service.ListRuns(ctx, wire.RunQueryToProto(&q))
@@ -51,7 +60,7 @@ func (c *Client) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	return int(m.GetRedriven()), nil
 }
 
-// CompleteRun is the later result of an attempt; see [carillon.Runs]. Repeating it is harmless.
+// CompleteRun is the later result of an attempt, or how far it is; see [carillon.Runs]. Repeating it is harmless.
 func (c *Client) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	if _, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result)); err != nil {
 		return err

@@ -110,3 +110,89 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestProgressAndReschedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.OpenMemory(embedded.WithPartitions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, later := time.Now(), time.Now().Add(time.Hour)
+		shown, done := make(chan carillon.Run, 1), make(chan carillon.Run, 1)
+		w := worker.New(s, worker.Options{})
+		worker.Handle(w, "q", func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
+			if time.Since(began) >= time.Hour {
+				done <- run
+				return nil
+			}
+			if err := worker.Progress(ctx, 12.5, "rows"); err != nil {
+				return err
+			}
+			<-time.After(time.Second)
+			now, err := s.GetRun(ctx, run.Namespace, run.ID)
+			if err != nil {
+				return err
+			}
+			shown <- now
+			return worker.Reschedule(later)
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- w.Run(ctx) }()
+		if _, err := s.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		first := <-shown
+		if p := first.Progress; p == nil || p.Percent != 12.5 || p.Message != "rows" || p.At.Before(began) {
+			t.Errorf("progress: %+v", p)
+		}
+		if again := <-done; again.ID != first.ID || !time.Now().Equal(later) || len(again.Errors) != 0 {
+			t.Errorf("attempted again at %v as %+v", time.Now(), again)
+		}
+		leave()
+		if err := errors.Join(<-left, s.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProgressIsNotAcknowledged: a worker forgets a result once its token is acknowledged, so progress must not be.
+func TestProgressIsNotAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.OpenMemory(embedded.WithPartitions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		session, err := s.Connect(t.Context(), carillon.Hello{Namespace: "default", Queues: []string{"q"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func(r carillon.WorkRequest) {
+			if err := session.Send(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}})
+		got, err := session.Receive(t.Context())
+		if err != nil || len(got.Runs) != 1 {
+			t.Fatalf("received %+v, %v", got, err)
+		}
+		r := carillon.Result{Token: got.Runs[0].Token, RunID: got.Runs[0].ID, Outcome: carillon.OutcomeProgress}
+		for percent := range 3 {
+			r.Progress.Percent = float64(percent)
+			send(carillon.WorkRequest{Results: []carillon.Result{r}})
+		}
+		r.Outcome = carillon.OutcomeSuccess
+		send(carillon.WorkRequest{Results: []carillon.Result{r}})
+		if got, err = session.Receive(t.Context()); err != nil || len(got.Acks) != 1 || len(got.Stale) != 0 {
+			t.Errorf("received %+v, %v; want one acknowledgement", got, err)
+		}
+		if err := errors.Join(session.Close(), s.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -67,3 +67,19 @@ func damagedOnly(t *testing.T, err error) bool {
 	}
 	return err != nil
 }
+
+func FuzzDecodeBackfill(f *testing.F) {
+	backfill := Backfill{Key: carillon.Key{Namespace: "n", Name: "j"}, Seq: 7, Rate: 2.5, Open: []uint64{8, 300, 1 << 40}}
+	f.Add(backfill.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := DecodeBackfill(b)
+		if damagedOnly(t, err) {
+			return
+		}
+		once := got.Append(nil)
+		again, err := DecodeBackfill(once)
+		if err != nil || !bytes.Equal(again.Append(nil), once) {
+			t.Fatalf("%x is read as %x: %v", once, again.Append(nil), err)
+		}
+	})
+}

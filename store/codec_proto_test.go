@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// codecs are the three encoders and decoders by the name of their message in record.proto.
+// codecs are the encoders and decoders by the name of their message in record.proto.
 var codecs = map[string]struct {
 	value  any // a pointer to the zero value
 	encode func(any) []byte
@@ -40,10 +40,21 @@ var codecs = map[string]struct {
 		func(v any) []byte { return v.(*RunRecord).Append(nil) },
 		func(b []byte) (any, error) { r, err := DecodeRun(b); return &r, err },
 	},
+	"Namespace": {
+		new(carillon.Namespace),
+		func(v any) []byte { return EncodeNamespace(v.(*carillon.Namespace)) },
+		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
+	},
+	"Backfill": {
+		new(Backfill),
+		func(v any) []byte { return v.(*Backfill).Append(nil) },
+		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
+	},
 }
 
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made up by a read.
-var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true}
+var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true,
+	"Namespace.Name": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other reads. A field
 // that is added to a struct and not to the codec, or not to record.proto, fails here.
@@ -96,6 +107,9 @@ type filler struct {
 func (f *filler) fill(v reflect.Value) {
 	f.n++
 	switch x := v.Addr().Interface().(type) {
+	case *map[string]int:
+		*x = map[string]int{fmt.Sprint("k", f.n): -f.n, "": f.n}
+		return
 	case *carillon.When:
 		*x = carillon.WhenText(fmt.Sprint("when-", f.n))
 		return
@@ -173,8 +187,20 @@ func plain(v reflect.Value) any {
 		return string(x)
 	case map[string]string:
 		return x
+	case map[string]int:
+		m := map[string]string{}
+		for k, n := range x {
+			m[k] = fmt.Sprint(n)
+		}
+		return m
 	case []string:
 		return x
+	case []uint64:
+		list := []string{}
+		for _, n := range x {
+			list = append(list, fmt.Sprint(n))
+		}
+		return list
 	}
 	switch v.Kind() {
 	case reflect.Struct:

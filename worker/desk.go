@@ -37,6 +37,9 @@ type attempt struct {
 	ended   bool                    // result is there
 	result  carillon.Result
 	listed  bool // in desk.results
+
+	progress *carillon.Progress // to be said; nil = nothing. Otherwise the attempt is in desk.telling
+	tellAt   time.Time          // not before
 }
 
 // desk is what the worker has on its hands: attempts that wait, go on, or have ended without the server having said that
@@ -52,6 +55,7 @@ type desk struct {
 	byName   map[string]*queue
 	attempts map[string]*attempt // by token
 	results  []*attempt          // to be sent
+	telling  []*attempt          // whose progress is to be sent
 	nextBeat time.Time           // the least beatAt, or earlier; zero = nobody beats
 	link     *link               // the current session; nil = none
 	leaving  bool                // no more credits
@@ -158,7 +162,7 @@ func (d *desk) room(q *queue) bool { return q.running < q.limit && d.base.Err() 
 // start lets an attempt go on.
 func (d *desk) start(a *attempt) {
 	a.queue.running++
-	ctx, stop := context.WithCancelCause(d.base)
+	ctx, stop := context.WithCancelCause(context.WithValue(d.base, handlingKey{}, handling{d, a}))
 	a.stop = stop
 	go func() {
 		end := context.CancelFunc(func() {})

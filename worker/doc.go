@@ -13,9 +13,12 @@
 //	nil                           the run has succeeded
 //	[Discard] of an error         failed, and must not be tried again
 //	[RetryAfter] of an error      failed, and not to be tried again before then
+//	[Reschedule] at a time        neither: the same run is attempted again then, with fresh retries
 //	any other error, or a panic   failed; the job's failure policy says what comes next
 //
 // A payload that cannot be decoded fails for good: it would be the same next time.
+//
+// A handler that takes long may say how far it is, with [Progress].
 //
 // # When a handler's context ends
 //
@@ -38,6 +41,7 @@
 //	worker.go    options, handlers, Run
 //	payload.go   a payload becomes what the handler takes
 //	result.go    what a handler returns becomes a result
+//	progress.go  what a handler says while it goes on
 //	desk.go      the runs that the worker has, and the room it has left
 //	outgoing.go  what is to be said: results, beats, credits
 //	link.go      one session: who reads and who writes

@@ -23,6 +23,7 @@ func (d *desk) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time
 		d.beat(&req, now)
 	}
 	d.takeResults(&req, now)
+	next = d.takeProgress(&req, now)
 	if !d.leaving {
 		for _, q := range d.queues {
 			if n := q.limit - q.held - q.granted; n > 0 {
@@ -34,7 +35,10 @@ func (d *desk) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time
 	if len(d.results) > 0 {
 		ring(d.bell)
 	}
-	return req, d.nextBeat
+	if next.IsZero() || !d.nextBeat.IsZero() && d.nextBeat.Before(next) {
+		next = d.nextBeat
+	}
+	return req, next
 }
 
 // beat says that the attempts whose time has come are alive. Those that will be due soon come along, so that a crowd beats

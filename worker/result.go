@@ -55,6 +55,20 @@ func (d *delayed) Error() string {
 // Unwrap is the cause.
 func (d *delayed) Unwrap() error { return d.err }
 
+// Reschedule says that the run is not done, and has not failed: the same run is attempted again at t, with fresh retries. A
+// past t is at once.
+func Reschedule(t time.Time) error { return &rescheduled{t} }
+
+type rescheduled struct{ at time.Time }
+
+// Error implements error.
+func (r *rescheduled) Error() string {
+	if !carillon.Storable(r.at) {
+		return fmt.Sprintf("worker.Reschedule: %v is no time that a run can have", r.at)
+	}
+	return "to be attempted again at " + r.at.UTC().Format(time.RFC3339Nano)
+}
+
 // resultOf is what a handler's return means.
 func resultOf(run *carillon.Run, err error) carillon.Result {
 	r := carillon.Result{Token: run.Token, RunID: run.ID}
@@ -62,8 +76,12 @@ func resultOf(run *carillon.Run, err error) carillon.Result {
 		r.Outcome = carillon.OutcomeSuccess
 		return r
 	}
-	r.Message = shorten(err.Error())
 	_, r.Permanent = errors.AsType[*discarded](err)
+	if later, ok := errors.AsType[*rescheduled](err); ok && !r.Permanent && carillon.Storable(later.at) {
+		r.Outcome, r.At = carillon.OutcomeReschedule, later.at
+		return r
+	}
+	r.Message = shorten(err.Error())
 	if d, ok := errors.AsType[*delayed](err); ok {
 		r.RetryAfter = d.after
 	}

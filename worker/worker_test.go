@@ -63,6 +63,7 @@ func TestRoomIsGrantedAndGrantedAgain(t *testing.T) {
 
 func TestWhatAHandlerReturns(t *testing.T) {
 	boom := errors.New("boom")
+	tomorrow := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		handle func() error
 		want   carillon.Result
@@ -74,6 +75,10 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		"retry after":        {func() error { return worker.RetryAfter(time.Minute, boom) }, carillon.Result{Message: "boom", RetryAfter: time.Minute}},
 		"retry after nothing": {func() error { return worker.RetryAfter(time.Minute, nil) },
 			carillon.Result{Message: "to be tried again after 1m0s", RetryAfter: time.Minute}},
+		"reschedule":            {func() error { return fmt.Errorf("not yet: %w", worker.Reschedule(tomorrow)) }, carillon.Result{Outcome: carillon.OutcomeReschedule, At: tomorrow}},
+		"reschedule, discarded": {func() error { return worker.Discard(worker.Reschedule(tomorrow)) }, carillon.Result{Message: "to be attempted again at 2026-11-22T00:00:00Z", Permanent: true}},
+		"reschedule at no time": {func() error { return worker.Reschedule(time.Time{}) },
+			carillon.Result{Message: "worker.Reschedule: 0001-01-01 00:00:00 +0000 UTC is no time that a run can have"}},
 		"much":    {func() error { return errors.New(strings.Repeat("ä", 4096)) }, carillon.Result{Message: strings.Repeat("ä", 2048)}},
 		"a panic": {func() error { panic("oh") }, carillon.Result{Message: "panic: oh"}},
 		"no end":  {func() error { runtime.Goexit(); return nil }, carillon.Result{Message: "the handler ended its goroutine"}},

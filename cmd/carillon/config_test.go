@@ -1,10 +1,15 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon/internal/server"
 )
 
 // flagsForTest are a flag of each kind.
@@ -81,6 +86,26 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(typed, words); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}
+
+// TestDrainGrace: no grace is not the default grace, and a negative one is none at all.
+func TestDrainGrace(t *testing.T) {
+	for given, want := range map[string]time.Duration{"": server.DefaultDrainGrace, "3s": 3 * time.Second, "0": -1, "-1s": 0} {
+		s := serve{logFormat: choice{words: []string{"text"}}, logLevel: choice{words: []string{"info"}}}
+		cmd := &cobra.Command{}
+		s.add(cmd.Flags())
+		line := []string{"--store", "memory:"}
+		if given != "" {
+			line = append(line, "--drain-grace", given)
+		}
+		if err := cmd.ParseFlags(line); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.resolve(cmd, io.Discard)
+		if (err == nil) != (want != 0) || want != 0 && c.DrainGrace != want {
+			t.Errorf("%q: %v, %v", given, c.DrainGrace, err)
 		}
 	}
 }

@@ -25,10 +25,14 @@ const defaultServer = "127.0.0.1:7070"
 
 // add gives cmd the flags. Their defaults may come from the environment.
 func (c *connection) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
-	flags.StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs; environment CARILLON_NAMESPACE")
-	flags.DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs; environment CARILLON_NAMESPACE")
+	c.addServer(cmd)
+}
+
+// addServer gives cmd the flags that have nothing to do with a namespace.
+func (c *connection) addServer(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
+	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 }
 
 // resolve fills in from the environment what the command line leaves open.

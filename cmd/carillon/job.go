@@ -15,7 +15,7 @@ import (
 func newJob(a app) *cobra.Command {
 	return newGroup("job", "Put, show and act on jobs",
 		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a), newJobPause(a), newJobResume(a),
-		newJobRuns(a))
+		newJobSkip(a), newJobBackfill(a), newJobRuns(a))
 }
 
 // printMessage prints a message of the API as its JSON.

@@ -39,24 +39,26 @@ func newJobTrigger(a app) *cobra.Command {
 
 // newJobPause is `carillon job pause`.
 func newJobPause(a app) *cobra.Command {
-	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", true)
+	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", &carillon.Pause{Paused: true})
 }
 
 // newJobResume is `carillon job resume`.
 func newJobResume(a app) *cobra.Command {
-	return newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", false)
+	var p carillon.Pause
+	cmd := newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", &p)
+	cmd.Flags().BoolVar(&p.CatchUp, "catch-up", false, "apply the job's misfire rule to the times that passed meanwhile")
+	return cmd
 }
 
-func newSetPaused(a app, use, short, did string, paused bool) *cobra.Command {
+func newSetPaused(a app, use, short, did string, p *carillon.Pause) *cobra.Command {
 	var c connection
-	var note string
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				job, err := node.SetPaused(ctx, c.key(words[0]), carillon.Pause{Paused: paused, Note: note})
+				job, err := node.SetPaused(ctx, c.key(words[0]), *p)
 				if err != nil {
 					return err
 				}
@@ -68,7 +70,37 @@ func newSetPaused(a app, use, short, did string, paused bool) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&note, "note", "", "`text` kept with the job: why, for example")
+	cmd.Flags().StringVar(&p.Note, "note", "", "`text` kept with the job: why, for example")
+	c.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// newJobSkip is `carillon job skip`.
+func newJobSkip(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "skip NAME",
+		Short: "Pass over the next scheduled time of a job",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				skip, err := node.SkipRun(ctx, c.key(words[0]))
+				if err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, wire.SkipToProto(&skip))
+				}
+				next := "none is left"
+				if s := skip.Job.Status; s != nil && !s.NextRun.IsZero() {
+					next = "next run " + moment(s.NextRun)
+				}
+				fmt.Fprintf(a.out, "%s skips %s, %s\n", words[0], moment(skip.Time), next)
+				return nil
+			})
+		},
+	}
 	c.add(cmd)
 	addOutput(cmd)
 	return cmd

@@ -52,11 +52,14 @@ func printJob(w io.Writer, j *carillon.Job) error {
 		{"data", dataText(j.Data)},
 		{"metadata", pairsText(j.Metadata)},
 		{"labels", pairsText(j.Labels)},
+		{"limit key", j.LimitKey},
+		{"after", strings.Join(j.After, " ")},
 		{"note", j.Note},
 	}
 	if s := j.Status; s != nil {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
+			field{"waiting for", strings.Join(s.Waiting, " ")},
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
 			field{"last run", runText(s.LastRun)},

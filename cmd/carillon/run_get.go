@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,8 @@ func printRun(w io.Writer, r *carillon.Run) error {
 		{"attempt", strconv.Itoa(r.Attempt)},
 		{"started", moment(r.Started)},
 		{"finished", moment(r.Finished)},
+		{"progress", progressText(r.Progress)},
+		{"backfill", r.Backfill},
 		{"worker", r.Worker},
 		{"data", dataText(r.Data)},
 		{"response", clip(string(r.Response), 120)},
@@ -59,4 +62,12 @@ func printRun(w io.Writer, r *carillon.Run) error {
 		fields = append(fields, field{fmt.Sprintf("attempt %d failed", e.Attempt), moment(e.At) + " " + clip(e.Message, 200)})
 	}
 	return printFields(w, fields)
+}
+
+// progressText is what an attempt last said of itself, on one line.
+func progressText(p *carillon.Progress) string {
+	if p == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.4g %%, %s %s", p.Percent, moment(p.At), clip(p.Message, 120)))
 }

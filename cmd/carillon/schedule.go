@@ -50,8 +50,8 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	q.Schedule, q.DST, q.Due = expr, carillon.DST(p.dst.chosen), carillon.WhenText(p.due)
 	if p.from != "" {
 		var err error
-		if q.From, err = time.Parse(time.RFC3339, p.from); err != nil {
-			return usagef("--from: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", p.from)
+		if q.From, err = flagTime("from", p.from); err != nil {
+			return err
 		}
 	}
 	times, err := carillon.Preview(q, time.Now())

@@ -66,12 +66,18 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
+	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention, "how long dead runs are kept for a redrive")
 	c.Limits = carillon.DefaultLimits()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace, "how long attempts in force may go on when the node leaves")
+	flags.IntVar(&c.SlowStartInitial, "slow-start-initial", server.DefaultSlowStartInitial,
+		"most attempts in flight right after a start with a backlog")
+	flags.DurationVar(&c.SlowStartStep, "slow-start-step", server.DefaultSlowStartStep,
+		"after how long they may be twice as many, up to 10,000 and then any number; 0 is no bound from the start")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
+		"how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
 	flags.Var(&s.logLevel, "log-level", "what to write to the log")
 }
@@ -105,6 +111,15 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	c.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
+	if c.SlowStartStep == 0 {
+		c.SlowStartStep = -1 // 0 is the default in a configuration
+	}
+	switch {
+	case c.DrainGrace < 0:
+		return c, usagef("--drain-grace: %v is negative; give 0 to let nothing go on", c.DrainGrace)
+	case c.DrainGrace == 0:
+		c.DrainGrace = -1 // 0 is the default in a configuration
+	}
 	var err error
 	if c.Log, err = s.logger(logTo); err != nil {
 		return c, err

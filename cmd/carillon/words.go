@@ -20,8 +20,9 @@ var (
 	policyWords    = wordsOf(carillon.PolicyDefault, carillon.PolicyDrop, carillon.PolicyConstant, carillon.PolicySchedule,
 		carillon.PolicyExponential)
 	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged, carillon.PhaseRunning,
-		carillon.PhaseRetrying, carillon.PhasePaused)
-	statusWords = wordsOf(carillon.RunScheduled, carillon.RunStaged, carillon.RunRunning, carillon.RunRetrying,
+		carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
+	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow) // not in the order of the constants
+	statusWords      = wordsOf(carillon.RunScheduled, carillon.RunStaged, carillon.RunRunning, carillon.RunRetrying,
 		carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled, carillon.RunSkipped)
 )
 

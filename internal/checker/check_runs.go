@@ -59,7 +59,16 @@ func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.timed.Add(c.k.Clock+c.k.Apply)) {
 			return false
 		}
-		return e.alien || e.vague || c.gives(e, a.Scheduled)
+		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
+	})
+}
+
+// keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or a patch that
+// leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the job is paused or no answer came.
+func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
+	return e.job.Schedule != "" && slices.ContainsFunc(j.effects, func(x *effect) bool {
+		return x != e && x.job != nil && x.job.Schedule == e.job.Schedule && !x.after(e) && c.gives(x, t) &&
+			!slices.ContainsFunc(j.effects, func(d *effect) bool { return d.op.deletes() && d.sure && d.after(x) && e.after(d) })
 	})
 }
 

@@ -7,6 +7,7 @@
 //	engine                         hub, per queue                   consumer
 //	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Seat.Grant
 //	  Room(p, q) ◄────────────────   waiting partitions, best head first
+//	  Return(p, q, n) ───────────►   slots not needed after all
 //	  Deliver(attempts) ──────────►  seats with room, in turn  ─────► Consumer.Deliver
 //	  Reports, Beats, Lost ◄──────────────────────────────────────── Sink
 //

@@ -94,7 +94,7 @@ func hub(o Options) (*Hub, *log) {
 func join(t testing.TB, h *Hub, queues ...string) *crew {
 	t.Helper()
 	c := &crew{}
-	c.member = h.NewMember(c, carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c.member = h.NewMember(context.Background(), c, carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	if err := c.member.Join(); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +141,12 @@ func (t *hosts) Open(_ partition.Queue, s *Seat) (Consumer, int) {
 
 func (t *hosts) Drain(context.Context) error { t.drained = true; return nil }
 func (t *hosts) Close() error                { t.closed = true; return nil }
+
+// take takes slots as a partition does that does not mind which consumers there are.
+func take(h *Hub, p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+	s := h.Take(p, q, want, head)
+	return s.N, s.Served
+}
 
 func helloFor(queue string) carillon.Hello {
 	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}

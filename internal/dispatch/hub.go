@@ -23,6 +23,8 @@ type Options struct {
 	Chunk int
 	// IdleQueue is how long a queue of a transport lies idle before it is forgotten; default 1 min, at most twice as long.
 	IdleQueue time.Duration
+	// SlowStart bounds what is in flight after a start with a backlog; the zero value does not.
+	SlowStart SlowStart
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
 }
@@ -44,6 +46,7 @@ type Hub struct {
 	joined   uint64 // members so far
 	draining bool
 	sweeper  *time.Timer // nil while no transport has a queue
+	slow     slow
 }
 
 // New makes a hub that tells s what consumers say.
@@ -53,19 +56,39 @@ func New(s Sink, o Options) *Hub {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Hub{options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Member]struct{}{}}
+	return &Hub{
+		options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Member]struct{}{},
+		slow: newSlow(o.SlowStart, o.Now()),
+	}
 }
 
 // Sink is whom consumers report to.
 func (h *Hub) Sink() Sink { return h.sink }
 
-// Connect opens a worker's session.
+// Connect opens a worker's session for a caller elsewhere. Callers in this process use [Hub.Local].
 func (h *Hub) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if h.options.Accept == nil {
 		return nil, carillon.Errorf(carillon.FailedPrecondition, "", "this node takes no workers")
 	}
 	return h.options.Accept(ctx, h, hello)
 }
+
+// Local is the hub for callers in this process, whose handlers may end it: every attempt that their sessions get is in the
+// store before.
+func (h *Hub) Local() carillon.Work { return local{h} }
+
+type local struct{ hub *Hub }
+
+// Connect opens a session of a worker in this process.
+func (l local) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	return l.hub.Connect(context.WithValue(ctx, localKey{}, true), hello)
+}
+
+// localKey marks the context of a connection from within the process. Nothing that comes over a network can set it.
+type localKey struct{}
+
+// IsLocal reports whether a connection comes from within the process.
+func IsLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
 // Drain stops deliveries, tells the workers to go elsewhere and waits for the transports to finish what they have begun,
 // or ends that by force when ctx does. Results are taken until [Hub.Close].
@@ -92,6 +115,7 @@ func (h *Hub) stop() []*Member {
 	if h.sweeper != nil {
 		h.sweeper.Stop()
 	}
+	h.slow.end()
 	return h.present()
 }
 

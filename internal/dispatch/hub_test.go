@@ -14,7 +14,7 @@ import (
 func TestTake(t *testing.T) {
 	h, l := hub(Options{})
 	q := named("q")
-	if n, ok := h.Take(1, q, 5, partition.Head{}); n != 0 || ok {
+	if n, ok := take(h, 1, q, 5, partition.Head{}); n != 0 || ok {
 		t.Fatalf("nobody serves q, got %d %v", n, ok)
 	}
 	c := join(t, h, "q")
@@ -26,10 +26,10 @@ func TestTake(t *testing.T) {
 		t.Fatal("second consumer told as first")
 	}
 	c.member.Seats[0].Grant(3)
-	if n, ok := h.Take(1, q, 2, partition.Head{}); n != 2 || !ok {
+	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 2 || !ok {
 		t.Fatalf("got %d %v", n, ok)
 	}
-	if n, _ := h.Take(2, q, 5, partition.Head{}); n != 1 {
+	if n, _ := take(h, 2, q, 5, partition.Head{}); n != 1 {
 		t.Fatalf("one slot is left, got %d", n)
 	}
 	h.Deliver(runsOf(1, q, 1, 2))
@@ -48,16 +48,16 @@ func TestTake(t *testing.T) {
 func TestBestHeadFirstInChunks(t *testing.T) {
 	h, l := hub(Options{Chunk: 2})
 	q, c := named("q"), join(t, h, "q")
-	h.Take(1, q, 9, partition.Head{Class: 2, Due: 1})
-	h.Take(2, q, 9, partition.Head{Class: 1, Due: 7})
-	h.Take(3, q, 9, partition.Head{Class: 1, Due: 5})
-	h.Take(4, q, 9, partition.Head{Class: 1, Due: 5})
+	take(h, 1, q, 9, partition.Head{Class: 2, Due: 1})
+	take(h, 2, q, 9, partition.Head{Class: 1, Due: 7})
+	take(h, 3, q, 9, partition.Head{Class: 1, Due: 5})
+	take(h, 4, q, 9, partition.Head{Class: 1, Due: 5})
 	c.member.Seats[0].Grant(7)
 	if want := []room{{3, q}, {4, q}, {2, q}, {1, q}}; !reflect.DeepEqual(l.take(), want) {
 		t.Fatal("wrong order")
 	}
 	for p, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 2} {
-		if n, _ := h.Take(p, q, 9, partition.Head{}); n != want {
+		if n, _ := take(h, p, q, 9, partition.Head{}); n != want {
 			t.Errorf("partition %d got %d, not %d", p, n, want)
 		}
 	}
@@ -67,19 +67,23 @@ func TestGivingBack(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.member.Seats[0].Grant(4)
-	h.Take(1, q, 3, partition.Head{})
-	h.Take(2, q, 3, partition.Head{})
-	h.Take(1, q, 0, partition.Head{})
+	take(h, 1, q, 3, partition.Head{})
+	take(h, 2, q, 3, partition.Head{})
+	take(h, 1, q, 0, partition.Head{}) // what was taken stays taken
+	if rooms := l.take(); len(rooms) != 0 {
+		t.Fatalf("slots in use went to %v", rooms)
+	}
+	h.Return(1, q, 3)
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 2 {
 		t.Fatalf("what was given back went to %v", rooms)
 	}
-	h.Take(2, q, 1, partition.Head{}) // of two reserved
-	if n, _ := h.Take(3, q, 9, partition.Head{}); n != 2 {
+	take(h, 2, q, 1, partition.Head{}) // of two reserved
+	if n, _ := take(h, 3, q, 9, partition.Head{}); n != 2 {
 		t.Fatalf("the rest is free, got %d", n)
 	}
 	h.Forget(3)
 	h.Forget(2)
-	if n, _ := h.Take(1, q, 9, partition.Head{}); n != 4 {
+	if n, _ := take(h, 1, q, 9, partition.Head{}); n != 4 {
 		t.Fatalf("partitions that left keep slots: got %d", n)
 	}
 }
@@ -88,7 +92,7 @@ func TestLastConsumerLeaves(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.member.Seats[0].Grant(1)
-	h.Take(1, q, 2, partition.Head{})
+	take(h, 1, q, 2, partition.Head{})
 	c.member.Leave()
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
 		t.Fatalf("who waited was not told: %v", rooms)
@@ -97,7 +101,7 @@ func TestLastConsumerLeaves(t *testing.T) {
 	if len(l.undelivered) != 1 || len(c.got) != 0 {
 		t.Fatalf("undelivered %v", l.undelivered)
 	}
-	if n, ok := h.Take(1, q, 2, partition.Head{}); n != 0 || ok {
+	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 0 || ok {
 		t.Fatalf("got %d %v", n, ok)
 	}
 	if len(h.queues) != 0 || len(h.members) != 0 {
@@ -110,7 +114,7 @@ func TestConsumerRefuses(t *testing.T) {
 	q, c := named("q"), join(t, h, "q")
 	c.member.Seats[0].Grant(2)
 	c.deaf = true
-	h.Take(1, q, 2, partition.Head{})
+	take(h, 1, q, 2, partition.Head{})
 	h.Deliver(runsOf(1, q, 1, 2))
 	if len(l.undelivered) != 2 {
 		t.Fatalf("undelivered %v", l.undelivered)
@@ -122,7 +126,7 @@ func TestUntaken(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.member.Seats[0].Grant(1)
-	h.Take(1, q, 1, partition.Head{})
+	take(h, 1, q, 1, partition.Head{})
 	h.Deliver(runsOf(2, q, 1, 1))
 	h.Deliver(runsOf(1, q, 1, 1))
 	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
@@ -141,7 +145,7 @@ func TestInTurn(t *testing.T) {
 	a, b, idle := join(t, h, "q"), join(t, h, "q", "other"), join(t, h, "q")
 	a.member.Seats[0].Grant(10)
 	b.member.Seats[0].Grant(3)
-	h.Take(1, q, 8, partition.Head{})
+	take(h, 1, q, 8, partition.Head{})
 	h.Deliver(runsOf(1, q, 1, 8))
 	if len(a.got) != 5 || len(b.got) != 3 || len(idle.got) != 0 {
 		t.Fatalf("%d, %d and %d", len(a.got), len(b.got), len(idle.got))
@@ -159,7 +163,7 @@ func TestDebtAndHold(t *testing.T) {
 	s := c.member.Seats[0]
 	s.Grant(2)
 	s.Grant(-5)
-	h.Take(1, q, 1, partition.Head{})
+	take(h, 1, q, 1, partition.Head{})
 	s.Grant(3)
 	if len(l.take()) != 0 {
 		t.Fatal("a debt was ignored")
@@ -185,7 +189,7 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 		tr := &hosts{credits: 2}
 		h, _ := hub(Options{Transports: map[string]Transport{"http": tr}})
 		q := partition.Queue{Namespace: "n", Kind: "http", Address: "h"}
-		if n, ok := h.Take(1, q, 3, partition.Head{}); n != 2 || !ok {
+		if n, ok := take(h, 1, q, 3, partition.Head{}); n != 2 || !ok {
 			t.Fatalf("got %d %v", n, ok)
 		}
 		h.Deliver(runsOf(1, q, 1, 2))
@@ -199,7 +203,7 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 		if len(h.Queues()) != 0 || h.sweeper != nil {
 			t.Fatal("an idle queue is kept")
 		}
-		h.Take(1, q, 1, partition.Head{})
+		take(h, 1, q, 1, partition.Head{})
 		if len(tr.opened) != 2 {
 			t.Fatal("the queue was not opened again")
 		}
@@ -214,18 +218,18 @@ func TestDrain(t *testing.T) {
 	h, l := hub(Options{Transports: map[string]Transport{"http": tr}})
 	q, c := named("q"), join(t, h, "q")
 	c.member.Seats[0].Grant(5)
-	h.Take(1, q, 1, partition.Head{})
+	take(h, 1, q, 1, partition.Head{})
 	if err := h.Drain(context.Background()); err != nil || !c.drained || !tr.drained {
 		t.Fatal(err, c.drained, tr.drained)
 	}
-	if n, ok := h.Take(2, q, 1, partition.Head{}); n != 0 || !ok {
+	if n, ok := take(h, 2, q, 1, partition.Head{}); n != 0 || !ok {
 		t.Fatalf("a leaving node gave %d %v", n, ok)
 	}
 	h.Deliver(runsOf(1, q, 1, 1))
 	if len(l.undelivered) != 1 {
 		t.Fatal("a leaving node delivered")
 	}
-	m := h.NewMember(&crew{}, carillon.Hello{Queues: []string{"q"}})
+	m := h.NewMember(context.Background(), &crew{}, carillon.Hello{Queues: []string{"q"}})
 	if err := m.Join(); !errors.Is(err, carillon.Unavailable) {
 		t.Fatalf("a leaving node took a worker: %v", err)
 	}

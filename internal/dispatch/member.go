@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -21,12 +22,12 @@ type Member struct {
 // kindWorker is the kind of the queues that workers serve.
 const kindWorker = "worker"
 
-// NewMember prepares a worker's seats; they count from Join on.
-func (h *Hub) NewMember(w Worker, hello carillon.Hello) *Member {
+// NewMember prepares the seats of a worker that connected with ctx; they count from Join on.
+func (h *Hub) NewMember(ctx context.Context, w Worker, hello carillon.Hello) *Member {
 	m := &Member{hub: h, worker: w, hello: hello, since: h.options.Now()}
 	for _, address := range hello.Queues {
 		name := partition.Queue{Namespace: hello.Namespace, Kind: kindWorker, Address: address}
-		m.Seats = append(m.Seats, &Seat{hub: h, name: name, consumer: w, gone: true})
+		m.Seats = append(m.Seats, &Seat{hub: h, name: name, consumer: w, local: IsLocal(ctx), gone: true})
 	}
 	return m
 }

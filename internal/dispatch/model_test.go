@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,9 +13,12 @@ import (
 
 // check compares the queue's sums with what they sum up.
 func (q *queue) check() error {
-	credits, open, taken, reserved, waiting := 0, 0, 0, 0, 0
+	credits, open, taken, reserved, waiting, local := 0, 0, 0, 0, 0, 0
 	for _, s := range q.seats {
 		credits += s.room()
+		if s.local {
+			local++
+		}
 		if s.room() > 0 {
 			open++
 		}
@@ -27,6 +31,8 @@ func (q *queue) check() error {
 		}
 	}
 	switch {
+	case local != q.local:
+		return fmt.Errorf("%d consumers in this process, not %d", q.local, local)
 	case credits != q.credits || open != len(q.open):
 		return fmt.Errorf("credits %d and %d open, not %d and %d", q.credits, len(q.open), credits, open)
 	case taken != q.taken || reserved != q.reserved || waiting != len(q.waiting):
@@ -88,15 +94,12 @@ func (m *model) check() {
 }
 
 func (m *model) take(p, want int) {
-	n, consumers := m.h.Take(p, modelQueue, want, partition.Head{Class: uint8(p % 3), Due: int64(m.seq)})
+	n, consumers := take(m.h, p, modelQueue, want, partition.Head{Class: uint8(p % 3), Due: int64(m.seq)})
 	if n > want || (n > 0 && !consumers) {
 		m.t.Fatalf("took %d of %d, consumers %v", n, want, consumers)
 	}
 	m.slots[p] += n
 	m.waits[p] = n < want && consumers
-	if want == 0 {
-		m.slots[p] = 0
-	}
 }
 
 func (m *model) deliver(p, n int) {
@@ -130,7 +133,7 @@ func (m *model) steps() map[string]func(*rapid.T) {
 		"": func(t *rapid.T) { m.t = t; m.check() },
 		"join": func(*rapid.T) {
 			c := &crew{}
-			c.member = m.h.NewMember(c, helloFor("q"))
+			c.member = m.h.NewMember(context.Background(), c, helloFor("q"))
 			if err := c.member.Join(); err != nil {
 				m.t.Fatal(err)
 			}
@@ -162,6 +165,13 @@ func (m *model) steps() map[string]func(*rapid.T) {
 				m.deliver(p, rapid.IntRange(1, m.slots[p]).Draw(t, "n"))
 			}
 		},
+		"return": func(t *rapid.T) {
+			if p := partitionOf(t); m.slots[p] > 0 {
+				n := rapid.IntRange(1, m.slots[p]).Draw(t, "n")
+				m.h.Return(p, modelQueue, n)
+				m.slots[p] -= n
+			}
+		},
 		"deliver untaken": func(t *rapid.T) { m.deliver(partitionOf(t), 1) },
 		"forget": func(t *rapid.T) {
 			p := partitionOf(t)
@@ -184,7 +194,7 @@ func TestModel(t *testing.T) {
 // settle gives enough credits: in the end nobody waits.
 func (m *model) settle() {
 	c := &crew{}
-	c.member = m.h.NewMember(c, helloFor("q"))
+	c.member = m.h.NewMember(context.Background(), c, helloFor("q"))
 	if err := c.member.Join(); err != nil {
 		m.t.Fatal(err)
 	}
@@ -215,7 +225,7 @@ type shop struct {
 }
 
 func (s *shop) round(h *Hub) {
-	n, _ := h.Take(s.p, modelQueue, s.todo, partition.Head{Due: int64(s.p)})
+	n, _ := take(h, s.p, modelQueue, s.todo, partition.Head{Due: int64(s.p)})
 	if n > 0 {
 		ds := runsOf(s.p, modelQueue, s.seq, n)
 		s.todo -= n
@@ -273,7 +283,7 @@ func (w *hand) work(h *Hub) {
 		w.mu.Lock()
 		w.deaf = false
 		w.mu.Unlock()
-		w.member = h.NewMember(w, helloFor("q"))
+		w.member = h.NewMember(context.Background(), w, helloFor("q"))
 		if err := w.member.Join(); err != nil {
 			panic(err)
 		}
@@ -311,7 +321,7 @@ func TestRace(t *testing.T) {
 	}
 	workers.Wait()
 	last := &hand{m: m}
-	last.member = m.h.NewMember(last, helloFor("q"))
+	last.member = m.h.NewMember(context.Background(), last, helloFor("q"))
 	if err := last.member.Join(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ type queue struct {
 	open     []*Seat // those with room, in no order; they are served in turn
 	turn     int
 	credits  int // sum of the seats' room
+	local    int // seats of consumers in this process
 	taken    int // slots about to be used
 	reserved int // slots for partitions that have been told
 	claims   map[int]*claim
@@ -32,16 +33,16 @@ func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: m
 // free is how many slots nobody has spoken for; below zero when consumers left whose credits were.
 func (q *queue) free() int { return q.credits - q.taken - q.reserved }
 
-// take takes up to want slots for p, its reserved ones first, and lets it wait for the rest if somebody serves the queue.
-// While others wait nothing is free, so nobody gets ahead of them.
-func (q *queue) take(p, want int, head partition.Head) int {
+// take takes up to want slots for p, its reserved ones first, but no more than the node has room for, and lets it wait for
+// the rest if somebody serves the queue. While others wait nothing is free, so nobody gets ahead of them.
+func (q *queue) take(p, want int, head partition.Head, room func() int) int {
 	c := q.claims[p]
 	if c == nil {
 		c = &claim{p: p, at: -1}
 		q.claims[p] = c
 	}
 	q.release(c)
-	n := min(want, max(0, q.free()))
+	n := max(0, min(want, q.free(), room()))
 	c.taken += n
 	q.taken += n
 	if n < want && len(q.seats) > 0 {
@@ -52,16 +53,22 @@ func (q *queue) take(p, want int, head partition.Head) int {
 	return n
 }
 
-// giveBack frees all that p has.
-func (q *queue) giveBack(p int) {
-	c := q.claims[p]
-	if c == nil {
-		return
+// giveBack frees n slots that p took.
+func (q *queue) giveBack(p, n int) {
+	if c := q.claims[p]; c != nil {
+		n = min(n, c.taken)
+		q.taken -= n
+		c.taken -= n
+		q.tidy(c)
 	}
-	q.release(c)
-	q.taken -= c.taken
-	c.taken = 0
-	q.tidy(c)
+}
+
+// standDown ends p's wait and frees what is reserved for it.
+func (q *queue) standDown(p int) {
+	if c := q.claims[p]; c != nil {
+		q.release(c)
+		q.tidy(c)
+	}
 }
 
 // release frees what is reserved for c and ends its wait.
@@ -78,8 +85,9 @@ func (q *queue) tidy(c *claim) {
 	}
 }
 
-// place uses a slot of p, or a free one if it has none, and names the seat that serves it; nil: there is no room.
-func (q *queue) place(p int) *Seat {
+// place uses a slot of p, or a free one if it has none, and names the seat that serves it; nil: there is no room. A consumer
+// in this process gets durable attempts only.
+func (q *queue) place(p int, durable bool) *Seat {
 	if c := q.claims[p]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
@@ -87,14 +95,15 @@ func (q *queue) place(p int) *Seat {
 	} else if q.free() <= 0 {
 		return nil
 	}
-	if len(q.open) == 0 {
-		return nil
+	for range q.open {
+		q.turn = (q.turn + 1) % len(q.open)
+		if s := q.open[q.turn]; durable || !s.local {
+			q.change(s, func() { s.credits-- })
+			s.flight++
+			return s
+		}
 	}
-	q.turn = (q.turn + 1) % len(q.open)
-	s := q.open[q.turn]
-	q.change(s, func() { s.credits-- })
-	s.flight++
-	return s
+	return nil
 }
 
 // wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
@@ -102,15 +111,21 @@ func (q *queue) place(p int) *Seat {
 func (q *queue) wake(chunk int) []room {
 	var rooms []room
 	for len(q.waiting) > 0 && (q.free() > 0 || len(q.seats) == 0) {
-		c := q.waiting[0]
-		n := min(chunk, c.want, max(0, q.free()))
-		q.waiting.remove(c)
-		c.reserved, c.want = n, 0
-		q.reserved += n
-		q.tidy(c)
-		rooms = append(rooms, room{c.p, q.name})
+		r, _ := q.wakeFirst(chunk)
+		rooms = append(rooms, r)
 	}
 	return rooms
+}
+
+// wakeFirst reserves free slots for the best of those who wait, but no more than most.
+func (q *queue) wakeFirst(most int) (r room, n int) {
+	c := q.waiting[0]
+	n = max(0, min(most, c.want, q.free()))
+	q.waiting.remove(c)
+	c.reserved, c.want = n, 0
+	q.reserved += n
+	q.tidy(c)
+	return room{c.p, q.name}, n
 }
 
 // add gives a consumer its seat.
@@ -118,12 +133,18 @@ func (q *queue) add(s *Seat) {
 	s.queue, s.nth, s.at = q, len(q.seats), -1
 	q.seats = append(q.seats, s)
 	q.credits += s.room()
+	if s.local {
+		q.local++
+	}
 	q.sort(s)
 }
 
 // remove takes a seat away with its credits.
 func (q *queue) remove(s *Seat) {
 	q.change(s, func() { s.gone = true })
+	if s.local {
+		q.local--
+	}
 	last := q.seats[len(q.seats)-1]
 	last.nth = s.nth
 	q.seats[s.nth] = last

@@ -10,6 +10,7 @@ type Seat struct {
 	hub      *Hub
 	name     partition.Queue
 	consumer Consumer
+	local    bool // the consumer is in this process: what it gets must be durable, since it may take the process with it
 
 	// Guarded by the hub's lock.
 	queue   *queue // nil before its member joins

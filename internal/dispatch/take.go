@@ -12,30 +12,44 @@ import (
 // Take takes up to want slots of q for partition p, whose next run there is head. Each is for one delivery.
 //
 // With n < want, p waits and gets [Sink.Room] when slots are reserved for it; a later Take replaces what it waits for.
-// Without consumers nobody serves q, and p does not wait. Taking 0 ends the wait and gives back every slot of q that p
-// has, those included that it took and has not used: what it still delivers on them takes its chance with the free ones.
-func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+// Without consumers nobody serves q, and p does not wait. Taking 0 ends the wait and gives back what is reserved for p. Slots
+// that it took it has until it delivers or returns them.
+func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) partition.Slots {
 	h.mu.Lock()
 	if h.draining {
 		h.mu.Unlock()
-		return 0, true
+		return partition.Slots{Served: true}
 	}
 	q := h.queue(name)
 	if q == nil {
 		h.mu.Unlock()
-		return 0, false
+		return partition.Slots{}
 	}
 	q.quiet = false
+	n := 0
 	if want > 0 {
-		n = q.take(p, want, head)
+		h.slow.notice(h, head)
+		n = q.take(p, want, head, h.room)
 	} else {
-		q.giveBack(p)
+		q.standDown(p)
 	}
-	consumers = len(q.seats) > 0
+	slots := partition.Slots{N: n, Served: len(q.seats) > 0, Durable: q.local > 0}
 	rooms := h.settle(q)
 	h.mu.Unlock()
 	h.tell(rooms)
-	return n, consumers
+	return slots
+}
+
+// Return gives back n slots that p took and does not need.
+func (h *Hub) Return(p int, name partition.Queue, n int) {
+	h.mu.Lock()
+	var rooms []room
+	if q := h.queues[name]; q != nil {
+		q.giveBack(p, n)
+		rooms = h.settle(q)
+	}
+	h.mu.Unlock()
+	h.tell(rooms)
 }
 
 // queue is the queue of a name, opened if a transport serves it; nil if nobody does.
@@ -63,7 +77,11 @@ func (h *Hub) queue(name partition.Queue) *queue {
 // settle passes free slots to those who wait, and drops a queue that nobody serves or has slots of.
 func (h *Hub) settle(q *queue) []room {
 	var rooms []room
-	if !h.draining {
+	switch {
+	case h.draining:
+	case h.slow.active:
+		rooms = h.wakeAll()
+	default:
 		rooms = q.wake(h.options.Chunk)
 	}
 	if len(q.seats) == 0 && len(q.claims) == 0 {
@@ -123,7 +141,7 @@ func (h *Hub) place(d *partition.Delivery) *Seat {
 	if q == nil || h.draining {
 		return nil
 	}
-	s := q.place(partitionOf(d))
+	s := q.place(partitionOf(d), d.Durable)
 	if s == nil {
 		h.settle(q) // wakes nobody: there was no room
 	}
@@ -169,8 +187,9 @@ func (h *Hub) Forget(p int) {
 	h.mu.Lock()
 	var rooms []room
 	for _, q := range h.sorted() {
-		if _, has := q.claims[p]; has {
-			q.giveBack(p)
+		if c, has := q.claims[p]; has {
+			q.release(c)
+			q.giveBack(p, c.taken)
 			rooms = append(rooms, h.settle(q)...)
 		}
 	}

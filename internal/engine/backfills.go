@@ -4,24 +4,203 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
-// StartBackfill is refused by name until it is built.
-func (e *Engine) StartBackfill(context.Context, carillon.Key, carillon.BackfillSpec) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// backfillPage is how many records of backfills are read at a time.
+const backfillPage = 1000
+
+// maxBackfillList is the most backfills in a list.
+const maxBackfillList = 1000
+
+// planAgain is how often a backfill is planned anew because its job is put meanwhile.
+const planAgain = 5
+
+// StartBackfill runs a job at its past times; see [carillon.Backfills]. Once it has returned the backfill goes on whatever
+// becomes of ctx. The times are counted here, on the caller's goroutine: there may be a million.
+func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Backfill{}, err
+	}
+	if err := spec.Validate(e.cfg.Now()); err != nil {
+		return carillon.Backfill{}, err
+	}
+	p := e.partitionOf(key)
+	for range planAgain {
+		basis, err := ask(ctx, p, jobCall(key), func(p *owned, _ int64) (partition.BackfillBasis, error) {
+			return p.m.BackfillBasis(key)
+		})
+		if err != nil {
+			return carillon.Backfill{}, err
+		}
+		plan, err := partition.PlanBackfill(basis, spec)
+		if err != nil {
+			return carillon.Backfill{}, err
+		}
+		type started struct {
+			carillon.Backfill
+			ok bool
+		}
+		s, err := ask(ctx, p, jobCall(key), func(p *owned, now int64) (s started, err error) {
+			s.Backfill, s.ok, err = p.m.StartBackfill(now, key, spec, plan)
+			return s, err
+		})
+		if err != nil || s.ok {
+			return s.Backfill, err
+		}
+	}
+	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name", "job %q is being changed all the time; try again", key.Name)
 }
 
-// GetBackfill is refused by name until it is built.
-func (e *Engine) GetBackfill(context.Context, string, string) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// ofBackfill reads a backfill's id and finds its partition.
+func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *owned, error) {
+	bid, err := carillon.ParseRunID(id)
+	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
+		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
+			"this is not the id of a backfill; a backfill has it from when it is started")
+	}
+	if int(bid.Partition) >= len(e.parts) {
+		return bid, nil, noBackfill(id)
+	}
+	return bid, e.parts[bid.Partition], nil
 }
 
-// ListBackfills is refused by name until it is built.
-func (e *Engine) ListBackfills(context.Context, carillon.Key) ([]carillon.Backfill, error) {
-	return nil, carillon.NotSupported("backfill")
+func noBackfill(id string) error {
+	return carillon.Errorf(carillon.NotFound, "id", "there is no backfill %s", id)
 }
 
-// CancelBackfill is refused by name until it is built.
-func (e *Engine) CancelBackfill(context.Context, string, string) (carillon.Backfill, error) {
-	return carillon.Backfill{}, carillon.NotSupported("backfill")
+// GetBackfill is a backfill, ended or not; see [carillon.Backfills].
+func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	bid, p, err := e.ofBackfill(id)
+	if err != nil {
+		return carillon.Backfill{}, err
+	}
+	return ask(ctx, p, call{}, func(p *owned, _ int64) (carillon.Backfill, error) { return p.backfill(namespace, bid) })
+}
+
+// backfill is one of a namespace, in memory or ended.
+func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Backfill, error) {
+	b, ok := p.m.Backfill(id)
+	if !ok {
+		var err error
+		if b, ok, err = p.endedBackfill(id); err != nil {
+			return carillon.Backfill{}, err
+		}
+	}
+	if !ok || b.Namespace != namespace {
+		return carillon.Backfill{}, noBackfill(id.String())
+	}
+	return b, nil
+}
+
+// endedBackfill reads an ended backfill.
+func (p *owned) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
+	key := partition.EndedBackfill(id)
+	records, err := p.shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallBackfill, Prefix: key, Limit: 1})
+	if err != nil {
+		return b, false, readError(err)
+	}
+	if len(records) == 0 || records[0].Key != key {
+		return b, false, nil
+	}
+	rec, err := store.DecodeBackfill(records[0].Value)
+	if err != nil {
+		return b, false, readError(err)
+	}
+	return partition.BackfillOf(&rec, p.number), true, nil
+}
+
+// ListBackfills is the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
+func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return nil, err
+	}
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
+}
+
+// backfillsOf is the backfills of a job: those in memory, and those that ended.
+func (p *owned) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
+	list := p.m.Backfills(key)
+	seen := map[string]bool{}
+	for i := range list {
+		seen[list[i].ID] = true
+	}
+	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfillsOf(key)}
+	err := p.eachBackfill(q, func(page []store.Small) {
+		for _, r := range page {
+			rec, err := store.DecodeBackfill(r.Value)
+			if err != nil {
+				p.e.log.Error("a backfill's record cannot be read", "partition", p.number, "error", err)
+				continue
+			}
+			if b := partition.BackfillOf(&rec, p.number); rec.Key == key && !seen[b.ID] {
+				list = append(list, b)
+			}
+		}
+	})
+	partition.SortBackfills(list)
+	return list[:min(len(list), maxBackfillList)], err
+}
+
+// eachBackfill reads records of backfills page by page.
+func (p *owned) eachBackfill(q store.SmallQuery, f func(page []store.Small)) error {
+	q.Limit = backfillPage
+	for {
+		page, err := p.shard.Small(p.ctx, q)
+		if err != nil {
+			return readError(err)
+		}
+		f(page)
+		if len(page) < q.Limit {
+			return nil
+		}
+		q.After = page[len(page)-1].Key
+	}
+}
+
+// CancelBackfill ends a backfill; see [carillon.Backfills].
+func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	bid, p, err := e.ofBackfill(id)
+	if err != nil {
+		return carillon.Backfill{}, err
+	}
+	return ask(ctx, p, call{}, func(p *owned, now int64) (carillon.Backfill, error) {
+		b, err := p.backfill(namespace, bid)
+		if err != nil || b.Status != carillon.BackfillRunning {
+			return b, err
+		}
+		if err := p.bring(p.m.OpenRuns(bid), nil, now); err != nil {
+			return carillon.Backfill{}, readError(err)
+		}
+		if b, ok := p.m.CancelBackfill(now, bid); ok {
+			return b, nil
+		}
+		return carillon.Backfill{}, noBackfill(id)
+	})
+}
+
+// loadBackfills brings those that go on into memory, at takeover.
+func (p *owned) loadBackfills(now int64) error {
+	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.UnfinishedBackfills}
+	return p.eachBackfill(q, func(page []store.Small) {
+		if err := p.m.LoadBackfills(page, now); err != nil {
+			p.e.log.Error("backfills stand still", "partition", p.number, "error", err)
+		}
+	})
+}
+
+// sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
+func (p *owned) sweepBackfills(now int64) {
+	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: backfillPage}
+	page, err := p.shard.Small(p.ctx, q)
+	if err != nil {
+		p.readFailed(err)
+		return
+	}
+	p.m.SweepBackfills(page, now)
+	p.backfillsSwept = ""
+	if len(page) == q.Limit {
+		p.backfillsSwept = page[len(page)-1].Key
+	}
 }

@@ -26,7 +26,9 @@ type commitJob struct {
 func (p *owned) committer() {
 	for j := range p.commits {
 		began := time.Now()
+		p.applying.Store(p.e.elapsed())
 		err := j.shard.Apply(context.Background(), j.batch)
+		p.applying.Store(0)
 		if f := p.e.cfg.Events.Committed; f != nil {
 			f(len(j.batch.Puts)+len(j.batch.Deletes)+len(j.batch.Runs), time.Since(began), err)
 		}

@@ -12,4 +12,5 @@
 //	commit.go     batches on their way to the store, and what to do when one fails
 //	sink.go       what consumers say
 //	jobs.go runs.go list.go   the calls
+//	stored.go     reads while a partition cannot serve
 package engine

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,9 +16,11 @@ import (
 
 // Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
 type Dispatcher interface {
-	// Take reserves up to want slots of a queue. consumers is false if nobody serves it. If n < want the partition waits, and
-	// is told through Sink.Room; want 0 gives back what is reserved.
-	Take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool)
+	// Take takes up to want slots of a queue. With fewer the partition waits, if the queue is served, and is told through
+	// Sink.Room; want 0 gives back what is reserved.
+	Take(p int, q partition.Queue, want int, head partition.Head) partition.Slots
+	// Return gives back slots that were taken and are not needed.
+	Return(p int, q partition.Queue, n int)
 	// Deliver sends as many attempts as were taken.
 	Deliver(ds []partition.Delivery)
 	// Cancel tells whoever holds the attempts to stop.
@@ -83,15 +86,20 @@ type Engine struct {
 	drain      chan struct{} // closed: no new attempts
 	drainOnce  sync.Once
 	keeper     chan struct{} // closed when the lease keeper has ended
+	clock      time.Time     // what monotonic readings count from
+	settings   *settings
+	limiter    *limiter
 }
 
 // New makes an engine; Start makes it run.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
-	return &Engine{
-		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey,
+	e := &Engine{
+		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
+	e.limiter = newLimiter(e.settings.limit, e.tokens)
+	return e
 }
 
 // Start claims every partition and begins to work. The engine's goroutines end with Stop. If it fails nothing is left
@@ -119,12 +127,14 @@ func (e *Engine) claim(ctx context.Context) error {
 	for i := range n {
 		e.parts[i], numbers[i] = newOwned(e, i), i
 	}
+	since := e.elapsed()
 	terms, err := e.store.Leaser().Claim(ctx, e.cfg.Node, numbers, e.cfg.LeaseTTL)
 	if err != nil {
 		return fmt.Errorf("claim partitions: %w", err)
 	}
 	for i, p := range e.parts {
 		p.published.Store(&terms[i])
+		p.leased.Store(since)
 	}
 	now := e.now()
 	for i, p := range e.parts {
@@ -136,25 +146,6 @@ func (e *Engine) claim(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// keep renews the leases until the engine stops.
-func (e *Engine) keep() {
-	defer close(e.keeper)
-	t := time.NewTicker(e.cfg.LeaseTTL / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-t.C:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/3)
-		if _, err := e.store.Leaser().Renew(ctx, e.cfg.Node, e.holdings(), e.cfg.LeaseTTL); err != nil {
-			e.log.Warn("leases were not renewed", "error", err)
-		}
-		cancel()
-	}
 }
 
 func (e *Engine) holdings() []store.Holding {
@@ -184,14 +175,38 @@ func (e *Engine) Drain(ctx context.Context) error {
 }
 
 // Stop makes everything durable that is on its way, ends the partitions and gives them up. Calls are refused from here on.
+// If the store hangs, Stop ends with ctx: its error names the partitions that still wait for the store.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() { close(e.stop) })
-	e.wg.Wait()
-	<-e.keeper
+	ended := make(chan struct{})
+	go func() {
+		e.wg.Wait()
+		<-e.keeper
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return e.hanging(ctx.Err())
+	}
 	if err := e.store.Leaser().Release(ctx, e.cfg.Node, e.holdings()); err != nil {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil
+}
+
+// hanging says what a node that does not stop waits for.
+func (e *Engine) hanging(cause error) error {
+	var writes []string
+	for _, p := range e.parts {
+		if since := p.applying.Load(); since != 0 {
+			writes = append(writes, fmt.Sprintf("partition %d for %v", p.number, time.Duration(e.elapsed()-since).Round(time.Millisecond)))
+		}
+	}
+	if len(writes) == 0 {
+		return fmt.Errorf("stop: the partitions have not ended: %w", cause)
+	}
+	return fmt.Errorf("stop: the store has not answered writes: %s: %w", strings.Join(writes, ", "), cause)
 }
 
 func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
@@ -209,6 +224,7 @@ func (e *Engine) Stats() partition.Stats {
 			sum.Resident += s.Resident
 			sum.Bytes += s.Bytes
 			sum.InFlight += s.InFlight
+			sum.Backfills += s.Backfills
 		}
 	}
 	return sum

@@ -108,14 +108,37 @@ func TestStoreOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		kept, err := n.PutJob(ctx, carillon.Job{Name: "kept", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("nobody")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := n.TriggerJob(ctx, kept.Job.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
 		f.fail(func(func() error) error { return errors.New("disk gone") })
 		time.Sleep(2 * time.Minute)
+		if err := n.Ready(); err == nil {
+			t.Error("it calls itself ready")
+		}
+		if got, err := n.GetJob(ctx, kept.Job.Key()); err != nil || got.Status.UID != kept.Job.Status.UID {
+			t.Errorf("a job cannot be read: %+v %v", got, err)
+		}
+		if got, err := n.GetRun(ctx, run.Namespace, run.ID); err != nil || got.ID != run.ID || got.Job != run.Job {
+			t.Errorf("a run cannot be read: %+v %v", got, err)
+		}
+		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "never put"}); !errors.Is(err, carillon.NotFound) {
+			t.Errorf("a job that is not there: %v", err)
+		}
 		if _, err := n.PutJob(ctx, carillon.Job{Name: "x", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("got %v", err)
 		}
 		f.fail(nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
+		if _, err := n.DeleteJob(ctx, kept.Job.Key()); err != nil {
+			t.Fatal(err)
+		}
 		page, err := n.ListJobs(ctx, carillon.JobQuery{})
 		if err != nil || len(page.Jobs) != 0 {
 			t.Fatalf("left: %+v %v", page, err)

@@ -57,37 +57,63 @@ func (p *owned) dispatch(in mail, now int64) {
 		delete(p.blocked, q)
 		delete(p.unserved, q)
 	}
+	p.handOut(now)
 	if p.draining() {
 		return
 	}
 	p.recall(in.rooms, now)
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
+	served := 0
 	for _, w := range p.lineup {
 		if !p.blocked[w.Queue] && !p.unserved[w.Queue] {
-			p.serve(w, now)
+			served += p.serve(w, now)
 		}
+	}
+	if served > 0 && p.m.Behind(now) {
+		p.box.ring() // what has gone made room for more of what is due
 	}
 	p.returnRoom(in)
 }
 
-// serve hands out due runs of one queue until there is no more room, or none waits.
-func (p *owned) serve(w partition.Waiting, now int64) {
-	for w.N > 0 {
-		want := min(w.N, takeAtOnce)
-		n, consumers := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
-		if !consumers {
+// serve hands out due runs of one queue until there is no more room, or none waits; it returns how many.
+func (p *owned) serve(w partition.Waiting, now int64) (served int) {
+	for w.Now > 0 {
+		want := min(w.Now, takeAtOnce)
+		slots := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
+		if !slots.Served {
 			p.unserved[w.Queue] = true
-			return
+			return served
 		}
-		if n > 0 {
-			p.e.dispatcher.Deliver(p.m.Deliver(now, w.Queue, n))
-			p.moved[w.Queue] += n
-			w.N -= n
-		}
-		if n < want {
+		if slots.N == 0 {
 			p.blocked[w.Queue] = true
-			return
+			return served
 		}
+		ds, spare := p.m.Deliver(now, w.Queue, slots.N, slots.Durable)
+		p.deliver(ds)
+		p.moved[w.Queue] += slots.N - spare
+		w.Now -= slots.N
+		served += slots.N - spare
+		if spare > 0 { // the others wait for tokens
+			p.e.dispatcher.Return(p.number, w.Queue, spare)
+			return served
+		}
+		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
+	}
+	return served
+}
+
+func (p *owned) deliver(ds []partition.Delivery) {
+	if len(ds) > 0 {
+		p.e.dispatcher.Deliver(ds)
+	}
+}
+
+// handOut delivers the attempts that were to be durable first and are.
+func (p *owned) handOut(now int64) {
+	ds, spare := p.m.Granted(now)
+	p.deliver(ds)
+	for _, q := range spare {
+		p.e.dispatcher.Return(p.number, q, 1)
 	}
 }
 
@@ -107,11 +133,11 @@ const recallBelow = 512
 func (p *owned) recall(rooms []partition.Queue, now int64) {
 	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
 	for _, q := range p.parkedQueues {
-		if p.blocked[q] || p.unserved[q] {
+		if !q.Limited() && (p.blocked[q] || p.unserved[q]) {
 			continue
 		}
 		if sq, ok := p.m.WantStaged(q, recallBelow); ok {
-			if !slices.Contains(rooms, q) && !p.served(q) {
+			if !q.Limited() && !slices.Contains(rooms, q) && !p.served(q) {
 				continue
 			}
 			records, err := p.shard.Staged(p.ctx, sq)
@@ -126,11 +152,11 @@ func (p *owned) recall(rooms []partition.Queue, now int64) {
 
 // served asks whether a queue has a consumer, giving back what slots of it the partition has.
 func (p *owned) served(q partition.Queue) bool {
-	_, consumers := p.e.dispatcher.Take(p.number, q, 0, partition.Head{})
-	if !consumers {
+	served := p.e.dispatcher.Take(p.number, q, 0, partition.Head{}).Served
+	if !served {
 		p.unserved[q] = true // until Consumers says otherwise
 	}
-	return consumers
+	return served
 }
 
 // stageAtOnce is how many runs of a queue one poll parks.
@@ -144,6 +170,9 @@ func (p *owned) park(now int64) {
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
 	depths := slices.Clone(p.lineup)
 	p.depths.Store(&depths)
+	if p.m.Crowded(now) {
+		p.m.StageAside(before, stageAtOnce)
+	}
 	for _, w := range p.lineup {
 		switch {
 		case p.unserved[w.Queue]:

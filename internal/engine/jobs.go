@@ -42,6 +42,9 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if err := job.Validate(e.cfg.Limits); err != nil {
 		return req, err
 	}
+	if err := e.settings.strict(&job); err != nil {
+		return req, err
+	}
 	if _, err := rand.Read(req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
@@ -146,14 +149,11 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
 func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
-	if pause.CatchUp {
-		return carillon.Job{}, carillon.NotSupported("catch_up")
-	}
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Job{}, err
 	}
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Job, error) {
-		return p.m.SetPaused(now, key, pause.Paused, pause.Note)
+		return p.m.SetPaused(now, key, pause)
 	})
 }
 
@@ -162,9 +162,13 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
+	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
 		return p.m.Job(key)
 	})
+	if refused(err) {
+		return e.storedJob(ctx, key)
+	}
+	return job, err
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].

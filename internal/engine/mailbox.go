@@ -44,6 +44,8 @@ type mail struct {
 	rooms     []partition.Queue // that have slots reserved for this partition
 	consumers []partition.Queue // that have a first consumer
 	committed []committed
+	tokens    []tokens
+	lost      []store.Term // that are over, as a renewal has found
 }
 
 // mailbox collects mail from any goroutine for one.

@@ -27,7 +27,12 @@ type node struct {
 
 func start(t testing.TB, s store.Store) *node {
 	t.Helper()
-	e := engine.New(engine.Config{Store: s})
+	return startWith(t, engine.Config{Store: s})
+}
+
+func startWith(t testing.TB, c engine.Config) *node {
+	t.Helper()
+	e := engine.New(c)
 	n := &node{Engine: e, t: t, hub: dispatch.New(e, dispatch.Options{Accept: worker.Accept(worker.Options{})})}
 	if err := e.Start(context.Background(), n.hub); err != nil {
 		t.Fatal(err)
@@ -47,10 +52,11 @@ func (n *node) stop() {
 
 // consumer is a worker that records what it gets and lets handle say what to answer.
 type consumer struct {
-	mu   sync.Mutex
-	runs []carillon.Run
-	acks int
-	done chan struct{}
+	mu      sync.Mutex
+	runs    []carillon.Run
+	acks    int
+	cancels []string
+	done    chan struct{}
 	carillon.Session
 }
 
@@ -78,6 +84,7 @@ func (c *consumer) run(queue string, handle func(carillon.Run) *carillon.Result)
 		var req carillon.WorkRequest
 		c.mu.Lock()
 		c.acks += len(msg.Acks)
+		c.cancels = append(c.cancels, msg.Cancel...)
 		for _, r := range msg.Runs {
 			c.runs = append(c.runs, r)
 			if res := handle(r); res != nil {

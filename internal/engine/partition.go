@@ -37,9 +37,13 @@ type owned struct {
 	polled       int64
 	swept        int64
 
+	backfillsSwept string // key of the ended backfill that was looked at last
+
 	commits   chan commitJob
 	quiet     chan struct{} // closed once draining and nothing is in force
 	published atomic.Pointer[store.Term]
+	leased    atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	applying  atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
 	stats     atomic.Pointer[partition.Stats]
 	depths    atomic.Pointer[[]partition.Waiting] // once a second
 }
@@ -58,6 +62,7 @@ const sweepEvery = time.Minute
 func (p *owned) claim(now int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.e.cfg.LeaseTTL)
 	defer cancel()
+	since := p.e.elapsed()
 	terms, err := p.e.store.Leaser().Claim(ctx, p.e.cfg.Node, []int{p.number}, p.e.cfg.LeaseTTL)
 	if err != nil {
 		return err
@@ -65,6 +70,7 @@ func (p *owned) claim(now int64) error {
 	if terms[0].IsZero() {
 		return fmt.Errorf("partition %d is held by another node", p.number)
 	}
+	p.leased.Store(since)
 	if err := p.begin(terms[0], now); err != nil {
 		return err
 	}
@@ -86,6 +92,7 @@ func (p *owned) abandon() {
 	p.m, p.shard = nil, nil
 	p.published.Store(&store.Term{})
 	p.stats.Store(&partition.Stats{})
+	p.e.limiter.abandon(p.number)
 }
 
 // begin starts a term with an empty machine.
@@ -98,15 +105,28 @@ func (p *owned) begin(term store.Term, now int64) error {
 	if err != nil {
 		return fmt.Errorf("load partition %d: %w", p.number, err)
 	}
+	limited, err := p.loadLimited(shard)
+	if err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
+	if err := p.loadSettings(shard); err != nil {
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, term, p.e.macKey, now
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
+	cfg.Limiter, cfg.Settings = share{p.e.limiter, p.number}, p.e.settings.get
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
 	p.m = partition.New(cfg)
 	p.m.LoadParked(parked)
+	p.e.limiter.charge(p.number, p.m.LoadLimited(limited.small, limited.records))
 	p.term, p.shard, p.inFlight, p.durable = term, shard, false, 0
+	if err := p.loadBackfills(now); err != nil {
+		p.abandon()
+		return fmt.Errorf("load partition %d: %w", p.number, err)
+	}
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.published.Store(&term)
 	return nil
@@ -151,6 +171,7 @@ func (p *owned) sleep() time.Duration {
 func (p *owned) round() {
 	in := p.box.take()
 	now := p.e.now()
+	p.checkLease(in.lost)
 	if p.m == nil {
 		p.reclaim(now)
 	}
@@ -162,11 +183,15 @@ func (p *owned) round() {
 		return
 	}
 	p.hear(in, now)
+	for _, t := range in.tokens {
+		p.m.Promote(now, t.line, t.n)
+	}
 	p.serveCalls(in.calls, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
 	p.dispatch(in, now)
+	p.m.PassTokens()
 	for _, ref := range p.touched {
 		p.m.Settle(ref)
 	}
@@ -218,10 +243,12 @@ func (p *owned) poll(now int64) {
 	}
 	p.polled = now
 	p.park(now)
+	p.m.AwaitTokens()
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
+			p.sweepBackfills(now)
 		}
 		p.swept = now
 	}

@@ -31,7 +31,7 @@ func (e *Engine) ofRun(id string) (carillon.RunIdentity, *owned, error) {
 }
 
 func noRun(id string) error {
-	return carillon.Errorf(carillon.NotFound, "run_id", "there is no run %s", id)
+	return carillon.Errorf(carillon.NotFound, "id", "there is no run %s", id)
 }
 
 func runCall(id carillon.RunIdentity) call { return call{live: []carillon.RunIdentity{id}} }
@@ -55,6 +55,9 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		}
 		return partition.RunOf(&rec), nil
 	})
+	if refused(err) {
+		run, err = e.storedRun(ctx, p, rid)
+	}
 	if err == nil && run.Namespace != namespace {
 		return carillon.Run{}, noRun(id)
 	}
@@ -99,7 +102,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 		case !found || rec.Key.Namespace != namespace:
 			return carillon.Cancelled{}, noRun(id)
 		}
-		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run has ended: %s", rec.Status)
+		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
 	})
 }
 
@@ -134,7 +137,7 @@ func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity,
 		case !found:
 			return carillon.Run{}, noRun(id.String())
 		case dead.Status != carillon.RunDead:
-			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id",
+			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
 				"only dead runs can be redriven; this one is %s", dead.Status)
 		}
 		return p.m.Redrive(now, dead)
@@ -214,7 +217,12 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	return err
 }
 
-// SkipRun is refused by name until it is built.
-func (e *Engine) SkipRun(context.Context, carillon.Key) (carillon.Skip, error) {
-	return carillon.Skip{}, carillon.NotSupported("skip")
+// SkipRun passes over a job's next scheduled time; see [carillon.Runs].
+func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Skip{}, err
+	}
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+		return p.m.Skip(now, key)
+	})
 }

@@ -86,14 +86,15 @@ func (p *owned) hear(in mail, now int64) {
 			p.m.Lost(now, l.tok, "the worker left")
 		}
 	}
-	for i := range in.reports {
-		p.hearReport(&in.reports[i], now)
-	}
+	// Beats before results: the last beat of a run that has just ended is not stale.
 	for i := range in.beats {
 		b := &in.beats[i]
 		if p.m.Beat(now, b.tok) != partition.Accepted {
 			stale(b.from, b.text)
 		}
+	}
+	for i := range in.reports {
+		p.hearReport(&in.reports[i], now)
 	}
 }
 
@@ -119,7 +120,7 @@ func (p *owned) hearReport(r *report, now int64) {
 			switch {
 			case err != nil: // said again to the next term
 				p.postpone(mail{reports: []report{*r}})
-			case r.From != nil:
+			case r.From != nil && r.Outcome != carillon.OutcomeProgress: // or the worker would take it for the end
 				r.From.Accepted(r.Token)
 			}
 		})

@@ -159,20 +159,33 @@ func (s *Service) TriggerJob(ctx context.Context, m *pb.TriggerJobRequest) (*pb.
 
 // PauseJob implements the rpc.
 func (s *Service) PauseJob(ctx context.Context, m *pb.PauseJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), true, m.GetNote())
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.Pause{Paused: true, Note: m.GetNote()})
 }
 
 // ResumeJob implements the rpc.
 func (s *Service) ResumeJob(ctx context.Context, m *pb.ResumeJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), false, m.GetNote())
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.Pause{Note: m.GetNote(), CatchUp: m.GetCatchUp()})
 }
 
-func (s *Service) setPaused(ctx context.Context, ns, name string, paused bool, note string) (*pb.Job, error) {
+func (s *Service) setPaused(ctx context.Context, ns, name string, p carillon.Pause) (*pb.Job, error) {
 	k, err := key(ns, name)
 	if err != nil {
 		return nil, err
 	}
-	return jobReply(s.scheduler.SetPaused(ctx, k, carillon.Pause{Paused: paused, Note: note}))
+	return jobReply(s.scheduler.SetPaused(ctx, k, p))
+}
+
+// SkipRun implements the rpc.
+func (s *Service) SkipRun(ctx context.Context, m *pb.SkipRunRequest) (*pb.SkipRunResponse, error) {
+	k, err := key(m.GetNamespace(), m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	skip, err := s.scheduler.SkipRun(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	return wire.SkipToProto(&skip), nil
 }
 
 func jobReply(job carillon.Job, err error) (*pb.Job, error) {

@@ -15,7 +15,8 @@ import (
 
 // Options says how the face behaves. The zero value of a field is its default, given here.
 type Options struct {
-	Logger *slog.Logger // default slog.Default()
+	Logger *slog.Logger     // default slog.Default()
+	Now    func() time.Time // the node's clock; default time.Now
 
 	CallTimeout time.Duration // of a unary call whose caller gives no deadline; default 1 min
 
@@ -29,6 +30,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	o.CallTimeout = orDefault(o.CallTimeout, time.Minute)
 	o.MaxMessage = orDefault(o.MaxMessage, 4<<20)

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"time"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -31,7 +30,7 @@ func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleReques
 	if err != nil {
 		return nil, err
 	}
-	times, err := carillon.Preview(q, time.Now())
+	times, err := carillon.Preview(q, s.options.Now())
 	if err != nil {
 		return nil, err
 	}

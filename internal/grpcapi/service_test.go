@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,19 @@ func TestRefused(t *testing.T) {
 			_, err := c.PreviewSchedule(ctx, &pb.PreviewScheduleRequest{Schedule: "@daily", From: &timestamppb.Timestamp{Nanos: -1}})
 			return err
 		},
+	}
+	for field, request := range map[string]*pb.StartBackfillRequest{
+		"from": {Name: "x", From: &timestamppb.Timestamp{Nanos: -1}}, "to": {Name: "x", To: &timestamppb.Timestamp{Nanos: -1}},
+		"overlap": {Name: "x", Overlap: 77}, "name": {},
+	} {
+		calls[field] = func() error { _, err := c.StartBackfill(ctx, request); return err }
+	}
+	for field, request := range map[string]*pb.CompleteRunRequest{
+		"progress":         {Outcome: pb.Outcome_OUTCOME_PROGRESS},
+		"progress.percent": {Outcome: pb.Outcome_OUTCOME_PROGRESS, Progress: &pb.Progress{Percent: math.NaN()}},
+		"at":               {Outcome: pb.Outcome_OUTCOME_RESCHEDULE},
+	} {
+		calls[field] = func() error { _, err := c.CompleteRun(ctx, request); return err }
 	}
 	for field, call := range calls {
 		if e := problemOf(t, call()); e.Kind != carillon.InvalidArgument || e.Field != field {

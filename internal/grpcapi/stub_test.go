@@ -24,7 +24,27 @@ type stub struct {
 	putJobs func(context.Context, []carillon.Job) ([]carillon.Put, error)
 	patch   func(context.Context, carillon.Key, carillon.Patch) (carillon.Put, error)
 	getJob  func(context.Context, carillon.Key) (carillon.Job, error)
+	pause   func(context.Context, carillon.Key, carillon.Pause) (carillon.Job, error)
+	skip    func(context.Context, carillon.Key) (carillon.Skip, error)
+	start   func(context.Context, carillon.Key, carillon.BackfillSpec) (carillon.Backfill, error)
+	putNS   func(context.Context, carillon.Namespace) (carillon.Namespace, error)
 	connect func(context.Context, carillon.Hello) (carillon.Session, error)
+}
+
+func (s *stub) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pause) (carillon.Job, error) {
+	return s.pause(ctx, k, p)
+}
+
+func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.Skip, error) {
+	return s.skip(ctx, k)
+}
+
+func (s *stub) StartBackfill(ctx context.Context, k carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+	return s.start(ctx, k, spec)
+}
+
+func (s *stub) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
+	return s.putNS(ctx, ns)
 }
 
 func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {

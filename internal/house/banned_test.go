@@ -28,13 +28,13 @@ var reserved = map[string]struct {
 	why  string
 }{
 	"testing":        {[]string{"store/storetest"}, "a suite may, the product may not"},
-	"os/exec":        {[]string{"cmd/carillon", "internal/bench"}, "nothing in the server starts a process"},
+	"os/exec":        {[]string{"cmd/carillon", "internal/bench", "internal/chaos"}, "nothing in the server starts a process"},
 	"os/signal":      {[]string{"cmd/carillon", "examples/remote"}, "signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},
 	"unsafe":         {nil, "nothing was measured that needs it"},
 	"encoding/gob":   {nil, "records have a format of their own"},
 	"database/sql":   {nil, "each engine has its own driver"},
-	"html/template":  {[]string{"internal/checker"}, "no pages of the product yet"},
+	"html/template":  {[]string{"internal/checker"}, "no pages yet"},
 	"text/template":  {nil, "no templates yet"},
 	"testing/fstest": {nil, "for tests"},
 }

@@ -51,3 +51,44 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+var (
+	testName = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]*\b`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+)
+
+// TestUpstreamCasesExist holds docs/upstream.md against the tests that it names.
+func TestUpstreamCasesExist(t *testing.T) {
+	there := map[string]bool{}
+	walk(t, func(path string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			there[m[1]] = true
+		}
+	})
+	text, err := os.ReadFile(filepath.Join(root, "docs", "upstream.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, name := range testName.FindAllString(strings.Join(cells[2:], "|"), -1) {
+			if named++; !there[name] {
+				t.Errorf("docs/upstream.md names %s, which is no test", name)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d tests are named: the table was not understood", named)
+	}
+}

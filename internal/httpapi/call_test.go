@@ -55,6 +55,25 @@ func TestRequests(t *testing.T) {
 		{"POST " + ns + "/jobs/a/b:trigger", ``, nil, &pb.TriggerJobRequest{Namespace: "ns", Name: "a/b"}},
 		{"POST " + ns + "/jobs/a/b:pause", `{"note":"why"}`, nil, &pb.PauseJobRequest{Namespace: "ns", Name: "a/b", Note: "why"}},
 		{"POST " + ns + "/jobs/a/b:resume", `{}`, nil, &pb.ResumeJobRequest{Namespace: "ns", Name: "a/b"}},
+		{"POST " + ns + "/jobs/a/b:resume", `{"note":"why","catchUp":true}`, nil,
+			&pb.ResumeJobRequest{Namespace: "ns", Name: "a/b", Note: "why", CatchUp: true}},
+		{"POST " + ns + "/jobs/a/b:skip", ``, nil, &pb.SkipRunRequest{Namespace: "ns", Name: "a/b"}},
+		{"POST " + ns + "/jobs/a/b:backfill", `{"from":"2026-01-02T03:04:05.006Z","overlap":"allow","rate":0.5}`, nil,
+			&pb.StartBackfillRequest{Namespace: "ns", Name: "a/b", From: from, Overlap: pb.Overlap_OVERLAP_ALLOW, Rate: 0.5}},
+		{"POST " + ns + "/jobs/a/b:backfill", `{"to":"2026-01-02T03:04:05.006Z"}`, nil,
+			&pb.StartBackfillRequest{Namespace: "ns", Name: "a/b", To: from}},
+		{"GET " + ns + "/jobs/a/b:backfills", ``, nil, &pb.ListBackfillsRequest{Namespace: "ns", Name: "a/b"}},
+		{"GET " + ns + "/backfills/b1", ``, nil, &pb.GetBackfillRequest{Namespace: "ns", Id: "b1"}},
+		{"POST " + ns + "/backfills/b1:cancel", ``, nil, &pb.CancelBackfillRequest{Namespace: "ns", Id: "b1"}},
+		{"GET " + ns, ``, nil, &pb.GetNamespaceRequest{Name: "ns"}},
+		{"PUT " + ns, `{"strict":true,"limits":{"db":2,"api":"0"}}`, nil,
+			&pb.PutNamespaceRequest{Name: "ns", Strict: true, Limits: map[string]int32{"db": 2, "api": 0}}},
+		{"PUT " + ns, `{"name":"ns"}`, nil, &pb.PutNamespaceRequest{Name: "ns"}},
+		{"POST " + ns + "/runs/r1:complete", `{"outcome":"progress","progress":{"percent":12.5,"message":"m"}}`, []string{"Carillon-Token", "tok"},
+			&pb.CompleteRunRequest{Namespace: "ns", Id: "r1", Token: "tok", Outcome: pb.Outcome_OUTCOME_PROGRESS,
+				Progress: &pb.Progress{Percent: 12.5, Message: "m"}}},
+		{"POST " + ns + "/runs/r1:complete", `{"outcome":"reschedule","token":"tok","at":"2026-01-02T03:04:05.006Z"}`, nil,
+			&pb.CompleteRunRequest{Namespace: "ns", Id: "r1", Token: "tok", Outcome: pb.Outcome_OUTCOME_RESCHEDULE, At: from}},
 		{"GET " + ns + "/jobs/a/b:runs?page_size=2", ``, nil, &pb.ListRunsRequest{Namespace: "ns", Job: "a/b", PageSize: 2}},
 		{"GET " + ns + "/runs?status=dead", ``, nil, &pb.ListRunsRequest{Namespace: "ns", Status: pb.RunStatus_RUN_STATUS_DEAD}},
 		{"GET " + ns + "/runs/r1", ``, nil, &pb.GetRunRequest{Namespace: "ns", Id: "r1"}},
@@ -100,7 +119,7 @@ func TestReplies(t *testing.T) {
 		Status: &pb.JobStatus{Uid: []byte{1}, Generation: 7, Phase: pb.Phase_PHASE_SCHEDULED, NextRunTime: at}}
 	const jobJSON = `{"namespace":"ns","name":"a/b c","schedule":"@daily","repeats":"1152921504606846976","data":{ "n": 1.00 },` +
 		`"content_type":"application/json","target":{"http":{"url":"http://x/?a=1&b=<2>","headers":{"a":"1","b":"2"}}},"overlap":"skip",` +
-		`"status":{"uid":"AQ==","generation":"7","phase":"scheduled","next_run_time":"2026-01-02T03:04:05Z","runs_count":"0"}}`
+		`"status":{"uid":"AQ==","generation":"7","phase":"scheduled","next_run_time":"2026-01-02T03:04:05Z","runs_count":"0","waiting":[]}}`
 	for _, c := range []struct {
 		request string
 		reply   proto.Message
@@ -122,6 +141,18 @@ func TestReplies(t *testing.T) {
 				`"errors":[{"attempt":1,"message":"x"}],"response":"no\n"}`},
 		{"GET /v1/namespaces/ns/runs/r", &pb.Run{Data: []byte("text"), ContentType: "text/plain", Response: []byte{0xff}}, 200, "",
 			`{"data_base64":"dGV4dA==","content_type":"text/plain","response_base64":"/w=="}`},
+		{"GET /v1/namespaces/ns/runs/r", &pb.Run{Id: "r", Backfill: "b", Progress: &pb.Progress{At: at}}, 200, "",
+			`{"id":"r","progress":{"percent":0,"message":"","at":"2026-01-02T03:04:05Z"},"backfill":"b"}`},
+		{"POST /v1/namespaces/ns/jobs/x:skip", &pb.SkipRunResponse{Time: at, Job: &pb.Job{Name: "x"}}, 200, "",
+			`{"time":"2026-01-02T03:04:05Z","job":{"name":"x"}}`},
+		{"GET /v1/namespaces/ns/backfills/b", &pb.Backfill{Id: "b", Total: 1 << 60, Rate: 0.5, Overlap: pb.Overlap_OVERLAP_SERIAL,
+			Status: pb.BackfillStatus_BACKFILL_STATUS_CANCELLED, NextTime: at}, 200, "",
+			`{"id":"b","namespace":"","job":"","overlap":"serial","rate":0.5,"status":"cancelled","total":"1152921504606846976",` +
+				`"begun":"0","succeeded":"0","failed":"0","next_time":"2026-01-02T03:04:05Z"}`},
+		{"GET /v1/namespaces/ns/jobs/x:backfills", &pb.ListBackfillsResponse{}, 200, "", `{"backfills":[]}`},
+		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns"}, 200, "", `{"name":"ns","strict":false,"limits":{}}`},
+		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true, Limits: map[string]int32{"b": 0, "a": 7}}, 200, "",
+			`{"name":"","strict":true,"limits":{"a":7,"b":0}}`},
 		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
 			`{"times":["2026-01-02T03:04:05Z"]}`},
 	} {

@@ -134,7 +134,7 @@ func (d *decoder) value(path string, m protoreflect.Message, mem member) error {
 	case mem.form != plain:
 		return d.bytes(path, m, mem)
 	case fd.IsMap():
-		return d.mapping(path, m.Mutable(fd).Map())
+		return d.mapping(path, fd.MapValue(), m.Mutable(fd).Map())
 	case fd.IsList():
 		return d.list(path, fd, m.Mutable(fd).List())
 	case isObject(fd):
@@ -175,22 +175,22 @@ func (d *decoder) list(path string, fd protoreflect.FieldDescriptor, list protor
 	return nil
 }
 
-// mapping reads an object whose values are strings: there are no other maps in the API.
-func (d *decoder) mapping(path string, mm protoreflect.Map) error {
+// mapping reads an object whose values are strings or numbers: there are no other maps in the API.
+func (d *decoder) mapping(path string, fd protoreflect.FieldDescriptor, mm protoreflect.Map) error {
 	if t := d.next(); t != json.Delim('{') {
 		return wrongType(path, "an object")
 	}
 	for d.dec.More() {
 		name := d.next().(string)
-		value, ok := d.next().(string)
-		if !ok {
-			return wrongType(join(path, name), "a string")
+		value, err := scalar(join(path, name), fd, d.next())
+		if err != nil {
+			return err
 		}
 		k := protoreflect.ValueOfString(name).MapKey()
 		if mm.Has(k) {
 			return carillon.Errorf(carillon.InvalidArgument, join(path, name), "given twice")
 		}
-		mm.Set(k, protoreflect.ValueOfString(value))
+		mm.Set(k, value)
 	}
 	return nil
 }

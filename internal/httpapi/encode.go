@@ -15,7 +15,7 @@ import (
 )
 
 // encode writes m as JSON, its fields in the order of the proto. What is empty is left out, except from what the server
-// says of itself: a response, a status, counters.
+// says of itself: a response, a status, counters, a backfill.
 func encode(m proto.Message) []byte {
 	e := encoder{}
 	e.object(m.ProtoReflect())
@@ -30,8 +30,11 @@ type encoder struct {
 // whole reports whether a message is written with what is empty in it.
 func whole(md protoreflect.MessageDescriptor) bool {
 	name := string(md.Name())
-	return strings.HasSuffix(name, "Response") || name == "JobStatus" || name == "Counters"
+	return strings.HasSuffix(name, "Response") || slices.Contains(wholeMessages, name)
 }
+
+// wholeMessages are what the server says of itself, besides its responses.
+var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress"}
 
 func (e *encoder) object(m protoreflect.Message) {
 	fields, empty := m.Descriptor().Fields(), whole(m.Descriptor())
@@ -39,7 +42,7 @@ func (e *encoder) object(m protoreflect.Message) {
 	start := e.Len()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		if !m.Has(fd) && (!empty || fd.Message() != nil && !fd.IsList() || fd.Enum() != nil) {
+		if !m.Has(fd) && (!empty || fd.Message() != nil && fd.Cardinality() != protoreflect.Repeated || fd.Enum() != nil) {
 			continue
 		}
 		if e.Len() > start {
@@ -59,7 +62,7 @@ func (e *encoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor)
 	v := m.Get(fd)
 	switch {
 	case fd.IsMap():
-		e.mapping(v.Map())
+		e.mapping(fd.MapValue(), v.Map())
 	case fd.IsList():
 		e.list(fd, v.List())
 	default:
@@ -100,8 +103,8 @@ func (e *encoder) list(fd protoreflect.FieldDescriptor, list protoreflect.List) 
 	e.WriteByte(']')
 }
 
-// mapping writes a map of strings, sorted.
-func (e *encoder) mapping(mm protoreflect.Map) {
+// mapping writes a map, sorted.
+func (e *encoder) mapping(value protoreflect.FieldDescriptor, mm protoreflect.Map) {
 	var keys []string
 	for k := range mm.Range {
 		keys = append(keys, k.String())
@@ -114,7 +117,7 @@ func (e *encoder) mapping(mm protoreflect.Map) {
 		}
 		e.string(k)
 		e.WriteByte(':')
-		e.string(mm.Get(protoreflect.ValueOfString(k).MapKey()).String())
+		e.value(value, mm.Get(protoreflect.ValueOfString(k).MapKey()))
 	}
 	e.WriteByte('}')
 }

@@ -31,8 +31,14 @@ var rewrite = flag.Bool("rewrite", false, "write what the node answers into the 
 // with a command, what it sends, and what it must answer, times and ids masked. The commands are rest METHOD PATH
 // HEADER=VALUE…, grpc METHOD, and work QUEUE, which connects a worker, takes one run and sends the result that follows.
 // {run} is the id of the run that was seen last, {token} its token.
-func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.golden")
+func TestGolden(t *testing.T) { playAll(t, "testdata/*.golden", startNode) }
+
+// TestGoldenOfStub plays the scripts in testdata/stub against a stub.
+func TestGoldenOfStub(t *testing.T) { playAll(t, "testdata/stub/*.golden", startStub) }
+
+func playAll(t *testing.T, pattern string, start func(*testing.T) *node) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
 	}
@@ -42,7 +48,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := player{node: startNode(t)}
+			p := player{node: start(t)}
 			played := p.play(t, string(text))
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(played), 0o600); err != nil {
@@ -187,6 +193,7 @@ var (
 	anyUID   = regexp.MustCompile(`"uid":"[^"]*"`)
 	anyToken = regexp.MustCompile(`"token":"[^"]*"`)
 	anyRun   = regexp.MustCompile(`"id":"([0-9a-v]{40,})"`)
+	ofFill   = regexp.MustCompile(`"backfill":"[^"]*"`)
 	anyULID  = regexp.MustCompile(`[0-9A-Z]{26}`)
 )
 
@@ -200,6 +207,7 @@ func (p *player) mask(answer string) string {
 		answer = strings.ReplaceAll(answer, p.run, "RUN")
 	}
 	answer = anyRun.ReplaceAllString(answer, `"id":"RUN"`)
+	answer = ofFill.ReplaceAllString(answer, `"backfill":"ID"`)
 	answer = anyUID.ReplaceAllString(answer, `"uid":"UID"`)
 	answer = anyToken.ReplaceAllString(answer, `"token":"TOKEN"`)
 	answer = anyULID.ReplaceAllString(answer, "ULID")

@@ -141,15 +141,10 @@ func (h *handler) api(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, f)
 	case len(f.allow) > 0:
 		notAllowed(w, r, f.allow)
-	case slices.Contains(notBuilt, f.verb):
-		WriteProblem(w, carillon.NotSupported(f.verb))
 	default:
 		notFound(w, r)
 	}
 }
-
-// notBuilt are operations of the API that do not exist yet.
-var notBuilt = []string{"skip", "backfill"}
 
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	if h.options.Ready != nil {

@@ -16,7 +16,8 @@ import (
 // TestEveryFieldInJSON: every field of every message can be written and read back. It fails when the proto gets a kind of
 // field that JSON does not know yet.
 func TestEveryFieldInJSON(t *testing.T) {
-	for _, file := range []protoreflect.FileDescriptor{pb.File_carillon_v1_job_proto, pb.File_carillon_v1_run_proto, pb.File_carillon_v1_scheduler_proto} {
+	for _, file := range []protoreflect.FileDescriptor{pb.File_carillon_v1_job_proto, pb.File_carillon_v1_run_proto, pb.File_carillon_v1_scheduler_proto,
+		pb.File_carillon_v1_backfill_proto, pb.File_carillon_v1_namespace_proto} {
 		for i := range file.Messages().Len() {
 			md := file.Messages().Get(i)
 			for variant := range 8 { // as many as the largest oneof has forms

@@ -80,6 +80,34 @@ func (e *echo) ResumeJob(_ context.Context, m *pb.ResumeJobRequest) (*pb.Job, er
 	return answer[*pb.Job](e, m)
 }
 
+func (e *echo) SkipRun(_ context.Context, m *pb.SkipRunRequest) (*pb.SkipRunResponse, error) {
+	return answer[*pb.SkipRunResponse](e, m)
+}
+
+func (e *echo) StartBackfill(_ context.Context, m *pb.StartBackfillRequest) (*pb.Backfill, error) {
+	return answer[*pb.Backfill](e, m)
+}
+
+func (e *echo) ListBackfills(_ context.Context, m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
+	return answer[*pb.ListBackfillsResponse](e, m)
+}
+
+func (e *echo) GetBackfill(_ context.Context, m *pb.GetBackfillRequest) (*pb.Backfill, error) {
+	return answer[*pb.Backfill](e, m)
+}
+
+func (e *echo) CancelBackfill(_ context.Context, m *pb.CancelBackfillRequest) (*pb.Backfill, error) {
+	return answer[*pb.Backfill](e, m)
+}
+
+func (e *echo) GetNamespace(_ context.Context, m *pb.GetNamespaceRequest) (*pb.Namespace, error) {
+	return answer[*pb.Namespace](e, m)
+}
+
+func (e *echo) PutNamespace(_ context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
+	return answer[*pb.Namespace](e, m)
+}
+
 func (e *echo) ListRuns(_ context.Context, m *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
 	return answer[*pb.ListRunsResponse](e, m)
 }

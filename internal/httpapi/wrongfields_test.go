@@ -102,16 +102,20 @@ func wrongJobs() []wrong {
 		with("timeout", `"timeout":"9000h"`),
 		with("lease", `"lease":"1ms"`),
 		{"lease", `{"target":{"http":{"url":"http://x"}},"lease":"1m"}`},
-		with("overlap", `"overlap":"allow"`),
-		with("overlap", `"overlap":"replace"`),
 		with("overlap", `"overlap":"sometimes"`),
 		with("misfire", `"misfire":"maybe"`),
 		with("catch_up_limit", `"catch_up_limit":-1`),
 		with("catch_up_limit", `"catch_up_limit":2000000000`),
 		with("catch_up_window", `"catch_up_window":"-1h"`),
 		with("class", `"class":"first"`),
-		with("limit_key", `"limit_key":"k"`),
-		with("after", `"after":["x"]`),
+		with("limit_key", `"limit_key":"a\nb"`),
+		with("limit_key", `"limit_key":"`+long(300)+`"`),
+		with("after", `"after":"x"`),
+		with("after", `"after":["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"]`),
+		with("after[0]", `"after":["a:b"]`),
+		with("after[0]", `"after":["wrong"]`),
+		with("after[1]", `"after":["x","x"]`),
+		with("after[1]", `"after":["x",".."]`),
 		with("paused", `"paused":"yes"`),
 		with("note", `"note":"`+long(5000)+`"`),
 		with("history.runs", `"history":{"runs":-2}`),
@@ -127,7 +131,7 @@ func TestWrongFields(t *testing.T) {
 	n := startNode(t)
 	seen := map[string]bool{}
 	for i, w := range wrongJobs() {
-		seen[strings.SplitN(w.field, ".", 2)[0]] = true
+		seen[topLevel(w.field)] = true
 		name := fmt.Sprintf("%s/%d", w.field, i)
 		n.wantProblem(t, name, n.rest(t, "PUT", "/v1/namespaces/default/jobs/wrong", w.job), w.field)
 
@@ -140,6 +144,7 @@ func TestWrongFields(t *testing.T) {
 	for _, w := range []struct{ field, namespace, name string }{
 		{"namespace", "Upper", "x"}, {"namespace", long(64), "x"}, {"name", "default", "a//b"}, {"name", "default", "/a"},
 		{"name", "default", "a:b"}, {"name", "default", "a\tb"}, {"name", "default", long(513)},
+		{"name", "default", "a/../b"}, {"name", "default", "./a"}, {"name", "default", ".."},
 	} {
 		path := "/v1/namespaces/" + url.PathEscape(w.namespace) + "/jobs/" + url.PathEscape(w.name)
 		n.wantProblem(t, w.name, n.rest(t, "PUT", path, "{"+rightTarget+"}"), w.field)
@@ -155,6 +160,11 @@ func TestWrongFields(t *testing.T) {
 	if r := n.rest(t, "GET", "/livez", ""); r.status != http.StatusOK {
 		t.Errorf("the node does not live: %d", r.status)
 	}
+}
+
+// topLevel is the field that a path within it begins with.
+func topLevel(path string) string {
+	return path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyz_"))]
 }
 
 // everyFieldSeen fails for a field of a job that was never wrong.

@@ -11,71 +11,98 @@ import (
 // timeouts, and more precisely.
 const httpGrace = 5 * time.Second
 
-// Deliver hands out the next n due runs of a queue, as attempts; the caller has as many slots for them. Fewer come back only
-// if fewer wait.
-func (m *Machine) Deliver(now int64, q Queue, n int) []Delivery {
+// Deliver hands out the next due runs of a queue, as attempts, at most n: the caller has as many slots for them. With first,
+// and for a run whose job has a limited key, the attempt is made durable before it comes out of Granted; its slot stays
+// taken until then. spare is how many slots were not used, because fewer wait that may begin.
+func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery, spare int) {
 	st := m.queues[q]
 	if st == nil || n <= 0 {
-		return nil
+		return nil, max(0, n)
 	}
-	out := make([]Delivery, 0, min(n, st.len()))
-	for len(out) < n {
+	ds = make([]Delivery, 0, min(n, st.len()))
+	for n > 0 {
 		rank := st.next(now)
 		if rank < 0 {
 			break
 		}
 		e := st.lists[rank][0]
+		line, ok := m.takeToken(e)
 		m.dequeue(e)
-		out = append(out, m.grant(e, q, now))
+		if !ok {
+			m.setAside(e, line)
+			continue
+		}
+		n--
+		d := m.grant(e, q, now)
+		if first || e.limit != (Limit{}) {
+			m.pledge(e, d, now)
+			continue
+		}
+		m.begun(e, q, now)
+		ds = append(ds, d)
 	}
-	return out
+	return ds, n
 }
 
 // grant begins the next attempt of e's run.
 func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	j, s := m.jobOf(e), &e.state
 	r := &s.Run
-	late := time.Duration(now - r.Due)
 	r.Attempt++
+	r.Percent, r.Message, r.Said = 0, "", 0
 	r.Grant = store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e, q, late)
-	timeout, lease := j.TimeoutOrDefault(), j.LeaseOrDefault()
-	r.Deadline = now + int64(timeout)
-	e.lease, e.renewal = now+int64(lease), lease
-	if q.Kind == "http" {
-		r.Deadline += int64(httpGrace)
-		e.lease = r.Deadline
-	}
+	m.countGrant(e, time.Duration(now-r.Due))
+	e.queue = q
+	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.granted = running, false, now
+	e.place, e.durable, e.first = running, false, false
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
 	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)
-	m.rearm(e)
-	m.lighten(e)
+	timeout := j.TimeoutOrDefault()
 	return Delivery{
 		Queue: q, Target: j.Target, Timeout: timeout,
 		Run: carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
-			Token: e.token, Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: lease,
-			Data: j.Data, Metadata: j.Metadata,
+			Token: e.token, Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
 		},
 	}
+}
+
+// startClocks sets when the attempt is over if nothing is heard of it.
+func (m *Machine) startClocks(e *entry, now int64) {
+	j := m.jobOf(e)
+	r := &e.state.Run
+	r.Deadline = now + int64(j.TimeoutOrDefault())
+	e.renewal = j.LeaseOrDefault()
+	e.lease, e.granted = now+int64(e.renewal), now
+	if e.queue.Kind == "http" {
+		r.Deadline += int64(httpGrace)
+		e.lease = r.Deadline
+	}
+}
+
+// begun tells that the attempt is on its way to a consumer, from whom or from whose silence we hear next.
+func (m *Machine) begun(e *entry, q Queue, now int64) {
+	if m.cfg.Events.Fired != nil {
+		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Lateness: time.Duration(now - e.state.Run.Due)})
+	}
+	m.rearm(e)
+	m.lighten(e)
 }
 
 // lateAfter is when a first attempt counts as late.
 const lateAfter = time.Second
 
-func (m *Machine) countGrant(e *entry, q Queue, late time.Duration) {
-	if m.cfg.Events.Fired != nil {
-		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Lateness: late})
-	}
+func (m *Machine) countGrant(e *entry, late time.Duration) {
 	c := m.count(e)
 	switch {
+	case resumes(&e.state.Run): // the run goes on: it neither begins nor is tried once more
 	case e.state.Run.Attempt > 1:
 		c.Retried++
 	case late > lateAfter:
@@ -85,6 +112,9 @@ func (m *Machine) countGrant(e *entry, q Queue, late time.Duration) {
 		c.Fired++
 	}
 }
+
+// resumes reports whether the newest attempt is the first after a reschedule.
+func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
 
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
@@ -97,16 +127,23 @@ func (m *Machine) generation(e *entry) uint64 {
 // leave takes e out of the attempts in force. The grant is remembered if a report ended the attempt, so that the same
 // report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
-	m.grants--
+	m.letGo(e)
 	e.place, e.token = idle, ""
 	if !reported {
 		e.state.Run.Grant.Term = store.Term{}
 	}
 }
 
+// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit.
+func (m *Machine) letGo(e *entry) {
+	m.grants--
+	e.pledge = 0
+	m.release(e)
+}
+
 // stop tells the consumer of the attempt in force to end it.
 func (m *Machine) stop(e *entry) {
-	if e.place != running {
+	if e.place != running || e.pledge != 0 {
 		return
 	}
 	q := e.queue
@@ -124,8 +161,10 @@ func (m *Machine) queueOf(e *entry) Queue {
 	return QueueOf(e.ref.Namespace, m.jobOf(e).Target)
 }
 
-// KeepGrants makes every attempt in force durable as it stands, before the owner leaves.
+// KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Those that have not been handed out
+// are taken back.
 func (m *Machine) KeepGrants() {
+	m.withdrawAll()
 	for _, e := range m.live {
 		if e.place == running {
 			m.keepGrant(e)

@@ -11,6 +11,8 @@
 //	                             retry.go      what happens on failure
 //	                             misfire.go    the node was down at fire time
 //	                             overlap.go    the last run is still going
+//	StartBackfill …              backfill.go      a job's past times, as runs beside its schedule
+//	                             backfill_run.go  when those runs are made, and what becomes of them
 //	WantDue, Loaded              window.go     which slice of the store is in memory
 //	WantStaged, Stage            staging.go    what waits in the store for a consumer
 //	Batch, Committed             persist.go    what to write, and what may be said once it is written

@@ -96,7 +96,7 @@ func (w *workshop) Trigger(rt *rapid.T) {
 func (w *workshop) Pause(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.SetPaused(w.now, key, rapid.Bool().Draw(rt, "paused"), rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note"))
+	_, _ = w.m.SetPaused(w.now, key, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
 	w.maybeCommit(rt)
 }
 
@@ -212,16 +212,18 @@ func (w *workshop) finish() {
 	w.commit()
 	for _, n := range names {
 		w.bring(keyOf(n))
-		_, _ = w.m.SetPaused(w.now, keyOf(n), false, "") // unknown names are fine
+		_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.Pause{}) // unknown names are fine
 	}
-	for idle := 0; idle < 200; {
+	for idle := 0; idle <= 200; {
 		w.commit()
 		ds := w.deliverAll(100)
 		for _, d := range ds {
 			w.tell(d, true)
 		}
-		if w.commit(); len(ds) == 0 {
-			idle++
+		if w.commit(); len(ds) > 0 {
+			continue
+		}
+		if idle++; idle <= 200 {
 			w.advance(time.Second)
 		}
 	}

@@ -15,6 +15,7 @@ type place uint8
 const (
 	idle    place = iota // waits for its time
 	ready                // due, in its queue's list
+	aside                // due, but its limit has no free token
 	blocked              // due, but something must be durable or read first
 	running              // an attempt is in force
 )
@@ -31,11 +32,12 @@ type entry struct {
 	children int    // of a job: its pending runs in memory
 
 	place place
-	wake  int64 // what the timer waits for; 0 = nothing
-	timer int   // index in the heap; -1 = not in it
-	seq   uint64
-	fresh bool // the spec must be written
-	gone  bool // deleted; kept until that is durable
+	wake  int64  // what the timer waits for; 0 = nothing
+	timer int    // index in the heap; -1 = not in it
+	seq   uint64 // the batch that holds the newest change
+	held  uint64 // the batch that must be durable before its run is handed out
+	fresh bool   // the spec must be written
+	gone  bool   // deleted; kept until that is durable
 
 	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
 
@@ -48,11 +50,20 @@ type entry struct {
 	durable  bool          // whether the grant is in the state as stored
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
+	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
+	later    int64         // until when the next one is held back for want of memory
 	queue    Queue         // of the attempt in force or the place in a ready list
+	first    bool          // the attempt in force was written before it was handed out
+	pledge   uint64        // it has not been handed out yet: the pledge's number
+	limit    Limit         // of which the attempt in force holds a token; zero = none
+	line     *line         // in which it waits for a token, or for which it tries its luck in a ready list
 }
 
 // dirty reports whether e has a change that is not durable yet.
 func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
+
+// holds reports whether e's run must not be handed out yet, because what it goes by is not durable.
+func (m *Machine) holds(e *entry) bool { return e.held > m.out.durable }
 
 // owner is the job that e belongs to: itself, or its parent. Nil if a pending run's parent is not in memory.
 func (e *entry) owner() *entry {
@@ -117,6 +128,9 @@ func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 // maxSharedSchedules bounds the cache of parsed schedules.
 const maxSharedSchedules = 4096
 
+// unscheduled reports whether a recurring job has a schedule that cannot be read any more.
+func (m *Machine) unscheduled(e *entry) bool { return m.scheduleOf(e) == nil && m.jobOf(e).Recurring() }
+
 // nextAfter is the schedule's first time after t, 0 if there is none within the job's life.
 func (m *Machine) nextAfter(e *entry, t int64) int64 {
 	s := m.scheduleOf(e)
@@ -135,7 +149,7 @@ func (m *Machine) nextAfter(e *entry, t int64) int64 {
 
 // ended reports whether nothing more can become of a job.
 func (e *entry) ended() bool {
-	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0
+	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0 && e.state.Backfills == 0
 }
 
 func toTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
@@ -181,10 +195,12 @@ func (m *Machine) setWake(e *entry, at int64) {
 // rearm sets the timer to the earliest of what can happen next to e by itself.
 func (m *Machine) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == ready || e.place == blocked:
+	case e.gone || e.place == blocked || e.pledge != 0:
 		m.setWake(e, 0)
+	case e.place == ready || e.place == aside:
+		m.setWake(e, m.overlapDue(e))
 	case e.place == running:
-		at := earliest(e.lease, e.state.Run.Deadline)
+		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
 		if !e.durable {
 			at = earliest(at, e.granted+int64(m.cfg.GrantAfter))
 		}
@@ -199,9 +215,9 @@ func (m *Machine) idleDue(e *entry) int64 {
 	s := &e.state
 	switch {
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-		return afterLife(s)
+		return earliest(afterLife(s), m.overlapDue(e))
 	case s.Run.Live:
-		return s.Run.Due
+		return earliest(s.Run.Due, m.overlapDue(e))
 	case s.Next == 0: // it waits for its pending runs at most
 		return 0
 	case s.Paused:
@@ -210,8 +226,13 @@ func (m *Machine) idleDue(e *entry) int64 {
 	return m.nextDue(e)
 }
 
-// nextDue is when the next scheduled time, of which there is one, is due.
-func (m *Machine) nextDue(e *entry) int64 { return e.state.Next + m.spread(e, e.state.Next) }
+// nextDue is when the next scheduled time, of which there is one, is due; its lower bound while the spec is not in memory.
+func (m *Machine) nextDue(e *entry) int64 {
+	if e.spec == nil {
+		return e.state.Next
+	}
+	return e.state.Next + m.spread(e, e.state.Next)
+}
 
 // afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.
 func afterLife(s *store.State) int64 {

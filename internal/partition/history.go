@@ -35,6 +35,9 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 		r.Spec = e.specOf()
 	case carillon.RunSkipped:
 		c.Skipped++
+		if m.cfg.Events.Skipped != nil {
+			m.cfg.Events.Skipped(end.reason, 1)
+		}
 	}
 	if o := e.owner(); o != nil {
 		o.state.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,

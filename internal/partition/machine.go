@@ -28,7 +28,9 @@ type Config struct {
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // records removed by one sweep; default 1,000
 
-	Events Events
+	Events   Events
+	Limiter  Limiter                                    // of the node; nil: no key is limited
+	Settings func(namespace string) *carillon.Namespace // what is set for a namespace, nil for nothing; may be nil
 }
 
 // Defaults of Config.
@@ -58,6 +60,12 @@ func (c Config) withDefaults() Config {
 	set(&c.HistoryExpires, DefaultHistoryExpires)
 	if c.Limits == (carillon.Limits{}) {
 		c.Limits = carillon.DefaultLimits()
+	}
+	if c.Limiter == nil {
+		c.Limiter = unlimited{}
+	}
+	if c.Settings == nil {
+		c.Settings = func(string) *carillon.Namespace { return nil }
 	}
 	return c
 }
@@ -100,7 +108,14 @@ type Machine struct {
 	needs    map[store.Ref]struct{}    // records to read before their owners can go on
 	blocked  []*entry                  // due, but with a change that is not yet durable
 	grants   int                       // attempts in force
+	pledges  []pledge                  // attempts to be handed out once they are durable, in the order of their batches
+	pledged  uint64                    // pledges so far
+	lines    map[Line]*line            // runs that wait for tokens
+	told     []*line                   // those with tokens reserved in this round
+	stalled  []*line                   // those that are to wait again
+	charged  map[store.Ref]Limit       // tokens of attempts in force that are not in memory
 	cancels  []Cancel
+	fills    backfills
 
 	kept  int     // finished runs written since the last sweep
 	out   builder // the batch that fills
@@ -124,6 +139,9 @@ func New(cfg Config) *Machine {
 		orphans:   map[carillon.Key][]*entry{},
 		deleting:  map[carillon.Key]uint64{},
 		needs:     map[store.Ref]struct{}{},
+		lines:     map[Line]*line{},
+		charged:   map[store.Ref]Limit{},
+		fills:     newBackfills(),
 		out:       builder{seq: 1},
 	}
 }
@@ -139,10 +157,13 @@ func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
 
 // NextWake is when Tick wants to be called again; ok is false if nothing is waited for.
 func (m *Machine) NextWake() (at int64, ok bool) {
-	if len(m.timers) == 0 {
-		return 0, false
+	if len(m.timers) > 0 {
+		at, ok = m.timers[0].wake, true
 	}
-	return m.timers[0].wake, true
+	if t := m.fills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
+		at, ok = t[0].wake, true
+	}
+	return at, ok
 }
 
 // Stats are for metrics.
@@ -151,11 +172,13 @@ type Stats struct {
 	Bytes    int // of their specs
 	InFlight int // attempts in force
 	Queues   int // queues of which something is remembered
+
+	Backfills int // that go on
 }
 
 // Stats tells how much is in memory.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues)}
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.fills.byID)}
 }
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.

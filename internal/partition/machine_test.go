@@ -550,7 +550,7 @@ func TestPauseAndResume(t *testing.T) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	pause := func(p bool) {
 		r.bring(key)
-		if _, err := r.m.SetPaused(r.now, key, p, "because"); err != nil {
+		if _, err := r.m.SetPaused(r.now, key, carillon.Pause{Paused: p, Note: "because"}); err != nil {
 			t.Fatal(err)
 		}
 		r.flush()
@@ -702,7 +702,7 @@ func TestAPausedJobFiresNothingThatHasNotBegun(t *testing.T) {
 		for _, paused := range []bool{true, false} {
 			for _, name := range []string{"once", "again"} {
 				r.bring(keyOf(name))
-				if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+				if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -14,6 +14,7 @@ const (
 	ReasonExpired  = "expired"  // the job's life ended first
 	ReasonDeleted  = "deleted"  // the job was deleted
 	ReasonReplaced = "replaced" // a put gave the job another time
+	ReasonSkipped  = "skipped"  // somebody asked for it to be passed over
 )
 
 // countLimit bounds how many skipped times are counted one by one; a record of more says this many.
@@ -71,7 +72,7 @@ func (m *Machine) makeUp(e *entry, s *schedule.Schedule, first, newest, now int6
 	switch {
 	case j.Misfire == carillon.MisfireSkip && m.missed(e, newest, now), from == 0 || from > newest:
 		return m.passOver(e, s, first, newest, now, ReasonMisfire)
-	case j.Misfire == carillon.MisfireAll:
+	case j.Misfire == carillon.MisfireAll && j.Overlap != carillon.OverlapReplace:
 		if start := m.withinLimit(e, s, from, newest); start > first {
 			m.passOver(e, s, first, prior(e, s, start), now, ReasonMisfire)
 			return start
@@ -79,9 +80,43 @@ func (m *Machine) makeUp(e *entry, s *schedule.Schedule, first, newest, now int6
 		return first
 	}
 	if newest > first {
-		m.passOver(e, s, first, prior(e, s, newest), now, ReasonMisfire)
+		reason := ReasonMisfire
+		if j.Misfire == carillon.MisfireAll { // each would be replaced by the next at once
+			reason = ReasonOverlap
+		}
+		m.passOver(e, s, first, prior(e, s, newest), now, reason)
 	}
 	return newest
+}
+
+// catchUp applies the misfire rule, on resume, to the times that passed while the job was paused; the run that is left, if
+// any, begins as ever.
+func (m *Machine) catchUp(e *entry, s *schedule.Schedule, now int64) {
+	first := e.state.Next
+	newest := m.newestDue(e, s, first, now)
+	if m.jobOf(e).Misfire == carillon.MisfireSkip {
+		m.passOver(e, s, first, newest, now, ReasonMisfire)
+		return
+	}
+	m.makeUp(e, s, first, newest, now)
+}
+
+// passLife records that the scheduled times up to the end of the job's life do not run, and lets none follow.
+func (m *Machine) passLife(e *entry, now int64, reason string) {
+	next := e.state.Next
+	if next == 0 || next > e.state.Expires {
+		e.state.Next = 0
+		return
+	}
+	if s := m.scheduleOf(e); s != nil {
+		last, ok := s.Last(toTime(e.state.Expires), toTime(e.state.Anchor))
+		if ok && last.UnixNano() >= next {
+			m.passOver(e, s, next, last.UnixNano(), now, reason)
+		}
+	} else {
+		m.passed(e, next, next, 1, now, reason)
+	}
+	e.state.Next = 0
 }
 
 // withinWindow is the first due time that CatchUpWindow still allows to be made up for, 0 if there is none.
@@ -124,9 +159,14 @@ func (m *Machine) passOver(e *entry, s *schedule.Schedule, first, last, now int6
 	m.touch(e) // or the same times would be passed over again after a crash
 	n := uint64(s.Count(toTime(first-1), toTime(last), toTime(e.state.Anchor), countLimit))
 	e.state.Next = m.nextAfter(e, last)
-	if n == 0 {
-		return 0
+	if n != 0 {
+		m.passed(e, first, last, n, now, reason)
 	}
+	return 0
+}
+
+// passed records that n scheduled times do not run.
+func (m *Machine) passed(e *entry, first, last int64, n uint64, now int64, reason string) {
 	e.state.Counters.Skipped += n
 	m.historyOf(e, store.RunRecord{
 		ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: last},
@@ -135,7 +175,6 @@ func (m *Machine) passOver(e *entry, s *schedule.Schedule, first, last, now int6
 	if m.cfg.Events.Skipped != nil {
 		m.cfg.Events.Skipped(reason, n)
 	}
-	return 0
 }
 
 // prior is the scheduled time before t.

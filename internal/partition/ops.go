@@ -71,7 +71,18 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch) (cari
 	if err := j.Validate(m.cfg.Limits); err != nil {
 		return carillon.Put{}, err
 	}
+	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
+		if err := carillon.CheckRetryWindow(&j); err != nil {
+			return carillon.Put{}, err
+		}
+	}
 	return m.replace(now, e, j)
+}
+
+// PutSmall writes a small record.
+func (m *Machine) PutSmall(s store.Small) {
+	m.out.small = append(m.out.small, s)
+	m.wait(m.out.seq)
 }
 
 // encode is the spec as it is stored and compared: pausing is part of the state.
@@ -146,7 +157,7 @@ func (m *Machine) replace(now int64, e *entry, j carillon.Job) (carillon.Put, er
 	s.Generation++
 	s.Updated, s.Class, s.Spread, e.fresh = now, j.Class.Rank(), int64(j.Spread), true
 	if retimed {
-		m.retime(e, &j, now)
+		m.retime(e, &j, now, before.Next)
 	}
 	if !sameButNotes(old, j) {
 		m.supersede(e)
@@ -180,9 +191,13 @@ func sameButNotes(a, b carillon.Job) bool {
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again.
-func (m *Machine) retime(e *entry, j *carillon.Job, now int64) {
+// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
+func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	s := &e.state
+	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+		s.Begun++
+		s.Next = m.nextAfter(e, s.Next)
+	}
 	if !s.Run.Live {
 		return
 	}
@@ -192,12 +207,26 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now int64) {
 		s.Next = m.nextAfter(e, s.Next)
 	case !j.Recurring():
 		next := s.Next
-		m.stop(e)
+		m.revoke(e)
 		m.unlist(e)
 		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
 		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
 		e.place = idle
 	}
+}
+
+// mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
+// not known.
+func (m *Machine) mayRun(job *entry, t int64) bool {
+	if int(job.state.Pending) > job.children {
+		return true
+	}
+	for _, e := range m.runsOf(job) {
+		if e != job && e.state.Run.Cause == carillon.CauseSchedule && e.state.Run.Scheduled == t {
+			return true
+		}
+	}
+	return false
 }
 
 // supersede makes all runs of a job go on with the content that it has just been given.
@@ -214,8 +243,9 @@ func (m *Machine) fence(job *entry) {
 		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
 			continue
 		}
-		m.stop(e)
-		m.leave(e, false)
+		if m.revoke(e) {
+			m.leave(e, false)
+		}
 		m.touch(e)
 		m.rearm(e)
 	}
@@ -244,11 +274,11 @@ func (m *Machine) follow(e *entry) {
 	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
 	}
-	if e.place == ready && m.changing(e) {
+	if (e.place == ready || e.place == aside) && m.changing(e) {
 		m.dequeue(e)
 		m.block(e)
 	}
-	if e.state.Phase != carillon.PhaseStaged || e.state.Queue == m.queueOf(e).String() {
+	if e.state.Phase != carillon.PhaseStaged || m.parkedRight(e) {
 		return
 	}
 	m.touch(e)
@@ -287,29 +317,32 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 	}
 	var d carillon.Deleted
 	for _, r := range m.runsOf(e) {
-		if r.place == running {
+		if m.revoke(r) {
 			d.Interrupted = true
-			m.stop(r)
 		}
 		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: ReasonDeleted})
 		if r != e {
 			m.remove(r)
 		}
 	}
+	m.dropBackfills(key)
 	m.remove(e)
 	return d, nil
 }
 
 // SetPaused pauses or resumes a job; a note is kept with it.
-func (m *Machine) SetPaused(now int64, key carillon.Key, paused bool, note string) (carillon.Job, error) {
+func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
 	e := m.find(key)
 	if e == nil {
 		return carillon.Job{}, notFound(key)
 	}
-	if note != m.jobOf(e).Note && (note != "" || !paused) {
-		m.annotate(e, note)
+	if p.Note != m.jobOf(e).Note && (p.Note != "" || !p.Paused) {
+		m.annotate(e, p.Note)
 	}
-	m.setPaused(e, paused, now)
+	if !p.Paused && p.CatchUp && e.state.Paused {
+		m.resumePassed(e, now)
+	}
+	m.setPaused(e, p.Paused, now)
 	return m.view(e), nil
 }
 
@@ -328,15 +361,48 @@ func (m *Machine) pause(e *entry, now int64, note string) {
 }
 
 // unbegin takes back a scheduled run of which no attempt has been made: a paused job fires nothing. Runs that have had an
-// attempt go on.
-func (m *Machine) unbegin(e *entry) {
+// attempt go on. If later times have been dealt with already the run cannot be taken back: it is skipped.
+func (m *Machine) unbegin(e *entry, now int64) {
 	s := &e.state
 	if !s.Run.Live || s.Run.Attempt > 0 || s.Run.Cause != carillon.CauseSchedule || s.Begun == 0 {
 		return
 	}
 	m.unlist(e)
+	if m.wentOn(e) {
+		m.keepRun(e, now, ending{status: carillon.RunSkipped, reason: ReasonPaused})
+		s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+		return
+	}
 	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
+// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already.
+func (m *Machine) wentOn(e *entry) bool {
+	s, sched := &e.state, m.scheduleOf(e)
+	switch {
+	case sched == nil:
+		return false
+	case s.Next == 0:
+		later := s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled
+		return m.jobOf(e).Overlap == carillon.OverlapAllow && (s.Pending > 0 || later)
+	}
+	next, ok := sched.Next(toTime(s.Run.Scheduled), toTime(s.Anchor))
+	return !ok || next.UnixNano() != s.Next
+}
+
+// resumePassed leaves the times that passed while a job was paused to its misfire rule, before it is resumed.
+func (m *Machine) resumePassed(e *entry, now int64) {
+	m.touch(e)
+	e.state.Paused = false
+	if s := m.scheduleOf(e); s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
+		m.catchUp(e, s, now)
+	}
+	if e.place == idle && e.ended() {
+		m.remove(e)
+		return
+	}
+	m.rearm(e)
 }
 
 // setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
@@ -347,7 +413,7 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	m.touch(e)
 	e.state.Paused = paused
 	if paused {
-		m.unbegin(e)
+		m.unbegin(e, now)
 	}
 	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
 		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)

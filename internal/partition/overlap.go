@@ -1,9 +1,15 @@
 package partition
 
-import "github.com/carillonhq/carillon"
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
 
 // afterRun decides what becomes of the scheduled times that came while the job's run was going on, its retries included:
-// under serial they are left to the misfire rule, under skip they do not run.
+// under serial they are left to the misfire rule, under skip they do not run. Under skip this happens once, when the run
+// ends, and not at each time: they share one record (docs/decisions/0017).
 func (m *Machine) afterRun(e *entry, now int64) {
 	j := m.jobOf(e)
 	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || m.nextDue(e) > now {
@@ -14,4 +20,103 @@ func (m *Machine) afterRun(e *entry, now int64) {
 		return
 	}
 	m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonOverlap)
+}
+
+// overlaps reports whether the next scheduled time of e is acted upon while its run is unfinished. Without the spec it is
+// not known, so perhaps: then the spec is read when that time comes.
+func (m *Machine) overlaps(e *entry) bool {
+	if e.spec != nil {
+		o := m.jobOf(e).Overlap
+		e.waits = o != carillon.OverlapAllow && o != carillon.OverlapReplace
+	}
+	return !e.waits
+}
+
+// overlapDue is when the next scheduled time of a job comes to its unfinished run; 0 = never.
+func (m *Machine) overlapDue(e *entry) int64 {
+	s := &e.state
+	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !m.overlaps(e) {
+		return 0
+	}
+	return max(m.nextDue(e), e.later)
+}
+
+// overlapping reports whether that time has come.
+func (m *Machine) overlapping(e *entry, now int64) bool {
+	at := m.overlapDue(e)
+	return at != 0 && at <= now
+}
+
+// overlap begins the next scheduled time while the job's run is unfinished.
+func (m *Machine) overlap(e *entry, now int64) {
+	if m.specMissing(e) {
+		m.block(e) // a run that is ready has its spec
+		return
+	}
+	switch {
+	case m.unscheduled(e):
+		m.suspend(e, now)
+	case m.jobOf(e).Overlap == carillon.OverlapAllow:
+		m.beside(e, now)
+	default:
+		m.displace(e, now)
+	}
+}
+
+// displace ends the unfinished run in favour of the next one.
+func (m *Machine) displace(e *entry, now int64) {
+	t := m.choose(e, now)
+	if t == 0 { // the misfire rule says no, so there is nothing to make room for
+		m.rearm(e)
+		return
+	}
+	m.revoke(e)
+	end := ending{status: carillon.RunCancelled, reason: ReasonOverlap}
+	if e.state.Run.Attempt == 0 {
+		end.status = carillon.RunSkipped
+	}
+	m.unlist(e)
+	m.keepRun(e, now, end)
+	m.touch(e)
+	e.token, e.state.Phase = "", carillon.PhaseScheduled
+	m.start(e, t, now)
+}
+
+// beside begins the next run as a pending one, unless the job has as many as it may.
+func (m *Machine) beside(e *entry, now int64) {
+	s := &e.state
+	if m.waiting() > 2*m.cfg.WindowJobs { // what is due must leave memory first
+		e.later = now + int64(besideEvery)
+		m.rearm(e)
+		return
+	}
+	e.later = 0
+	if s.Pending >= carillon.MaxPending {
+		sched := m.scheduleOf(e)
+		m.passOver(e, sched, s.Next, m.newestDue(e, sched, s.Next, now), now, ReasonOverlap)
+		m.rearm(e)
+		return
+	}
+	if t := m.choose(e, now); t != 0 {
+		s.Begun++
+		s.Next = m.nextAfter(e, t)
+		s.Triggers++
+		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
+		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Class: s.Class, Run: run}, nil)
+		m.touch(e) // or a later time could be handed out by a job whose step past this one is lost
+	}
+	m.rearm(e)
+}
+
+// besideEvery is how long a job waits to begin a run beside another when memory is full of due runs.
+const besideEvery = time.Second
+
+// full refuses another pending run of a job that has as many as it may.
+func full(job *entry) error {
+	if job.state.Pending < carillon.MaxPending {
+		return nil
+	}
+	return carillon.Errorf(carillon.ResourceExhausted, "name",
+		"job %q has %d unfinished runs beside its own, which is the most; wait until some have ended, or cancel them",
+		job.ref.Name, carillon.MaxPending)
 }

@@ -21,6 +21,8 @@ type builder struct {
 	flight  []*entry          // changed by batches handed out and not yet durable
 	ending  []store.RunRecord // finished runs in those batches
 	freed   []Queue           // see sealedBatch
+	tokens  []Limit           // of attempts that the batch ends
+	spent   []Limit           // those of batches handed out
 }
 
 type sealedBatch struct {
@@ -28,14 +30,22 @@ type sealedBatch struct {
 	changed []*entry
 	seq     uint64
 	freed   []Queue // of records that the batch takes out of what is parked
+	tokens  []Limit // of attempts that it ends
 }
 
 // touch records that e's state must be written. A due run waits until it is: what is handed out is durable.
 func (m *Machine) touch(e *entry) {
-	if e.place == ready {
+	if e.place == ready || e.place == aside {
 		m.dequeue(e)
 		m.block(e)
 	}
+	e.held = m.out.seq
+	m.note(e)
+}
+
+// note records that e's state must be written, though nothing that its run goes by has changed: the run does not wait. It is
+// what becomes of a job when runs beside its own begin and end, which may be all the time.
+func (m *Machine) note(e *entry) {
 	if e.seq != m.out.seq {
 		e.seq = m.out.seq
 		m.out.changed = append(m.out.changed, e)
@@ -55,15 +65,18 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	m.out.flight = append(m.out.flight, s.changed...)
 	m.out.ending = append(m.out.ending, s.batch.Runs...)
 	m.out.freed = append(m.out.freed, s.freed...)
+	m.out.spent = append(m.out.spent, s.tokens...)
 	return s.batch, s.seq
 }
 
 // seal closes the batch that fills. What changes from now on belongs to the next one.
 func (m *Machine) seal() {
 	o := &m.out
-	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 {
+	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
+		len(m.fills.changed) == 0 {
 		return
 	}
+	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
 	var freed []Queue
 	for _, e := range o.changed {
@@ -78,20 +91,26 @@ func (m *Machine) seal() {
 			freed = append(freed, e.parkedIn)
 		}
 	}
-	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed})
-	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small = nil, nil, nil, nil, nil, nil
+	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, tokens: o.tokens})
+	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small, o.tokens = nil, nil, nil, nil, nil, nil, nil
 	o.seq++
 }
 
 // lastOf keeps the last of the small records with one key: a batch holds each at most once.
 func lastOf(small []store.Small) []store.Small {
+	type key struct {
+		kind byte
+		key  string
+	}
+	seen := make(map[key]bool, len(small))
 	var out []store.Small
-	for i, s := range small {
-		later := slices.ContainsFunc(small[i+1:], func(o store.Small) bool { return o.Kind == s.Kind && o.Key == s.Key })
-		if !later {
+	for _, s := range slices.Backward(small) {
+		if k := (key{s.Kind, s.Key}); !seen[k] {
+			seen[k] = true
 			out = append(out, s)
 		}
 	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -109,7 +128,8 @@ func (m *Machine) record(e *entry) store.Record {
 func (m *Machine) file(e *entry) {
 	s := &e.state
 	if e.place == running {
-		s.Phase, s.Due, s.Queue = carillon.PhaseRunning, earliest(s.Run.Lease, s.Run.Deadline), ""
+		s.Phase, s.Queue = carillon.PhaseRunning, ""
+		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
 		return
 	}
 	switch {
@@ -151,7 +171,12 @@ func (m *Machine) Committed(seq uint64, now int64) {
 	for _, q := range m.out.freed {
 		m.forget(q)
 	}
-	m.out.ending, m.out.freed = nil, nil
+	for _, l := range m.out.spent {
+		m.cfg.Limiter.Free(l)
+	}
+	m.out.ending, m.out.freed, m.out.spent = nil, nil, nil
+	m.AwaitTokens()
+	m.forgetBackfills()
 	m.shrink()
 	m.unblock(now)
 }

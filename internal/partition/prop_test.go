@@ -42,7 +42,7 @@ func (w *world) someJob() carillon.Job {
 	if rapid.Bool().Draw(w.rt, "recurring") {
 		j.Schedule = fmt.Sprintf("@every %ds", rapid.IntRange(1, 15).Draw(w.rt, "every"))
 		j.Misfire = carillon.Misfire(rapid.IntRange(0, 2).Draw(w.rt, "misfire"))
-		j.Overlap = carillon.Overlap(rapid.IntRange(0, 1).Draw(w.rt, "overlap"))
+		j.Overlap = carillon.Overlap(rapid.IntRange(0, 3).Draw(w.rt, "overlap"))
 		j.Repeats = uint64(rapid.IntRange(0, 5).Draw(w.rt, "repeats"))
 	} else {
 		j.Due = carillon.In(time.Duration(rapid.IntRange(0, 30).Draw(w.rt, "in")) * time.Second)
@@ -107,7 +107,7 @@ func (w *world) Pause(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.SetPaused(w.now, key, rapid.Bool().Draw(rt, "paused"), ""); err == nil {
+	if _, err := w.m.SetPaused(w.now, key, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
 		w.commit()
 	}
 }
@@ -121,6 +121,37 @@ func (w *world) Deliver(rt *rapid.T) {
 	for _, d := range w.deliver(rapid.IntRange(1, 4).Draw(rt, "n")) {
 		w.got(d)
 	}
+}
+
+// DeliverFirst hands out attempts that must be durable before they leave; they leave when collected.
+func (w *world) DeliverFirst(rt *rapid.T) {
+	w.recall()
+	w.step()
+	w.m.Deliver(w.now, queueQ, rapid.IntRange(1, 4).Draw(rt, "n"), true)
+	if rapid.Bool().Draw(rt, "commit") {
+		w.commit()
+	}
+	w.collect()
+}
+
+// collect takes what may leave, and checks that the store has it.
+func (w *world) collect() []partition.Delivery {
+	ds, _ := w.m.Granted(w.now)
+	for _, d := range ds {
+		id, err := carillon.ParseRunID(d.Run.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ref, ok, err := w.shard.Live(context.Background(), id)
+		if err != nil || !ok {
+			w.t.Fatalf("%s leaves and is not in the store: %v", d.Run.Job, err)
+		}
+		if s := w.read([]store.Ref{ref})[0].State; s.Phase != carillon.PhaseRunning || s.Run.Attempt != d.Run.Attempt {
+			w.t.Fatalf("attempt %d of %s leaves, the store has %v %d", d.Run.Attempt, d.Run.Job, s.Phase, s.Run.Attempt)
+		}
+		w.got(d)
+	}
+	return ds
 }
 
 // got checks one delivery.
@@ -182,6 +213,9 @@ func (w *world) drain() {
 		ds := w.deliver(100)
 		for _, d := range ds {
 			w.got(d)
+		}
+		ds = append(ds, w.collect()...)
+		for _, d := range ds {
 			w.tell(d, true)
 		}
 		w.commit()
@@ -201,7 +235,7 @@ func (w *world) finish() {
 	for _, n := range names {
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: n}
 		w.bring(key)
-		_, _ = w.m.SetPaused(w.now, key, false, "") // unknown names are fine
+		_, _ = w.m.SetPaused(w.now, key, carillon.Pause{}) // unknown names are fine
 	}
 	w.drain()
 	for name, uid := range w.oneShots {
@@ -249,7 +283,7 @@ func TestGuarantees(t *testing.T) {
 			done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver,
+			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst,
 			"report": w.Report, "stage": w.Stage, "crash": w.Crash,
 		})
 		w.finish()
@@ -265,14 +299,14 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		w.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},
 			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
-			Overlap: carillon.Overlap(rapid.IntRange(0, 1).Draw(rt, "overlap")),
+			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		})
 		rt.Repeat(map[string]func(*rapid.T){
-			"advance": w.Advance, "deliver": w.Deliver, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "pause": w.Pause,
+			"advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "pause": w.Pause,
 		})
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 		w.bring(key)
-		if _, err := w.m.SetPaused(w.now, key, false, ""); err != nil {
+		if _, err := w.m.SetPaused(w.now, key, carillon.Pause{}); err != nil {
 			rt.Fatal(err)
 		}
 		w.drain()

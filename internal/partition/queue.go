@@ -53,9 +53,17 @@ func (h Head) Before(o Head) bool {
 	return h.Due < o.Due
 }
 
+// Slots is what a partition gets of a queue.
+type Slots struct {
+	N       int  // slots, each for one delivery
+	Served  bool // somebody takes what the queue holds
+	Durable bool // some of them take only attempts that are in the store already
+}
+
 // Delivery is one attempt on its way to a consumer.
 type Delivery struct {
 	Queue   Queue
+	Durable bool         // the attempt is in the store already
 	Run     carillon.Run // with Token, Data, Metadata, Deadline, Lease
 	Target  carillon.Target
 	Timeout time.Duration

@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.dirty(e) || !m.complete(e) || m.changing(e) {
+	if m.holds(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}
@@ -62,10 +62,18 @@ func (m *Machine) enqueue(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// dequeue takes e out of its queue's list.
+// dequeue takes e out of its queue's list, or its line.
 func (m *Machine) dequeue(e *entry) {
-	heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	if e.place == aside {
+		heap.Remove(&e.line.list, e.slot)
+	} else {
+		heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+	}
+	left := e.place
 	e.place = idle
+	if e.line != nil {
+		m.leaveLine(e, left)
+	}
 }
 
 // block puts e aside until a batch is durable or a record has been read.
@@ -101,12 +109,13 @@ func (m *Machine) leaveQueue(q *queue) {
 type Waiting struct {
 	Queue Queue
 	N     int
+	Now   int // how many of them may go before the machine has read more of what is due
 	Head  Head
 }
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which they came to wait.
 func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
-	kept := m.active[:0]
+	kept, short := m.active[:0], m.short(now)
 	for _, q := range m.active {
 		rank := q.next(now)
 		if rank < 0 {
@@ -115,11 +124,25 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Head: Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}})
+		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept
 	return out
+}
+
+// Head is the first run that waits in a queue; the zero head if none does.
+func (m *Machine) Head(name Queue, now int64) Head {
+	q := m.queues[name]
+	if q == nil {
+		return Head{}
+	}
+	rank := q.next(now)
+	if rank < 0 {
+		return Head{}
+	}
+	return Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
 // readyList is a heap of due runs of one class by due, then ref.

@@ -33,6 +33,8 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		return m.again(e, r)
 	}
 	switch {
+	case r.Outcome == carillon.OutcomeProgress:
+		return m.progress(e, now, r.Progress)
 	case r.Async:
 		// The target no longer minds the time: the attempt ends at its timeout, without the grace that HTTP has.
 		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(m.jobOf(e).TimeoutOrDefault()))
@@ -42,6 +44,8 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	case r.Outcome == carillon.OutcomeSuccess:
 		m.leave(e, true)
 		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
+	case r.Outcome == carillon.OutcomeReschedule:
+		m.reschedule(e, now, r)
 	default:
 		owner := e.owner()
 		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
@@ -53,10 +57,11 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	return Accepted
 }
 
-// again answers a report of an attempt that a report has ended already: a failure is told the same as before; a success
-// comes too late.
+// again answers a report of an attempt that a report has ended already: the one that did, a failure or a reschedule, is
+// told the same as before; everything else comes too late.
 func (m *Machine) again(e *entry, r *Report) Verdict {
-	if r.Async || r.Outcome == carillon.OutcomeSuccess {
+	run := &e.state.Run
+	if !retold(r, run.Uncounted == run.Attempt, run.Errors) {
 		return Stale
 	}
 	m.wait(e.seq)
@@ -82,8 +87,14 @@ func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
 	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Grant != tok.Grant {
 		return Stale
 	}
-	succeeded := ended.Status == carillon.RunSucceeded
-	if succeeded != (r.Outcome == carillon.OutcomeSuccess) || (!succeeded && ended.Status != carillon.RunFailed && ended.Status != carillon.RunDead) {
+	same := false
+	switch ended.Status {
+	case carillon.RunSucceeded:
+		same = r.Outcome == carillon.OutcomeSuccess
+	case carillon.RunFailed, carillon.RunDead:
+		same = retold(r, false, ended.Errors)
+	}
+	if !same {
 		return Stale
 	}
 	return Accepted
@@ -101,6 +112,12 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 	case e.renewal == 0 && m.specMissing(e):
 		return Missing
 	}
+	m.extend(e, now)
+	return Accepted
+}
+
+// extend gives the attempt in force its lease anew.
+func (m *Machine) extend(e *entry, now int64) {
 	if e.renewal == 0 {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 	}
@@ -109,7 +126,6 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 		m.keepGrant(e)
 	}
 	m.rearm(e)
-	return Accepted
 }
 
 // TakesBeat reports whether all that a beat of the run needs is in memory.
@@ -139,17 +155,8 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e == nil || !m.names(e, tok) || e.place != running {
 		return
 	}
-	written := e.durable
-	m.leave(e, false)
-	r := &e.state.Run
-	r.Attempt--
-	c := m.count(e)
-	if r.Attempt > 0 {
-		c.Retried--
-	} else {
-		c.Fired--
-		r.Started = 0
-	}
+	written := e.durable || e.first
+	m.withdraw(e)
 	if written {
 		m.touch(e)
 	}

@@ -52,7 +52,8 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 // nextAttempt is when the run is tried again after its attempt ended at now; again is false if it is exhausted.
 func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
 	r := &e.state.Run
-	if f.permanent || p.Kind == carillon.PolicyDrop || (p.MaxRetries != nil && uint64(r.Attempt) > uint64(*p.MaxRetries)) {
+	attempts := r.Attempt - r.Uncounted
+	if f.permanent || p.Kind == carillon.PolicyDrop || (p.MaxRetries != nil && uint64(attempts) > uint64(*p.MaxRetries)) {
 		return 0, false
 	}
 	switch {
@@ -69,7 +70,7 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 		}
 		due = t.UnixNano()
 	default:
-		due = now + int64(delay(p, r.Attempt, m.jitterSeed(e)))
+		due = now + int64(delay(p, attempts, m.jitterSeed(e)))
 	}
 	return max(due, now+int64(f.after)), true
 }
@@ -110,6 +111,7 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	delete(m.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
+		m.tellBackfills(e, now, end.status)
 		m.finishPending(e)
 		return
 	}
@@ -129,7 +131,7 @@ func (m *Machine) finishPending(e *entry) {
 		return
 	}
 	parent.state.Pending--
-	m.touch(parent)
+	m.note(parent)
 	if parent.ended() {
 		m.remove(parent)
 	}

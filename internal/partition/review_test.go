@@ -17,7 +17,7 @@ func keyOf(name string) carillon.Key {
 
 func (r *rig) pause(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.flush()
@@ -47,7 +47,8 @@ func (r *rig) deliverFrom(q partition.Queue, n int) []partition.Delivery {
 		r.m.LoadStaged(q, sq, records, r.now)
 		r.step()
 	}
-	return r.m.Deliver(r.now, q, n)
+	ds, _ := r.m.Deliver(r.now, q, n, false)
+	return ds
 }
 
 func TestAPausedJobWhoseLifeEndsWaitsForItsTriggeredRuns(t *testing.T) {
@@ -138,14 +139,14 @@ func TestATriggeredRunFollowsItsJobToAnotherQueueOnceThePutIsDurable(t *testing.
 		t.Fatal(err)
 	}
 	r.take()
-	if ds := append(r.m.Deliver(r.now, queueQ, 5), r.m.Deliver(r.now, queueNamed("other"), 5)...); len(ds) != 0 {
+	if ds := append(r.deliverFrom(queueQ, 5), r.deliverFrom(queueNamed("other"), 5)...); len(ds) != 0 {
 		t.Fatalf("handed out with content that is not durable: %+v", ds)
 	}
 	r.flush()
-	if ds := r.m.Deliver(r.now, queueQ, 5); len(ds) != 0 {
+	if ds := r.deliverFrom(queueQ, 5); len(ds) != 0 {
 		t.Fatalf("delivered to the old queue: %+v", ds)
 	}
-	if ds := r.m.Deliver(r.now, queueNamed("other"), 5); len(ds) != 1 {
+	if ds := r.deliverFrom(queueNamed("other"), 5); len(ds) != 1 {
 		t.Fatalf("got %+v", ds)
 	}
 }
@@ -328,7 +329,7 @@ func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 // pauseLater pauses or resumes without waiting until that is durable.
 func (r *rig) pauseLater(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), paused, ""); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.m.Tick(r.now)

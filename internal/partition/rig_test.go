@@ -28,6 +28,7 @@ type rig struct {
 	attempts []partition.Delivery // every attempt seen, in order
 	at       []int64              // and when
 	cancels  []partition.Cancel
+	held     []partition.Limit // tokens that the store knew of at the start
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -48,6 +49,12 @@ func newRig(t tb, cfg partition.Config) *rig {
 
 // start takes the partition under a new term, as after a crash: only what was applied is left.
 func (r *rig) start() {
+	r.own()
+	r.step()
+}
+
+// own takes the partition and loads what must be in memory from the beginning.
+func (r *rig) own() {
 	terms, err := r.store.Leaser().Claim(context.Background(), "rig", []int{0}, time.Hour)
 	if err != nil || terms[0].IsZero() {
 		r.t.Fatalf("claim: %v %v", terms, err)
@@ -64,8 +71,12 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.m.LoadParked(parked)
+	small := r.small(partition.SmallLimited)
+	r.held = r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
+	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
+		r.t.Fatal(err)
+	}
 	r.batches, r.seqs, r.durable = nil, nil, 0
-	r.step()
 }
 
 // take collects the next batch without applying it.
@@ -114,17 +125,22 @@ func (r *rig) step() {
 				r.m.Settle(ref)
 			}
 		}
-		for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
-			records, err := r.shard.Due(context.Background(), q)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			r.m.Loaded(q, records, r.now)
-		}
+		r.readAhead()
 		r.m.Tick(r.now)
 	}
 	r.cancels = append(r.cancels, r.m.Cancels()...)
 	r.m.AppendWaiting(nil, r.now)
+}
+
+// readAhead reads the due index as far as the machine wants it.
+func (r *rig) readAhead() {
+	for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
+		records, err := r.shard.Due(context.Background(), q)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.m.Loaded(q, records, r.now)
+	}
 }
 
 func (r *rig) read(refs []store.Ref) []store.Record {
@@ -193,7 +209,7 @@ func (r *rig) recall() {
 // deliver hands out up to n due runs of the queue "q".
 func (r *rig) deliver(n int) []partition.Delivery {
 	r.step()
-	ds := r.m.Deliver(r.now, queueQ, n)
+	ds, _ := r.m.Deliver(r.now, queueQ, n, false)
 	for _, d := range ds {
 		if r.now < d.Run.Due.UnixNano() || r.now < d.Run.Scheduled.UnixNano() {
 			r.t.Fatalf("I1: %s delivered at %d, %d before it was due", d.Run.Job, r.now, d.Run.Due.UnixNano()-r.now)

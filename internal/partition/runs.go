@@ -11,6 +11,9 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	if job == nil {
 		return carillon.Run{}, notFound(key)
 	}
+	if err := full(job); err != nil {
+		return carillon.Run{}, err
+	}
 	job.state.Triggers++
 	e := m.addPending(job, store.State{
 		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now, Class: job.state.Class,
@@ -19,10 +22,43 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	return m.runView(e), nil
 }
 
+// Skip makes a recurring job pass over its next scheduled time: the run that has begun and has had no attempt yet, or the
+// time that would begin next.
+func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
+	e := m.find(key)
+	if e == nil {
+		return carillon.Skip{}, notFound(key)
+	}
+	s, sched := &e.state, m.scheduleOf(e)
+	switch {
+	case !m.jobOf(e).Recurring():
+		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+			"job %q runs once, there is no other time to go on with: delete it instead", key.Name)
+	case sched == nil:
+		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
+			"the schedule of job %q cannot be read any more: put it again", key.Name)
+	case s.Run.Live && s.Run.Attempt == 0 && s.Run.Cause == carillon.CauseSchedule:
+		t := s.Run.Scheduled
+		m.unlist(e)
+		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
+		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
+	case s.Next == 0:
+		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %q has no scheduled time left", key.Name)
+	}
+	t := s.Next
+	m.passOver(e, sched, t, t, now, ReasonSkipped)
+	if e.place == idle && e.ended() {
+		m.remove(e)
+	} else {
+		m.rearm(e)
+	}
+	return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
+}
+
 // addPending makes a pending run of a job: a record of its own, which goes its own way.
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
-	m.touch(job)
+	m.note(job)
 	s.Phase = carillon.PhaseReady
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
@@ -43,27 +79,32 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancell
 	if e == nil || m.specMissing(e) {
 		return c, false
 	}
-	if e.place == running {
-		c.Interrupted = true
-		m.stop(e)
-	} else {
-		c.Prevented = true
-	}
-	m.unlist(e)
-	m.finish(e, now, ending{status: carillon.RunCancelled})
+	c.Interrupted = m.abort(e, now, "")
+	c.Prevented = !c.Interrupted
 	return c, true
+}
+
+// abort ends e's run, whose spec is in memory, wherever it is, and reports whether a consumer had it.
+func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
+	interrupted = m.revoke(e)
+	m.unlist(e)
+	m.finish(e, now, ending{status: carillon.RunCancelled, reason: reason})
+	return interrupted
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
 // ones is in force again. If its job is gone it comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
-		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "run_id", "the run is being tried again already")
+		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
 	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
 	if job := m.find(dead.Key); job != nil {
+		if err := full(job); err != nil {
+			return carillon.Run{}, err
+		}
 		m.out.redrive = append(m.out.redrive, gone)
 		job.state.Triggers++
 		s.Class = job.state.Class

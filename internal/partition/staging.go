@@ -52,6 +52,9 @@ func (m *Machine) LoadParked(records []store.Small) {
 		st := m.queue(ParseQueue(r.Key))
 		st.parked.restart()
 		st.parked.recorded = true
+		if key, limited := lineOf(st.name); limited {
+			m.stalled = append(m.stalled, m.line(key))
+		}
 	}
 }
 
@@ -87,7 +90,7 @@ func (m *Machine) Stage(q Queue, before int64, n int) int {
 	return done
 }
 
-// park moves one due run from memory to the store.
+// park moves one due run from memory to the store, where it is filed under st.
 func (m *Machine) park(e *entry, st *queue) {
 	m.dequeue(e)
 	if !st.parked.recorded {
@@ -95,7 +98,7 @@ func (m *Machine) park(e *entry, st *queue) {
 		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String(), Value: []byte{1}})
 	}
 	st.parked.restart()
-	if e.state.Phase == carillon.PhaseStaged {
+	if e.state.Phase == carillon.PhaseStaged && e.state.Queue == st.name.String() {
 		m.rearm(e)
 		m.settle(e) // it is parked there already
 		return
@@ -112,12 +115,18 @@ func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) 
 	if st == nil || st.parked.none || st.parked.seq > m.out.durable || st.len() >= room || len(m.needs) >= room {
 		return sq, false
 	}
+	if key, limited := lineOf(q); limited {
+		if room = min(room, m.tokensFor(key)); room == 0 {
+			return sq, false
+		}
+	}
 	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
 }
 
 // LoadStaged takes what WantStaged asked for.
 func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Record, now int64) {
 	st := m.queue(q)
+	key, limited := lineOf(q)
 	for i := range records {
 		r := &records[i]
 		st.parked.at = store.Cursor{Class: r.State.Class, Due: r.State.Run.Due, Ref: r.Ref}
@@ -132,12 +141,16 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 			m.recall(e)
 			m.setWake(e, 0)
 			m.enqueue(e, now)
+			if limited && e.place == ready {
+				m.try(e, key)
+			}
 		}
 	}
 	if len(records) < sq.Limit {
 		st.parked.none = true
 		m.unrecord(st)
 	}
+	m.feedBackfills(now)
 }
 
 // StageAfter is how long a due run waits for a consumer or room before it is parked.

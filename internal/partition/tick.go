@@ -2,6 +2,7 @@ package partition
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"time"
 
@@ -17,17 +18,24 @@ func (m *Machine) Tick(now int64) {
 		m.setWake(e, 0)
 		m.wakeUp(e, now)
 	}
+	m.workBackfills(now)
 }
 
 // wakeUp does what e's timer waited for.
 func (m *Machine) wakeUp(e *entry, now int64) {
 	s := &e.state
 	switch {
+	case m.overlapping(e, now):
+		m.overlap(e, now)
 	case e.place == running:
 		m.overdue(e, now)
+	case e.place == ready || e.place == aside:
+		m.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		if s.Expires != 0 && now > s.Expires {
 			m.expireRun(e, now)
+		} else {
+			m.rearm(e)
 		}
 	case s.Run.Live && s.Run.Due <= now:
 		m.enqueue(e, now)
@@ -72,8 +80,12 @@ func (m *Machine) keepGrant(e *entry) {
 // begin starts the run that is due. It is written only if it does not end soon: until then the store's next time says
 // enough.
 func (m *Machine) begin(e *entry, now int64) {
-	if m.dirty(e) || m.specMissing(e) {
+	if m.holds(e) || m.specMissing(e) {
 		m.block(e)
+		return
+	}
+	if m.unscheduled(e) {
+		m.suspend(e, now)
 		return
 	}
 	t := m.choose(e, now)
@@ -82,6 +94,11 @@ func (m *Machine) begin(e *entry, now int64) {
 		m.endOrRearm(e)
 		return
 	}
+	m.start(e, t, now)
+}
+
+// start makes the scheduled time t the job's unfinished run.
+func (m *Machine) start(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
@@ -100,13 +117,28 @@ func (m *Machine) endOrRearm(e *entry) {
 	m.rearm(e)
 }
 
+// suspend pauses a recurring job whose schedule cannot be read any more, because its time zone has gone from the node's
+// data for example: it keeps its next time for when it is mended.
+func (m *Machine) suspend(e *entry, now int64) {
+	_, err := m.jobOf(e).ParseSchedule()
+	m.pause(e, now, fmt.Sprintf("paused because the schedule cannot be read any more: %v", err))
+}
+
 // endLife removes a job whose life has ended while it was paused.
 func (m *Machine) endLife(e *entry, now int64) {
-	if e.state.Expires == 0 || now <= e.state.Expires {
+	switch {
+	case e.state.Expires == 0 || now <= e.state.Expires:
 		m.rearm(e)
 		return
+	case m.specMissing(e):
+		m.block(e)
+		return
 	}
-	e.state.Next = 0
+	reason := ReasonPaused
+	if !m.jobOf(e).Recurring() {
+		reason = ReasonExpired
+	}
+	m.passLife(e, now, reason)
 	m.touch(e)
 	m.endOrRearm(e)
 }
@@ -117,7 +149,7 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		m.block(e)
 		return
 	}
-	e.state.Next = 0
+	m.passLife(e, now, ReasonExpired)
 	m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonExpired})
 }
 
@@ -129,6 +161,7 @@ func (m *Machine) remove(e *entry) {
 	m.touch(e)
 	if e.ref.Seq == 0 {
 		m.deleting[e.ref.Key] = m.out.seq
+		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
 		e.parent.children--
@@ -141,10 +174,10 @@ func (m *Machine) remove(e *entry) {
 // unlist takes e out of wherever it waits.
 func (m *Machine) unlist(e *entry) {
 	switch e.place {
-	case ready:
+	case ready, aside:
 		m.dequeue(e)
 	case running:
-		m.grants--
+		m.letGo(e)
 	}
 	e.place = idle
 	if e.state.Run.Live {

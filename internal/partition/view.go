@@ -46,7 +46,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	if l := s.Last; l.Finished != 0 {
 		id := carillon.RunIdentity{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
 		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause, Status: l.Status,
-			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt}
+			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt, Backfill: backfillOf(id)}
 	}
 	j.Status = st
 }
@@ -90,10 +90,15 @@ func (m *Machine) runView(e *entry) carillon.Run {
 }
 
 func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
+	var said *carillon.Progress
+	if s.Run.Said != 0 {
+		said = &carillon.Progress{Percent: s.Run.Percent, Message: s.Run.Message, At: toTime(s.Run.Said)}
+	}
 	return carillon.Run{
-		ID: s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
+		Progress: said,
+		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
 		Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due), Attempt: s.Run.Attempt, Started: orTime(s.Run.Started),
-		Errors: s.Run.Errors,
+		Errors: s.Run.Errors, Backfill: backfillOf(s.Identity(partition)),
 	}
 }
 
@@ -103,5 +108,6 @@ func RunOf(r *store.RunRecord) carillon.Run {
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
 		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started), Finished: toTime(r.Finished),
 		Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason, Skipped: r.Skipped, From: orTime(r.From),
+		Backfill: backfillOf(r.ID),
 	}
 }

@@ -33,6 +33,11 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 
 // WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
+	if class, page, ok := m.backlog(now); ok {
+		q := store.DueQuery{Class: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+		q.Limit = page
+		return q, page > 0
+	}
 	class, others := m.nearest(now + int64(m.cfg.Horizon/2))
 	if class < 0 || m.window.bytes >= m.cfg.WindowBytes {
 		return q, false
@@ -144,6 +149,9 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		delete(m.needs, r.Ref)
+		if !r.Exists {
+			m.absent(r.Ref)
+		}
 		if !r.Exists || m.doomed(r) {
 			continue
 		}
@@ -156,6 +164,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		m.follow(e)
 	}
 	m.unblock(now)
+	m.feedBackfills(now)
 }
 
 // adopt links a job to those of its pending runs that were in memory before it.
@@ -226,6 +235,7 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	r := &e.state.Run
 	e.place, e.durable, e.granted = running, true, now
 	m.grants++
+	m.adoptToken(e)
 	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	beat := 10 * time.Second // the longest; the job's own may not be in memory
 	if e.specOf() != nil {
@@ -334,7 +344,9 @@ func (m *Machine) evict(e *entry) {
 		delete(m.live, e.state.Identity(m.cfg.Partition))
 	}
 	if e.state.Phase == carillon.PhaseStaged {
-		m.queue(ParseQueue(e.state.Queue)).parked.restart()
+		q := ParseQueue(e.state.Queue)
+		m.queue(q).parked.restart()
+		m.unread(q)
 		if e.recalled {
 			e.recalled = false
 			m.forget(e.parkedIn)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store/pebble"
 )
 
 // Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
@@ -47,6 +49,13 @@ type Config struct {
 	Limits carillon.Limits
 	// WindowJobs is the most jobs in memory. Default 100,000.
 	WindowJobs int
+	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
+	DeadRetention time.Duration
+
+	// SlowStartInitial is how many attempts may be in flight right after a start with a backlog. Default 16.
+	SlowStartInitial int
+	// SlowStartStep is after how long they may be twice as many, again and again. Default 2 s; negative: there is no bound.
+	SlowStartStep time.Duration
 
 	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: they may not.
 	DrainGrace time.Duration
@@ -56,6 +65,9 @@ type Config struct {
 	Now func() time.Time
 	// Version of the program, for the metrics. Default "dev".
 	Version string
+
+	// tune changes how a folder is opened: tests put a disk under it that fails.
+	tune func(*pebble.Options)
 }
 
 // Defaults of the configuration.
@@ -64,12 +76,19 @@ const (
 	DefaultHTTP       = "127.0.0.1:7080"
 	DefaultDrainGrace = 20 * time.Second
 	DefaultWindowJobs = 100_000
+
+	DefaultSlowStartInitial = 16
+	DefaultSlowStartStep    = 2 * time.Second
+	DefaultDeadRetention    = partition.DefaultDeadRetention
 )
 
 func (c Config) withDefaults() Config {
 	c.GRPC = cmp.Or(c.GRPC, DefaultGRPC)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
+	c.SlowStartInitial = cmp.Or(c.SlowStartInitial, DefaultSlowStartInitial)
+	c.SlowStartStep = cmp.Or(c.SlowStartStep, DefaultSlowStartStep)
+	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
 	if c.Limits == (carillon.Limits{}) {
@@ -102,6 +121,12 @@ func (c Config) validateNode() error {
 	}
 	if c.WindowJobs < 0 {
 		wrong("window_jobs: %d is negative", c.WindowJobs)
+	}
+	if c.SlowStartInitial < 0 {
+		wrong("slow_start_initial: %d is negative", c.SlowStartInitial)
+	}
+	if c.DeadRetention < 0 {
+		wrong("dead_retention: %v is negative", c.DeadRetention)
 	}
 	if c.HTTPHostLimit < 0 {
 		wrong("http_host_limit: %d is negative", c.HTTPHostLimit)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/telemetry"
 	"github.com/carillonhq/carillon/store"
 )
@@ -46,10 +47,12 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: nodeID, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention},
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
+		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
 		Now:        c.Now,
 	})
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -59,7 +62,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
-		Depths: n.engine.Depths, Partitions: n.partitions,
+		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
 	})
 	return n, nil
 }
@@ -93,9 +96,15 @@ type scheduler struct {
 	carillon.Work
 }
 
-// Scheduler is the node's.
-func (n *Node) Scheduler() carillon.Scheduler {
-	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: n.hub}
+// Scheduler is the node's, for callers in this process: what their workers get is durable before, since they may take the
+// process with them.
+func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()) }
+
+// remote is the node's, for callers elsewhere.
+func (n *Node) remote() carillon.Scheduler { return n.scheduler(n.hub) }
+
+func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
+	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: work}
 }
 
 // Metrics are the node's.

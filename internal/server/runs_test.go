@@ -239,7 +239,7 @@ func TestErrorsAreTheSameEverywhere(t *testing.T) {
 				return err
 			}},
 			"no job": {carillon.NotFound, "name", func() error { _, err := w.sched.GetJob(ctx, key("none")); return err }},
-			"no run": {carillon.InvalidArgument, "run_id", func() error { _, err := w.sched.GetRun(ctx, "default", "none"); return err }},
+			"no run": {carillon.InvalidArgument, "id", func() error { _, err := w.sched.GetRun(ctx, "default", "none"); return err }},
 			"prefix": {carillon.InvalidArgument, "prefix", func() error { _, err := w.sched.DeleteJobs(ctx, "default", ""); return err }},
 			"token": {carillon.InvalidArgument, "token", func() error {
 				return w.sched.CompleteRun(ctx, "default", carillon.Result{Token: "x", Outcome: carillon.OutcomeSuccess})

@@ -74,7 +74,7 @@ func (s *Server) closeListeners() error { return errors.Join(s.grpcAt.Close(), s
 
 // serveFaces puts the faces over the node's scheduler.
 func (s *Server) serveFaces() error {
-	service := grpcapi.NewService(s.node.Scheduler(), grpcapi.Options{Logger: s.log})
+	service := grpcapi.NewService(s.node.remote(), grpcapi.Options{Logger: s.log, Now: s.config.Now})
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Interceptor:    service.Guard,

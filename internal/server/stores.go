@@ -44,7 +44,11 @@ func openStore(c Config, t *trouble) (store.Store, error) {
 	}
 	switch scheme {
 	case "pebble":
-		return pebble.Open(rest, pebble.Options{Partitions: c.Partitions, Now: c.Now, Events: t.pebbleEvents()})
+		o := pebble.Options{Partitions: c.Partitions, Now: c.Now, Events: t.pebbleEvents()}
+		if c.tune != nil {
+			c.tune(&o)
+		}
+		return pebble.Open(rest, o)
 	default:
 		return memory.New(memory.Options{Partitions: c.Partitions, Now: c.Now}), nil
 	}

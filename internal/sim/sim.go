@@ -83,7 +83,7 @@ func (c *client) putEach() {
 }
 
 func (s *run) worker(actor uint64, good bool) *worker {
-	return &worker{id: fmt.Sprintf("worker%d", actor), node: s.node, ledger: s.ledger, rng: s.rng(actor), good: good, sent: map[string][]int{}}
+	return &worker{id: fmt.Sprintf("worker%d", actor), near: actor%3 == 0, node: s.node, ledger: s.ledger, rng: s.rng(actor), good: good, sent: map[string][]int{}}
 }
 
 // nemesis makes the store slow or faulty and kills the node, until the deadline; then everything is healed.

@@ -17,6 +17,7 @@ type worker struct {
 	node   *node
 	ledger *Ledger
 	rng    *rand.Rand
+	near   bool // in the node's process: its attempts are durable before it gets them
 	good   bool // only succeeds, at once: what a run without faults has
 
 	mu   sync.Mutex
@@ -61,7 +62,11 @@ func (w *worker) connect() *conn {
 		return nil
 	}
 	ctx := context.Background()
-	s, err := l.hub.Connect(ctx, carillon.Hello{Namespace: namespace, Queues: queues, WorkerID: w.id})
+	connect := l.hub.Connect
+	if w.near {
+		connect = l.hub.Local().Connect
+	}
+	s, err := connect(ctx, carillon.Hello{Namespace: namespace, Queues: queues, WorkerID: w.id})
 	if err != nil {
 		return nil
 	}

@@ -20,6 +20,7 @@ type Sources struct {
 	Engine     func() partition.Stats
 	Depths     func() map[partition.Queue]int
 	Partitions func(ctx context.Context) (owned, all int, err error)
+	Trouble    func() error // why the store cannot write; nil if it can
 }
 
 // Watch adds the figures of the sources, once.
@@ -62,6 +63,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(residentJobs, stats.Resident)
 	show(windowBytes, stats.Bytes)
 	show(workers, len(c.sources.Workers()))
+	writable := 0
+	if c.sources.Trouble() == nil {
+		writable = 1
+	}
+	show(storeWritable, writable)
 	ctx, cancel := context.WithTimeout(context.Background(), askNoLonger)
 	defer cancel()
 	if owned, all, err := c.sources.Partitions(ctx); err == nil { // a store in trouble hides no other figure

@@ -26,6 +26,7 @@ const (
 	commits        = "carillon_commit_seconds"
 	commitRecords  = "carillon_commit_records"
 	commitFailures = "carillon_commit_failures_total"
+	storeWritable  = "carillon_store_writable"
 
 	residentJobs    = "carillon_resident_jobs"
 	windowBytes     = "carillon_window_bytes"
@@ -70,6 +71,7 @@ var table = []Metric{
 	{commits, histogram, nil, "How long a batch took to become durable."},
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
 	{commitFailures, counter, nil, "Batches that did not, or may not, have become durable."},
+	{storeWritable, gauge, nil, "1 while the store takes writes, 0 while it cannot; /readyz says why."},
 
 	{residentJobs, gauge, nil, "Jobs and waiting runs in memory: the window, and what is being worked on."},
 	{windowBytes, gauge, nil, "Bytes of their specs."},

@@ -81,23 +81,31 @@ func RunQueryFromProto(m *pb.ListRunsRequest) (carillon.RunQuery, error) {
 		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, err
 }
 
+// SkipToProto is the outcome of a skip as a message.
+func SkipToProto(s *carillon.Skip) *pb.SkipRunResponse {
+	return &pb.SkipRunResponse{Time: timestamp(s.Time), Job: JobToProto(&s.Job)}
+}
+
+// SkipFromProto is the message as the outcome of a skip.
+func SkipFromProto(m *pb.SkipRunResponse) (carillon.Skip, error) {
+	job, err := JobFromProto(m.GetJob())
+	return carillon.Skip{Time: instant(m.GetTime()), Job: job}, err
+}
+
 // CompletionToProto is a late result as a request.
 func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequest {
 	return &pb.CompleteRunRequest{Namespace: namespace, Id: r.RunID, Token: r.Token, Outcome: enumTo[pb.Outcome](r.Outcome),
-		Message: text(r.Message), Permanent: r.Permanent, RetryAfter: durationText(r.RetryAfter), Response: r.Response}
+		Message: text(r.Message), Permanent: r.Permanent, RetryAfter: durationText(r.RetryAfter), Response: r.Response,
+		Progress: progressToProto(r), At: timestamp(r.At)}
 }
 
 // CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence means.
 func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED {
-		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome", `say how the attempt ended: "success" or "failure"`)
+		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome",
+			`say how the attempt ended: "success", "failure" or "reschedule"; or "progress"`)
 	}
-	var f first
-	r := carillon.Result{
-		Token: m.GetToken(), RunID: m.GetId(), Outcome: f.outcome(m.GetOutcome()), Message: m.GetMessage(),
-		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
-	}
-	return r, f.err
+	return resultFromProto(m, m.GetId())
 }
 
 // PreviewToProto is the query as a request.

@@ -39,6 +39,7 @@ func TestEveryEnumValue(t *testing.T) {
 		carillon.PhaseRunning:   pb.Phase_PHASE_RUNNING,
 		carillon.PhaseRetrying:  pb.Phase_PHASE_RETRYING,
 		carillon.PhasePaused:    pb.Phase_PHASE_PAUSED,
+		carillon.PhaseWaiting:   pb.Phase_PHASE_WAITING,
 	})
 	checkEnum(t, pb.Cause_name, map[carillon.Cause]pb.Cause{
 		carillon.CauseSchedule: pb.Cause_CAUSE_SCHEDULE,
@@ -57,8 +58,15 @@ func TestEveryEnumValue(t *testing.T) {
 		carillon.RunSkipped:   pb.RunStatus_RUN_STATUS_SKIPPED,
 	})
 	checkEnum(t, pb.Outcome_name, map[carillon.Outcome]pb.Outcome{
-		carillon.OutcomeFailure: pb.Outcome_OUTCOME_FAILURE,
-		carillon.OutcomeSuccess: pb.Outcome_OUTCOME_SUCCESS,
+		carillon.OutcomeFailure:    pb.Outcome_OUTCOME_FAILURE,
+		carillon.OutcomeSuccess:    pb.Outcome_OUTCOME_SUCCESS,
+		carillon.OutcomeProgress:   pb.Outcome_OUTCOME_PROGRESS,
+		carillon.OutcomeReschedule: pb.Outcome_OUTCOME_RESCHEDULE,
+	})
+	checkEnum(t, pb.BackfillStatus_name, map[carillon.BackfillStatus]pb.BackfillStatus{
+		carillon.BackfillRunning:   pb.BackfillStatus_BACKFILL_STATUS_RUNNING,
+		carillon.BackfillDone:      pb.BackfillStatus_BACKFILL_STATUS_DONE,
+		carillon.BackfillCancelled: pb.BackfillStatus_BACKFILL_STATUS_CANCELLED,
 	})
 	for w, p := range map[carillon.OnExhausted]pb.OnExhausted{
 		carillon.ExhaustedDefault: pb.OnExhausted_ON_EXHAUSTED_UNSPECIFIED,

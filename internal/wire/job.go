@@ -124,6 +124,7 @@ func statusToProto(s *carillon.JobStatus) *pb.JobStatus {
 	m.RunsCount = s.Counters.Fired
 	m.Counters = &block.counters
 	fillCounters(m.Counters, s.Counters)
+	m.Waiting = s.Waiting
 	return m
 }
 
@@ -146,6 +147,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		NextRun:    instant(m.GetNextRunTime()),
 		LastRun:    f.optionalRun(m.GetLastRun()),
 		Current:    f.optionalRun(m.GetCurrentRun()),
+		Waiting:    m.GetWaiting(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate()},
 	}

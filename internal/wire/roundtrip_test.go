@@ -56,6 +56,27 @@ var roundTrips = map[string]struct {
 	"PreviewScheduleResponse": {&pb.PreviewScheduleResponse{}, func(m proto.Message) (proto.Message, error) {
 		return TimesToProto(TimesFromProto(m.(*pb.PreviewScheduleResponse))), nil
 	}},
+	"SkipRunResponse": {&pb.SkipRunResponse{}, func(m proto.Message) (proto.Message, error) {
+		s, err := SkipFromProto(m.(*pb.SkipRunResponse))
+		return SkipToProto(&s), err
+	}},
+	"Backfill": {&pb.Backfill{}, func(m proto.Message) (proto.Message, error) {
+		b, err := BackfillsFromProto([]*pb.Backfill{m.(*pb.Backfill)})
+		return BackfillsToProto(b)[0], err
+	}},
+	"StartBackfillRequest": {&pb.StartBackfillRequest{}, func(m proto.Message) (proto.Message, error) {
+		r := m.(*pb.StartBackfillRequest)
+		s, err := SpecFromProto(r)
+		return SpecToProto(carillon.Key{Namespace: r.GetNamespace(), Name: r.GetName()}, &s), err
+	}},
+	"Namespace": {&pb.Namespace{}, func(m proto.Message) (proto.Message, error) {
+		n := NamespaceFromProto(m.(*pb.Namespace))
+		return NamespaceToProto(&n), nil
+	}},
+	"PutNamespaceRequest": {&pb.PutNamespaceRequest{}, func(m proto.Message) (proto.Message, error) {
+		n := NamespaceFromProto(m.(*pb.PutNamespaceRequest))
+		return PutNamespaceToProto(&n), nil
+	}},
 	"Hello": {&pb.Hello{}, func(m proto.Message) (proto.Message, error) {
 		h := HelloFromProto(m.(*pb.Hello))
 		return HelloToProto(&h), nil
@@ -179,6 +200,19 @@ func TestEveryWordIsCarried(t *testing.T) {
 	response, err := WorkResponseFromProto(WorkResponseToProto(&resp))
 	same(t, "work response", resp, response, err)
 
+	var b carillon.Backfill
+	(&wordFiller{}).fill(reflect.ValueOf(&b).Elem(), 0)
+	backfill, err := BackfillFromProto(BackfillToProto(&b))
+	same(t, "backfill", b, backfill, err)
+
+	var s carillon.Skip
+	(&wordFiller{target: "HTTP"}).fill(reflect.ValueOf(&s).Elem(), 0)
+	skip, err := SkipFromProto(SkipToProto(&s))
+	same(t, "skip", s, skip, err)
+
+	ns := carillon.Namespace{Name: "n", Strict: true, Limits: map[string]int{"a": 0, "b": 7}}
+	same(t, "namespace", ns, NamespaceFromProto(NamespaceToProto(&ns)), nil)
+
 	var hello carillon.Hello
 	(&wordFiller{}).fill(reflect.ValueOf(&hello).Elem(), 0)
 	same(t, "hello", hello, HelloFromProto(HelloToProto(&hello)), nil)
@@ -250,6 +284,8 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 		v.SetBool(true)
 	case reflect.Uint8:
 		v.SetUint(enumValue)
+	case reflect.Float64:
+		v.SetFloat(float64(f.n) + 0.5)
 	case reflect.Int:
 		v.SetInt(int64(f.n))
 	case reflect.Uint64:
@@ -300,8 +336,8 @@ func TestSeveralTargets(t *testing.T) {
 // TestForeignText: what is not UTF-8 must not make a message that cannot be sent.
 func TestForeignText(t *testing.T) {
 	const bad = "caf\xe9"
-	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}}}
-	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad}}}
+	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}}, Progress: &carillon.Progress{Message: bad}}
+	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad, Progress: carillon.Progress{Message: bad}}}}
 	for _, m := range []proto.Message{
 		RunToProto(&run), WorkRequestToProto(&req), CompletionToProto("ns", &req.Results[0]),
 		ProblemToProto(&carillon.Error{Message: bad, Field: bad}),

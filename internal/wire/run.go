@@ -52,6 +52,18 @@ func (b *runBlock) fill(r *carillon.Run) {
 	}
 	m.Response, m.Worker, m.Reason = r.Response, text(r.Worker), text(r.Reason)
 	m.Skipped, m.FromTime = r.Skipped, timestamp(r.From)
+	if r.Progress != nil {
+		m.Progress = sayProgress(r.Progress)
+	}
+	m.Backfill = r.Backfill
+}
+
+func sayProgress(p *carillon.Progress) *pb.Progress {
+	return &pb.Progress{Percent: p.Percent, Message: text(p.Message), At: timestamp(p.At)}
+}
+
+func progress(m *pb.Progress) carillon.Progress {
+	return carillon.Progress{Percent: m.GetPercent(), Message: m.GetMessage(), At: instant(m.GetAt())}
 }
 
 func optionalRunToProto(r *carillon.Run) *pb.Run {
@@ -93,7 +105,11 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()), Lease: f.duration(m.GetLease(), "lease"),
 		Data: carillon.Bytes(m.GetData(), m.GetContentType()), Metadata: m.GetMetadata(),
 		Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
-		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()),
+		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()), Backfill: m.GetBackfill(),
+	}
+	if m.GetProgress() != nil {
+		p := progress(m.GetProgress())
+		r.Progress = &p
 	}
 	for _, e := range m.GetErrors() {
 		r.Errors = append(r.Errors,

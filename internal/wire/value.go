@@ -65,6 +65,14 @@ func instant(ts *timestamppb.Timestamp) time.Time {
 	return ts.AsTime()
 }
 
+// time is the time of ts; absent is the zero time, and so is one that no time can be made of.
+func (f *first) time(ts *timestamppb.Timestamp, field string) time.Time {
+	if ts != nil && !ts.IsValid() {
+		return keep(f, time.Time{}, carillon.Errorf(carillon.InvalidArgument, field, "it is no time"))
+	}
+	return instant(ts)
+}
+
 // text is s fit for a proto string: what people and programs outside wrote may not be UTF-8, and one such byte would lose
 // the whole message.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
@@ -42,7 +46,6 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 
 // WorkRequestFromProto is the message, its hello aside, as a request.
 func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
-	var f first
 	r := carillon.WorkRequest{Goodbye: m.GetGoodbye()}
 	for _, c := range m.GetCredits() {
 		r.Credits = append(r.Credits, carillon.Credit{Queue: c.GetQueue(), N: int(c.GetN())})
@@ -50,7 +53,10 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 	if ms := m.GetResults(); len(ms) > 0 {
 		r.Results = make([]carillon.Result, len(ms))
 		for i, x := range ms {
-			r.Results[i] = f.result(x)
+			var err error
+			if r.Results[i], err = resultFromProto(x, x.GetRunId()); err != nil {
+				return r, Within(fmt.Sprintf("results[%d]", i), err)
+			}
 		}
 	}
 	if ms := m.GetBeats(); len(ms) > 0 {
@@ -59,21 +65,54 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 			r.Beats[i] = carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()}
 		}
 	}
-	return r, f.err
+	return r, nil
 }
 
 func fillResult(m *pb.Result, r *carillon.Result) {
 	m.Token, m.RunId, m.Outcome = r.Token, r.RunID, enumTo[pb.Outcome](r.Outcome)
 	m.Message, m.Permanent = text(r.Message), r.Permanent
 	m.RetryAfter, m.Response = durationText(r.RetryAfter), r.Response
+	m.Progress, m.At = progressToProto(r), timestamp(r.At)
 }
 
-func (f *first) result(m *pb.Result) carillon.Result {
-	return carillon.Result{
-		Token: m.GetToken(), RunID: m.GetRunId(), Outcome: f.outcome(m.GetOutcome()),
-		Message: m.GetMessage(), Permanent: m.GetPermanent(),
-		RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
+// progressToProto is a result's progress; it is there if the outcome needs it, even if it says nothing.
+func progressToProto(r *carillon.Result) *pb.Progress {
+	if r.Outcome != carillon.OutcomeProgress && r.Progress == (carillon.Progress{}) {
+		return nil
 	}
+	return sayProgress(&r.Progress)
+}
+
+// resultMessage is a message with the fields of a result, its run aside.
+type resultMessage interface {
+	GetToken() string
+	GetOutcome() pb.Outcome
+	GetMessage() string
+	GetPermanent() bool
+	GetRetryAfter() string
+	GetResponse() []byte
+	GetProgress() *pb.Progress
+	GetAt() *timestamppb.Timestamp
+}
+
+// resultFromProto is the message as a result, with what its outcome needs.
+func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
+	var f first
+	r := carillon.Result{
+		Token: m.GetToken(), RunID: run, Outcome: f.outcome(m.GetOutcome()), Message: m.GetMessage(),
+		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
+		At: f.time(m.GetAt(), "at"),
+	}
+	if p := m.GetProgress(); p != nil {
+		r.Progress = progress(p)
+	} else if r.Outcome == carillon.OutcomeProgress {
+		keep(&f, r, carillon.Errorf(carillon.InvalidArgument, "progress", "it is missing; say how far the attempt is"))
+	}
+	if f.err != nil {
+		return r, f.err
+	}
+	err := r.Validate()
+	return r, err
 }
 
 func (f *first) outcome(o pb.Outcome) carillon.Outcome {

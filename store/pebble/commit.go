@@ -54,7 +54,7 @@ func (c *committer) run() {
 			return
 		}
 		if req == nil {
-			c.failed()
+			c.tend()
 			continue
 		}
 		if why := c.unwritable(); why != nil {
@@ -65,7 +65,7 @@ func (c *committer) run() {
 	}
 }
 
-// next is the next request; nil if the engine failed meanwhile.
+// next is the next request; nil if the engine failed meanwhile, or if it is time to try again to write.
 func (c *committer) next() (req *request, ok bool) {
 	e := c.s.engines.now // only this goroutine replaces it
 	writes := e != nil && !e.readOnly
@@ -73,8 +73,7 @@ func (c *committer) next() (req *request, ok bool) {
 		return nil, true
 	}
 	if !writes {
-		req, ok = <-c.queue
-		return req, ok
+		return c.nextOrRetry()
 	}
 	select {
 	case <-e.guard.failed:

@@ -20,6 +20,6 @@
 //
 // Pebble ends the process on a failed write. Between it and the file system stands a guard that reports the first failure
 // and from then on lets nothing reach the disk, so the folder stays as it was. The store answers ErrUnknown to what was
-// under way, closes Pebble, opens it again for reading only, and says why it cannot write. Later writes try to recover:
-// with room on the disk again, the node goes on without a restart.
+// under way, closes Pebble, opens it again for reading only, and says why it cannot write. From then on it tries by itself,
+// every [Options.RetryAfter], whether the disk takes writes again: the node goes on without a restart, and without a caller.
 package pebble

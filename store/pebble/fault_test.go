@@ -239,6 +239,73 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestRecoversWithoutACaller heals the disk of a store that nobody asks for anything: a node that is not ready gets no
+// requests.
+func TestRecoversWithoutACaller(t *testing.T) {
+	f := &faults{at: 120, lasting: true, err: syscall.ENOSPC}
+	opt := faultOptions(errorfs.Wrap(vfs.NewMem(), f))
+	opt.RetryAfter = time.Millisecond
+	failed, recovered := make(chan error, 1), make(chan struct{}, 1)
+	opt.Events = pebble.Events{Failed: func(err error) { failed <- err }, Recovered: func() { recovered <- struct{}{} }}
+	s := open(t, "store", opt)
+	d := &diary{}
+	sh := claimHealed(t, s)
+	if err := fill(t, sh, d); err == nil {
+		t.Fatal("the disk never filled")
+	}
+	if err := <-failed; !errors.Is(err, pebble.ErrDiskFull) {
+		t.Fatalf("failed: %v", err)
+	}
+	f.healed.Store(true)
+	<-recovered // the test's own timeout is the limit
+	if got := present(t, sh); got != d.acked && got != d.sent {
+		t.Errorf("batch %d is there; %d was acknowledged, %d sent", got, d.acked, d.sent)
+	}
+	if err := sh.Apply(t.Context(), batchOf(d.sent+1)); err != nil {
+		t.Errorf("Apply under the old term, which is still in force: %v", err)
+	}
+}
+
+// smallDisk is a file system that says how much room it has.
+type smallDisk struct {
+	vfs.FS
+	free atomic.Uint64
+}
+
+func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: d.free.Load()}, nil
+}
+
+func (d *smallDisk) Unwrap() vfs.FS { return d.FS }
+
+// TestNoAttemptWithoutRoom checks that the store does not try to open on a disk that has less room than its logs take: what
+// such an attempt leaves behind would eat the room that it waits for.
+func TestNoAttemptWithoutRoom(t *testing.T) {
+	f := &faults{at: 120, lasting: true, err: syscall.ENOSPC}
+	disk := &smallDisk{FS: errorfs.Wrap(vfs.NewMem(), f)}
+	opt := faultOptions(disk)
+	recovered := make(chan struct{}, 1)
+	opt.Events.Recovered = func() { recovered <- struct{}{} }
+	s := open(t, "store", opt)
+	sh := claimHealed(t, s)
+	if err := fill(t, sh, &diary{}); err == nil {
+		t.Fatal("the disk never filled")
+	}
+	f.healed.Store(true)
+	disk.free.Store(1 << 20) // enough for the trial write, not for the logs besides
+	writes := f.count.Load()
+	for range 5 {
+		if err := sh.Apply(t.Context(), batchOf(1000)); !errors.Is(err, pebble.ErrDiskFull) {
+			t.Fatalf("Apply without room: %v", err)
+		}
+	}
+	if n := f.count.Load(); n != writes {
+		t.Errorf("%d writes without room", n-writes)
+	}
+	disk.free.Store(1 << 30)
+	<-recovered // the test's own timeout is the limit
+}
+
 // errFull is what a file says when the disk is full.
 type errFull struct{}
 

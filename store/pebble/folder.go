@@ -219,11 +219,45 @@ func (f *folder) sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// probe tries to write about as much as opening the store will.
+// probe looks for the room that opening the store for writing takes, and tries to write some of it. Opening turns the logs
+// into tables; if it ran out of room half-way, what it had written would stay, and eat what room there is at every try.
 func (f *folder) probe(bytes int) error {
+	if err := f.room(uint64(bytes)); err != nil {
+		return err
+	}
 	name := f.fs.PathJoin(f.dir, markTemp)
 	err := f.write(name, strings.Repeat("\x00", bytes))
-	return errors.Join(err, f.fs.Remove(name))
+	if gone := f.fs.Remove(name); err == nil {
+		err = gone
+	}
+	return err
+}
+
+// room reports a lack of room for as much as the logs hold and some bytes. A file system that does not tell has room.
+func (f *folder) room(bytes uint64) error {
+	usage, err := f.fs.GetDiskUsage(f.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := f.fs.List(f.path())
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		if info, err := f.fs.Stat(f.fs.PathJoin(f.path(), name)); err == nil { // gone meanwhile: it takes no room
+			bytes += uint64(info.Size())
+		}
+	}
+	if usage.AvailBytes < bytes {
+		return fmt.Errorf("%d bytes are free, %d are needed: %w", usage.AvailBytes, bytes, syscall.ENOSPC)
+	}
+	return nil
 }
 
 // path is where Pebble's files are.

@@ -26,7 +26,8 @@ type Options struct {
 	InlineSpec int
 	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
 	CommitBytes int
-	// RetryAfter is the least time between two attempts to write again after the disk failed. 0 = 1 s, negative = none.
+	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to write again.
+	// 0 = 1 s, negative = never.
 	RetryAfter time.Duration
 	// Now is the store's clock: it judges leases. nil = time.Now.
 	Now func() time.Time

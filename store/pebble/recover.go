@@ -17,8 +17,35 @@ type unknownError struct{ cause error }
 func (e *unknownError) Error() string   { return store.ErrUnknown.Error() + ": " + e.cause.Error() }
 func (e *unknownError) Unwrap() []error { return []error{store.ErrUnknown, e.cause} }
 
-// probeBytes is how much must be writable before it is worth while to open the store for writing again.
+// probeBytes is how much must be writable, besides what the logs hold, before it is worth while to open the store for
+// writing again.
 const probeBytes = 1 << 20
+
+// nextOrRetry is the next request while the store cannot write; nil if it is time to try again. A node that is not ready is
+// asked for nothing, so it must not wait for a request.
+func (c *committer) nextOrRetry() (req *request, ok bool) {
+	var retry <-chan time.Time // nil: never
+	if after := c.s.opt.RetryAfter; after >= 0 {
+		t := time.NewTimer(after - time.Since(c.tried))
+		defer t.Stop()
+		retry = t.C
+	}
+	select {
+	case req, ok = <-c.queue:
+		return req, ok
+	case <-retry:
+		return nil, true
+	}
+}
+
+// tend does what comes up without a request: it answers a failure, and tries again to write while the store cannot.
+func (c *committer) tend() {
+	if e := c.s.engines.now; e != nil && !e.readOnly {
+		c.failed()
+		return
+	}
+	_ = c.unwritable() // the reason is kept for whoever asks
+}
 
 // failed answers a failed write: what is under way is waited for, it ends as unknown, and Pebble is opened anew for
 // reading only, which shows what reached the disk.

@@ -328,6 +328,8 @@ const (
 	Phase_PHASE_RETRYING Phase = 5
 	// Fires nothing.
 	Phase_PHASE_PAUSED Phase = 6
+	// Due, waits for the success of jobs in after.
+	Phase_PHASE_WAITING Phase = 7
 )
 
 // Enum value maps for Phase.
@@ -340,6 +342,7 @@ var (
 		4: "PHASE_RUNNING",
 		5: "PHASE_RETRYING",
 		6: "PHASE_PAUSED",
+		7: "PHASE_WAITING",
 	}
 	Phase_value = map[string]int32{
 		"PHASE_UNSPECIFIED": 0,
@@ -349,6 +352,7 @@ var (
 		"PHASE_RUNNING":     4,
 		"PHASE_RETRYING":    5,
 		"PHASE_PAUSED":      6,
+		"PHASE_WAITING":     7,
 	}
 )
 
@@ -427,9 +431,9 @@ type Job struct {
 	CatchUpWindow string `protobuf:"bytes,21,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
 	// Orders due runs; default normal.
 	Class Class `protobuf:"varint,22,opt,name=class,proto3,enum=carillon.v1.Class" json:"class,omitempty"`
-	// Runs that share the key are limited across the cluster.
+	// Runs of jobs that share the key are limited across the cluster, by the namespace's settings.
 	LimitKey string `protobuf:"bytes,23,opt,name=limit_key,json=limitKey,proto3" json:"limit_key,omitempty"`
-	// Names of jobs whose success releases this one.
+	// Names of jobs, each of which must succeed before a run of this one begins, once for each run.
 	After []string `protobuf:"bytes,24,rep,name=after,proto3" json:"after,omitempty"`
 	// A paused job keeps its schedule and fires nothing.
 	Paused bool `protobuf:"varint,25,opt,name=paused,proto3" json:"paused,omitempty"`
@@ -1707,7 +1711,9 @@ type JobStatus struct {
 	// Runs begun; equal to counters.fired.
 	RunsCount uint64 `protobuf:"varint,9,opt,name=runs_count,json=runsCount,proto3" json:"runs_count,omitempty"`
 	// What its runs came to.
-	Counters      *Counters `protobuf:"bytes,10,opt,name=counters,proto3" json:"counters,omitempty"`
+	Counters *Counters `protobuf:"bytes,10,opt,name=counters,proto3" json:"counters,omitempty"`
+	// Jobs of after that have yet to succeed before the next run begins.
+	Waiting       []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1808,6 +1814,13 @@ func (x *JobStatus) GetRunsCount() uint64 {
 func (x *JobStatus) GetCounters() *Counters {
 	if x != nil {
 		return x.Counters
+	}
+	return nil
+}
+
+func (x *JobStatus) GetWaiting() []string {
+	if x != nil {
+		return x.Waiting
 	}
 	return nil
 }
@@ -2030,7 +2043,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xd3\x03\n" +
+	"\f_max_retries\"\xed\x03\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2048,7 +2061,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"runs_count\x18\t \x01(\x04R\trunsCount\x121\n" +
 	"\bcounters\x18\n" +
-	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\"\xb2\x01\n" +
+	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
+	"\awaiting\x18\v \x03(\tR\awaiting\"\xb2\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2082,7 +2096,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\vOnExhausted\x12\x1c\n" +
 	"\x18ON_EXHAUSTED_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ON_EXHAUSTED_DEAD\x10\x01\x12\x15\n" +
-	"\x11ON_EXHAUSTED_DROP\x10\x02*\x8f\x01\n" +
+	"\x11ON_EXHAUSTED_DROP\x10\x02*\xa2\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPHASE_SCHEDULED\x10\x01\x12\x0f\n" +
@@ -2090,7 +2104,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\fPHASE_STAGED\x10\x03\x12\x11\n" +
 	"\rPHASE_RUNNING\x10\x04\x12\x12\n" +
 	"\x0ePHASE_RETRYING\x10\x05\x12\x10\n" +
-	"\fPHASE_PAUSED\x10\x06B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\fPHASE_PAUSED\x10\x06\x12\x11\n" +
+	"\rPHASE_WAITING\x10\aB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_job_proto_rawDescOnce sync.Once

@@ -170,6 +170,10 @@ const (
 	Outcome_OUTCOME_FAILURE Outcome = 1
 	// It succeeded.
 	Outcome_OUTCOME_SUCCESS Outcome = 2
+	// It goes on; it extends the lease as a beat does.
+	Outcome_OUTCOME_PROGRESS Outcome = 3
+	// Not done, and not failed: the same run is attempted again later, with fresh retries.
+	Outcome_OUTCOME_RESCHEDULE Outcome = 4
 )
 
 // Enum value maps for Outcome.
@@ -178,11 +182,15 @@ var (
 		0: "OUTCOME_UNSPECIFIED",
 		1: "OUTCOME_FAILURE",
 		2: "OUTCOME_SUCCESS",
+		3: "OUTCOME_PROGRESS",
+		4: "OUTCOME_RESCHEDULE",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
 		"OUTCOME_FAILURE":     1,
 		"OUTCOME_SUCCESS":     2,
+		"OUTCOME_PROGRESS":    3,
+		"OUTCOME_RESCHEDULE":  4,
 	}
 )
 
@@ -261,7 +269,11 @@ type Run struct {
 	// Scheduled times that this record stands for; 0 on a run.
 	Skipped uint64 `protobuf:"varint,22,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// The first of the skipped times.
-	FromTime      *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=from_time,json=fromTime,proto3" json:"from_time,omitempty"`
+	FromTime *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=from_time,json=fromTime,proto3" json:"from_time,omitempty"`
+	// What the attempt in force last said; absent if it has said nothing. It is lost with the node.
+	Progress *Progress `protobuf:"bytes,24,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Id of the backfill that made the run.
+	Backfill      string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +469,84 @@ func (x *Run) GetFromTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Run) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Run) GetBackfill() string {
+	if x != nil {
+		return x.Backfill
+	}
+	return ""
+}
+
+// Progress is how far an attempt says it is.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 100.
+	Percent float64 `protobuf:"fixed64,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	// At most 1 KiB.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// When it was said. Set by the server; ignored on input.
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Progress) GetPercent() float64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Progress) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Progress) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // AttemptError is why one attempt failed.
 type AttemptError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -472,7 +562,7 @@ type AttemptError struct {
 
 func (x *AttemptError) Reset() {
 	*x = AttemptError{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +574,7 @@ func (x *AttemptError) String() string {
 func (*AttemptError) ProtoMessage() {}
 
 func (x *AttemptError) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +587,7 @@ func (x *AttemptError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptError.ProtoReflect.Descriptor instead.
 func (*AttemptError) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AttemptError) GetAttempt() int32 {
@@ -525,7 +615,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\a\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\b\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
@@ -552,10 +642,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x06worker\x18\x14 \x01(\tR\x06worker\x12\x16\n" +
 	"\x06reason\x18\x15 \x01(\tR\x06reason\x12\x18\n" +
 	"\askipped\x18\x16 \x01(\x04R\askipped\x127\n" +
-	"\tfrom_time\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x1a;\n" +
+	"\tfrom_time\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x121\n" +
+	"\bprogress\x18\x18 \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12\x1a\n" +
+	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"r\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\bProgress\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x01R\apercent\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"r\n" +
 	"\fAttemptError\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -575,11 +671,13 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x11RUN_STATUS_FAILED\x10\x06\x12\x13\n" +
 	"\x0fRUN_STATUS_DEAD\x10\a\x12\x18\n" +
 	"\x14RUN_STATUS_CANCELLED\x10\b\x12\x16\n" +
-	"\x12RUN_STATUS_SKIPPED\x10\t*L\n" +
+	"\x12RUN_STATUS_SKIPPED\x10\t*z\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOUTCOME_FAILURE\x10\x01\x12\x13\n" +
-	"\x0fOUTCOME_SUCCESS\x10\x02B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\x0fOUTCOME_SUCCESS\x10\x02\x12\x14\n" +
+	"\x10OUTCOME_PROGRESS\x10\x03\x12\x16\n" +
+	"\x12OUTCOME_RESCHEDULE\x10\x04B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_run_proto_rawDescOnce sync.Once
@@ -594,33 +692,36 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(Cause)(0),                    // 0: carillon.v1.Cause
 	(RunStatus)(0),                // 1: carillon.v1.RunStatus
 	(Outcome)(0),                  // 2: carillon.v1.Outcome
 	(*Run)(nil),                   // 3: carillon.v1.Run
-	(*AttemptError)(nil),          // 4: carillon.v1.AttemptError
-	nil,                           // 5: carillon.v1.Run.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Progress)(nil),              // 4: carillon.v1.Progress
+	(*AttemptError)(nil),          // 5: carillon.v1.AttemptError
+	nil,                           // 6: carillon.v1.Run.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.Run.cause:type_name -> carillon.v1.Cause
 	1,  // 1: carillon.v1.Run.status:type_name -> carillon.v1.RunStatus
-	6,  // 2: carillon.v1.Run.scheduled_time:type_name -> google.protobuf.Timestamp
-	6,  // 3: carillon.v1.Run.due_time:type_name -> google.protobuf.Timestamp
-	6,  // 4: carillon.v1.Run.start_time:type_name -> google.protobuf.Timestamp
-	6,  // 5: carillon.v1.Run.finish_time:type_name -> google.protobuf.Timestamp
-	6,  // 6: carillon.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 7: carillon.v1.Run.metadata:type_name -> carillon.v1.Run.MetadataEntry
-	4,  // 8: carillon.v1.Run.errors:type_name -> carillon.v1.AttemptError
-	6,  // 9: carillon.v1.Run.from_time:type_name -> google.protobuf.Timestamp
-	6,  // 10: carillon.v1.AttemptError.time:type_name -> google.protobuf.Timestamp
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 2: carillon.v1.Run.scheduled_time:type_name -> google.protobuf.Timestamp
+	7,  // 3: carillon.v1.Run.due_time:type_name -> google.protobuf.Timestamp
+	7,  // 4: carillon.v1.Run.start_time:type_name -> google.protobuf.Timestamp
+	7,  // 5: carillon.v1.Run.finish_time:type_name -> google.protobuf.Timestamp
+	7,  // 6: carillon.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 7: carillon.v1.Run.metadata:type_name -> carillon.v1.Run.MetadataEntry
+	5,  // 8: carillon.v1.Run.errors:type_name -> carillon.v1.AttemptError
+	7,  // 9: carillon.v1.Run.from_time:type_name -> google.protobuf.Timestamp
+	4,  // 10: carillon.v1.Run.progress:type_name -> carillon.v1.Progress
+	7,  // 11: carillon.v1.Progress.at:type_name -> google.protobuf.Timestamp
+	7,  // 12: carillon.v1.AttemptError.time:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -634,7 +735,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

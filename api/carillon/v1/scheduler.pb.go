@@ -1083,7 +1083,9 @@ type ResumeJobRequest struct {
 	// The job's name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Kept with the job in place of the note that it had.
-	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// Applies the job's misfire rule to the times that passed while it was paused; otherwise they are left out.
+	CatchUp       bool `protobuf:"varint,4,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1139,6 +1141,123 @@ func (x *ResumeJobRequest) GetNote() string {
 	return ""
 }
 
+func (x *ResumeJobRequest) GetCatchUp() bool {
+	if x != nil {
+		return x.CatchUp
+	}
+	return false
+}
+
+// SkipRunRequest asks for SkipRun.
+type SkipRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The job's name.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkipRunRequest) Reset() {
+	*x = SkipRunRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkipRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkipRunRequest) ProtoMessage() {}
+
+func (x *SkipRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkipRunRequest.ProtoReflect.Descriptor instead.
+func (*SkipRunRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SkipRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SkipRunRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// SkipRunResponse is the outcome of a skip.
+type SkipRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The scheduled time that will not run.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// With its next time.
+	Job           *Job `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkipRunResponse) Reset() {
+	*x = SkipRunResponse{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkipRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkipRunResponse) ProtoMessage() {}
+
+func (x *SkipRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkipRunResponse.ProtoReflect.Descriptor instead.
+func (*SkipRunResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SkipRunResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SkipRunResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
 // ListRunsRequest asks for ListRuns.
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1158,7 +1277,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[18]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1289,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[18]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1302,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -1234,7 +1353,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[19]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1365,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[19]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1378,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1289,7 +1408,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[20]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1420,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[20]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1433,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -1344,7 +1463,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[21]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1475,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[21]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1488,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -1399,7 +1518,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1530,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1543,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelRunResponse) GetPrevented() bool {
@@ -1454,7 +1573,7 @@ type RedriveRunRequest struct {
 
 func (x *RedriveRunRequest) Reset() {
 	*x = RedriveRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1585,7 @@ func (x *RedriveRunRequest) String() string {
 func (*RedriveRunRequest) ProtoMessage() {}
 
 func (x *RedriveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1598,7 @@ func (x *RedriveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RedriveRunRequest) GetNamespace() string {
@@ -1509,7 +1628,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1640,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1653,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RedriveRunsRequest) GetNamespace() string {
@@ -1562,7 +1681,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1693,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1706,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -1615,14 +1734,18 @@ type CompleteRunRequest struct {
 	// A failure's lower bound on the next attempt; a Go duration.
 	RetryAfter string `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Kept with the run, up to 4 KiB. In JSON it is `response`, a text, or `response_base64`.
-	Response      []byte `protobuf:"bytes,8,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
+	Response []byte `protobuf:"bytes,8,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
+	// Of the outcome progress, which needs it.
+	Progress *Progress `protobuf:"bytes,9,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Of the outcome reschedule, which needs it: when to attempt the run again; past is at once.
+	At            *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompleteRunRequest) Reset() {
 	*x = CompleteRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1757,7 @@ func (x *CompleteRunRequest) String() string {
 func (*CompleteRunRequest) ProtoMessage() {}
 
 func (x *CompleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1770,7 @@ func (x *CompleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRunRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompleteRunRequest) GetNamespace() string {
@@ -1706,7 +1829,21 @@ func (x *CompleteRunRequest) GetResponse() []byte {
 	return nil
 }
 
-// CompleteRunResponse says that the result is durable.
+func (x *CompleteRunRequest) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *CompleteRunRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// CompleteRunResponse says that the result is durable, or the progress known.
 type CompleteRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1715,7 +1852,7 @@ type CompleteRunResponse struct {
 
 func (x *CompleteRunResponse) Reset() {
 	*x = CompleteRunResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1864,7 @@ func (x *CompleteRunResponse) String() string {
 func (*CompleteRunResponse) ProtoMessage() {}
 
 func (x *CompleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1877,419 @@ func (x *CompleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRunResponse.ProtoReflect.Descriptor instead.
 func (*CompleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{29}
+}
+
+// StartBackfillRequest asks for StartBackfill.
+type StartBackfillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The job's name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The first time, inclusive; must be given.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// The last time, inclusive; not after now, which is the default.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// serial, the default: one run at a time, in order; or allow: each begins without waiting for the one before.
+	Overlap Overlap `protobuf:"varint,5,opt,name=overlap,proto3,enum=carillon.v1.Overlap" json:"overlap,omitempty"`
+	// The most runs begun in a second, also in fractions; default no limit.
+	Rate          float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartBackfillRequest) Reset() {
+	*x = StartBackfillRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartBackfillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartBackfillRequest) ProtoMessage() {}
+
+func (x *StartBackfillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartBackfillRequest.ProtoReflect.Descriptor instead.
+func (*StartBackfillRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *StartBackfillRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *StartBackfillRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StartBackfillRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *StartBackfillRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *StartBackfillRequest) GetOverlap() Overlap {
+	if x != nil {
+		return x.Overlap
+	}
+	return Overlap_OVERLAP_UNSPECIFIED
+}
+
+func (x *StartBackfillRequest) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+// ListBackfillsRequest asks for ListBackfills.
+type ListBackfillsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The job's name.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBackfillsRequest) Reset() {
+	*x = ListBackfillsRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBackfillsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBackfillsRequest) ProtoMessage() {}
+
+func (x *ListBackfillsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBackfillsRequest.ProtoReflect.Descriptor instead.
+func (*ListBackfillsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListBackfillsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListBackfillsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ListBackfillsResponse is the backfills of a job.
+type ListBackfillsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	Backfills     []*Backfill `protobuf:"bytes,1,rep,name=backfills,proto3" json:"backfills,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBackfillsResponse) Reset() {
+	*x = ListBackfillsResponse{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBackfillsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBackfillsResponse) ProtoMessage() {}
+
+func (x *ListBackfillsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBackfillsResponse.ProtoReflect.Descriptor instead.
+func (*ListBackfillsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListBackfillsResponse) GetBackfills() []*Backfill {
+	if x != nil {
+		return x.Backfills
+	}
+	return nil
+}
+
+// GetBackfillRequest asks for GetBackfill.
+type GetBackfillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backfill's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The backfill's id.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBackfillRequest) Reset() {
+	*x = GetBackfillRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBackfillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBackfillRequest) ProtoMessage() {}
+
+func (x *GetBackfillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBackfillRequest.ProtoReflect.Descriptor instead.
+func (*GetBackfillRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *GetBackfillRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetBackfillRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// CancelBackfillRequest asks for CancelBackfill.
+type CancelBackfillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backfill's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The backfill's id.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelBackfillRequest) Reset() {
+	*x = CancelBackfillRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelBackfillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelBackfillRequest) ProtoMessage() {}
+
+func (x *CancelBackfillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelBackfillRequest.ProtoReflect.Descriptor instead.
+func (*CancelBackfillRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *CancelBackfillRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CancelBackfillRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// GetNamespaceRequest asks for GetNamespace.
+type GetNamespaceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; default "default".
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNamespaceRequest) Reset() {
+	*x = GetNamespaceRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNamespaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNamespaceRequest) ProtoMessage() {}
+
+func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
+func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetNamespaceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// PutNamespaceRequest asks for PutNamespace: what is absent is set to nothing.
+type PutNamespaceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; default "default".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in Namespace.
+	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
+	// As in Namespace.
+	Limits        map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutNamespaceRequest) Reset() {
+	*x = PutNamespaceRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutNamespaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutNamespaceRequest) ProtoMessage() {}
+
+func (x *PutNamespaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutNamespaceRequest.ProtoReflect.Descriptor instead.
+func (*PutNamespaceRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PutNamespaceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PutNamespaceRequest) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
+}
+
+func (x *PutNamespaceRequest) GetLimits() map[string]int32 {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // PreviewScheduleRequest asks for PreviewSchedule.
@@ -1764,7 +2313,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +2325,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2338,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PreviewScheduleRequest) GetSchedule() string {
@@ -1845,7 +2394,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2406,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2419,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PreviewScheduleResponse) GetTimes() []*timestamppb.Timestamp {
@@ -1884,7 +2433,7 @@ var File_carillon_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
+	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x1acarillon/v1/backfill.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/namespace.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\rPutJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -1949,11 +2498,18 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x0fPauseJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\"X\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"s\n" +
 	"\x10ResumeJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\"\xad\x01\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12\x19\n" +
+	"\bcatch_up\x18\x04 \x01(\bR\acatchUp\"B\n" +
+	"\x0eSkipRunRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"e\n" +
+	"\x0fSkipRunResponse\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\"\n" +
+	"\x03job\x18\x02 \x01(\v2\x10.carillon.v1.JobR\x03job\"\xad\x01\n" +
 	"\x0fListRunsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12.\n" +
@@ -1980,7 +2536,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"1\n" +
 	"\x13RedriveRunsResponse\x12\x1a\n" +
-	"\bredriven\x18\x01 \x01(\rR\bredriven\"\x84\x02\n" +
+	"\bredriven\x18\x01 \x01(\rR\bredriven\"\xe3\x02\n" +
 	"\x12CompleteRunRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -1990,8 +2546,38 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tpermanent\x18\x06 \x01(\bR\tpermanent\x12\x1f\n" +
 	"\vretry_after\x18\a \x01(\tR\n" +
 	"retryAfter\x12!\n" +
-	"\bresponse\x18\b \x01(\fR\x0fresponse_base64\"\x15\n" +
-	"\x13CompleteRunResponse\"\xe1\x01\n" +
+	"\bresponse\x18\b \x01(\fR\x0fresponse_base64\x121\n" +
+	"\bprogress\x18\t \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12*\n" +
+	"\x02at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x15\n" +
+	"\x13CompleteRunResponse\"\xe8\x01\n" +
+	"\x14StartBackfillRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12.\n" +
+	"\aoverlap\x18\x05 \x01(\x0e2\x14.carillon.v1.OverlapR\aoverlap\x12\x12\n" +
+	"\x04rate\x18\x06 \x01(\x01R\x04rate\"H\n" +
+	"\x14ListBackfillsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"L\n" +
+	"\x15ListBackfillsResponse\x123\n" +
+	"\tbackfills\x18\x01 \x03(\v2\x15.carillon.v1.BackfillR\tbackfills\"B\n" +
+	"\x12GetBackfillRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"E\n" +
+	"\x15CancelBackfillRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\")\n" +
+	"\x13GetNamespaceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xc2\x01\n" +
+	"\x13PutNamespaceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06strict\x18\x02 \x01(\bR\x06strict\x12D\n" +
+	"\x06limits\x18\x03 \x03(\v2,.carillon.v1.PutNamespaceRequest.LimitsEntryR\x06limits\x1a9\n" +
+	"\vLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe1\x01\n" +
 	"\x16PreviewScheduleRequest\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12-\n" +
@@ -2000,7 +2586,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\bdue_time\x18\x05 \x01(\tR\adueTime\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\x05R\x05count\"K\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
-	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\xac\x13\n" +
+	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\xa8\x1a\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -2015,14 +2601,21 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"TriggerJob\x12\x1e.carillon.v1.TriggerJobRequest\x1a\x10.carillon.v1.Run\"<\x82\xd3\xe4\x93\x026:\x01*\"1/v1/namespaces/{namespace}/jobs/{name=**}:trigger\x12v\n" +
 	"\bPauseJob\x12\x1c.carillon.v1.PauseJobRequest\x1a\x10.carillon.v1.Job\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/namespaces/{namespace}/jobs/{name=**}:pause\x12y\n" +
-	"\tResumeJob\x12\x1d.carillon.v1.ResumeJobRequest\x1a\x10.carillon.v1.Job\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/jobs/{name=**}:resume\x12\xa1\x01\n" +
+	"\tResumeJob\x12\x1d.carillon.v1.ResumeJobRequest\x1a\x10.carillon.v1.Job\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/jobs/{name=**}:resume\x12\x7f\n" +
+	"\aSkipRun\x12\x1b.carillon.v1.SkipRunRequest\x1a\x1c.carillon.v1.SkipRunResponse\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/namespaces/{namespace}/jobs/{name=**}:skip\x12\xa1\x01\n" +
 	"\bListRuns\x12\x1c.carillon.v1.ListRunsRequest\x1a\x1d.carillon.v1.ListRunsResponse\"X\x82\xd3\xe4\x93\x02RZ/\x12-/v1/namespaces/{namespace}/jobs/{job=**}:runs\x12\x1f/v1/namespaces/{namespace}/runs\x12d\n" +
 	"\x06GetRun\x12\x1a.carillon.v1.GetRunRequest\x1a\x10.carillon.v1.Run\",\x82\xd3\xe4\x93\x02&\x12$/v1/namespaces/{namespace}/runs/{id}\x12\x82\x01\n" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"6\x82\xd3\xe4\x93\x020:\x01*\"+/v1/namespaces/{namespace}/runs/{id}:cancel\x12w\n" +
 	"\n" +
 	"RedriveRun\x12\x1e.carillon.v1.RedriveRunRequest\x1a\x10.carillon.v1.Run\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/namespaces/{namespace}/runs/{id}:redrive\x12\xbb\x01\n" +
 	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"i\x82\xd3\xe4\x93\x02c:\x01*Z5:\x01*\"0/v1/namespaces/{namespace}/jobs/{job=**}:redrive\"'/v1/namespaces/{namespace}/runs:redrive\x12\x8a\x01\n" +
-	"\vCompleteRun\x12\x1f.carillon.v1.CompleteRunRequest\x1a .carillon.v1.CompleteRunResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/v1/namespaces/{namespace}/runs/{id}:complete\x12~\n" +
+	"\vCompleteRun\x12\x1f.carillon.v1.CompleteRunRequest\x1a .carillon.v1.CompleteRunResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/v1/namespaces/{namespace}/runs/{id}:complete\x12\x88\x01\n" +
+	"\rStartBackfill\x12!.carillon.v1.StartBackfillRequest\x1a\x15.carillon.v1.Backfill\"=\x82\xd3\xe4\x93\x027:\x01*\"2/v1/namespaces/{namespace}/jobs/{name=**}:backfill\x12\x93\x01\n" +
+	"\rListBackfills\x12!.carillon.v1.ListBackfillsRequest\x1a\".carillon.v1.ListBackfillsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/namespaces/{namespace}/jobs/{name=**}:backfills\x12x\n" +
+	"\vGetBackfill\x12\x1f.carillon.v1.GetBackfillRequest\x1a\x15.carillon.v1.Backfill\"1\x82\xd3\xe4\x93\x02+\x12)/v1/namespaces/{namespace}/backfills/{id}\x12\x88\x01\n" +
+	"\x0eCancelBackfill\x12\".carillon.v1.CancelBackfillRequest\x1a\x15.carillon.v1.Backfill\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/backfills/{id}:cancel\x12g\n" +
+	"\fGetNamespace\x12 .carillon.v1.GetNamespaceRequest\x1a\x16.carillon.v1.Namespace\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/namespaces/{name}\x12j\n" +
+	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12?\n" +
 	"\x04Work\x12\x18.carillon.v1.WorkRequest\x1a\x19.carillon.v1.WorkResponse(\x010\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
@@ -2038,7 +2631,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_scheduler_proto_rawDescData
 }
 
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutJobRequest)(nil),           // 0: carillon.v1.PutJobRequest
 	(*CreateJobRequest)(nil),        // 1: carillon.v1.CreateJobRequest
@@ -2058,89 +2651,126 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*TriggerJobRequest)(nil),       // 15: carillon.v1.TriggerJobRequest
 	(*PauseJobRequest)(nil),         // 16: carillon.v1.PauseJobRequest
 	(*ResumeJobRequest)(nil),        // 17: carillon.v1.ResumeJobRequest
-	(*ListRunsRequest)(nil),         // 18: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),        // 19: carillon.v1.ListRunsResponse
-	(*GetRunRequest)(nil),           // 20: carillon.v1.GetRunRequest
-	(*CancelRunRequest)(nil),        // 21: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),       // 22: carillon.v1.CancelRunResponse
-	(*RedriveRunRequest)(nil),       // 23: carillon.v1.RedriveRunRequest
-	(*RedriveRunsRequest)(nil),      // 24: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),     // 25: carillon.v1.RedriveRunsResponse
-	(*CompleteRunRequest)(nil),      // 26: carillon.v1.CompleteRunRequest
-	(*CompleteRunResponse)(nil),     // 27: carillon.v1.CompleteRunResponse
-	(*PreviewScheduleRequest)(nil),  // 28: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil), // 29: carillon.v1.PreviewScheduleResponse
-	(*Job)(nil),                     // 30: carillon.v1.Job
-	(Phase)(0),                      // 31: carillon.v1.Phase
-	(RunStatus)(0),                  // 32: carillon.v1.RunStatus
-	(*Run)(nil),                     // 33: carillon.v1.Run
-	(Outcome)(0),                    // 34: carillon.v1.Outcome
-	(DaylightSaving)(0),             // 35: carillon.v1.DaylightSaving
-	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
-	(*WorkRequest)(nil),             // 37: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 38: carillon.v1.WorkResponse
+	(*SkipRunRequest)(nil),          // 18: carillon.v1.SkipRunRequest
+	(*SkipRunResponse)(nil),         // 19: carillon.v1.SkipRunResponse
+	(*ListRunsRequest)(nil),         // 20: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),        // 21: carillon.v1.ListRunsResponse
+	(*GetRunRequest)(nil),           // 22: carillon.v1.GetRunRequest
+	(*CancelRunRequest)(nil),        // 23: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),       // 24: carillon.v1.CancelRunResponse
+	(*RedriveRunRequest)(nil),       // 25: carillon.v1.RedriveRunRequest
+	(*RedriveRunsRequest)(nil),      // 26: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),     // 27: carillon.v1.RedriveRunsResponse
+	(*CompleteRunRequest)(nil),      // 28: carillon.v1.CompleteRunRequest
+	(*CompleteRunResponse)(nil),     // 29: carillon.v1.CompleteRunResponse
+	(*StartBackfillRequest)(nil),    // 30: carillon.v1.StartBackfillRequest
+	(*ListBackfillsRequest)(nil),    // 31: carillon.v1.ListBackfillsRequest
+	(*ListBackfillsResponse)(nil),   // 32: carillon.v1.ListBackfillsResponse
+	(*GetBackfillRequest)(nil),      // 33: carillon.v1.GetBackfillRequest
+	(*CancelBackfillRequest)(nil),   // 34: carillon.v1.CancelBackfillRequest
+	(*GetNamespaceRequest)(nil),     // 35: carillon.v1.GetNamespaceRequest
+	(*PutNamespaceRequest)(nil),     // 36: carillon.v1.PutNamespaceRequest
+	(*PreviewScheduleRequest)(nil),  // 37: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil), // 38: carillon.v1.PreviewScheduleResponse
+	nil,                             // 39: carillon.v1.PutNamespaceRequest.LimitsEntry
+	(*Job)(nil),                     // 40: carillon.v1.Job
+	(Phase)(0),                      // 41: carillon.v1.Phase
+	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 43: carillon.v1.RunStatus
+	(*Run)(nil),                     // 44: carillon.v1.Run
+	(Outcome)(0),                    // 45: carillon.v1.Outcome
+	(*Progress)(nil),                // 46: carillon.v1.Progress
+	(Overlap)(0),                    // 47: carillon.v1.Overlap
+	(*Backfill)(nil),                // 48: carillon.v1.Backfill
+	(DaylightSaving)(0),             // 49: carillon.v1.DaylightSaving
+	(*WorkRequest)(nil),             // 50: carillon.v1.WorkRequest
+	(*Namespace)(nil),               // 51: carillon.v1.Namespace
+	(*WorkResponse)(nil),            // 52: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	30, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	30, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	30, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	30, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	40, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	40, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	40, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	40, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	2,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	30, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	30, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	31, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	30, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	32, // 9: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	33, // 10: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	34, // 11: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	35, // 12: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	36, // 13: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 14: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	0,  // 15: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	1,  // 16: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	3,  // 17: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	5,  // 18: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	7,  // 19: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	8,  // 20: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	9,  // 21: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	11, // 22: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	13, // 23: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	15, // 24: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	16, // 25: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	17, // 26: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	18, // 27: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	20, // 28: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	21, // 29: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	23, // 30: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	24, // 31: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	26, // 32: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	28, // 33: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	37, // 34: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	2,  // 35: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	2,  // 36: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 37: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	6,  // 38: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	2,  // 39: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	30, // 40: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	10, // 41: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	12, // 42: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	14, // 43: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	33, // 44: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	30, // 45: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	30, // 46: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	19, // 47: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	33, // 48: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	22, // 49: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	33, // 50: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	25, // 51: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	27, // 52: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	29, // 53: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	38, // 54: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	35, // [35:55] is the sub-list for method output_type
-	15, // [15:35] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	40, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	40, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	41, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	40, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	42, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	40, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	43, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	44, // 12: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	45, // 13: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	46, // 14: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	42, // 15: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	42, // 16: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	42, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	47, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	48, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	39, // 20: carillon.v1.PutNamespaceRequest.limits:type_name -> carillon.v1.PutNamespaceRequest.LimitsEntry
+	49, // 21: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	42, // 22: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	42, // 23: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	0,  // 24: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	1,  // 25: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	3,  // 26: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	5,  // 27: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	7,  // 28: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	8,  // 29: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	9,  // 30: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	11, // 31: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	13, // 32: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	15, // 33: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	16, // 34: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	17, // 35: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	18, // 36: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	20, // 37: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	22, // 38: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	23, // 39: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	25, // 40: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	26, // 41: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	28, // 42: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	30, // 43: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	31, // 44: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	33, // 45: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	34, // 46: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	35, // 47: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	36, // 48: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	37, // 49: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	50, // 50: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	2,  // 51: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	2,  // 52: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 53: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	6,  // 54: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	2,  // 55: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	40, // 56: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	10, // 57: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	12, // 58: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	14, // 59: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	44, // 60: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	40, // 61: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	40, // 62: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	19, // 63: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	21, // 64: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	44, // 65: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	24, // 66: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	44, // 67: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	27, // 68: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	29, // 69: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	48, // 70: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	32, // 71: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	48, // 72: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	48, // 73: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	51, // 74: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	51, // 75: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	38, // 76: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	52, // 77: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	51, // [51:78] is the sub-list for method output_type
+	24, // [24:51] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -2148,7 +2778,9 @@ func file_carillon_v1_scheduler_proto_init() {
 	if File_carillon_v1_scheduler_proto != nil {
 		return
 	}
+	file_carillon_v1_backfill_proto_init()
 	file_carillon_v1_job_proto_init()
+	file_carillon_v1_namespace_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_work_proto_init()
 	type x struct{}
@@ -2157,7 +2789,7 @@ func file_carillon_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

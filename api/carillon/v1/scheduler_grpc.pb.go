@@ -31,12 +31,19 @@ const (
 	SchedulerService_TriggerJob_FullMethodName      = "/carillon.v1.SchedulerService/TriggerJob"
 	SchedulerService_PauseJob_FullMethodName        = "/carillon.v1.SchedulerService/PauseJob"
 	SchedulerService_ResumeJob_FullMethodName       = "/carillon.v1.SchedulerService/ResumeJob"
+	SchedulerService_SkipRun_FullMethodName         = "/carillon.v1.SchedulerService/SkipRun"
 	SchedulerService_ListRuns_FullMethodName        = "/carillon.v1.SchedulerService/ListRuns"
 	SchedulerService_GetRun_FullMethodName          = "/carillon.v1.SchedulerService/GetRun"
 	SchedulerService_CancelRun_FullMethodName       = "/carillon.v1.SchedulerService/CancelRun"
 	SchedulerService_RedriveRun_FullMethodName      = "/carillon.v1.SchedulerService/RedriveRun"
 	SchedulerService_RedriveRuns_FullMethodName     = "/carillon.v1.SchedulerService/RedriveRuns"
 	SchedulerService_CompleteRun_FullMethodName     = "/carillon.v1.SchedulerService/CompleteRun"
+	SchedulerService_StartBackfill_FullMethodName   = "/carillon.v1.SchedulerService/StartBackfill"
+	SchedulerService_ListBackfills_FullMethodName   = "/carillon.v1.SchedulerService/ListBackfills"
+	SchedulerService_GetBackfill_FullMethodName     = "/carillon.v1.SchedulerService/GetBackfill"
+	SchedulerService_CancelBackfill_FullMethodName  = "/carillon.v1.SchedulerService/CancelBackfill"
+	SchedulerService_GetNamespace_FullMethodName    = "/carillon.v1.SchedulerService/GetNamespace"
+	SchedulerService_PutNamespace_FullMethodName    = "/carillon.v1.SchedulerService/PutNamespace"
 	SchedulerService_PreviewSchedule_FullMethodName = "/carillon.v1.SchedulerService/PreviewSchedule"
 	SchedulerService_Work_FullMethodName            = "/carillon.v1.SchedulerService/Work"
 )
@@ -52,8 +59,8 @@ type SchedulerServiceClient interface {
 	PutJob(ctx context.Context, in *PutJobRequest, opts ...grpc.CallOption) (*PutJobResponse, error)
 	// CreateJob stores a job that does not exist yet, under a name that is made up if none is given.
 	CreateJob(ctx context.Context, in *CreateJobRequest, opts ...grpc.CallOption) (*PutJobResponse, error)
-	// BatchPutJobs checks up to 1,000 jobs before it stores any, and answers once all are durable. If the store fails in the
-	// middle some may be stored: the error says that the outcome is unknown, and the batch can be put again.
+	// BatchPutJobs stores up to 1,000 jobs or none, and answers once all are durable. An error whose outcome is unknown means
+	// that either may come true: all will be stored or none.
 	BatchPutJobs(ctx context.Context, in *BatchPutJobsRequest, opts ...grpc.CallOption) (*BatchPutJobsResponse, error)
 	// PutJobs is for bulk loads: each message is stored whole or not at all, in order, and the answer comes when all are
 	// durable. An error ends the load; what it says was stored stays stored.
@@ -72,8 +79,11 @@ type SchedulerServiceClient interface {
 	TriggerJob(ctx context.Context, in *TriggerJobRequest, opts ...grpc.CallOption) (*Run, error)
 	// PauseJob makes a job fire nothing. It is harmless to repeat.
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// ResumeJob undoes PauseJob; the job goes on from now. It is harmless to repeat.
+	// ResumeJob undoes PauseJob; the job goes on from now, unless it is to catch up. It is harmless to repeat.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped. Repeating it
+	// skips another one.
+	SkipRun(ctx context.Context, in *SkipRunRequest, opts ...grpc.CallOption) (*SkipRunResponse, error)
 	// ListRuns shows finished runs, newest first: of one job, or the dead ones across jobs.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// GetRun shows a run.
@@ -84,9 +94,22 @@ type SchedulerServiceClient interface {
 	RedriveRun(ctx context.Context, in *RedriveRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error)
-	// CompleteRun is the result of an attempt that answers later, after HTTP 202. In REST the token may come in the header
-	// Carillon-Token.
+	// CompleteRun is the result of an attempt that answers later, after HTTP 202: its end, or how far it is. In REST the
+	// token may come in the header Carillon-Token.
 	CompleteRun(ctx context.Context, in *CompleteRunRequest, opts ...grpc.CallOption) (*CompleteRunResponse, error)
+	// StartBackfill runs a job at each time that its schedule had in a stretch of the past, also while the job is paused.
+	// Repeating it starts another one.
+	StartBackfill(ctx context.Context, in *StartBackfillRequest, opts ...grpc.CallOption) (*Backfill, error)
+	// ListBackfills shows the backfills of a job, newest first: all that go on, and the ended ones as long as they are kept.
+	ListBackfills(ctx context.Context, in *ListBackfillsRequest, opts ...grpc.CallOption) (*ListBackfillsResponse, error)
+	// GetBackfill shows a backfill.
+	GetBackfill(ctx context.Context, in *GetBackfillRequest, opts ...grpc.CallOption) (*Backfill, error)
+	// CancelBackfill lets no further run of a backfill begin and cancels those that have. It is harmless to repeat.
+	CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*Backfill, error)
+	// GetNamespace shows the settings of a namespace; every namespace has some.
+	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
+	// PutNamespace replaces the settings of a namespace. It is harmless to repeat.
+	PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
 	// Work connects a worker: runs come down, results, beats and credits go up.
@@ -224,6 +247,16 @@ func (c *schedulerServiceClient) ResumeJob(ctx context.Context, in *ResumeJobReq
 	return out, nil
 }
 
+func (c *schedulerServiceClient) SkipRun(ctx context.Context, in *SkipRunRequest, opts ...grpc.CallOption) (*SkipRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SkipRunResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_SkipRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRunsResponse)
@@ -284,6 +317,66 @@ func (c *schedulerServiceClient) CompleteRun(ctx context.Context, in *CompleteRu
 	return out, nil
 }
 
+func (c *schedulerServiceClient) StartBackfill(ctx context.Context, in *StartBackfillRequest, opts ...grpc.CallOption) (*Backfill, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Backfill)
+	err := c.cc.Invoke(ctx, SchedulerService_StartBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) ListBackfills(ctx context.Context, in *ListBackfillsRequest, opts ...grpc.CallOption) (*ListBackfillsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBackfillsResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListBackfills_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) GetBackfill(ctx context.Context, in *GetBackfillRequest, opts ...grpc.CallOption) (*Backfill, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Backfill)
+	err := c.cc.Invoke(ctx, SchedulerService_GetBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*Backfill, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Backfill)
+	err := c.cc.Invoke(ctx, SchedulerService_CancelBackfill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Namespace)
+	err := c.cc.Invoke(ctx, SchedulerService_GetNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Namespace)
+	err := c.cc.Invoke(ctx, SchedulerService_PutNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PreviewScheduleResponse)
@@ -318,8 +411,8 @@ type SchedulerServiceServer interface {
 	PutJob(context.Context, *PutJobRequest) (*PutJobResponse, error)
 	// CreateJob stores a job that does not exist yet, under a name that is made up if none is given.
 	CreateJob(context.Context, *CreateJobRequest) (*PutJobResponse, error)
-	// BatchPutJobs checks up to 1,000 jobs before it stores any, and answers once all are durable. If the store fails in the
-	// middle some may be stored: the error says that the outcome is unknown, and the batch can be put again.
+	// BatchPutJobs stores up to 1,000 jobs or none, and answers once all are durable. An error whose outcome is unknown means
+	// that either may come true: all will be stored or none.
 	BatchPutJobs(context.Context, *BatchPutJobsRequest) (*BatchPutJobsResponse, error)
 	// PutJobs is for bulk loads: each message is stored whole or not at all, in order, and the answer comes when all are
 	// durable. An error ends the load; what it says was stored stays stored.
@@ -338,8 +431,11 @@ type SchedulerServiceServer interface {
 	TriggerJob(context.Context, *TriggerJobRequest) (*Run, error)
 	// PauseJob makes a job fire nothing. It is harmless to repeat.
 	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
-	// ResumeJob undoes PauseJob; the job goes on from now. It is harmless to repeat.
+	// ResumeJob undoes PauseJob; the job goes on from now, unless it is to catch up. It is harmless to repeat.
 	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
+	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped. Repeating it
+	// skips another one.
+	SkipRun(context.Context, *SkipRunRequest) (*SkipRunResponse, error)
 	// ListRuns shows finished runs, newest first: of one job, or the dead ones across jobs.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// GetRun shows a run.
@@ -350,9 +446,22 @@ type SchedulerServiceServer interface {
 	RedriveRun(context.Context, *RedriveRunRequest) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error)
-	// CompleteRun is the result of an attempt that answers later, after HTTP 202. In REST the token may come in the header
-	// Carillon-Token.
+	// CompleteRun is the result of an attempt that answers later, after HTTP 202: its end, or how far it is. In REST the
+	// token may come in the header Carillon-Token.
 	CompleteRun(context.Context, *CompleteRunRequest) (*CompleteRunResponse, error)
+	// StartBackfill runs a job at each time that its schedule had in a stretch of the past, also while the job is paused.
+	// Repeating it starts another one.
+	StartBackfill(context.Context, *StartBackfillRequest) (*Backfill, error)
+	// ListBackfills shows the backfills of a job, newest first: all that go on, and the ended ones as long as they are kept.
+	ListBackfills(context.Context, *ListBackfillsRequest) (*ListBackfillsResponse, error)
+	// GetBackfill shows a backfill.
+	GetBackfill(context.Context, *GetBackfillRequest) (*Backfill, error)
+	// CancelBackfill lets no further run of a backfill begin and cancels those that have. It is harmless to repeat.
+	CancelBackfill(context.Context, *CancelBackfillRequest) (*Backfill, error)
+	// GetNamespace shows the settings of a namespace; every namespace has some.
+	GetNamespace(context.Context, *GetNamespaceRequest) (*Namespace, error)
+	// PutNamespace replaces the settings of a namespace. It is harmless to repeat.
+	PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
 	// Work connects a worker: runs come down, results, beats and credits go up.
@@ -403,6 +512,9 @@ func (UnimplementedSchedulerServiceServer) PauseJob(context.Context, *PauseJobRe
 func (UnimplementedSchedulerServiceServer) ResumeJob(context.Context, *ResumeJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
 }
+func (UnimplementedSchedulerServiceServer) SkipRun(context.Context, *SkipRunRequest) (*SkipRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SkipRun not implemented")
+}
 func (UnimplementedSchedulerServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
 }
@@ -420,6 +532,24 @@ func (UnimplementedSchedulerServiceServer) RedriveRuns(context.Context, *Redrive
 }
 func (UnimplementedSchedulerServiceServer) CompleteRun(context.Context, *CompleteRunRequest) (*CompleteRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CompleteRun not implemented")
+}
+func (UnimplementedSchedulerServiceServer) StartBackfill(context.Context, *StartBackfillRequest) (*Backfill, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartBackfill not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListBackfills(context.Context, *ListBackfillsRequest) (*ListBackfillsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBackfills not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetBackfill(context.Context, *GetBackfillRequest) (*Backfill, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBackfill not implemented")
+}
+func (UnimplementedSchedulerServiceServer) CancelBackfill(context.Context, *CancelBackfillRequest) (*Backfill, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelBackfill not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetNamespace(context.Context, *GetNamespaceRequest) (*Namespace, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetNamespace not implemented")
+}
+func (UnimplementedSchedulerServiceServer) PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutNamespace not implemented")
 }
 func (UnimplementedSchedulerServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
@@ -653,6 +783,24 @@ func _SchedulerService_ResumeJob_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_SkipRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SkipRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).SkipRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_SkipRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).SkipRun(ctx, req.(*SkipRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRunsRequest)
 	if err := dec(in); err != nil {
@@ -761,6 +909,114 @@ func _SchedulerService_CompleteRun_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_StartBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).StartBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_StartBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).StartBackfill(ctx, req.(*StartBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_ListBackfills_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBackfillsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListBackfills(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListBackfills_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListBackfills(ctx, req.(*ListBackfillsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_GetBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetBackfill(ctx, req.(*GetBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_CancelBackfill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelBackfillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).CancelBackfill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_CancelBackfill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).CancelBackfill(ctx, req.(*CancelBackfillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_GetNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetNamespaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetNamespace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetNamespace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetNamespace(ctx, req.(*GetNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_PutNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutNamespaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).PutNamespace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_PutNamespace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).PutNamespace(ctx, req.(*PutNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_PreviewSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PreviewScheduleRequest)
 	if err := dec(in); err != nil {
@@ -838,6 +1094,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SchedulerService_ResumeJob_Handler,
 		},
 		{
+			MethodName: "SkipRun",
+			Handler:    _SchedulerService_SkipRun_Handler,
+		},
+		{
 			MethodName: "ListRuns",
 			Handler:    _SchedulerService_ListRuns_Handler,
 		},
@@ -860,6 +1120,30 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CompleteRun",
 			Handler:    _SchedulerService_CompleteRun_Handler,
+		},
+		{
+			MethodName: "StartBackfill",
+			Handler:    _SchedulerService_StartBackfill_Handler,
+		},
+		{
+			MethodName: "ListBackfills",
+			Handler:    _SchedulerService_ListBackfills_Handler,
+		},
+		{
+			MethodName: "GetBackfill",
+			Handler:    _SchedulerService_GetBackfill_Handler,
+		},
+		{
+			MethodName: "CancelBackfill",
+			Handler:    _SchedulerService_CancelBackfill_Handler,
+		},
+		{
+			MethodName: "GetNamespace",
+			Handler:    _SchedulerService_GetNamespace_Handler,
+		},
+		{
+			MethodName: "PutNamespace",
+			Handler:    _SchedulerService_PutNamespace_Handler,
 		},
 		{
 			MethodName: "PreviewSchedule",

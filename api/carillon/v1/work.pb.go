@@ -9,6 +9,7 @@ package carillonv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -28,7 +29,7 @@ type WorkRequest struct {
 	Hello *Hello `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
 	// Lets the server deliver that many more runs.
 	Credits []*Credit `protobuf:"bytes,2,rep,name=credits,proto3" json:"credits,omitempty"`
-	// How attempts ended.
+	// How attempts ended, or how far they are.
 	Results []*Result `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	// Which attempts are alive.
 	Beats []*Beat `protobuf:"bytes,4,rep,name=beats,proto3" json:"beats,omitempty"`
@@ -247,7 +248,11 @@ type Result struct {
 	// A failure's lower bound on the next attempt; a Go duration.
 	RetryAfter string `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Kept with the run, up to 4 KiB.
-	Response      []byte `protobuf:"bytes,7,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
+	Response []byte `protobuf:"bytes,7,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
+	// Of the outcome progress, which needs it.
+	Progress *Progress `protobuf:"bytes,8,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Of the outcome reschedule, which needs it: when to attempt the run again; past is at once.
+	At            *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,6 +336,20 @@ func (x *Result) GetResponse() []byte {
 	return nil
 }
 
+func (x *Result) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Result) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // Beat says that an attempt is alive and extends its lease.
 type Beat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -395,7 +414,7 @@ type WorkResponse struct {
 	Cancel []string `protobuf:"bytes,2,rep,name=cancel,proto3" json:"cancel,omitempty"`
 	// Tokens that are not in force: stop that run, drop its result.
 	Stale []string `protobuf:"bytes,3,rep,name=stale,proto3" json:"stale,omitempty"`
-	// Tokens whose results are durable.
+	// Tokens of attempts whose end is durable. Progress is not acknowledged.
 	Acks []string `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
 	// Addresses of all nodes.
 	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -481,7 +500,7 @@ var File_carillon_v1_work_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_work_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\"\xd8\x01\n" +
+	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x01\n" +
 	"\vWorkRequest\x12(\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.carillon.v1.HelloR\x05hello\x12-\n" +
 	"\acredits\x18\x02 \x03(\v2\x13.carillon.v1.CreditR\acredits\x12-\n" +
@@ -498,7 +517,7 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\f\n" +
-	"\x01n\x18\x02 \x01(\x05R\x01n\"\xe1\x01\n" +
+	"\x01n\x18\x02 \x01(\x05R\x01n\"\xc0\x02\n" +
 	"\x06Result\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12.\n" +
@@ -507,7 +526,9 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"\tpermanent\x18\x05 \x01(\bR\tpermanent\x12\x1f\n" +
 	"\vretry_after\x18\x06 \x01(\tR\n" +
 	"retryAfter\x12!\n" +
-	"\bresponse\x18\a \x01(\fR\x0fresponse_base64\"3\n" +
+	"\bresponse\x18\a \x01(\fR\x0fresponse_base64\x121\n" +
+	"\bprogress\x18\b \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12*\n" +
+	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"3\n" +
 	"\x04Beat\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\xa2\x01\n" +
@@ -533,29 +554,33 @@ func file_carillon_v1_work_proto_rawDescGZIP() []byte {
 
 var file_carillon_v1_work_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_carillon_v1_work_proto_goTypes = []any{
-	(*WorkRequest)(nil),  // 0: carillon.v1.WorkRequest
-	(*Hello)(nil),        // 1: carillon.v1.Hello
-	(*Credit)(nil),       // 2: carillon.v1.Credit
-	(*Result)(nil),       // 3: carillon.v1.Result
-	(*Beat)(nil),         // 4: carillon.v1.Beat
-	(*WorkResponse)(nil), // 5: carillon.v1.WorkResponse
-	nil,                  // 6: carillon.v1.Hello.LabelsEntry
-	(Outcome)(0),         // 7: carillon.v1.Outcome
-	(*Run)(nil),          // 8: carillon.v1.Run
+	(*WorkRequest)(nil),           // 0: carillon.v1.WorkRequest
+	(*Hello)(nil),                 // 1: carillon.v1.Hello
+	(*Credit)(nil),                // 2: carillon.v1.Credit
+	(*Result)(nil),                // 3: carillon.v1.Result
+	(*Beat)(nil),                  // 4: carillon.v1.Beat
+	(*WorkResponse)(nil),          // 5: carillon.v1.WorkResponse
+	nil,                           // 6: carillon.v1.Hello.LabelsEntry
+	(Outcome)(0),                  // 7: carillon.v1.Outcome
+	(*Progress)(nil),              // 8: carillon.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*Run)(nil),                   // 10: carillon.v1.Run
 }
 var file_carillon_v1_work_proto_depIdxs = []int32{
-	1, // 0: carillon.v1.WorkRequest.hello:type_name -> carillon.v1.Hello
-	2, // 1: carillon.v1.WorkRequest.credits:type_name -> carillon.v1.Credit
-	3, // 2: carillon.v1.WorkRequest.results:type_name -> carillon.v1.Result
-	4, // 3: carillon.v1.WorkRequest.beats:type_name -> carillon.v1.Beat
-	6, // 4: carillon.v1.Hello.labels:type_name -> carillon.v1.Hello.LabelsEntry
-	7, // 5: carillon.v1.Result.outcome:type_name -> carillon.v1.Outcome
-	8, // 6: carillon.v1.WorkResponse.runs:type_name -> carillon.v1.Run
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: carillon.v1.WorkRequest.hello:type_name -> carillon.v1.Hello
+	2,  // 1: carillon.v1.WorkRequest.credits:type_name -> carillon.v1.Credit
+	3,  // 2: carillon.v1.WorkRequest.results:type_name -> carillon.v1.Result
+	4,  // 3: carillon.v1.WorkRequest.beats:type_name -> carillon.v1.Beat
+	6,  // 4: carillon.v1.Hello.labels:type_name -> carillon.v1.Hello.LabelsEntry
+	7,  // 5: carillon.v1.Result.outcome:type_name -> carillon.v1.Outcome
+	8,  // 6: carillon.v1.Result.progress:type_name -> carillon.v1.Progress
+	9,  // 7: carillon.v1.Result.at:type_name -> google.protobuf.Timestamp
+	10, // 8: carillon.v1.WorkResponse.runs:type_name -> carillon.v1.Run
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_work_proto_init() }

@@ -39,7 +39,7 @@ func BenchmarkHTTP(b *testing.B) {
 	before := cpu(b)
 	go func() {
 		for len(runs) > 0 {
-			n, _ := d.hub.Take(0, v.Queue, min(len(runs), 64), partition.Head{})
+			n, _ := d.take(0, v.Queue, min(len(runs), 64), partition.Head{})
 			d.hub.Deliver(runs[:n])
 			if runs = runs[n:]; n == 0 {
 				<-d.room

@@ -75,7 +75,7 @@ func delivery(seq int, to string) partition.Delivery {
 // deliver takes a slot, which must be free, and uses it.
 func (d *desk) deliver(t testing.TB, v partition.Delivery) {
 	t.Helper()
-	if n, ok := d.hub.Take(0, v.Queue, 1, partition.Head{}); n != 1 || !ok {
+	if n, ok := d.take(0, v.Queue, 1, partition.Head{}); n != 1 || !ok {
 		t.Fatalf("no slot: %d %v", n, ok)
 	}
 	d.hub.Deliver([]partition.Delivery{v})
@@ -171,3 +171,9 @@ func hostOf(t *testing.T, raw string) string {
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
+
+// take takes slots as a partition does.
+func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+	s := d.hub.Take(p, q, want, head)
+	return s.N, s.Served
+}

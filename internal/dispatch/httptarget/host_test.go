@@ -16,8 +16,9 @@ import (
 
 // slots is how many slots of a host are free now; it gives them back.
 func (d *desk) slots(q partition.Queue) int {
-	n, _ := d.hub.Take(1, q, 1<<20, partition.Head{})
+	n, _ := d.take(1, q, 1<<20, partition.Head{})
 	d.hub.Take(1, q, 0, partition.Head{})
+	d.hub.Return(1, q, n)
 	return n
 }
 
@@ -129,7 +130,7 @@ func TestLimit(t *testing.T) {
 		}, func(t *testing.T, d *desk) {
 			q := delivery(0, "http://a.example.com/").Queue
 			for i := 0; i < 20; {
-				n, _ := d.hub.Take(0, q, 20-i, partition.Head{})
+				n, _ := d.take(0, q, 20-i, partition.Head{})
 				for range n {
 					d.hub.Deliver([]partition.Delivery{delivery(i, "http://a.example.com/")})
 					i++

@@ -54,7 +54,7 @@ func Accept(o Options) func(context.Context, *dispatch.Hub, carillon.Hello) (car
 		if err != nil {
 			return nil, err
 		}
-		return open(o, h, hello)
+		return open(ctx, o, h, hello)
 	}
 }
 

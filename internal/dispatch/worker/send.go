@@ -20,8 +20,8 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err != nil {
 		return err
 	}
+	s.beat(req.Beats) // first: a beat of an attempt that has been reported would be stale
 	s.report(req.Results)
-	s.beat(req.Beats)
 	if gone && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
 	}
@@ -54,7 +54,7 @@ func (s *Session) grant(c carillon.Credit) error {
 	return nil
 }
 
-// report passes results on; the session no longer holds their runs.
+// report passes results on; the session no longer holds their runs, but for those that only tell of progress.
 func (s *Session) report(results []carillon.Result) {
 	if len(results) == 0 {
 		return
@@ -64,6 +64,10 @@ func (s *Session) report(results []carillon.Result) {
 	s.mu.Lock()
 	for i, r := range results {
 		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
+		if r.Outcome == carillon.OutcomeProgress {
+			s.adopt(r.Token)
+			continue
+		}
 		if a := s.held[r.Token]; a != nil && a.sent {
 			s.forget(r.Token)
 			if a.seat != nil {
@@ -90,13 +94,18 @@ func (s *Session) beat(beats []carillon.Beat) {
 		return
 	}
 	for _, b := range beats {
-		if s.held[b.Token] == nil && s.adopted < s.options.MaxCredits {
-			s.held[b.Token] = &attempt{sent: true}
-			s.adopted++
-		}
+		s.adopt(b.Token)
 	}
 	s.mu.Unlock()
 	s.sink.Beats(beats, s)
+}
+
+// adopt holds a token that was delivered through another session. The lock is held.
+func (s *Session) adopt(token string) {
+	if s.held[token] == nil && s.adopted < s.options.MaxCredits && !s.goodbye {
+		s.held[token] = &attempt{sent: true}
+		s.adopted++
+	}
 }
 
 // leave is the worker's goodbye: what it holds is free at once. The session stays for the answers to its last results.

@@ -43,14 +43,14 @@ type attempt struct {
 	void bool           // cancelled before that: it stays here
 }
 
-func open(o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
+func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
 		options: o, id: hello.WorkerID, namespace: hello.Namespace, sink: h.Sink(), seats: map[string]*dispatch.Seat{},
 		news: make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
-	s.member = h.NewMember(s, hello)
+	s.member = h.NewMember(ctx, s, hello)
 	for _, seat := range s.member.Seats {
 		s.seats[seat.Queue().Address] = seat
 	}

@@ -98,7 +98,7 @@ func token(i int) string { return fmt.Sprintf("token-%03d", i) }
 // deliver takes slots for runs [from, to) and uses them.
 func (d *desk) deliver(t testing.TB, from, to, payload int) {
 	t.Helper()
-	n, _ := d.hub.Take(0, queue, to-from, partition.Head{})
+	n, _ := d.take(0, queue, to-from, partition.Head{})
 	if n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
@@ -226,7 +226,7 @@ func TestGoodbye(t *testing.T) {
 	if !slices.Equal(d.lost, []string{token(0), token(2)}) || !slices.Equal(d.undelivered, []string{token(3)}) {
 		t.Fatalf("lost %v, undelivered %v", d.lost, d.undelivered)
 	}
-	if n, ok := d.hub.Take(0, queue, 1, partition.Head{}); n != 0 || ok {
+	if n, ok := d.take(0, queue, 1, partition.Head{}); n != 0 || ok {
 		t.Fatal("who has gone is still served")
 	}
 	d.reports[0].From.Accepted(token(1))
@@ -421,12 +421,12 @@ func TestFullIsHeldBack(t *testing.T) {
 	d := newDesk(Options{MaxPendingBytes: 10_000, MaxMessageBytes: 6000})
 	s := d.connect(t, 100)
 	d.deliver(t, 0, 3, 4000)
-	if n, ok := d.hub.Take(1, queue, 1, partition.Head{}); n != 0 || !ok {
+	if n, ok := d.take(1, queue, 1, partition.Head{}); n != 0 || !ok {
 		t.Fatalf("took %d %v", n, ok)
 	}
 	d.hub.Forget(1)
 	receive(t, s)
-	if n, _ := d.hub.Take(1, queue, 1, partition.Head{}); n != 1 {
+	if n, _ := d.take(1, queue, 1, partition.Head{}); n != 1 {
 		t.Fatal("the credits did not come back")
 	}
 }
@@ -489,7 +489,7 @@ func TestRace(t *testing.T) {
 		})
 	}
 	for i := 0; i < runs; {
-		n, _ := d.hub.Take(0, queue, min(10, runs-i), partition.Head{})
+		n, _ := d.take(0, queue, min(10, runs-i), partition.Head{})
 		var ds []partition.Delivery
 		for range n {
 			ds = append(ds, partition.Delivery{Queue: queue, Run: carillon.Run{ID: carillon.RunIdentity{}.String(), Token: token(i)}})
@@ -546,3 +546,9 @@ func (*sinkhole) Reports(rs []partition.Report) {
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
+
+// take takes slots as a partition does.
+func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+	s := d.hub.Take(p, q, want, head)
+	return s.N, s.Served
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newBackfill is `carillon backfill`.
+func newBackfill(a app) *cobra.Command {
+	return newGroup("backfill", "Show and act on backfills, which `carillon job backfill` starts",
+		newBackfillList(a), newBackfillGet(a), newBackfillCancel(a))
+}
+
+// newBackfillList is `carillon backfill list`.
+func newBackfillList(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:     "list JOB",
+		Aliases: []string{"ls"},
+		Short:   "List the backfills of a job, newest first",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				backfills, err := node.ListBackfills(ctx, c.key(words[0]))
+				if err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)})
+				}
+				return printTable(a.out, []string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfillRows(backfills))
+			})
+		},
+	}
+	c.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+func backfillRows(backfills []carillon.Backfill) [][]string {
+	rows := make([][]string, 0, len(backfills))
+	for i := range backfills {
+		b := &backfills[i]
+		rows = append(rows, []string{b.ID, b.Status.String(), moment(b.Spec.From), moment(b.Spec.To), endedText(b),
+			strconv.FormatUint(b.Failed, 10), dash(moment(b.Next))})
+	}
+	return rows
+}
+
+// endedText is how many of a backfill's runs have ended.
+func endedText(b *carillon.Backfill) string {
+	return fmt.Sprintf("%d/%d", b.Succeeded+b.Failed, b.Total)
+}
+
+// newBackfillGet is `carillon backfill get`.
+func newBackfillGet(a app) *cobra.Command {
+	var f follower
+	cmd := &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a backfill",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return f.run(cmd, a, "", func(ctx context.Context, node *client.Client) (carillon.Backfill, error) {
+				return node.GetBackfill(ctx, f.namespace, words[0])
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// newBackfillCancel is `carillon backfill cancel`.
+func newBackfillCancel(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Let no further run of a backfill begin and cancel those that have",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				b, err := node.CancelBackfill(ctx, c.namespace, words[0])
+				if err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, wire.BackfillToProto(&b))
+				}
+				fmt.Fprintf(a.out, "backfill %s %s, %s runs had ended\n", b.ID, b.Status, endedText(&b))
+				return nil
+			})
+		},
+	}
+	c.add(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// printBackfill describes a backfill for people.
+func printBackfill(w io.Writer, b *carillon.Backfill) error {
+	rate := "no limit"
+	if b.Spec.Rate > 0 {
+		rate = fmt.Sprintf("%g a second", b.Spec.Rate)
+	}
+	return printFields(w, []field{
+		{"id", b.ID},
+		{"namespace", b.Namespace},
+		{"job", b.Job},
+		{"from", moment(b.Spec.From)},
+		{"to", moment(b.Spec.To)},
+		{"overlap", b.Spec.Overlap.String()},
+		{"rate", rate},
+		{"status", b.Status.String()},
+		{"runs", fmt.Sprintf("total %d, begun %d, succeeded %d, failed %d", b.Total, b.Begun, b.Succeeded, b.Failed)},
+		{"next time", moment(b.Next)},
+		{"created", moment(b.Created)},
+		{"finished", moment(b.Finished)},
+	})
+}
+
+// follower is the flags of the commands that can stay until a backfill has ended.
+type follower struct {
+	connection
+	follow bool
+}
+
+// followEvery is how often a follower looks.
+const followEvery = 500 * time.Millisecond
+
+func (f *follower) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.follow, "follow", false, "stay until it has ended; exit code 1 if a run failed or it was cancelled")
+	f.connection.add(cmd)
+	addOutput(cmd)
+}
+
+// run prints the backfill that the call says, once it has ended if that was asked for; did is what the call did, if it
+// should be said.
+func (f *follower) run(cmd *cobra.Command, a app, did string, call func(context.Context, *client.Client) (carillon.Backfill, error)) error {
+	var b carillon.Backfill
+	err := f.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
+		b, err = call(ctx, node)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if did != "" && !wantsJSON(cmd) {
+		fmt.Fprintf(a.out, "backfill %s %s, %d runs\n", b.ID, did, b.Total)
+	}
+	if f.follow {
+		if err := f.stay(cmd, &b); err != nil {
+			return err
+		}
+	}
+	switch {
+	case wantsJSON(cmd):
+		err = printMessage(a.out, wire.BackfillToProto(&b))
+	case did == "" || f.follow:
+		err = printBackfill(a.out, &b)
+	}
+	if err == nil && f.follow && (b.Failed > 0 || b.Status == carillon.BackfillCancelled) {
+		return fmt.Errorf("backfill %s is %s, and %d of its runs failed", b.ID, b.Status, b.Failed)
+	}
+	return err
+}
+
+// stay looks at the backfill until it has ended, and shows on a terminal how far it is.
+func (f *follower) stay(cmd *cobra.Command, b *carillon.Backfill) error {
+	node, err := client.Dial(f.server)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	shown := newProgress(cmd.ErrOrStderr())
+	defer shown.clear()
+	for b.Status == carillon.BackfillRunning {
+		shown.show("backfill "+b.ID, int64(b.Succeeded+b.Failed), int64(b.Total))
+		select {
+		case <-cmd.Context().Done():
+			return fmt.Errorf("stopped looking; the backfill goes on, see `carillon backfill get %s`", b.ID)
+		case <-time.After(followEvery):
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.wait)
+		now, err := node.GetBackfill(ctx, b.Namespace, b.ID)
+		cancel()
+		switch {
+		case err == nil:
+			*b = now
+		case cmd.Context().Err() == nil:
+			return f.explain(err)
+		}
+	}
+	return nil
+}

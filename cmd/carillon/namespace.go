@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newNamespace is `carillon namespace`.
+func newNamespace(a app) *cobra.Command {
+	return newGroup("namespace", "Show and change the settings of namespaces", newNamespaceGet(a), newNamespaceSet(a))
+}
+
+// newNamespaceGet is `carillon namespace get`.
+func newNamespaceGet(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show the settings of a namespace",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				ns, err := node.GetNamespace(ctx, words[0])
+				if err != nil {
+					return err
+				}
+				return showNamespace(cmd, a, &ns)
+			})
+		},
+	}
+	c.addServer(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// namespaceSet is the flags of `carillon namespace set`.
+type namespaceSet struct {
+	connection
+	strict  bool
+	limits  []string
+	unlimit []string
+}
+
+// newNamespaceSet is `carillon namespace set`.
+func newNamespaceSet(a app) *cobra.Command {
+	var s namespaceSet
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change settings of a namespace and leave the rest",
+		Long:  "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put.",
+		Example: `carillon namespace set default --limit licence=3 --limit database=20
+carillon namespace set default --strict=false --unlimit licence`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, words []string) error {
+			change, err := s.change(cmd)
+			if err != nil {
+				return err
+			}
+			return s.call(cmd, func(ctx context.Context, node *client.Client) error {
+				ns, err := node.GetNamespace(ctx, words[0])
+				if err != nil {
+					return err
+				}
+				change(&ns)
+				if ns, err = node.PutNamespace(ctx, ns); err != nil {
+					return err
+				}
+				return showNamespace(cmd, a, &ns)
+			})
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&s.strict, "strict", false, "refuse recurring jobs whose retries can take as long as their interval")
+	cmd.Flags().StringArrayVar(&s.limits, "limit", nil, "`key=n`: at most n attempts of the jobs with this limit key at a time; repeatable")
+	cmd.Flags().StringArrayVar(&s.unlimit, "unlimit", nil, "limit `key` that is limited no more; repeatable")
+	s.addServer(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// change is what the flags ask for.
+func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), error) {
+	strict := cmd.Flags().Changed("strict")
+	if !strict && len(s.limits)+len(s.unlimit) == 0 {
+		return nil, usagef("nothing to change: give --strict, --limit or --unlimit")
+	}
+	limits := make(map[string]int)
+	for _, text := range s.limits {
+		i := strings.LastIndexByte(text, '=') // a key may have one
+		if i <= 0 {
+			return nil, usagef("--limit: %q is not key=n", clip(text, 40))
+		}
+		n, err := strconv.Atoi(text[i+1:])
+		if err != nil {
+			return nil, usagef("--limit: %s", numberError(text[i+1:], err))
+		}
+		limits[text[:i]] = n
+	}
+	for _, key := range s.unlimit {
+		if _, both := limits[key]; both {
+			return nil, usagef("--limit and --unlimit cannot both be given for %q", clip(key, 40))
+		}
+	}
+	return func(ns *carillon.Namespace) {
+		if strict {
+			ns.Strict = s.strict
+		}
+		if ns.Limits == nil {
+			ns.Limits = make(map[string]int)
+		}
+		maps.Copy(ns.Limits, limits)
+		for _, key := range s.unlimit {
+			delete(ns.Limits, key)
+		}
+	}, nil
+}
+
+func showNamespace(cmd *cobra.Command, a app, ns *carillon.Namespace) error {
+	if wantsJSON(cmd) {
+		return printMessage(a.out, wire.NamespaceToProto(ns))
+	}
+	return printNamespace(a.out, ns)
+}
+
+// printNamespace describes a namespace for people.
+func printNamespace(w io.Writer, ns *carillon.Namespace) error {
+	fields := []field{{"name", ns.Name}, {"strict", strconv.FormatBool(ns.Strict)}}
+	for _, key := range slices.Sorted(maps.Keys(ns.Limits)) {
+		fields = append(fields, field{fmt.Sprintf("limit of %s", key), strconv.Itoa(ns.Limits[key])})
+	}
+	return printFields(w, fields)
+}

@@ -1,0 +1,298 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/checker"
+)
+
+// Options of a campaign.
+type Options struct {
+	Binary string // carillon
+	Folder string // of the store; empty
+	Cycles int    // lives of the node that end by force
+	Seed   uint64
+	Log    func(format string, args ...any)
+}
+
+// Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
+// the time.
+var Constants = checker.Constants{
+	Dispatch: 2 * time.Second, Recovery: 3 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
+	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
+}
+
+// campaign is one run of it.
+type campaign struct {
+	o      Options
+	node   *Node
+	record *checker.Recorder
+	dice   dice
+	good   chan struct{} // closed when everything heals
+	hook   *endpoint
+	bursts []*user
+	healed func() // notes the end of the fault that is going on; nil = there is none
+
+	clients sync.WaitGroup
+	workers sync.WaitGroup
+	mu      sync.Mutex
+	failed  []error // of what must not fail
+}
+
+// Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
+// something happened that needs no checker to be called wrong: a node that does not start, a worker that is refused.
+func Run(ctx context.Context, o Options) (checker.History, error) {
+	node, err := NewNode(o.Binary, o.Folder, "--drain-grace", "2s", "--partitions", "16")
+	if err != nil {
+		return checker.History{}, err
+	}
+	c := &campaign{o: o, node: node, dice: newDice(o.Seed, "nemesis"), good: make(chan struct{})}
+	defer func() { _ = c.node.Kill() }() // at the end it is gone already
+	if err := c.up(ctx); err != nil {
+		return checker.History{}, err
+	}
+	c.record = checker.NewRecorder("chaos", o.Seed, o.Binary, Constants, nil)
+	if c.hook, err = newEndpoint(c.record, newDice(o.Seed, "endpoint"), c.good); err != nil {
+		return checker.History{}, err
+	}
+	err = c.live(ctx)
+	return c.record.History(), errors.Join(append(c.failed, err, c.hook.close())...)
+}
+
+// live is the campaign after everything was set up.
+func (c *campaign) live(ctx context.Context) error {
+	loading, stopLoad := context.WithCancel(ctx)
+	working, stopWork := context.WithCancel(ctx)
+	defer func() { stopLoad(); stopWork(); c.clients.Wait(); c.workers.Wait() }()
+	closeAll, err := c.populate(loading, working)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for i := range c.o.Cycles {
+		if err := c.cycle(ctx, i); err != nil {
+			return fmt.Errorf("cycle %d: %w", i, err)
+		}
+	}
+	stopLoad()
+	c.clients.Wait()
+	close(c.good)
+	c.record.Heal()
+	if err := c.rest(ctx); err != nil {
+		return err
+	}
+	stopWork()
+	c.workers.Wait()
+	return c.leave(ctx)
+}
+
+// Who takes part.
+const (
+	clients  = 3
+	laborers = 3
+)
+
+// populate starts clients and workers.
+func (c *campaign) populate(loading, working context.Context) (closeAll func(), err error) {
+	var dialled []*client.Client
+	closeAll = func() {
+		for _, d := range dialled {
+			_ = d.Close() // nobody uses it any more
+		}
+	}
+	dial := func() *client.Client {
+		d, dialErr := client.Dial(c.node.GRPC)
+		if dialErr != nil {
+			err = errors.Join(err, dialErr)
+			return nil
+		}
+		dialled = append(dialled, d)
+		return d
+	}
+	for i := range clients {
+		name := fmt.Sprintf("client-%d", i)
+		cl := &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url}
+		c.clients.Go(func() { cl.run(loading) })
+	}
+	for i := range bursting {
+		name := fmt.Sprintf("burst-%d", i)
+		c.bursts = append(c.bursts, &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url,
+			known: map[string]uint64{}})
+	}
+	web := &user{name: "rest", caller: rest{c.node.HTTP}, record: c.record, dice: newDice(c.o.Seed, "rest"), endpoint: c.hook.url}
+	c.clients.Go(func() { web.run(loading) })
+	for i := range laborers {
+		name := fmt.Sprintf("laborer-%d", i)
+		l := &laborer{name: name, address: c.node.GRPC, record: c.record, dice: newDice(c.o.Seed, name), good: c.good}
+		c.workers.Go(func() { l.run(working) })
+	}
+	sdk := employee(dial(), c.record, newDice(c.o.Seed, "employee"), c.good)
+	c.workers.Go(func() {
+		if err := sdk.Run(working); err != nil {
+			c.wrong(err)
+		}
+	})
+	return closeAll, err
+}
+
+// wrong notes what must not happen.
+func (c *campaign) wrong(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = append(c.failed, err)
+}
+
+// readyWithin is how long a node may take to start.
+const readyWithin = 20 * time.Second
+
+// up starts the node and waits until it is ready.
+func (c *campaign) up(ctx context.Context) error {
+	if err := c.node.Start(); err != nil {
+		return err
+	}
+	return c.ready(ctx)
+}
+
+func (c *campaign) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := c.node.Ready(ctx); err != nil {
+		return err
+	}
+	if c.healed != nil {
+		c.healed()
+		c.healed = nil
+	}
+	return nil
+}
+
+// hurt notes the beginning of a fault, which ends when the node is ready again.
+func (c *campaign) hurt(kind string) {
+	if c.healed == nil {
+		c.healed = c.record.Break(checker.Fault{Kind: kind})
+	}
+}
+
+// cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
+func (c *campaign) cycle(ctx context.Context, i int) error {
+	if err := pause(ctx, c.dice.between(300*time.Millisecond, 2200*time.Millisecond)); err != nil {
+		return err
+	}
+	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")
+	c.o.Log("cycle %d: %s", i, how)
+	burst := c.burst()
+	if err := pause(ctx, c.dice.between(0, mostBurst)); err != nil {
+		return err
+	}
+	c.hurt(how)
+	if err := c.end(ctx, how); err != nil {
+		return err
+	}
+	burst.Wait()
+	if c.dice.chance(2) {
+		if err := pause(ctx, c.dice.between(0, 1500*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	if how == "kill while starting" {
+		if err := c.stillborn(ctx); err != nil {
+			return err
+		}
+	}
+	return c.up(ctx)
+}
+
+// A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
+const (
+	bursting  = 8
+	mostBurst = 40 * time.Millisecond
+)
+
+// burst puts new jobs until the node is gone, or a moment has passed.
+func (c *campaign) burst() *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for _, u := range c.bursts {
+		wg.Go(func() {
+			for end := time.Now().Add(2 * mostBurst); time.Now().Before(end); {
+				if u.put(u.dice.oneShot(u.fresh(), u.endpoint)) != nil {
+					return
+				}
+			}
+		})
+	}
+	return &wg
+}
+
+// end ends the node.
+func (c *campaign) end(ctx context.Context, how string) error {
+	switch how {
+	case "kill while leaving":
+		if err := c.node.Term(); err != nil {
+			return err
+		}
+		if err := pause(ctx, c.dice.between(0, 500*time.Millisecond)); err != nil {
+			return err
+		}
+	case "freeze, then kill":
+		if err := c.freeze(ctx); err != nil {
+			return err
+		}
+	}
+	return c.node.Kill()
+}
+
+// freeze stops the process for a while, in which leases run out and timers are missed, and lets it go on for a moment.
+func (c *campaign) freeze(ctx context.Context) error {
+	if err := c.node.stop(); err != nil {
+		return err
+	}
+	err := pause(ctx, c.dice.between(200*time.Millisecond, 3*time.Second))
+	if err := errors.Join(err, c.node.goOn()); err != nil {
+		return err
+	}
+	return pause(ctx, c.dice.between(0, 300*time.Millisecond))
+}
+
+// stillborn starts the node and kills it while it starts.
+func (c *campaign) stillborn(ctx context.Context) error {
+	for range 1 + c.dice.IntN(3) {
+		if err := c.node.Start(); err != nil {
+			return err
+		}
+		if err := pause(ctx, c.dice.between(0, 60*time.Millisecond)); err != nil {
+			return err
+		}
+		select {
+		case <-c.node.Exited():
+			return fmt.Errorf("the node ended by itself while it started:\n%s", c.node.Log())
+		default:
+		}
+		if err := c.node.Kill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave asks the node to end, which it must do in good order.
+func (c *campaign) leave(ctx context.Context) error {
+	if err := c.node.Term(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	select {
+	case <-c.node.Exited():
+	case <-ctx.Done():
+		return fmt.Errorf("the node does not end after SIGTERM:\n%s", c.node.Log())
+	}
+	if state := c.node.cmd.ProcessState; !state.Success() {
+		return fmt.Errorf("the node left with %s:\n%s", state, c.node.Log())
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/checker"
+)
+
+var (
+	cycles = flag.Int("cycles", 20, "how often the node of TestKill is killed")
+	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill; 0 = something else each time")
+	given  = flag.String("binary", "", "the carillon to run; default one that is built from this source")
+	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
+)
+
+// built is carillon, built once for all tests.
+var built struct {
+	once   sync.Once
+	folder string
+	binary string
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	m.Run() // what it returns is how the process will end
+	if built.folder != "" {
+		_ = os.RemoveAll(built.folder) // what stays is in the system's folder for such things
+	}
+}
+
+func carillonBinary(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("processes are not for -short")
+	}
+	if *given != "" {
+		return *given
+	}
+	built.once.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil {
+			built.binary, built.err = chaos.Build(context.Background(), built.folder)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.binary
+}
+
+// TestKill kills a node under load, again and again; see the package's comment.
+func TestKill(t *testing.T) {
+	o := chaos.Options{Binary: carillonBinary(t), Folder: filepath.Join(t.TempDir(), "store"), Cycles: *cycles, Seed: *seed, Log: t.Logf}
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	t.Logf("seed %d; again: go test ./internal/chaos -run TestKill -v -seed %d -cycles %d", o.Seed, o.Seed, o.Cycles)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*20*time.Second+2*time.Minute)
+	defer cancel()
+	h, err := chaos.Run(ctx, o)
+	if err != nil {
+		t.Errorf("the campaign: %v", err)
+	}
+	v := checker.Check(h, checker.Spec{MinStarts: 20 * o.Cycles, MinStaleRefused: 1, MinInfoApplied: 1, Faults: []string{"kill"}})
+	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
+	if v.Result == checker.Failed || v.Result == checker.Unknown && o.Cycles >= *cycles {
+		t.Errorf("the checker says %s", v.Result)
+	}
+	found := chaos.Suspicions(&h)
+	for _, text := range found[:min(len(found), 30)] {
+		t.Errorf("suspicion: %s", text)
+	}
+	if t.Failed() {
+		keep(t, h, v)
+	}
+}
+
+// keep writes down what was seen and what was said of it.
+func keep(t *testing.T, h checker.History, v checker.Verdict) {
+	t.Helper()
+	folder := *out
+	if folder == "" {
+		folder = t.ArtifactDir()
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"history.json":  h.Encode,
+		"verdict.json":  v.WriteJSON,
+		"timeline.html": func(w io.Writer) error { return checker.WriteTimeline(w, h, v) },
+	} {
+		f, err := os.Create(filepath.Join(folder, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("history.json, verdict.json and timeline.html are in %s", folder)
+}

@@ -1,0 +1,21 @@
+// Package chaos runs the real thing and treats it badly: `carillon serve` in a process of its own, clients and workers that
+// work it over the network, and a nemesis that ends it with SIGKILL at random moments and starts it again in the same folder.
+// What everybody saw goes into a history, which package checker judges.
+//
+//	go test ./internal/chaos -run Kill -cycles 100 -seed 7     or: make chaos
+//
+// A cycle is: a node starts; it is killed while it starts, while it works, or while it drains; after a pause it is started
+// again. After the last cycle everything heals: workers answer well, jobs are resumed, recurring jobs are deleted, and what is
+// left must come to rest. A seed draws what happens; when it happens is up to the machine, so a seed repeats a run only
+// roughly. The history is kept with the verdict: it is what a failure is looked into with.
+//
+//	campaign.go   the whole: options, cycles, the end
+//	process.go    the node's process
+//	client.go     clients that put, delete, trigger, pause, patch, get, list
+//	draw.go       what jobs they put
+//	rest.go       one of them speaks REST
+//	worker.go     workers of many bad habits
+//	endpoint.go   an HTTP target of as many
+//	final.go      coming to rest, and what is read at the end
+//	suspicion.go  a few direct questions to the history, in case the checker is wrong
+package chaos

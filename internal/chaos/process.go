@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Build makes the binary in a folder and returns its path. It is the one that is shipped: no tag, no flag for tests.
+func Build(ctx context.Context, folder string) (string, error) {
+	binary := filepath.Join(folder, "carillon")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/carillonhq/carillon/cmd/carillon")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build carillon: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// Node is a node that is started and ended again and again, with the same folder and ports.
+type Node struct {
+	Binary string
+	Folder string   // of the store
+	GRPC   string   // address
+	HTTP   string   // address
+	Flags  []string // more flags of serve
+
+	log    tail
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+}
+
+// NewNode makes a node, not started, on free ports.
+func NewNode(binary, folder string, flags ...string) (*Node, error) {
+	n := &Node{Binary: binary, Folder: folder, Flags: flags}
+	for _, addr := range []*string{&n.GRPC, &n.HTTP} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		*addr = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// Start starts the process. It does not wait until the node is ready.
+func (n *Node) Start() error {
+	args := []string{"serve", "--store", "pebble:" + n.Folder, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
+	n.cmd = exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call that starts it
+	n.cmd.Stdout, n.cmd.Stderr = &n.log, &n.log
+	n.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
+	dieWithParent(n.cmd)
+	if err := n.cmd.Start(); err != nil {
+		return fmt.Errorf("start the node: %w", err)
+	}
+	cmd, exited := n.cmd, make(chan struct{})
+	n.exited = exited
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // ProcessState says how it ended
+	}()
+	return nil
+}
+
+// PID is the process's.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
+
+// Exited is closed when the process is gone.
+func (n *Node) Exited() <-chan struct{} { return n.exited }
+
+// Ready waits until the node says that it is ready, or is gone.
+func (n *Node) Ready(ctx context.Context) error {
+	var last error
+	for {
+		if _, last = n.get(ctx, "/readyz"); last == nil {
+			return nil
+		}
+		select {
+		case <-n.exited:
+			return fmt.Errorf("the node ended before it was ready: %s\n%s", n.cmd.ProcessState, n.Log())
+		default:
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("the node is not ready: %w\n%s", last, n.Log())
+		}
+	}
+}
+
+// Until waits until the answer to a path of the HTTP listener is as wanted.
+func (n *Node) Until(ctx context.Context, path string, wanted func(body string, err error) bool) error {
+	for {
+		body, err := n.get(ctx, path)
+		if wanted(body, err) {
+			return nil
+		}
+		if pause(ctx, 10*time.Millisecond) != nil {
+			return fmt.Errorf("GET %s does not become as wanted: %w\n%s\n%s", path, err, body, n.Log())
+		}
+	}
+}
+
+// oneCall keeps no connection: the other end is killed all the time.
+var oneCall = http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// get asks the HTTP listener. An answer that is not 200 is an error with the body in it.
+func (n *Node) get(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	res, err := oneCall.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		return "", err
+	}
+	if res.StatusCode != http.StatusOK {
+		return string(body), fmt.Errorf("%s: %s", res.Status, body)
+	}
+	return string(body), nil
+}
+
+// Kill ends the process as a crash would, and waits until it is gone.
+func (n *Node) Kill() error {
+	if n.exited == nil {
+		return nil // it was never started
+	}
+	if err := n.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill the node: %w", err)
+	}
+	<-n.exited
+	return nil
+}
+
+// Term asks the process to leave; it does not wait.
+func (n *Node) Term() error {
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("end the node: %w", err)
+	}
+	return nil
+}
+
+// Log is the end of what the node has logged in all its lives.
+func (n *Node) Log() string { return n.log.String() }
+
+// tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// tailBytes is how much of a log is kept.
+const tailBytes = 64 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if len(t.text) > 2*tailBytes {
+		t.text = append([]byte(nil), t.text[len(t.text)-tailBytes:]...)
+	}
+	return len(p), nil
+}
+
+// String is what is kept, from a line's beginning.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := t.text[max(0, len(t.text)-tailBytes):]
+	if i := bytes.IndexByte(text, '\n'); len(text) == tailBytes && i >= 0 {
+		text = text[i+1:]
+	}
+	return string(text)
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"math"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// SlowStart bounds what is in flight after a start with a backlog, so that the targets of a node that was down are not hit
+// by all that is overdue at once: Initial at first, doubled after every Step, until it has reached Most or no partition has
+// an overdue run to hand out any more. A node without a backlog is not bounded.
+type SlowStart struct {
+	Initial int
+	Step    time.Duration // 0 = never bounded
+	Most    int           // the bound from which on there is none; default 10,000
+	Overdue time.Duration // runs due so long before the start are a backlog; default 5 s
+}
+
+// Defaults of a slow start.
+const (
+	DefaultSlowMost    = 10_000
+	DefaultSlowOverdue = 5 * time.Second
+)
+
+// slow is where the slow start stands. The hub's lock guards it.
+type slow struct {
+	SlowStart
+	began  time.Time // by the process's clock
+	before int64     // runs due before this, by the wall clock, are overdue
+	active bool      // a backlog has been seen, and the bound is in force
+	seen   bool      // since the last step
+	over   bool
+	timer  *time.Timer // while it is active
+}
+
+func newSlow(o SlowStart, now time.Time) slow {
+	if o.Most == 0 {
+		o.Most = DefaultSlowMost
+	}
+	if o.Overdue == 0 {
+		o.Overdue = DefaultSlowOverdue
+	}
+	o.Initial = max(1, o.Initial)
+	return slow{SlowStart: o, began: time.Now(), before: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
+}
+
+// bound is how much may be in flight now.
+func (s *slow) bound() int {
+	bound := s.Initial
+	for steps := time.Since(s.began) / s.Step; steps > 0 && bound < s.Most; steps-- {
+		bound *= 2
+	}
+	return bound
+}
+
+// notice looks at the head of what a partition would hand out: the first overdue one begins the bound.
+func (s *slow) notice(h *Hub, head partition.Head) {
+	if s.over || head.Due >= s.before {
+		return
+	}
+	s.seen = true
+	if !s.active {
+		s.active = true
+		s.timer = time.AfterFunc(s.Step-time.Since(s.began)%s.Step, h.slowStep)
+	}
+}
+
+// end lifts the bound for good.
+func (s *slow) end() {
+	s.active, s.over = false, true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// slowStep raises the bound, or lifts it.
+func (h *Hub) slowStep() {
+	h.mu.Lock()
+	var rooms []room
+	if s := &h.slow; s.active {
+		backlog := s.seen || h.overdueWaits()
+		s.seen = false
+		rooms = h.wakeAll()
+		if !backlog || s.bound() >= s.Most {
+			s.end()
+			for _, q := range h.sorted() {
+				rooms = append(rooms, h.settle(q)...)
+			}
+		} else {
+			s.timer.Reset(s.Step)
+		}
+	}
+	h.mu.Unlock()
+	h.tell(rooms)
+}
+
+// overdueWaits reports whether a partition waits with a run that was overdue at the start.
+func (h *Hub) overdueWaits() bool {
+	for _, q := range h.queues {
+		for _, c := range q.waiting {
+			if c.head.Due < h.slow.before {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// room is how many more slots the node has; below zero when credits have been taken back meanwhile.
+func (h *Hub) room() int {
+	if !h.slow.active {
+		return math.MaxInt
+	}
+	room := h.slow.bound()
+	for _, q := range h.queues {
+		room -= q.taken + q.reserved
+		for _, s := range q.seats {
+			room -= s.flight
+		}
+	}
+	return room
+}
+
+// wakeAll reserves slots for those who wait, in all queues, best head first, as far as the node has room.
+func (h *Hub) wakeAll() []room {
+	var rooms []room
+	for left := h.room(); ; {
+		q := h.firstToWake(left > 0)
+		if q == nil {
+			return rooms
+		}
+		r, n := q.wakeFirst(min(h.options.Chunk, max(0, left)))
+		rooms = append(rooms, r)
+		left -= n
+	}
+}
+
+// firstToWake is the queue of the best head that waits and can get slots, or must learn that nobody serves it any more.
+func (h *Hub) firstToWake(room bool) *queue {
+	var best *queue
+	for _, q := range h.queues {
+		if len(q.waiting) == 0 || (len(q.seats) > 0 && (!room || q.free() <= 0)) {
+			continue
+		}
+		if best == nil || q.before(best) {
+			best = q
+		}
+	}
+	return best
+}
+
+// before reports whether the best head that waits in q goes before that in o; equal ones go by name.
+func (q *queue) before(o *queue) bool {
+	a, b := q.waiting[0].head, o.waiting[0].head
+	if a != b {
+		return a.Before(b)
+	}
+	return q.name.String() < o.name.String()
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// While the store takes no writes its partitions have no term and no machine, and so refuse what is asked of them. Reads go
+// on from the store itself, which holds everything that was ever acknowledged.
+
+// refused reports whether a read that ended so is to be answered from the store.
+func refused(err error) bool { return carillon.KindOf(err) == carillon.Unavailable }
+
+// storedJob is a job as the store has it.
+func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	p := e.partitionOf(key)
+	r, err := e.stored(ctx, p, store.Ref{Key: key})
+	if err != nil {
+		return carillon.Job{}, err
+	}
+	if !r.Exists {
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %q in namespace %q", key.Name, key.Namespace)
+	}
+	j, err := store.DecodeSpec(r.Spec, r.Key)
+	if err != nil {
+		return carillon.Job{}, readError(err)
+	}
+	partition.StatusOf(&j, &r.State, p.number)
+	return j, nil
+}
+
+// storedRun is a run as the store has it, finished or not.
+func (e *Engine) storedRun(ctx context.Context, p *owned, id carillon.RunIdentity) (carillon.Run, error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	ref, live, err := shard.Live(ctx, id)
+	if err != nil {
+		return carillon.Run{}, readError(err)
+	}
+	if live {
+		r, err := e.stored(ctx, p, ref)
+		if err != nil {
+			return carillon.Run{}, err
+		}
+		j := carillon.Job{Namespace: ref.Namespace, Name: ref.Name}
+		if partition.StatusOf(&j, &r.State, p.number); r.Exists && j.Status.Current != nil {
+			return *j.Status.Current, nil
+		}
+	}
+	records, err := shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
+	if err != nil {
+		return carillon.Run{}, readError(err)
+	}
+	if len(records) == 0 {
+		return carillon.Run{}, noRun(id.String())
+	}
+	return partition.RunOf(&records[0]), nil
+}
+
+// stored reads one record.
+func (e *Engine) stored(ctx context.Context, p *owned, ref store.Ref) (store.Record, error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return store.Record{}, err
+	}
+	records, err := shard.Read(ctx, []store.Ref{ref})
+	if err != nil {
+		return store.Record{}, readError(err)
+	}
+	return records[0], nil
+}

@@ -1,0 +1,112 @@
+package partition
+
+// When more is due than fits into memory, as after a start, it is not read in the order of its times: the highest class that
+// has a backlog takes most of the window, so that it goes first, and each lower one a share of it in which to age.
+
+// backlog is the class of which to read next, and how many records, while times are due that are not in memory; ok is false
+// if there are none.
+func (m *Machine) backlog(now int64) (class, page int, ok bool) {
+	var late [classes]bool
+	top, others := -1, 0
+	for c := range classes {
+		if m.window.frontier[c].at.Due > now {
+			continue
+		}
+		late[c] = true
+		if top < 0 {
+			top = c
+		} else {
+			others++
+		}
+	}
+	if top < 0 {
+		return 0, 0, false
+	}
+	if m.window.bytes >= m.cfg.WindowBytes {
+		return top, 0, true
+	}
+	m.Tick(now) // so that what has just been read is counted
+	share := max(1, m.cfg.WindowJobs/(4*classes))
+	waiting := m.dueByClass()
+	if page := m.topPage(top, waiting[top], others*share, now); page > 0 {
+		return top, page, true
+	}
+	for c := top + 1; c < classes; c++ {
+		if page := min(share-waiting[c], m.most()); late[c] && waiting[c] <= share/2 && page > 0 {
+			return c, page, true
+		}
+	}
+	return top, 0, true
+}
+
+// topPage is how much to read of the highest class that has a backlog, of which have records are due in memory: what there
+// is room for beside the share of the others. If it runs low while others fill the window it gets a little more than that.
+func (m *Machine) topPage(class, have, reserved int, now int64) int {
+	low := max(1, m.cfg.WindowJobs/8)
+	if m.room()-reserved < low {
+		m.retreat(m.window.frontier[class].at, now)
+	}
+	if free := min(m.room()-reserved, loadPage); free >= max(1, m.cfg.WindowJobs/4) {
+		return free
+	}
+	if have >= low {
+		return 0
+	}
+	return min(2*low-have, m.most())
+}
+
+// most is how many more records may be in memory for the sake of their class.
+func (m *Machine) most() int { return m.cfg.WindowJobs + m.cfg.WindowJobs/4 - m.waiting() }
+
+// dueByClass counts the records in memory that are due and wait, by class.
+func (m *Machine) dueByClass() (n [classes]int) {
+	for _, q := range m.active {
+		for c := range q.lists {
+			n[c] += len(q.lists[c])
+		}
+	}
+	for _, e := range m.blocked {
+		if e.place == blocked {
+			n[e.state.Class]++
+		}
+	}
+	return n
+}
+
+// nowOf is how many of a queue's runs may go before more of the backlog is read: if runs of a class wait in it of which more
+// are due than are in memory, none of a lower one. short is the class that memory has run out of.
+func (m *Machine) nowOf(q *queue, short int, now int64) int {
+	n := 0
+	for c := range q.lists {
+		n += len(q.lists[c])
+		if c == short || (n > 0 && m.window.frontier[c].at.Due <= now) {
+			return n
+		}
+	}
+	return n
+}
+
+// short is the highest class that has a backlog if none of it is in memory for want of room, and a batch that is on its way
+// will make some; -1 if not. Lower classes wait for that.
+func (m *Machine) short(now int64) int {
+	o := &m.out
+	if len(o.flight) == 0 && len(o.changed) == 0 && len(o.sealed) == 0 {
+		return -1
+	}
+	for c := range classes {
+		if m.window.frontier[c].at.Due > now {
+			continue
+		}
+		if m.most() > 0 || m.dueByClass()[c] > 0 {
+			return -1
+		}
+		return c
+	}
+	return -1
+}
+
+// Behind reports whether times are due that have not been read, although there is room for them.
+func (m *Machine) Behind(now int64) bool {
+	_, page, ok := m.backlog(now)
+	return ok && page > 0
+}

@@ -1,0 +1,88 @@
+package partition
+
+// pledge is an attempt that is handed out once it is durable.
+type pledge struct {
+	e   *entry
+	nth uint64 // e.pledge, as long as it stands
+	d   Delivery
+	seq uint64 // the batch that holds it
+	at  int64
+}
+
+// pledge writes the attempt that e has just been granted, and keeps its delivery until that is durable.
+func (m *Machine) pledge(e *entry, d Delivery, now int64) {
+	m.pledged++
+	e.pledge, e.first = m.pledged, true
+	m.keepGrant(e)
+	m.rearm(e)
+	d.Durable = true
+	m.pledges = append(m.pledges, pledge{e: e, nth: e.pledge, d: d, seq: m.out.seq, at: now})
+}
+
+// Granted returns the attempts that have become durable since it was last asked and may now be handed out: their clocks
+// begin. spare has the queue of each that was taken back meanwhile, whose slot is not needed.
+func (m *Machine) Granted(now int64) (ds []Delivery, spare []Queue) {
+	n := 0
+	for ; n < len(m.pledges) && m.pledges[n].seq <= m.out.durable; n++ {
+		p := &m.pledges[n]
+		e := p.e
+		if e.pledge != p.nth {
+			spare = append(spare, p.d.Queue)
+			continue
+		}
+		e.pledge = 0
+		m.startClocks(e, now)
+		e.durable = now-p.at < int64(m.cfg.GrantAfter) // or what is stored has it end too soon
+		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
+		m.begun(e, p.d.Queue, now)
+		ds = append(ds, p.d)
+	}
+	clear(m.pledges[:n])
+	m.pledges = m.pledges[n:]
+	if len(m.pledges) == 0 {
+		m.pledges = nil
+	}
+	return ds, spare
+}
+
+// revoke ends the attempt in force, if there is one, and reports whether a consumer had it, who is told to stop. One that
+// has not been handed out does not count.
+func (m *Machine) revoke(e *entry) (interrupted bool) {
+	switch {
+	case e.place != running:
+		return false
+	case e.pledge != 0:
+		m.withdraw(e)
+		return false
+	}
+	m.stop(e)
+	return true
+}
+
+// withdraw takes back an attempt that never left: it does not count.
+func (m *Machine) withdraw(e *entry) {
+	m.leave(e, false)
+	r, c := &e.state.Run, m.count(e)
+	switch {
+	case r.Attempt == 1:
+		c.Fired--
+		if r.Started-r.Due > int64(lateAfter) {
+			c.Late--
+		}
+		r.Started = 0
+	case !resumes(r):
+		c.Retried--
+	}
+	r.Attempt--
+}
+
+// withdrawAll takes back every attempt that has not been handed out.
+func (m *Machine) withdrawAll() {
+	for i := range m.pledges {
+		if e := m.pledges[i].e; e.pledge == m.pledges[i].nth {
+			m.withdraw(e)
+			m.touch(e)
+			m.rearm(e)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package partition
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// progress keeps what the attempt in force says of how far it is, and extends its lease as a beat does. It is written when
+// the state is written anyway, so the answer waits for nothing.
+func (m *Machine) progress(e *entry, now int64, p carillon.Progress) Verdict {
+	r := &e.state.Run
+	r.Percent, r.Message, r.Said = percent(p.Percent), progressMessage(p.Message), now
+	m.extend(e, now)
+	m.Begin()
+	return Accepted
+}
+
+// percent is p between 0 and 100; what is no number is 0.
+func percent(p float64) float64 {
+	if math.IsNaN(p) {
+		return 0
+	}
+	return min(max(p, 0), 100)
+}
+
+// progressMessage is s, cut between two characters if it is too long.
+func progressMessage(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	if len(s) > carillon.MaxProgressMessage {
+		s = strings.ToValidUTF8(s[:carillon.MaxProgressMessage], "")
+	}
+	return s
+}
+
+// notRescheduled begins the error of an attempt that asked for another time and cannot have it.
+const notRescheduled = "reschedule: "
+
+// reschedule ends the attempt in force without a failure: the same run is attempted again at the time asked for, and its
+// failure policy counts from there.
+func (m *Machine) reschedule(e *entry, now int64, r *Report) {
+	owner, run := e.owner(), &e.state.Run
+	switch {
+	case r.At.IsZero() || !carillon.Storable(r.At):
+		m.fail(e, now, failure{report: r, message: notRescheduled +
+			"at: give an instant from " + text(carillon.EarliestTime) + " to " + text(carillon.LatestTime)})
+		return
+	case owner.state.Expires != 0 && max(now, r.At.UnixNano()) > owner.state.Expires:
+		m.fail(e, now, failure{report: r, permanent: true, message: notRescheduled +
+			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires))})
+		return
+	}
+	m.leave(e, true)
+	run.Due, run.Uncounted = max(now, r.At.UnixNano()), run.Attempt
+	m.touch(e)
+	m.rearm(e)
+}
+
+// text is t for people, in UTC.
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// retold reports whether a report says of an attempt that did not succeed what ended it: rescheduled tells whether that was
+// a reschedule, errs has the errors until then.
+func retold(r *Report, rescheduled bool, errs []carillon.AttemptError) bool {
+	refused := len(errs) > 0 && strings.HasPrefix(errs[len(errs)-1].Message, notRescheduled)
+	switch {
+	case r.Async || r.Outcome == carillon.OutcomeSuccess || r.Outcome == carillon.OutcomeProgress:
+		return false
+	case r.Outcome == carillon.OutcomeReschedule:
+		return rescheduled || refused
+	}
+	return !rescheduled && !refused
+}

@@ -1,0 +1,10 @@
+// Package scenario holds the acceptance scenarios S01 to S20 and the cases that the schedulers before this one test, as tests
+// of a whole node: engine, dispatcher and workers' sessions over a store that outlives it, in a bubble where time costs
+// nothing. docs/upstream.md says which upstream case is which test.
+//
+//	rig_test.go        the node, which can be killed, and its workers
+//	s*_test.go         the scenarios, by number
+//	orleans_test.go    what Orleans' durable jobs test
+//	etcdcron_test.go   what go-etcd-cron tests
+//	dapr_test.go       what Dapr's scheduler tests
+package scenario

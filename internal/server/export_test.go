@@ -1,0 +1,13 @@
+package server
+
+import (
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/carillonhq/carillon/store/pebble"
+)
+
+// OnDisk is c with a file system of the test's under the store's folder.
+func (c Config) OnDisk(fs vfs.FS) Config {
+	c.tune = func(o *pebble.Options) { o.FS = fs }
+	return c
+}

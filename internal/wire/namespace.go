@@ -1,0 +1,46 @@
+package wire
+
+import (
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// NamespaceToProto is the settings as a message.
+func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
+	return &pb.Namespace{Name: n.Name, Strict: n.Strict, Limits: limitsToProto(n.Limits)}
+}
+
+// PutNamespaceToProto is the settings as a request.
+func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
+	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict, Limits: limitsToProto(n.Limits)}
+}
+
+func limitsToProto(limits map[string]int) map[string]int32 {
+	if len(limits) == 0 {
+		return nil
+	}
+	out := make(map[string]int32, len(limits))
+	for key, n := range limits {
+		out[text(key)] = clampInt32(n)
+	}
+	return out
+}
+
+// namespaceMessage is a message with the fields of a namespace's settings.
+type namespaceMessage interface {
+	GetName() string
+	GetStrict() bool
+	GetLimits() map[string]int32
+}
+
+// NamespaceFromProto is the message, or the request, as settings.
+func NamespaceFromProto(m namespaceMessage) carillon.Namespace {
+	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict()}
+	if len(m.GetLimits()) > 0 {
+		n.Limits = make(map[string]int, len(m.GetLimits()))
+	}
+	for key, limit := range m.GetLimits() {
+		n.Limits[key] = int(limit)
+	}
+	return n
+}

@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// progressEvery is how often the server is told of one attempt's progress.
+const progressEvery = time.Second
+
+// handling is what a handler's context knows of its attempt, under the key handlingKey.
+type handling struct {
+	desk    *desk
+	attempt *attempt
+}
+
+type handlingKey struct{}
+
+// ErrNoRun is the error of [Progress] outside of a handler.
+var ErrNoRun = errors.New("worker: this is not the context of a handler")
+
+// Progress says how far the handler is: percent is 0 to 100, message at most [carillon.MaxProgressMessage] bytes, for people.
+// ctx is the handler's, or made from it. It may be called as often as one likes and never waits: the server is told once a
+// second, of what was said last. It is lost when the worker is not connected for long, or when the attempt ends before it
+// was sent. The error is about ctx or the values.
+func Progress(ctx context.Context, percent float64, message string) error {
+	h, ok := ctx.Value(handlingKey{}).(handling)
+	if !ok {
+		return ErrNoRun
+	}
+	p := carillon.Progress{Percent: percent, Message: strings.ToValidUTF8(message, "\uFFFD")}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	h.desk.tell(h.attempt, p)
+	return nil
+}
+
+// tell keeps an attempt's progress until it may be said.
+func (d *desk) tell(a *attempt, p carillon.Progress) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a.progress == nil {
+		d.telling = append(d.telling, a)
+		ring(d.bell)
+	}
+	a.progress = &p
+}
+
+// takeProgress takes the progress that may be said now, of attempts that still go on, and reports when to ask again (zero:
+// not by itself).
+func (d *desk) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
+	later, bytes := d.telling[:0], 0
+	for _, a := range d.telling {
+		if a.ended || d.attempts[a.run.Token] != a {
+			continue
+		}
+		if now.Before(a.tellAt) {
+			later = append(later, a)
+			if next.IsZero() || a.tellAt.Before(next) {
+				next = a.tellAt
+			}
+			continue
+		}
+		if len(req.Results) >= maxMessageItems || bytes > maxMessageBytes {
+			later = append(later, a)
+			ring(d.bell)
+			continue
+		}
+		req.Results = append(req.Results, carillon.Result{
+			Token: a.run.Token, RunID: a.run.ID, Outcome: carillon.OutcomeProgress, Progress: *a.progress})
+		bytes += itemBytes + len(a.progress.Message)
+		a.progress, a.tellAt = nil, now.Add(progressEvery)
+	}
+	clear(d.telling[len(later):])
+	d.telling = later
+	return next
+}
