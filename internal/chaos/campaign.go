@@ -23,7 +23,7 @@ type Options struct {
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
 // the time.
 var Constants = checker.Constants{
-	Dispatch: 2 * time.Second, Recovery: 3 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
+	Dispatch: 2 * time.Second, Recovery: 6 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
 	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
@@ -180,7 +180,7 @@ func (c *campaign) hurt(kind string) {
 
 // cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
-	if err := pause(ctx, c.dice.between(300*time.Millisecond, 2200*time.Millisecond)); err != nil {
+	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
 	}
 	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")
@@ -195,7 +195,7 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	}
 	burst.Wait()
 	if c.dice.chance(2) {
-		if err := pause(ctx, c.dice.between(0, 1500*time.Millisecond)); err != nil {
+		if err := pause(ctx, c.dice.between(0, time.Second)); err != nil {
 			return err
 		}
 	}

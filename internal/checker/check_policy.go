@@ -35,7 +35,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	case "paused":
 		ok = c.mayBePaused(j, from, to)
 	case "overlap":
-		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" })
+		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" }) ||
+			c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "replace" && c.newerDue(s, r, to) })
 	case "misfire":
 		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, to) })
 	case "expired":
@@ -153,6 +154,13 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
 		return r.Skipped == 0 && r.Status != "skipped" && r.Scheduled.Before(from) && !r.Finished.Before(from)
 	})
+}
+
+// newerDue reports whether a newer time of the job was due when the times of a record were passed over: under replace it takes
+// the place also of one that has not begun.
+func (c *check) newerDue(s *Job, r FinalRun, to time.Time) bool {
+	sched, err := parse(s.Schedule, s.Zone, s.Literal)
+	return err != nil || len(sched.instants(r.Scheduled, r.Scheduled.Add(1), to.Add(c.k.Clock))) > 0
 }
 
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
