@@ -42,7 +42,7 @@ func (c *check) leases(j *job, cause string) []lease {
 	var out []lease
 	for _, r := range j.runs {
 		for i, a := range r.attempts {
-			if a.Cause == cause || cause == "" {
+			if cause == "" || (a.Cause == cause && !redriven(r, a.At)) { // a redriven run goes beside the others
 				out = append(out, lease{c.certain(r, i), r, i})
 			}
 		}
@@ -64,12 +64,19 @@ func (c *check) replaced(j *job) {
 		}
 		for _, res := range r.results {
 			late := by != nil && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
-			if late && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
+			if late && !said(r, res, newest) && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
 				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
 			}
 		}
 		newest, by = r.first().At, r
 	}
+}
+
+// said reports whether the same result was sent before: it is answered as it was then.
+func said(r *run, res *Result, by time.Time) bool {
+	return slices.ContainsFunc(r.results, func(o *Result) bool {
+		return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(by)
+	})
 }
 
 // limits: S9, no more attempts with one limit key are in force than its limit says when another begins.
@@ -113,9 +120,11 @@ func (c *check) limited(g key, leases []lease) {
 		if !l.to.After(l.from) {
 			continue
 		}
-		ends = append(ends, l.to)
 		most, limited := c.limitAt(ops, g.name, l.from)
-		if limited && len(ends) > most {
+		if !limited {
+			continue // an attempt that began without a limit holds no token
+		}
+		if ends = append(ends, l.to); len(ends) > most {
 			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)
 			return
 		}

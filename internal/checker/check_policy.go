@@ -29,20 +29,29 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	if r.Skipped == 0 || from.IsZero() {
 		from = r.Scheduled
 	}
+	lo, hi := from.Add(-c.k.Clock), to.Add(c.k.Clock) // by a clock that may be wrong
 	ok := false
 	switch r.Reason {
 	case "":
 	case "paused":
-		ok = c.mayBePaused(j, from, to)
+		ok = c.mayBePaused(j, lo, hi)
 	case "overlap":
-		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" }) ||
-			c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "replace" && c.newerDue(s, r, to) })
+		going := c.wasGoing(j, lo, hi)
+		ok = c.hadRule(j, lo, hi, func(s *Job) bool {
+			return (going && s.Overlap == "skip") || (s.Overlap == "replace" && (going || newer(s, r, hi) > 0))
+		})
 	case "misfire":
-		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, to) })
+		ok = c.hadRule(j, lo, hi, func(s *Job) bool { return c.mayMiss(s, r, hi) }) ||
+			c.asked(j, lo, hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
+				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
 	case "expired":
 		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
-	default: // deleted, replaced, or the word for a run that somebody skipped
-		ok = c.asked(j, from, to, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
+	case "skipped": // a time that was yet to come
+		ok = slices.ContainsFunc(j.ops, func(o *Op) bool {
+			return o.Kind == Skip && o.Outcome != Fail && !o.Invoke.After(hi) && (o.Answer.NextRun.IsZero() || o.Answer.NextRun.Equal(r.Scheduled))
+		})
+	default: // deleted, replaced
+		ok = c.asked(j, lo, hi, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
 	}
 	if !ok {
 		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so", max(r.Skipped, 1), c.show(from),
@@ -98,7 +107,7 @@ func (c *check) newest(j *job) {
 		if a.Cause != CauseSchedule {
 			continue
 		}
-		if before != nil && !redriven(j, a.At) {
+		if before != nil && !redriven(r, a.At) {
 			c.newestAfter(j, before, a)
 		}
 		before = r
@@ -107,7 +116,8 @@ func (c *check) newest(j *job) {
 
 func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 	other := func(s *Job) bool {
-		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
+		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == "" ||
+			s.TTL > 0 || !s.Expires.IsZero() // the newer time may come after the end of its life
 	}
 	for _, res := range before.results {
 		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
@@ -156,11 +166,13 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 	})
 }
 
-// newerDue reports whether a newer time of the job was due when the times of a record were passed over: under replace it takes
-// the place also of one that has not begun.
-func (c *check) newerDue(s *Job, r FinalRun, to time.Time) bool {
+// newer is how many times of a job are due by then after those of a record.
+func newer(s *Job, r FinalRun, by time.Time) int {
 	sched, err := parse(s.Schedule, s.Zone, s.Literal)
-	return err != nil || len(sched.instants(r.Scheduled, r.Scheduled.Add(1), to.Add(c.k.Clock))) > 0
+	if err != nil {
+		return 1
+	}
+	return len(sched.instants(r.Scheduled, r.Scheduled.Add(1), by)) // the scheduled time itself is as good an anchor as any
 }
 
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
@@ -190,8 +202,8 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 
 // mayCancel reports whether something asked for the end of a run.
 func (c *check) mayCancel(j *job, r FinalRun) bool {
-	to := later(r.Finished, r.Scheduled)
-	return c.asked(j, r.Scheduled, to, func(o *Op) bool {
+	to := later(r.Finished, r.Scheduled).Add(c.k.Clock) // by a clock that may be wrong
+	return c.asked(j, r.Scheduled.Add(-c.k.Clock), to, func(o *Op) bool {
 		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
 	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }
@@ -361,12 +373,13 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 func (c *check) filled(j *job, o *Op) {
 	var def *effect
 	for _, e := range j.effects {
-		if e.job != nil && e.sure && !e.vague && e.sched != nil && !e.sched.anchored {
-			if def != nil {
-				return
-			}
-			def = e
+		if e.job == nil {
+			continue
 		}
+		if def != nil || !e.sure || e.vague || e.sched == nil || e.sched.anchored {
+			return
+		}
+		def = e
 	}
 	stopped := c.asked(j, o.Invoke, c.h.End, func(x *Op) bool {
 		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip || x.Kind == BackfillCancel)

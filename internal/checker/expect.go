@@ -123,7 +123,10 @@ func (c *check) expectOf(j *job, e *effect) {
 	}
 	limited := e.sched != nil && (e.job.Repeats > 0 || e.sched.runs > 0)
 	limit := e.limit()
-	end := e.lifeEnds()
+	end := j.lifeEnds(e)
+	if !end.IsZero() && e.job.TTL != 0 {
+		end = end.Add(-c.k.Clock)
+	}
 	for i, t := range ts {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
@@ -183,6 +186,18 @@ func (e *effect) lifeEnds() time.Time {
 		return e.job.Due.Add(e.job.TTL)
 	}
 	return e.lo.Add(e.job.DueIn + e.job.TTL)
+}
+
+// lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the times alone leaves
+// the end of life where an earlier definition put it.
+func (j *job) lifeEnds(e *effect) time.Time {
+	end := e.lifeEnds()
+	for _, x := range j.effects {
+		if x.job != nil && x.job.TTL != 0 && x.job.TTL == e.job.TTL && x.lo.Before(e.lo) {
+			end = earlier(end, x.lifeEnds())
+		}
+	}
+	return end
 }
 
 // accountFor finds out whether a time has run or has a record, and how late it was.
