@@ -51,7 +51,6 @@ var stubNow = time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 type stub struct {
 	carillon.Scheduler
 	mu        sync.Mutex
-	space     carillon.Namespace
 	backfills []carillon.Backfill
 }
 
@@ -134,23 +133,4 @@ func (s *stub) GetBackfill(_ context.Context, _, id string) (carillon.Backfill, 
 
 func (s *stub) CancelBackfill(_ context.Context, _, id string) (carillon.Backfill, error) {
 	return s.look(id, func(b *carillon.Backfill) { b.Status, b.Finished = carillon.BackfillCancelled, stubNow })
-}
-
-func (s *stub) GetNamespace(_ context.Context, name string) (carillon.Namespace, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.space.Name == name {
-		return s.space, nil
-	}
-	return carillon.Namespace{Name: name}, carillon.ValidateNamespace(name)
-}
-
-func (s *stub) PutNamespace(_ context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := ns.Validate(); err != nil {
-		return carillon.Namespace{}, err
-	}
-	s.space = ns
-	return ns, nil
 }

@@ -47,7 +47,7 @@ func (c *check) settled(j *job, o *Op) bool {
 
 func (c *check) triggered(j *job, o *Op) {
 	id := o.Answer.RunID
-	if id == "" || c.runs[id] != nil || slices.ContainsFunc(j.records, func(r FinalRun) bool { return r.RunID == id }) {
+	if id == "" || c.runs[id] != nil || j.known[id] {
 		return
 	}
 	if c.settled(j, o) {

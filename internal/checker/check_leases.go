@@ -58,8 +58,7 @@ func (c *check) replaced(j *job) {
 	}
 	newest := time.Time{}
 	var by *run
-	for i := len(j.runs) - 1; i >= 0; i-- {
-		r := j.runs[i]
+	for _, r := range slices.Backward(j.runs) {
 		if r.first().Cause != CauseSchedule {
 			continue
 		}
@@ -102,6 +101,12 @@ func (c *check) limits() {
 
 func (c *check) limited(g key, leases []lease) {
 	sort.SliceStable(leases, func(i, k int) bool { return leases[i].from.Before(leases[k].from) })
+	var ops []*Op
+	for i := range c.h.Ops {
+		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
+			ops = append(ops, o)
+		}
+	}
 	var ends []time.Time // of those in force, few
 	for _, l := range leases {
 		ends = slices.DeleteFunc(ends, func(t time.Time) bool { return !t.After(l.from) })
@@ -109,7 +114,7 @@ func (c *check) limited(g key, leases []lease) {
 			continue
 		}
 		ends = append(ends, l.to)
-		most, limited := c.limitAt(g, l.from)
+		most, limited := c.limitAt(ops, g.name, l.from)
 		if limited && len(ends) > most {
 			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)
 			return
@@ -118,28 +123,21 @@ func (c *check) limited(g key, leases []lease) {
 }
 
 // limitAt is the highest limit that may have been in force just before t; false if there may have been none.
-func (c *check) limitAt(g key, t time.Time) (most int, limited bool) {
-	var ops []*Op
-	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail && !o.Invoke.After(t) {
-			ops = append(ops, o)
-		}
-	}
+func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
 	from := t.Add(-c.k.Dispatch - c.k.Apply)
-	sure := false
 	for _, o := range ops {
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
 			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && x.Return.Before(from)
 		})
-		if over {
+		if over || o.Invoke.After(t) {
 			continue
 		}
-		n, ok := o.Limits[g.name]
+		n, ok := o.Limits[name]
 		if !ok {
 			return 0, false
 		}
 		most = max(most, n)
-		sure = sure || (o.Outcome == OK && o.Return.Before(from))
+		limited = limited || (o.Outcome == OK && o.Return.Before(from))
 	}
-	return most, sure
+	return most, limited
 }

@@ -56,7 +56,7 @@ func redriven(j *job, by time.Time) bool {
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.until.Add(c.k.Clock+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.timed.Add(c.k.Clock+c.k.Apply)) {
 			return false
 		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
@@ -171,6 +171,7 @@ func (c *check) staleIsRefused(r *run) {
 			counted[res.Token] = true
 		}
 		c.newer(r, res, i)
+		c.fenced(r, res, r.attempts[i])
 	}
 	if len(counted) > 1 {
 		c.addf("S5", r.job.String(), "run %s: %d attempts succeeded", r.id, len(counted))
@@ -190,6 +191,21 @@ func (c *check) newer(r *run, res *Result, i int) {
 		})
 		if !again && !c.fault(a.At.Add(-time.Second), res.Sent, nil) {
 			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
+			return
+		}
+	}
+}
+
+// fenced: S5, a put with another payload, and a delete, end the attempts in force: their results change nothing.
+func (c *check) fenced(r *run, res *Result, a *Attempt) {
+	if a.Payload == "" || redriven(r.job, res.Sent) {
+		return
+	}
+	for _, e := range r.job.effects {
+		ends := e.op.deletes() || (e.job != nil && !e.vague && e.job.Payload != a.Payload)
+		if ends && e.op.Outcome == OK && !e.lo.Before(a.At) && e.hi.Add(c.k.Apply).Before(res.Sent) {
+			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted at %s, after the %s at %s had fenced it", r.id, res.Number,
+				c.show(res.Sent), e.op.Kind, c.show(e.lo))
 			return
 		}
 	}
