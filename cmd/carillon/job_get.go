@@ -96,7 +96,11 @@ func runText(r *carillon.Run) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", r.Status.String(), moment(r.Scheduled), r.Attempt, r.ID)
+	status := r.Status.String()
+	if r.Status == carillon.RunRetrying {
+		status += " at " + moment(r.Due)
+	}
+	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, moment(r.Scheduled), r.Attempt, r.ID)
 }
 
 // currentProgress is what the attempt in force last said of itself.
