@@ -92,6 +92,9 @@ func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Job{}, err
 	}
+	if err := pause.Validate(e.cfg.Limits); err != nil {
+		return carillon.Job{}, err
+	}
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Job, error) {
 		return p.m.SetPaused(now, key, pause)
 	})
