@@ -29,7 +29,7 @@ func (c *check) kept(j *job) {
 			r := c.runs[o.RunID]
 			ran := r != nil && !r.attempts[len(r.attempts)-1].At.Before(o.Invoke)
 			lost := slices.ContainsFunc(j.records, func(rec FinalRun) bool { // its attempt went down with the node
-				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.k.Clock))
+				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.wrong(o.Invoke, o.Invoke)))
 			})
 			if o.RunID != "" && !ran && !lost && c.settled(j, o) {
 				c.addf("S3", j.String(), "run %s was redriven and never attempted again", o.RunID)

@@ -93,7 +93,7 @@ func (c *check) distrust(j *job) {
 		if m.job != j || m.skip {
 			continue
 		}
-		w := span{m.at.Add(-c.k.Clock), m.by}
+		w := span{m.at.Add(-c.wrong(m.at, m.at)), m.by}
 		if m.first != nil {
 			w.to = later(w.to, m.first.At) // that it is late is said already
 		}

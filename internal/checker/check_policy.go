@@ -29,7 +29,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	if r.Skipped == 0 || from.IsZero() {
 		from = r.Scheduled
 	}
-	lo, hi := from.Add(-c.k.Clock), to.Add(c.k.Clock) // by a clock that may be wrong
+	wrong := c.wrong(from, to) // the node's clock
+	lo, hi := from.Add(-wrong), to.Add(wrong)
 	ok := false
 	switch r.Reason {
 	case "":
@@ -131,7 +132,7 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
 				continue
 			}
-			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), res.Sent.Add(-c.k.Clock-e.job.Spread))
+			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), res.Sent.Add(-c.wrong(a.Scheduled, a.At)-e.job.Spread))
 			if len(newer) > 0 {
 				c.addf("S12", j.String(), "the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
 					c.show(res.Sent), c.show(newer[len(newer)-1]))
@@ -182,7 +183,7 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 	if err != nil {
 		return true
 	}
-	decided := to.Add(c.k.Clock)
+	decided := to
 	newer := sched.instants(r.Scheduled, r.Scheduled.Add(1), decided) // the scheduled time itself is as good an anchor as any
 	if sched.step.months > 0 {
 		newer = sched.instants(r.Scheduled, r.Scheduled.Add(1), decided.Add(3*24*time.Hour)) // but for clamping
@@ -202,8 +203,10 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 
 // mayCancel reports whether something asked for the end of a run.
 func (c *check) mayCancel(j *job, r FinalRun) bool {
-	to := later(r.Finished, r.Scheduled).Add(c.k.Clock) // by a clock that may be wrong
-	return c.asked(j, r.Scheduled.Add(-c.k.Clock), to, func(o *Op) bool {
+	to := later(r.Finished, r.Scheduled)
+	wrong := c.wrong(r.Scheduled, to) // the node's clock
+	to = to.Add(wrong)
+	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
 		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
 	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }

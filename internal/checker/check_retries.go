@@ -46,11 +46,12 @@ func (c *check) expired(r *run, before, a *Attempt) bool {
 		}
 	}
 	// A beat may have been lost on its way: then the lease counts from the beginning. So it has to be a whole one at least.
-	if a.At.Sub(before.At) >= c.lease(r.job)-c.k.Clock && (alive.Equal(before.At) || a.At.Sub(alive) >= c.lease(r.job)/2) {
+	wrong := c.wrong(before.At, a.At)
+	if a.At.Sub(before.At) >= c.lease(r.job)-wrong && (alive.Equal(before.At) || a.At.Sub(alive) >= c.lease(r.job)/2) {
 		return true
 	}
 	return slices.ContainsFunc(r.job.effects, func(e *effect) bool {
-		return e.job != nil && e.job.Timeout > 0 && a.At.Sub(before.At) >= e.job.Timeout-c.k.Clock
+		return e.job != nil && e.job.Timeout > 0 && a.At.Sub(before.At) >= e.job.Timeout-wrong
 	})
 }
 
@@ -133,7 +134,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		case res.Kind != Failure || c.k.Virtual:
 			return
 		}
-		if a.At.Before(from.Add(-c.k.Clock)) && !redriven(r, a.At) {
+		if a.At.Before(from.Add(-c.wrong(res.Sent, a.At))) && !redriven(r, a.At) {
 			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
 				from.Sub(a.At))
 		}

@@ -8,10 +8,10 @@ import (
 // early: S1, nothing begins before it is due. What the spread adds is known by its bound only.
 func (c *check) early(r *run) {
 	for _, a := range r.attempts {
-		if by := a.Scheduled.Sub(a.At) - c.k.Clock; by > 0 {
-			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, by+c.k.Clock)
-		} else if by := a.Due.Sub(a.At) - c.k.Clock; !a.Due.IsZero() && by > 0 {
-			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number, r.id, by+c.k.Clock)
+		if !c.reached(a.Scheduled, a.At) {
+			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, a.Scheduled.Sub(a.At))
+		} else if !a.Due.IsZero() && !c.reached(a.Due, a.At) {
+			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number, r.id, a.Due.Sub(a.At))
 		}
 	}
 }
@@ -67,7 +67,7 @@ func redriven(r *run, by time.Time) bool {
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.timed.Add(c.k.Clock+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At) || a.Scheduled.After(e.timed.Add(c.wrong(e.timed, e.timed)+c.k.Apply)) {
 			return false
 		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
@@ -77,16 +77,23 @@ func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 // keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or a patch that
 // leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the job is paused or no answer came.
 func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
-	return e.job.Schedule != "" && slices.ContainsFunc(j.effects, func(x *effect) bool {
-		return x != e && x.job != nil && x.job.Schedule == e.job.Schedule && !x.after(e) && c.gives(x, t) &&
-			!slices.ContainsFunc(j.effects, func(d *effect) bool { return d.op.deletes() && d.sure && d.after(x) && e.after(d) })
+	if e.op.Outcome == OK && e.op.Answer.Created {
+		return false // there was nothing before it
+	}
+	return slices.ContainsFunc(j.effects, func(x *effect) bool {
+		return x != e && x.job != nil && sameTimes(x.job, e.job) && !x.after(e) && c.gives(x, t) &&
+			!slices.ContainsFunc(j.effects, func(d *effect) bool {
+				ends := d.op.deletes() || (d.job != nil && !d.vague && !sameTimes(x.job, d.job))
+				return ends && d.sure && d.after(x) && e.after(d)
+			})
 	})
 }
 
 // gives reports whether t is a time of the definition.
 func (c *check) gives(e *effect, t time.Time) bool {
 	first := e.op.Answer.NextRun
-	low, high := e.lo.Add(-c.k.Clock), e.hi.Add(c.k.Clock)
+	wrong := c.wrong(e.lo, e.hi)
+	low, high := e.lo.Add(-wrong), e.hi.Add(wrong)
 	switch {
 	case !e.job.Due.IsZero():
 		low, high = e.job.Due, e.job.Due
@@ -109,13 +116,16 @@ func (c *check) gives(e *effect, t time.Time) bool {
 
 // mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.
 func (c *check) mayCarry(j *job, a *Attempt) bool {
-	wrong := c.fault(a.At.Add(-c.k.Dispatch-time.Second), a.At, a)
+	since := a.At // when what came now may have been handed out
+	if t, found := c.trouble(a.At.Add(-c.k.Dispatch-time.Second), a.At, a); found {
+		since = earlier(since, t.Add(-time.Second))
+	}
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) {
+		if e.job == nil || e.lo.After(a.At) {
 			return false
 		}
 		carries := e.job.Payload == a.Payload || (e.vague && !slices.Contains(e.op.Fields, "payload"))
-		return carries && (wrong || !e.until.Add(c.k.Dispatch+c.k.Apply).Before(a.At))
+		return carries && !e.until.Add(c.k.Dispatch+c.k.Apply).Before(since)
 	})
 }
 

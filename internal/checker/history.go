@@ -237,11 +237,14 @@ type Beat struct {
 // Fault is one thing that the nemesis did.
 type Fault struct {
 	// Kind is "kill", "pause", "partition", "slow store", "lost acknowledgements" … One that begins with "worker" concerns
-	// workers only: it excuses a second attempt, and lateness no longer than it lasts.
+	// workers only: it excuses a second attempt, and lateness no longer than it lasts; one that begins with "worker endpoint" the
+	// lateness of jobs alone that call one of the targets, and until their retries have caught up.
 	Kind    string
 	Targets []string `json:",omitempty"` // nodes or workers; none = everything
 	From    time.Time
 	To      time.Time
+	// Skew is how far the owners' clocks were wrong meanwhile, those that ran ahead above zero: it excuses so much, and no more.
+	Skew time.Duration `json:",omitempty"`
 	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
 	Minor bool `json:",omitempty"`
 }

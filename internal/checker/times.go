@@ -3,6 +3,7 @@ package checker
 import (
 	"slices"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,9 @@ func (w *world) badTimes() {
 	for i := range w.h.Faults {
 		f := &w.h.Faults[i]
 		switch {
+		case f.endpoint(): // of nobody else; see down
+		case f.Skew != 0:
+			out = append(out, span{f.From, f.To.Add(f.Skew.Abs() + w.k.Dispatch)})
 		case f.worker():
 			out = append(out, span{f.From, f.To})
 		case f.Minor:
@@ -34,6 +38,18 @@ func (w *world) badTimes() {
 		}
 	}
 	w.bad = merged(append(out, w.full()...))
+}
+
+// down is when what a definition calls was not there, and as long after it as its retries may take.
+func (w *world) down(e *effect) []span {
+	var out []span
+	for i := range w.h.Faults {
+		f := &w.h.Faults[i]
+		if f.endpoint() && slices.ContainsFunc(f.Targets, func(t string) bool { return strings.Contains(e.job.Queue, "//"+t+"/") }) {
+			out = append(out, span{f.From, f.To.Add(w.k.Recovery)})
+		}
+	}
+	return merged(out)
 }
 
 // full is when as many runs may have been going on as the workers take.

@@ -394,19 +394,55 @@ func (w *world) longestLease(j *job) time.Duration {
 	return cmp.Or(longest, w.k.Lease)
 }
 
-// fault reports whether a fault that may have touched an attempt overlaps a stretch of time; a nil attempt is touched by all.
+// fault reports whether a fault that may have touched an attempt overlaps a stretch of time; none of a worker touches a nil
+// attempt, and a wrong clock none at all: what it excuses is said by wrong and reached.
 func (w *world) fault(from, to time.Time, a *Attempt) bool {
+	_, found := w.trouble(from, to, a)
+	return found
+}
+
+// trouble is when the faults began that overlap a stretch of time and may have touched an attempt.
+func (w *world) trouble(from, to time.Time, a *Attempt) (since time.Time, found bool) {
 	for i := range w.h.Faults {
 		f := &w.h.Faults[i]
-		if f.To.Before(from) || f.From.After(to) {
+		if f.To.Before(from) || f.From.After(to) || f.Skew != 0 {
 			continue
 		}
-		if a == nil || !f.worker() || len(f.Targets) == 0 || slices.Contains(f.Targets, a.Worker) {
+		if f.worker() && (a == nil || (len(f.Targets) > 0 && !slices.Contains(f.Targets, a.Worker))) {
+			continue
+		}
+		if !found || f.From.Before(since) {
+			since = f.From
+		}
+		found = true
+	}
+	return since, found
+}
+
+// wrong is how far an owner's clock may have been from the harness's at some time of a stretch.
+func (w *world) wrong(from, to time.Time) time.Duration {
+	most := time.Duration(0)
+	for i := range w.h.Faults {
+		f := &w.h.Faults[i]
+		if s := f.Skew.Abs(); !f.To.Add(s).Before(from) && !f.From.Add(-s).After(to) { // what is stamped in it is that far off
+			most = max(most, s)
+		}
+	}
+	return w.k.Clock + most
+}
+
+// reached reports whether an owner's clock may have shown t by some moment.
+func (w *world) reached(t, by time.Time) bool {
+	for i := range w.h.Faults {
+		f := &w.h.Faults[i]
+		if f.Skew > 0 && !f.From.After(by) && !earlier(f.To, by).Add(f.Skew+w.k.Clock).Before(t) {
 			return true
 		}
 	}
-	return false
+	return !by.Add(w.k.Clock).Before(t)
 }
 
-// worker reports whether a fault concerns workers only.
+// worker reports whether a fault concerns workers only, and endpoint that it concerns what runs at HTTP targets come to.
 func (f *Fault) worker() bool { return strings.HasPrefix(f.Kind, "worker") }
+
+func (f *Fault) endpoint() bool { return strings.HasPrefix(f.Kind, "worker endpoint") }

@@ -120,22 +120,11 @@ const (
 	Kill         FaultKind = "kill"
 	Clock        FaultKind = "clock"
 	StreamCut    FaultKind = "worker stream cut"
-	EndpointDown FaultKind = "endpoint down"
+	EndpointDown FaultKind = "worker endpoint down"
 )
 
 // size is how many things can be dropped.
 func (p *Plan) size() int { return len(p.Ops) + len(p.Faults) + len(p.Habits) }
-
-// skew is how far from the true time a node's clock may be.
-func (p *Plan) skew() time.Duration {
-	var most time.Duration
-	for _, f := range p.Faults {
-		if f.Kind == Clock {
-			most = max(most, f.Delay.Abs())
-		}
-	}
-	return most
-}
 
 // Encode writes the plan as JSON.
 func (p *Plan) Encode(w io.Writer) error {

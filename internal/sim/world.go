@@ -52,7 +52,7 @@ type world struct {
 
 // Constants are what the checker may demand of a run of the plan.
 func (p *Plan) Constants() checker.Constants {
-	return checker.Constants{Clock: p.skew(), Dispatch: time.Second, Recovery: 30 * time.Second, OwnerLease: 15 * time.Second,
+	return checker.Constants{Dispatch: time.Second, Recovery: 30 * time.Second, OwnerLease: 15 * time.Second,
 		Slots: p.Slots}
 }
 
@@ -168,7 +168,11 @@ func (w *world) inflict(ctx context.Context, i int) {
 	if f.Worker != "" {
 		targets = []string{f.Worker}
 	}
-	heal := w.rec.Break(checker.Fault{Kind: string(f.Kind), Targets: targets})
+	skew := time.Duration(0)
+	if f.Kind == Clock {
+		skew = f.Delay
+	}
+	heal := w.rec.Break(checker.Fault{Kind: string(f.Kind), Targets: targets, Skew: skew})
 	n := w.nodes[min(f.Node, len(w.nodes)-1)]
 	switch f.Kind {
 	case Kill:
