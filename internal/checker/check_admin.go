@@ -22,7 +22,12 @@ func (c *check) kept(j *job) {
 		case Trigger:
 			c.triggered(j, o)
 		case Cancel:
-			if r := c.runs[o.RunID]; r != nil && r.attempts[len(r.attempts)-1].At.After(o.Return.Add(c.k.Dispatch)) && !redriven(r, c.h.End) {
+			r := c.runs[o.RunID]
+			if r == nil {
+				break
+			}
+			last := r.attempts[len(r.attempts)-1]
+			if last.At.After(o.Return.Add(c.k.Dispatch)) && !c.afresh(r, o.Invoke, last.At) {
 				c.addf("S3", j.String(), "run %s was attempted after its cancellation was acknowledged", r.id)
 			}
 		case Redrive:
@@ -31,11 +36,16 @@ func (c *check) kept(j *job) {
 			lost := slices.ContainsFunc(j.records, func(rec FinalRun) bool { // its attempt went down with the node
 				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.wrong(o.Invoke, o.Invoke)))
 			})
-			if o.RunID != "" && !ran && !lost && c.settled(j, o) {
+			if o.RunID != "" && !ran && !(lost && c.unseen(o.Invoke, c.h.End)) && c.settled(j, o) {
 				c.addf("S3", j.String(), "run %s was redriven and never attempted again", o.RunID)
 			}
 		}
 	}
+}
+
+// unseen reports whether an attempt of a stretch of time may have been made and not seen by any worker.
+func (c *check) unseen(from, to time.Time) bool {
+	return slices.ContainsFunc(c.h.Faults, func(f Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
 // settled reports whether what an operation asked for must have come about by the end, and nothing may have prevented it.

@@ -9,18 +9,12 @@ import (
 // overlaps: S9, under serial and skip one run of the schedule is in force at a time, and so it is for a serial backfill.
 // Under replace the older one is over when the newer begins.
 func (c *check) overlaps(j *job) {
-	if slices.ContainsFunc(j.effects, func(e *effect) bool { return e.vague || (e.job != nil && e.job.Overlap == "allow") }) {
-		return
-	}
-	replace := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.Overlap == "replace" })
-	if replace {
-		c.replaced(j)
-		return
-	}
+	c.replaced(j)
+	beside := func(s *Job) bool { return s.Overlap == "allow" || s.Overlap == "replace" }
 	var last span
 	var holder *run
 	for _, l := range c.leases(j, CauseSchedule) {
-		if holder != nil && holder != l.run && l.from.Before(last.to) {
+		if holder != nil && holder != l.run && l.from.Before(last.to) && !c.hadRule(j, earlier(holder.first().Scheduled, l.run.first().Scheduled), l.from, beside) {
 			c.addf("S9", j.String(), "run %s began at %s, while run %s was in force until %s", l.run.id, c.show(l.from), holder.id, c.show(last.to))
 			c.v.Counters.Overlap = max(c.v.Counters.Overlap, last.to.Sub(l.from))
 		}

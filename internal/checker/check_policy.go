@@ -35,7 +35,7 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	switch r.Reason {
 	case "":
 	case "paused":
-		ok = c.mayBePaused(j, lo, hi)
+		ok = c.mayBePaused(j, r.Scheduled.Add(-wrong), hi)
 	case "overlap":
 		going := c.wasGoing(j, lo, hi)
 		ok = c.hadRule(j, lo, hi, func(s *Job) bool {
@@ -43,8 +43,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 		})
 	case "misfire":
 		ok = c.hadRule(j, lo, hi, func(s *Job) bool { return c.mayMiss(s, r, hi) }) ||
-			c.asked(j, lo, hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
-				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
+			c.asked(j, r.Scheduled.Add(-wrong), hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
+				c.mayBePaused(j, r.Scheduled.Add(-wrong), hi) && c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
 	case "expired":
 		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
 	case "skipped": // a time that was yet to come
@@ -92,12 +92,25 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		// An attempt that was handed out just before a crash may be forgotten.
-		if a := runs[i].first(); a.Cause == CauseSchedule && !c.fault(a.At.Add(-time.Second), later(rec.Finished, a.At), a) {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.forgotten(runs[i]) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
 	}
+}
+
+// lazy is how old an attempt on a stream may be before its grant is durable.
+const lazy = time.Second
+
+// forgotten reports whether nothing may be left of a run that was begun: its attempts were handed out just before something
+// went wrong with the node or its store, and nothing that they said was acknowledged.
+func (c *check) forgotten(r *run) bool {
+	for _, res := range r.results {
+		if res.Verdict == Acked && res.terminal() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.fault(a.At.Add(-lazy), a.At.Add(lazy+c.k.Dispatch), nil) })
 }
 
 // newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
@@ -117,8 +130,7 @@ func (c *check) newest(j *job) {
 
 func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 	other := func(s *Job) bool {
-		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == "" ||
-			s.TTL > 0 || !s.Expires.IsZero() // the newer time may come after the end of its life
+		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
 	}
 	for _, res := range before.results {
 		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
@@ -132,7 +144,11 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
 				continue
 			}
-			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), res.Sent.Add(-c.wrong(a.Scheduled, a.At)-e.job.Spread))
+			by := res.Sent.Add(-c.wrong(a.Scheduled, a.At) - e.job.Spread)
+			if end := j.lifeEnds(e); !end.IsZero() {
+				by = earlier(by, end.Add(-c.wrong(e.lo, end))) // what comes after the end of its life is none of its times
+			}
+			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by)
 			if len(newer) > 0 {
 				c.addf("S12", j.String(), "the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
 					c.show(res.Sent), c.show(newer[len(newer)-1]))
@@ -234,7 +250,7 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 	switch {
 	case !said:
 		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker said so", rec.RunID)
-	case !c.fault(last.At.Add(-time.Second), later(rec.Finished, last.At), last):
+	case !c.fault(last.At.Add(-time.Second), later(rec.Finished, last.At), nil):
 		c.addf("S5", j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
 	default: // the owner did not learn what became of its write
 		c.warnf(j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)

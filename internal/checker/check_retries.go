@@ -72,7 +72,7 @@ func (c *check) retries(r *run) {
 	}
 	for i, a := range r.attempts {
 		// Each edit may hand out one attempt more.
-		if most > 0 && !fresh && a.Number > most+len(defs)-1 {
+		if most > 0 && !fresh && a.Number-r.uncounted(a) > most+len(defs)-1 {
 			c.addf("I11", r.job.String(), "run %s: attempt %d, and the policy allows %d", r.id, a.Number, most)
 		}
 		if i > 0 {

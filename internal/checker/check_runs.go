@@ -18,8 +18,8 @@ func (c *check) early(r *run) {
 
 // phantom: S2, every attempt belongs to a definition of its job that may have been in force.
 func (c *check) phantom(r *run) {
-	a, j := r.first(), r.job
-	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) && !revived(j, a.At) {
+	a, j := r.first(), r.job // of those that were seen
+	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
 		c.addf("S2", j.String(), "run %s began at %s, when the job did not exist", r.id, c.show(a.At))
 		return
 	}
@@ -34,7 +34,7 @@ func (c *check) phantom(r *run) {
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
 	}
 	for _, a := range r.attempts {
-		if redriven(r, a.At) || (a.Cause == CauseTrigger && revived(j, a.At)) {
+		if redriven(r, a.At) || (a.Cause == CauseTrigger && revived(j, time.Time{}, a.At)) {
 			return // it has the content that it, or what brought its job back, died with
 		}
 		if a.Payload != "" && !c.mayCarry(j, a) {
@@ -46,15 +46,27 @@ func (c *check) phantom(r *run) {
 // pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An attempt may be on
 // its way for a moment, longer when something was wrong; and one that never arrived may have gone before it.
 func (c *check) pausedAt(r *run, a *Attempt) bool {
+	if redriven(r, a.At) {
+		return false
+	}
+	if c.surelyPaused(r.job, a.Scheduled.Add(-c.wrong(a.Scheduled, a.At)), a.At) {
+		return true // its time came in the pause: it cannot have begun before
+	}
 	if c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return s.Overlap == "allow" }) {
 		return false // its runs stand beside the job from their time on, and go on
 	}
-	return a.Number <= 1 && c.surelyPaused(r.job, a.At.Add(-c.k.Dispatch), a.At) && !c.fault(a.At.Add(-c.k.Dispatch), a.At, a) && !redriven(r, a.At)
+	since := a.At.Add(-c.k.Dispatch)
+	if t, found := c.trouble(since, a.At, a); found {
+		since = earlier(since, t.Add(-c.k.Dispatch))
+	}
+	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At)
 }
 
-// revived reports whether a job may have come back for a dead run of it by then.
-func revived(j *job, by time.Time) bool {
-	return slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) })
+// revived reports whether a job may have come back for a dead run of it in a stretch of time.
+func revived(j *job, from, by time.Time) bool {
+	return slices.ContainsFunc(j.ops, func(o *Op) bool {
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) && (o.Outcome == Info || !o.Return.Before(from))
+	})
 }
 
 // redriven reports whether a run may have been given a fresh set of attempts by then.
@@ -142,13 +154,8 @@ func (c *check) numbers(r *run) {
 	}
 }
 
-// afresh reports whether a run may have begun to count again: it was redriven, or asked for another time.
+// afresh reports whether a run may have begun to count its attempts again: it was redriven.
 func (c *check) afresh(r *run, from, to time.Time) bool {
-	for _, res := range r.results {
-		if res.Kind == Reschedule && !res.Sent.After(to) {
-			return true
-		}
-	}
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
 		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
 			(o.RunID == "" || o.RunID == r.id)

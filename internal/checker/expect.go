@@ -66,7 +66,7 @@ func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 // surelyGone reports whether the job did not exist all of a stretch.
 func (w *world) surelyGone(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to)
+		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to) && !revived(j, e.lo, to)
 	})
 }
 

@@ -15,6 +15,7 @@ type register struct {
 	payload   string
 	known     bool // payload is
 	paused    bool
+	unsaid    bool // whether it is paused is not known
 	ends      bool // it may be gone at any moment, by itself
 }
 
@@ -26,9 +27,6 @@ func (c *check) admin(j *job) {
 	ops := make([]porcupine.Operation, 0, len(j.ops))
 	open := int64(math.MinInt64)
 	cut := 0
-	if slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail }) {
-		return // a redrive may bring back a job that had ended
-	}
 	for _, o := range j.ops {
 		if !ordered(o) || (o.Outcome == Info && o.changes() && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue
@@ -70,9 +68,9 @@ func ordered(o *Op) bool {
 	case o.Outcome == Fail:
 		return o.NotFound || o.Refused
 	case o.Outcome == Info:
-		return o.changes()
+		return o.changes() || o.Kind == Redrive
 	}
-	return o.changes() || o.Kind == Get
+	return o.changes() || o.Kind == Get || o.Kind == Redrive
 }
 
 var adminModel = porcupine.Model{
@@ -88,6 +86,8 @@ func (s register) step(o *Op) (bool, register) {
 	switch {
 	case o.Outcome == Fail:
 		return s.failed(o)
+	case o.Kind == Redrive:
+		return true, s.revived()
 	case o.Kind == Get && !o.Answer.Found:
 		return !s.exists || s.ends, register{}
 	case o.Kind == DeletePrefix, o.Kind == Delete && o.Outcome == Info:
@@ -103,6 +103,14 @@ func (s register) step(o *Op) (bool, register) {
 	}
 	ok, s := s.at(o.Answer.Generation, o.Kind == Patch)
 	return ok, s.set(o)
+}
+
+// revived is the register after a redrive. It may bring back a job that has ended, as it then was, until it ends again.
+func (s register) revived() register {
+	if s.exists && !s.ends {
+		return s
+	}
+	return register{exists: true, low: 0, high: math.MaxInt64, ends: true, unsaid: true}
 }
 
 // failed: a refusal says that the job is there, or is not.
@@ -162,6 +170,9 @@ func (s register) read(o *Op) (bool, register) {
 	if s.known && o.Answer.Payload != s.payload {
 		return false, s
 	}
+	if s.unsaid {
+		return ok, s
+	}
 	return ok && o.Answer.Paused == s.paused, s
 }
 
@@ -187,7 +198,7 @@ func (s register) put(o *Op) (bool, register) {
 func (s register) set(o *Op) register {
 	e := effect{op: o}
 	if paused, known := e.pauses(); known {
-		s.paused = paused
+		s.paused, s.unsaid = paused, false
 	}
 	if !o.defines() {
 		return s
