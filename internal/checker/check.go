@@ -22,7 +22,7 @@ type Spec struct {
 
 // Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever runs it.
 func Check(h History, spec Spec) Verdict {
-	c := &check{world: index(&h), spec: spec, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
+	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
 	c.expect()
 	for _, id := range c.ids {
 		r := c.runs[id]
@@ -43,6 +43,7 @@ func Check(h History, spec Spec) Verdict {
 		c.honest(j)
 		c.newest(j)
 		c.after(j)
+		c.released(j)
 		c.backfills(j)
 		c.distrust(j)
 		c.stuck(j)
@@ -61,10 +62,11 @@ func Check(h History, spec Spec) Verdict {
 // check is a judgement in the making.
 type check struct {
 	*world
-	spec  Spec
-	v     Verdict
-	musts []must
-	lates []lateness
+	spec   Spec
+	v      Verdict
+	musts  []must
+	lates  []lateness
+	scarce map[key][]span // when the tokens of a limit key may have been taken; see taken
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {

@@ -78,26 +78,73 @@ func (c *check) limits() {
 	groups, order := map[key][]lease{}, []key{}
 	for _, k := range c.keys {
 		j := c.jobs[k]
-		name, steady := "", true
-		for _, e := range j.effects {
-			if e.job == nil {
-				continue
+		for _, l := range c.leases(j, "") {
+			name, sure := j.limitKey(l.run.attempts[l.i])
+			if !sure || name == "" {
+				continue // which key an attempt counted for is not certain
 			}
-			steady = steady && !e.vague && (name == "" || name == e.job.LimitKey) && e.job.LimitKey != ""
-			name = e.job.LimitKey
+			g := key{k.namespace, name}
+			if groups[g] == nil {
+				order = append(order, g)
+			}
+			groups[g] = append(groups[g], l)
 		}
-		if name == "" || !steady {
-			continue // which key an attempt counted for is not certain
-		}
-		g := key{k.namespace, name}
-		if groups[g] == nil {
-			order = append(order, g)
-		}
-		groups[g] = append(groups[g], c.leases(j, "")...)
 	}
 	for _, g := range order {
 		c.limited(g, groups[g])
 	}
+}
+
+// limitKey is the limit key of the definition that an attempt is of, as its payload says.
+func (j *job) limitKey(a *Attempt) (name string, sure bool) {
+	for _, e := range j.effects {
+		switch {
+		case e.job == nil:
+		case e.vague:
+			return "", false
+		case e.job.Payload != a.Payload:
+		case sure && name != e.job.LimitKey:
+			return "", false
+		default:
+			name, sure = e.job.LimitKey, true
+		}
+	}
+	return name, sure
+}
+
+// taken is when all tokens of a limit key may have been taken, and a moment longer for each to be taken again.
+func (c *check) taken(g key) []span {
+	if spans, ok := c.scarce[g]; ok {
+		return spans
+	}
+	least, limited := 0, false
+	for i := range c.h.Ops {
+		o := &c.h.Ops[i]
+		if n, ok := o.Limits[g.name]; ok && o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
+			if !limited || n < least {
+				least = n
+			}
+			limited = true
+		}
+	}
+	var out []span
+	if limited {
+		for _, k := range c.keys {
+			j := c.jobs[k]
+			if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.LimitKey == g.name) }) {
+				continue
+			}
+			for _, r := range j.runs {
+				for i := range r.attempts {
+					s := c.possible(r, i)
+					out = append(out, span{s.from, s.to.Add(c.k.Dispatch)})
+				}
+			}
+		}
+		out = crowded(out, least)
+	}
+	c.scarce[g] = out
+	return out
 }
 
 func (c *check) limited(g key, leases []lease) {

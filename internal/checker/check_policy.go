@@ -362,6 +362,7 @@ func (c *check) backfills(j *job) {
 	}
 	for _, o := range ops {
 		c.filled(j, o)
+		c.wholeBackfill(j, o)
 	}
 	c.serialFills(j, ops)
 }

@@ -157,13 +157,14 @@ func (j *job) passedBy(t, to time.Time) bool {
 
 // own is when a job's next run has to wait for something of its own.
 func (c *check) own(j *job, e *effect) []span {
+	var out []span
 	if e.job.LimitKey != "" {
-		return []span{{time.Time{}, c.h.End.Add(c.k.Recovery)}} // how long its tokens were taken is judged by the limits, not here
+		out = c.taken(key{j.namespace, e.job.LimitKey})
 	}
 	if e.job.Overlap == "allow" || e.job.Overlap == "replace" {
-		return nil
+		return out
 	}
-	return j.busy
+	return merged(slices.Concat(out, j.busy))
 }
 
 // limit is the most runs that the definition lets the schedule begin.

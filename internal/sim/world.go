@@ -52,7 +52,7 @@ type world struct {
 
 // Constants are what the checker may demand of a run of the plan.
 func (p *Plan) Constants() checker.Constants {
-	return checker.Constants{Dispatch: time.Second, Recovery: 30 * time.Second, OwnerLease: 15 * time.Second,
+	return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: 15 * time.Second,
 		Slots: p.Slots}
 }
 
