@@ -47,9 +47,7 @@ func (c *check) leases(j *job, cause string) []lease {
 
 // replaced looks for a run that succeeded after a newer one had begun.
 func (c *check) replaced(j *job) {
-	if slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.Overlap != "replace" }) {
-		return // it was not all the time
-	}
+	other := func(s *Job) bool { return s.Overlap != "replace" }
 	newest := time.Time{}
 	var by *run
 	for _, r := range slices.Backward(j.runs) {
@@ -57,8 +55,9 @@ func (c *check) replaced(j *job) {
 			continue
 		}
 		for _, res := range r.results {
-			late := by != nil && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
-			if late && !said(r, res, newest) && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
+			late := by != nil && by.first().Scheduled.After(r.first().Scheduled) && !redriven(r, res.Sent) && !redriven(by, res.Sent) && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
+			if late && !said(r, res, newest) && !c.fault(newest.Add(-time.Second), newest.Add(lazy+c.k.Dispatch), nil) &&
+				!c.hadRule(j, r.first().Scheduled, newest, other) {
 				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
 			}
 		}

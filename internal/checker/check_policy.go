@@ -179,7 +179,7 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 		return true
 	}
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
-		return r.Skipped == 0 && r.Status != "skipped" && r.Scheduled.Before(from) && !r.Finished.Before(from)
+		return r.Skipped == 0 && r.Status != "skipped" && r.Scheduled.Before(from) && (r.Finished.IsZero() || !r.Finished.Before(from))
 	})
 }
 

@@ -28,12 +28,26 @@ func (c *check) phantom(r *run) {
 		c.addf("S2", j.String(), "run %s at %s is no time of the job", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
 	case a.Cause == CauseSchedule && c.pausedAt(r, a):
 		c.addf("S2", j.String(), "run %s began at %s, when the job was paused", r.id, c.show(a.At))
+	case a.Cause == CauseSchedule && c.passedInPause(r):
+		c.addf("S2", j.String(), "run %s is of %s, when the job was paused, and nobody asked to catch up", r.id, c.show(a.Scheduled))
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At)
 	}):
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
 	}
+	c.content(r)
+}
+
+// content: S2, every attempt carries what its job says.
+func (c *check) content(r *run) {
+	j := r.job
 	for _, a := range r.attempts {
+		had := slices.ContainsFunc(j.effects, func(e *effect) bool {
+			return e.job != nil && !e.lo.After(a.At) && (e.job.Payload == a.Payload || e.vague)
+		})
+		if a.Payload == "" && r.first().Payload != "" || a.Payload != "" && !had && len(j.effects) > 0 {
+			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that its job never had", a.Number, r.id)
+		}
 		if redriven(r, a.At) || (a.Cause == CauseTrigger && revived(j, time.Time{}, a.At)) {
 			return // it has the content that it, or what brought its job back, died with
 		}
@@ -60,6 +74,17 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 		since = earlier(since, t.Add(-c.k.Dispatch))
 	}
 	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At)
+}
+
+// passedInPause reports whether the time of a run came while the job was surely paused, and the times of that pause were not
+// to be made up for. A one-shot's waits for the end of the pause.
+func (c *check) passedInPause(r *run) bool {
+	a, j := r.first(), r.job
+	wrong := c.wrong(a.Scheduled, a.At)
+	from := a.Scheduled.Add(-wrong)
+	return c.surelyPaused(j, from, a.Scheduled.Add(wrong+c.k.Apply)) && !redriven(r, a.At) &&
+		!c.hadRule(j, from, a.At, func(s *Job) bool { return s.Schedule == "" }) &&
+		!c.asked(j, from, a.At, func(o *Op) bool { return o.defines() || (o.Kind == Resume && o.CatchUp) })
 }
 
 // revived reports whether a job may have come back for a dead run of it in a stretch of time.
