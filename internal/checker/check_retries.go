@@ -39,14 +39,16 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
 func (c *check) expired(r *run, before, a *Attempt) bool {
-	alive := before.At
+	alive, wrong := before.At, c.wrong(before.At, a.At)
 	for _, b := range r.beats {
 		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) {
+			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
+				return true // it came too late, by a clock that ran ahead
+			}
 			alive = later(alive, b.At)
 		}
 	}
 	// A beat may have been lost on its way: then the lease counts from the beginning. So it has to be a whole one at least.
-	wrong := c.wrong(before.At, a.At)
 	if a.At.Sub(before.At) >= c.lease(r.job)-wrong && (alive.Equal(before.At) || a.At.Sub(alive) >= c.lease(r.job)/2) {
 		return true
 	}
@@ -72,7 +74,7 @@ func (c *check) retries(r *run) {
 	}
 	for i, a := range r.attempts {
 		// Each edit may hand out one attempt more.
-		if most > 0 && !fresh && a.Number-r.uncounted(a) > most+len(defs)-1 {
+		if most > 0 && !fresh && a.Number-c.uncounted(r, a) > most+len(defs)-1 {
 			c.addf("I11", r.job.String(), "run %s: attempt %d, and the policy allows %d", r.id, a.Number, most)
 		}
 		if i > 0 {
@@ -100,10 +102,12 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 }
 
 // uncounted is the number of the last attempt before a that asked for another time: from there on retries count anew.
-func (r *run) uncounted(a *Attempt) int {
+// One that was answered stale counts if its owner may not have learnt that it was written.
+func (c *check) uncounted(r *run, a *Attempt) int {
 	n := 0
 	for _, res := range r.results {
-		if res.Kind == Reschedule && res.Verdict != Stale && res.Number < a.Number {
+		counts := res.Verdict != Stale || c.fault(res.Sent.Add(-lazy), res.Told, nil)
+		if res.Kind == Reschedule && counts && res.Number < a.Number {
 			n = max(n, res.Number)
 		}
 	}
@@ -118,7 +122,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		}
 		from := time.Time{}
 		for i, e := range defs {
-			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number-r.uncounted(before), e.job.Zone)
+			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number-c.uncounted(r, before), e.job.Zone)
 			if i == 0 || t.Before(from) {
 				from = t
 			}

@@ -82,7 +82,13 @@ func (c *check) passedInPause(r *run) bool {
 	a, j := r.first(), r.job
 	wrong := c.wrong(a.Scheduled, a.At)
 	from := a.Scheduled.Add(-wrong)
-	return c.surelyPaused(j, from, a.Scheduled.Add(wrong+c.k.Apply)) && !redriven(r, a.At) &&
+	spread := time.Duration(0)
+	for _, e := range j.effects {
+		if e.job != nil {
+			spread = max(spread, e.job.Spread)
+		}
+	}
+	return c.surelyPaused(j, from, a.Scheduled.Add(spread+wrong+c.k.Apply)) && !redriven(r, a.At) &&
 		!c.hadRule(j, from, a.At, func(s *Job) bool { return s.Schedule == "" }) &&
 		!c.asked(j, from, a.At, func(o *Op) bool { return o.defines() || (o.Kind == Resume && o.CatchUp) })
 }

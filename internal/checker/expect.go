@@ -211,6 +211,7 @@ func (c *check) accountFor(m *must) {
 	}
 	m.skip = m.job.covered(m.at)
 	switch {
+	case m.first != nil && redriven(c.runs[m.first.RunID], m.first.At): // it had died before anybody saw it
 	case m.first != nil && m.first.At.After(m.by):
 		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused", c.show(m.at),
 			m.first.At.Sub(m.due), m.first.At.Sub(m.by))
