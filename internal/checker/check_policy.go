@@ -179,7 +179,8 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 		return true
 	}
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
-		return r.Skipped == 0 && r.Status != "skipped" && r.Scheduled.Before(from) && (r.Finished.IsZero() || !r.Finished.Before(from))
+		return r.Skipped == 0 && (r.Status != "skipped" || r.Reason == "skipped") && // that one waited, and was taken away by hand
+			r.Scheduled.Before(from) && (r.Finished.IsZero() || !r.Finished.Before(from))
 	})
 }
 
@@ -263,22 +264,37 @@ func (c *check) after(j *job) {
 	if len(names) == 0 {
 		return
 	}
-	var before time.Time
-	n := 0
+	since := map[string]time.Time{} // a success used by the run before cannot have come after this
+	used := map[string]int{}        // successes that it, and those before it, must have used
+	last := time.Time{}
 	for _, r := range j.runs {
 		a := r.first()
-		if a.Cause != CauseSchedule {
+		if a.Cause != CauseSchedule || redriven(r, a.At) {
 			continue
 		}
-		n++
-		for _, name := range names {
-			since, all := c.succeeded(c.jobs[key{j.namespace, name}], before, a.At)
-			if !since || all < n {
-				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(before))
-			}
+		if c.anew(j, last, a.At) {
+			clear(since)
+			clear(used)
 		}
-		before = a.At.Add(-c.k.Dispatch)
+		for _, name := range names {
+			at, next, ok := c.uses(c.jobs[key{j.namespace, name}], since[name], a.At, used[name])
+			if !ok {
+				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(since[name]))
+			}
+			// It may have begun before any worker saw it, but not before its time, nor before the success.
+			since[name], used[name] = later(a.Scheduled.Add(-c.wrong(a.Scheduled, a.At)), at), next
+		}
+		last = a.At
 	}
+}
+
+// anew reports whether a job may have begun a new life, or have been armed again as a one-shot, between two instants: it then
+// may begin with what had succeeded for good before.
+func (c *check) anew(j *job, from, to time.Time) bool {
+	return slices.ContainsFunc(j.effects, func(e *effect) bool {
+		afresh := e.op.Outcome == Info || e.op.Answer.Created || (e.job != nil && e.job.Schedule == "")
+		return e.job != nil && afresh && !e.lo.After(to) && !e.hi.Before(from)
+	})
 }
 
 // always are the names that every definition of a job has in After.
@@ -299,16 +315,21 @@ func (c *check) always(j *job) []string {
 	return names
 }
 
-// succeeded counts the runs of j that may have succeeded by an instant, and says whether one may have since another.
-func (c *check) succeeded(j *job, from, to time.Time) (since bool, all int) {
+// uses is the first success of j, beyond those that are used up, that may have come between two instants, and how many are used
+// up with it.
+func (c *check) uses(j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
 	if j == nil {
-		return false, 0
+		return at, used, false
 	}
 	if j.wins == nil {
 		j.wins = c.winsOf(j)
 	}
-	all = sort.Search(len(j.wins), func(i int) bool { return j.wins[i].from.After(to) })
-	return all > 0 && !j.wins[all-1].to.Before(from), all
+	for i := used; i < len(j.wins) && !j.wins[i].from.After(to); i++ {
+		if w := j.wins[i]; !w.to.Before(from) {
+			return w.from, i + 1, true
+		}
+	}
+	return at, used, false
 }
 
 // winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began earlier.

@@ -19,9 +19,11 @@ func (c *check) early(r *run) {
 // phantom: S2, every attempt belongs to a definition of its job that may have been in force.
 func (c *check) phantom(r *run) {
 	a, j := r.first(), r.job // of those that were seen
-	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
-		c.addf("S2", j.String(), "run %s began at %s, when the job did not exist", r.id, c.show(a.At))
-		return
+	for _, a := range r.attempts {
+		if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
+			c.addf("S2", j.String(), "attempt %d of run %s began at %s, when the job did not exist", a.Number, r.id, c.show(a.At))
+			return
+		}
 	}
 	switch {
 	case a.Cause == CauseSchedule && !c.mayBeScheduled(j, a):

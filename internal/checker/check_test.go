@@ -355,7 +355,7 @@ var corruptions = []corruption{
 
 func TestCorruptionIsFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range corruptions {
+	for _, c := range slices.Concat(corruptions, excused) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			right := c.right()

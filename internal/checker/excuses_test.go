@@ -1,0 +1,291 @@
+package checker
+
+import "time"
+
+// moved sets when an attempt came and ended well.
+func (t *tale) moved(i int, at float64) {
+	t.Attempts[i].At, t.Results[i].Sent, t.Results[i].Told = sec(at), sec(at+0.1), sec(at+0.11)
+}
+
+// skewed is a job one of whose runs came while the clock was wrong.
+func skewed(by time.Duration, at float64) func() *tale {
+	return func() *tale {
+		t := steady("a")
+		t.Faults = []Fault{{Kind: "clock", From: sec(18), To: sec(22), Skew: by}}
+		t.moved(1, at)
+		return t
+	}
+}
+
+// refused is a job whose endpoint was down when it was due.
+func refused() *tale {
+	t := steady("a")
+	t.Ops[0].Spec.Queue = "http://h/run"
+	t.Faults = []Fault{{Kind: "worker endpoint down", Targets: []string{"h"}, From: sec(18), To: sec(22)}}
+	t.moved(1, 24)
+	return t
+}
+
+// forgottenRun is a run that was handed out just before a crash, and of which the next owner knows nothing.
+func forgottenRun() *tale {
+	t := steady("a")
+	t.Results = append(t.Results[:1], t.Results[2:]...)
+	t.Faults = []Fault{{Kind: "kill", From: sec(20.5), To: sec(22)}}
+	t.skipped("a", "misfire", 20, 20, 1, 30.01)
+	return t
+}
+
+// unheard is a job whose second put kept its phase, and did not say so.
+func unheard() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p"}, 0, 10)
+	t.ran("a", 10, 10.1)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "q", KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", Changed: true}}, 12, 12.1)
+	for s := 20.0; s < 60; s += 10 {
+		t.attempt("a", s, s+0.1, 1).Payload = "q"
+		t.said(Success, s+0.2)
+	}
+	f := t.is("a")
+	f.Generation, f.Payload = 2, "q"
+	return t
+}
+
+// caughtUp is a job that is resumed with the times that passed, which are made up for, or not.
+func caughtUp(misfire string) func() *tale {
+	return func() *tale {
+		t := paused()
+		t.Ops[0].Spec.Misfire, t.Ops[2].CatchUp = misfire, true
+		t.Ops[2].Invoke, t.Ops[2].Return = sec(43), sec(43.1)
+		t.Final.Runs[0].Reason, t.Final.Runs[0].Finished = "misfire", sec(43.05)
+		if misfire == "all" {
+			t.Final.Runs = nil
+			for s := 20.0; s <= 40; s += 10 {
+				t.ran("a", s, 45+s/40)
+			}
+		}
+		return t
+	}
+}
+
+// passed is a job one of whose times was skipped by hand.
+func passed() *tale {
+	t := steady("a")
+	t.drop("a@30")
+	t.op(Op{Kind: Skip, Job: "a", Answer: Answer{NextRun: sec(30)}}, 25, 25.1)
+	t.skipped("a", "skipped", 30, 30, 1, 25.05)
+	return t
+}
+
+// revivedRun is a one-shot that died and was redriven.
+func revivedRun() *tale {
+	t := newTale()
+	t.put("a", Job{Payload: "p"}, 0, 5)
+	t.attempt("a", 5, 5.1, 1)
+	t.said(Permanent, 5.5)
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@5"}, 10, 10.1)
+	t.attempt("a", 5, 10.2, 1).Token = "again"
+	t.said(Success, 10.4)
+	return t
+}
+
+// rescheduled is a one-shot that asked to be called again, and then failed once.
+func rescheduled() *tale {
+	one := 1
+	t := newTale()
+	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &one}}, 0, 5)
+	t.attempt("a", 5, 5.1, 1)
+	t.said(Reschedule, 5.5).To = sec(7)
+	t.attempt("a", 5, 7.1, 2)
+	t.said(Failure, 7.5)
+	t.attempt("a", 5, 8.6, 3)
+	t.said(Success, 8.9)
+	return t
+}
+
+// handedOver is a run that was on its way to a worker when its job was paused and the node went down.
+func handedOver() *tale {
+	t := paused()
+	t.Ops[1].Invoke, t.Ops[1].Return = sec(10.5), sec(10.6)
+	t.Faults = []Fault{{Kind: "kill", From: sec(10.65), To: sec(13)}}
+	t.moved(0, 13.1)
+	return t
+}
+
+// counted is a run whose count was lost in a crash.
+func counted() *tale {
+	t := lost()
+	t.Faults = []Fault{{Kind: "kill", Targets: []string{"w"}, From: sec(5.2), To: sec(6)}}
+	t.Attempts[1].Number, t.Results[0].Number = 1, 1
+	return t
+}
+
+// turned is a job with a rule for runs that overlap, and from 35 s on with another.
+func turned(from, to string) func() *tale {
+	return func() *tale {
+		t := held("a", Job{Lease: time.Minute, Overlap: from}, 50, 10, 3)
+		spec := *t.Ops[0].Spec
+		spec.Overlap = to
+		t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(40), Changed: true}}, 35, 35.01)
+		t.Final.Jobs[0].Generation = 2
+		return t
+	}
+}
+
+// queued are two jobs with one limit key, the second of which has to wait for the first.
+func queued() *tale {
+	t := tokens()
+	t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(11.7), sec(12), sec(12.01)
+	return t
+}
+
+// unkeyed are tokens, whose first job has been put again since without a key.
+func unkeyed() *tale {
+	t := tokens()
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", KeepRuns: 1000}, Answer: Answer{Generation: 1, UID: "u2", NextRun: sec(30), Created: true, Changed: true}},
+		30, 30.01)
+	t.attempt("a", 30, 30.1, 1).Payload = "q"
+	t.said(Success, 30.2)
+	return t
+}
+
+// wholly is a backfill whose runs are all in the history.
+func wholly() *tale {
+	t := filled()
+	t.Ops[1].Answer.Runs = 3
+	for i := range t.Attempts {
+		a := &t.Attempts[i]
+		t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: a.RunID, Namespace: "n", Job: "a", Status: "succeeded", Cause: CauseBackfill,
+			Scheduled: a.Scheduled, Finished: t.Results[i].Sent, Backfill: "f"})
+	}
+	return t
+}
+
+// stood is a job under skip whose first run waited for a consumer until it was skipped by hand.
+func stood() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Overlap: "skip"}, 0, 10)
+	t.op(Op{Kind: Skip, Job: "a", Answer: Answer{NextRun: sec(10)}}, 31.9, 32)
+	t.ended("a", "skipped", 10, 31.95).Reason = "skipped"
+	t.skipped("a", "overlap", 20, 30, 2, 31.95)
+	t.ran("a", 40, 40.1)
+	t.ran("a", 50, 50.1)
+	t.is("a")
+	return t
+}
+
+// once is b, a one-shot after a.
+func once() *tale {
+	t := steady("a")
+	t.put("b", Job{Payload: "p", After: []string{"a"}}, 0, 5)
+	t.ran("b", 5, 10.3)
+	return t
+}
+
+// excused are histories in which something has an excuse, and the smallest change of each that has none.
+var excused = []corruption{
+	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
+	{"early when the clock was right again", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(16), sec(17.9) }},
+	{"early by a clock that ran behind", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = -2 * time.Second }},
+	{"late by a clock that ran behind", "L1", skewed(-2*time.Second, 22), func(t *tale) { t.moved(1, 26.5) }},
+	{"a clock is no cause of a second attempt", "S10", func() *tale {
+		t := lost()
+		t.Faults = []Fault{{Kind: "clock", From: sec(6), To: sec(8), Skew: time.Second}}
+		t.Attempts[1].At = sec(8.2)
+		return t
+	}, func(t *tale) { t.Attempts[1].At = sec(8) }},
+	{"another's endpoint was down", "L1", refused, func(t *tale) { t.Ops[0].Spec.Queue = "http://other/run" }},
+	{"an endpoint was down long ago", "L1", refused, func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(10), sec(17) }},
+	{"forgotten after its success was acknowledged", "S12", forgottenRun, func(t *tale) {
+		a := &t.Attempts[1]
+		t.Results = append(t.Results, Result{RunID: a.RunID, Token: a.Token, Number: 1, Kind: Success, Sent: sec(20.2), Told: sec(20.3), Verdict: Acked})
+	}},
+	{"forgotten by a crash much later", "S12", forgottenRun, func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(23), sec(24) }},
+	{"forgotten because of a worker", "S12", forgottenRun, func(t *tale) { t.Faults[0].Kind = "worker crash" }},
+	{"the phase of another schedule", "S2", unheard, func(t *tale) { t.Ops[1].Spec.Zone = "Europe/Berlin" }},
+	{"paused, but not then", "S12", paused, func(t *tale) {
+		t.drop("a@50")
+		r := &t.Final.Runs[0]
+		r.Scheduled, r.Skipped, r.Finished = sec(50), 4, sec(50.2)
+	}},
+	{"missed in a pause without being asked", "S12", caughtUp("skip"), func(t *tale) { t.Ops[2].CatchUp = false }},
+	{"caught up without being asked", "S2", caughtUp("all"), func(t *tale) { t.Ops[2].CatchUp = false }},
+	{"another time than the one to be skipped", "S12", passed, func(t *tale) { t.Ops[1].Answer.NextRun = sec(40) }},
+	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
+	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},
+	{"redriven with a payload of nobody", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "z" }},
+	{"a read of what was replaced, beside a redrive", "S8", func() *tale {
+		t := edited()
+		t.op(Op{Kind: Redrive, Job: "a"}, 14, 14.1)
+		return t
+	}, func(t *tale) { t.Ops[3].Answer.Payload = "p" }},
+	{"a job came back, and nobody had redriven it", "S8", func() *tale {
+		t := revivedRun()
+		t.op(Op{Kind: Get, Job: "a", Answer: Answer{Found: true, Generation: 5, Payload: "p"}}, 10.2, 10.3)
+		return t
+	}, func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID = Trigger, "" }},
+	{"redriven before the delete", "S2", func() *tale {
+		t := revivedRun()
+		t.op(Op{Kind: Delete, Job: "a"}, 7, 7.1)
+		return t
+	}, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(6), sec(6.1) }},
+	{"cancelled after it was redriven", "S3", func() *tale {
+		t := revivedRun()
+		t.op(Op{Kind: Cancel, Job: "a", RunID: "a@5"}, 6, 6.1)
+		return t
+	}, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[2].Invoke, t.Ops[2].Return = sec(5.6), sec(5.7), sec(8), sec(8.1) }},
+	{"redriven, and recorded without a cause", "S3", func() *tale {
+		t := revivedRun()
+		t.drop("a@5")
+		t.Faults = []Fault{{Kind: "kill", From: sec(10.2), To: sec(11)}}
+		t.ended("a", "failed", 5, 12)
+		t.put("b", Job{Payload: "p"}, 0, 1)
+		t.ran("b", 1, 1.1)
+		return t
+	}, func(t *tale) { t.Faults = nil }},
+	{"a reschedule does not count anew from one", "S2", rescheduled, func(t *tale) { t.Attempts[1].Number = 1 }},
+	{"a failure is no reschedule", "I11", rescheduled, func(t *tale) { t.Results[0].Kind = Failure }},
+	{"handed out long after the pause", "S2", handedOver, func(t *tale) { t.Faults[0].From = sec(12.5) }},
+	{"beside the others, and paused", "S2", func() *tale {
+		t := paused()
+		t.Ops[0].Spec.Overlap = "allow"
+		return t
+	}, func(t *tale) { t.attempt("a", 30, 30.1, 1) }},
+	{"a payload from long before a fault", "S2", func() *tale {
+		t := edited()
+		t.Faults = []Fault{{Kind: "kill", From: sec(31.5), To: sec(31.9)}}
+		return t
+	}, func(t *tale) { t.Attempts[1].Payload = "p" }},
+	{"a worker does not lose the count", "S2", counted, func(t *tale) { t.Faults[0].Kind = "worker crash" }},
+	{"overlap before it was allowed", "S9", turned("serial", "allow"), func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(20.5), sec(20.6) }},
+	{"a replaced run succeeds before the rule has changed", "S9", turned("replace", "serial"), func(t *tale) {
+		t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1)
+	}},
+	{"over the limit before the key was gone", "S9", unkeyed, func(t *tale) { t.Attempts[1].At = sec(11) }},
+	{"a token was free", "L1", queued, func(t *tale) { t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(16.2), sec(16.3), sec(16.4) }},
+	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
+	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
+	{"two runs on one success", "S12", chain, func(t *tale) { t.moved(7, 30.15) }},
+	{"a backfill has one time more", "S3", wholly, func(t *tale) { t.Ops[1].Answer.Runs = 4 }},
+	{"nothing stood there any more", "S12", stood, func(t *tale) {
+		t.Ops[1].Invoke, t.Ops[1].Return, t.Final.Runs[0].Finished = sec(14.9), sec(15), sec(14.95)
+	}},
+	{"the newest was passed over by overlap", "S12", func() *tale {
+		t := steady("a")
+		t.Ops[0].Spec.Overlap = "replace"
+		t.drop("a@20")
+		t.skipped("a", "overlap", 20, 20, 1, 30.01)
+		t.Faults = []Fault{{Kind: "kill", From: sec(19), To: sec(30)}}
+		return t
+	}, func(t *tale) { t.Final.Runs[0].Finished = sec(29) }},
+	{"an old time, and a newer within its life", "S12", func() *tale {
+		t := long()
+		t.Ops[0].Spec.TTL = 25 * time.Second
+		t.drop("a@30")
+		t.drop("a@40")
+		t.drop("a@50")
+		t.Final.Runs, t.Final.Jobs = nil, nil
+		t.ran("a", 20, 31.05)
+		return t
+	}, func(t *tale) { t.Ops[0].Spec.TTL = 31 * time.Second }},
+}
