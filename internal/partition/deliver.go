@@ -118,7 +118,7 @@ func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.
 
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
-	if o := e.owner(); o != nil && e.spec == nil {
+	if o := e.owner(); o != nil && !e.own() {
 		return o.state.Generation
 	}
 	return e.state.Generation

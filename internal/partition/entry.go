@@ -75,18 +75,21 @@ func (e *entry) owner() *entry {
 
 // specOf is the encoded spec that e runs by; nil if it must be read first.
 func (e *entry) specOf() []byte {
-	if e.spec != nil {
+	if e.own() {
 		return e.spec
 	}
-	if e.ref.Seq != 0 && e.parent != nil {
+	if e.parent != nil {
 		return e.parent.spec
 	}
 	return nil
 }
 
+// own reports whether e's record has a spec: that of a job, and of a run that was redriven, which keeps its content.
+func (e *entry) own() bool { return e.ref.Seq == 0 || e.state.OwnSpec }
+
 // jobOf decodes the spec that e runs by, once. The caller has seen to it that there is one.
 func (m *Machine) jobOf(e *entry) *carillon.Job {
-	if e.spec == nil && e.parent != nil {
+	if !e.own() && e.parent != nil {
 		return m.jobOf(e.parent)
 	}
 	if e.job == nil {

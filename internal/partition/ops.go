@@ -217,7 +217,7 @@ func sameButNotes(a, b carillon.Job) bool {
 // instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	s := &e.state
-	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}
@@ -239,9 +239,9 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 }
 
 // mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
-// not known.
+// not known. A one-shot has no other time, so it runs in case of doubt.
 func (m *Machine) mayRun(job *entry, t int64) bool {
-	if int(job.state.Pending) > job.children {
+	if int(job.state.Pending) > job.children && m.jobOf(job).Recurring() {
 		return true
 	}
 	for _, e := range m.runsOf(job) {
@@ -263,7 +263,7 @@ func (m *Machine) supersede(job *entry) {
 // id and the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
+		if e.place != running || (e != job && e.own()) { // a redriven run has content of its own
 			continue
 		}
 		if m.revoke(e) {
@@ -313,7 +313,7 @@ func (m *Machine) follow(e *entry) {
 
 // changing reports whether e's run would be handed out with content of its job that is not durable yet.
 func (m *Machine) changing(e *entry) bool {
-	return e.spec == nil && e.parent != nil && e.parent.content > m.out.durable
+	return !e.own() && e.parent != nil && e.parent.content > m.out.durable
 }
 
 // runsOf is the job and its pending runs in memory that have an unfinished run.

@@ -63,7 +63,7 @@ func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
 		m.setSpec(e, spec)
-		e.fresh = true
+		e.fresh, e.state.OwnSpec = true, true
 	}
 	m.entries[e.ref] = e
 	m.live[s.Identity(m.cfg.Partition)] = e
