@@ -58,7 +58,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	e.queue = q
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.first = running, false, false
+	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
 	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)

@@ -48,6 +48,7 @@ type entry struct {
 	token    string        // of the attempt in force
 	granted  int64         // when it was handed out
 	durable  bool          // whether the grant is in the state as stored
+	since    uint64        // the batch that filled when it was granted
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
 	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps

@@ -152,7 +152,7 @@ func (m *Machine) plan(e *entry, now int64) error {
 
 func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, error) {
 	j, spec, old := req.Job, req.encoded(), *m.jobOf(e)
-	retimed := retimes(old, j) || rearms(j)
+	retimed := replans(e, old, j)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		m.setPaused(e, j.Paused, now)
@@ -176,7 +176,7 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	s.Generation++
 	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
 	if retimed {
-		m.retime(e, &j, now, before.Next)
+		m.retime(e, &j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
 	}
 	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
@@ -186,6 +186,11 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	m.setPaused(e, j.Paused, now)
 	m.rearm(e)
 	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(&j)}, nil
+}
+
+// replans reports whether a put of j in place of old has e's times counted anew. A job that came back for a dead run has none.
+func replans(e *entry, old, j carillon.Job) bool {
+	return retimes(old, j) || rearms(j) || e.state.Anchor == 0
 }
 
 // retimes reports whether a put changes when the job runs.
@@ -214,10 +219,13 @@ func sameButNotes(a, b carillon.Job) bool {
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
-func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
+// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put; sameDue says that the put has not moved when the job begins.
+func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
 	s := &e.state
-	if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if past := dealtWith(s, now, was, sameDue); s.Next != 0 && s.Next <= past {
+		s.Begun++
+		s.Next = m.nextAfter(e, past)
+	} else if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}
@@ -236,6 +244,22 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
 		e.place = idle
 	}
+}
+
+// dealtWith is up to when a job's times have been run or passed over before a put that has planned it anew: a run of one of
+// them would have the id of another. If the put has moved when the job begins, only the last run is known of.
+func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
+	if l := &s.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule && l.Scheduled == s.Next {
+		past = l.Scheduled
+	}
+	switch {
+	case !sameDue:
+	case was == 0:
+		past = max(past, now)
+	default:
+		past = max(past, min(now, was-1))
+	}
+	return past
 }
 
 // mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
@@ -387,9 +411,10 @@ func (m *Machine) pause(e *entry, now int64, note string) {
 // attempt go on. If later times have been dealt with already the run cannot be taken back: it is skipped.
 func (m *Machine) unbegin(e *entry, now int64) {
 	s := &e.state
-	if !s.Run.Live || s.Run.Attempt > 0 || s.Run.Cause != carillon.CauseSchedule || s.Begun == 0 {
+	if !e.untried() || s.Begun == 0 {
 		return
 	}
+	m.revoke(e)
 	m.unlist(e)
 	if m.wentOn(e) {
 		m.keepRun(e, now, ending{status: carillon.RunSkipped, reason: ReasonPaused})
@@ -399,6 +424,12 @@ func (m *Machine) unbegin(e *entry, now int64) {
 	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
 	giveBack(s)
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
+// untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
+func (e *entry) untried() bool {
+	r := &e.state.Run
+	return r.Live && r.Cause == carillon.CauseSchedule && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
 }
 
 // wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already.
