@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
@@ -352,6 +353,7 @@ func (m *Machine) runsOf(job *entry) []*entry {
 				out = append(out, e)
 			}
 		}
+		slices.SortFunc(out, func(a, b *entry) int { return a.ref.Compare(b.ref) })
 	}
 	return out
 }
