@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke chaos dev clean
+.PHONY: build test vet lint generate check smoke soak chaos dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
@@ -25,6 +25,9 @@ smoke: ## a short run of the load generator
 
 chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
 	go test ./internal/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
+
+soak: ## a simulated day of load, ten million jobs
+	go test ./internal/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h
 
 dev: ## a node with sample jobs
 	go run ./cmd/carillon dev

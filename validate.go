@@ -231,14 +231,22 @@ func (j *Job) checkAfter(lim *Limits) error {
 	return nil
 }
 
-func (j *Job) checkNote(lim *Limits) error {
+func (j *Job) checkNote(lim *Limits) error { return checkNote(j.Note, lim) }
+
+func checkNote(note string, lim *Limits) error {
 	switch {
-	case len(j.Note) > lim.Note:
-		return tooLarge("note", len(j.Note), lim.Note)
-	case !utf8.ValidString(j.Note):
+	case len(note) > lim.Note:
+		return tooLarge("note", len(note), lim.Note)
+	case !utf8.ValidString(note):
 		return Errorf(InvalidArgument, "note", "it is not UTF-8")
 	}
 	return nil
+}
+
+// Validate checks the note, which is kept with the job and has the limit of a job's.
+func (p *Pause) Validate(lim Limits) error {
+	lim = lim.withDefaults()
+	return checkNote(p.Note, &lim)
 }
 
 func (j *Job) checkHistory(*Limits) error {

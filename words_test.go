@@ -42,7 +42,7 @@ func TestWrongWords(t *testing.T) {
 
 		{limits(nil), "", ""},
 		{limits(map[string]int{"a": 0, "b": carillon.MaxLimit}), "", ""},
-		{(&carillon.Namespace{Name: "N"}).Validate(), "namespace", "a-z"},
+		{(&carillon.Namespace{Name: "N"}).Validate(), "name", "a-z"},
 		{limits(map[string]int{"": 1}), "limits", "empty"},
 		{limits(map[string]int{"a\n": 1}), "limits", "printable"},
 		{limits(map[string]int{"a": -1}), "limits.a", "out of range"},

@@ -76,6 +76,17 @@ func newSetPaused(a app, use, short, did string, p *carillon.Pause) *cobra.Comma
 	return cmd
 }
 
+// afterSkip says what comes after a skipped time. A paused job has no next run until it is resumed.
+func afterSkip(j *carillon.Job) string {
+	switch {
+	case j.Paused:
+		return "the job is paused"
+	case j.Status != nil && !j.Status.NextRun.IsZero():
+		return "next run " + moment(j.Status.NextRun)
+	}
+	return "none is left"
+}
+
 // newJobSkip is `carillon job skip`.
 func newJobSkip(a app) *cobra.Command {
 	var c connection
@@ -92,11 +103,7 @@ func newJobSkip(a app) *cobra.Command {
 				if wantsJSON(cmd) {
 					return printMessage(a.out, wire.SkipToProto(&skip))
 				}
-				next := "none is left"
-				if s := skip.Job.Status; s != nil && !s.NextRun.IsZero() {
-					next = "next run " + moment(s.NextRun)
-				}
-				fmt.Fprintf(a.out, "%s skips %s, %s\n", words[0], moment(skip.Time), next)
+				fmt.Fprintf(a.out, "%s skips %s, %s\n", words[0], moment(skip.Time), afterSkip(&skip.Job))
 				return nil
 			})
 		},

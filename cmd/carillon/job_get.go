@@ -62,6 +62,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 			field{"waiting for", strings.Join(s.Waiting, " ")},
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
+			field{"progress", currentProgress(s.Current)},
 			field{"last run", runText(s.LastRun)},
 			field{"counters", countersText(s.Counters)},
 			field{"generation", strconv.FormatUint(s.Generation, 10)},
@@ -95,7 +96,19 @@ func runText(r *carillon.Run) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", r.Status.String(), moment(r.Scheduled), r.Attempt, r.ID)
+	status := r.Status.String()
+	if r.Status == carillon.RunRetrying {
+		status += " at " + moment(r.Due)
+	}
+	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, moment(r.Scheduled), r.Attempt, r.ID)
+}
+
+// currentProgress is what the attempt in force last said of itself.
+func currentProgress(r *carillon.Run) string {
+	if r == nil {
+		return ""
+	}
+	return progressText(r.Progress)
 }
 
 func countersText(c carillon.Counters) string {

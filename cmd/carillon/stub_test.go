@@ -51,7 +51,6 @@ var stubNow = time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 type stub struct {
 	carillon.Scheduler
 	mu        sync.Mutex
-	space     carillon.Namespace
 	backfills []carillon.Backfill
 }
 
@@ -60,7 +59,8 @@ func (s *stub) find(key carillon.Key) (carillon.Job, error) {
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %q", key.Name)
 	}
 	return carillon.Job{Namespace: key.Namespace, Name: key.Name, LimitKey: "licence", After: []string{"load", "clean"},
-		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"}, NextRun: stubNow.Add(time.Hour)}}, nil
+		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"}, NextRun: stubNow.Add(time.Hour),
+			Current: &carillon.Run{Status: carillon.RunRetrying, Due: stubNow, Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
 }
 
 func (s *stub) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) { return s.find(key) }
@@ -133,23 +133,4 @@ func (s *stub) GetBackfill(_ context.Context, _, id string) (carillon.Backfill, 
 
 func (s *stub) CancelBackfill(_ context.Context, _, id string) (carillon.Backfill, error) {
 	return s.look(id, func(b *carillon.Backfill) { b.Status, b.Finished = carillon.BackfillCancelled, stubNow })
-}
-
-func (s *stub) GetNamespace(_ context.Context, name string) (carillon.Namespace, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.space.Name == name {
-		return s.space, nil
-	}
-	return carillon.Namespace{Name: name}, carillon.ValidateNamespace(name)
-}
-
-func (s *stub) PutNamespace(_ context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := ns.Validate(); err != nil {
-		return carillon.Namespace{}, err
-	}
-	s.space = ns
-	return ns, nil
 }

@@ -23,7 +23,7 @@ type Options struct {
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
 // the time.
 var Constants = checker.Constants{
-	Dispatch: 2 * time.Second, Recovery: 3 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
+	Dispatch: 2 * time.Second, Recovery: 6 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
 	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
@@ -38,10 +38,11 @@ type campaign struct {
 	bursts []*user
 	healed func() // notes the end of the fault that is going on; nil = there is none
 
-	clients sync.WaitGroup
-	workers sync.WaitGroup
-	mu      sync.Mutex
-	failed  []error // of what must not fail
+	clients  sync.WaitGroup
+	bursting sync.WaitGroup
+	workers  sync.WaitGroup
+	mu       sync.Mutex
+	failed   []error // of what must not fail
 }
 
 // Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
@@ -68,7 +69,7 @@ func Run(ctx context.Context, o Options) (checker.History, error) {
 func (c *campaign) live(ctx context.Context) error {
 	loading, stopLoad := context.WithCancel(ctx)
 	working, stopWork := context.WithCancel(ctx)
-	defer func() { stopLoad(); stopWork(); c.clients.Wait(); c.workers.Wait() }()
+	defer func() { stopLoad(); stopWork(); c.clients.Wait(); c.bursting.Wait(); c.workers.Wait() }()
 	closeAll, err := c.populate(loading, working)
 	if err != nil {
 		return err
@@ -81,6 +82,7 @@ func (c *campaign) live(ctx context.Context) error {
 	}
 	stopLoad()
 	c.clients.Wait()
+	c.bursting.Wait()
 	close(c.good)
 	c.record.Heal()
 	if err := c.rest(ctx); err != nil {
@@ -119,7 +121,7 @@ func (c *campaign) populate(loading, working context.Context) (closeAll func(), 
 		cl := &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url}
 		c.clients.Go(func() { cl.run(loading) })
 	}
-	for i := range bursting {
+	for i := range burstUsers {
 		name := fmt.Sprintf("burst-%d", i)
 		c.bursts = append(c.bursts, &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url,
 			known: map[string]uint64{}})
@@ -180,12 +182,12 @@ func (c *campaign) hurt(kind string) {
 
 // cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
-	if err := pause(ctx, c.dice.between(300*time.Millisecond, 2200*time.Millisecond)); err != nil {
+	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
 	}
 	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")
 	c.o.Log("cycle %d: %s", i, how)
-	burst := c.burst()
+	c.burst()
 	if err := pause(ctx, c.dice.between(0, mostBurst)); err != nil {
 		return err
 	}
@@ -193,9 +195,8 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	if err := c.end(ctx, how); err != nil {
 		return err
 	}
-	burst.Wait()
 	if c.dice.chance(2) {
-		if err := pause(ctx, c.dice.between(0, 1500*time.Millisecond)); err != nil {
+		if err := pause(ctx, c.dice.between(0, time.Second)); err != nil {
 			return err
 		}
 	}
@@ -209,15 +210,16 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 
 // A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
 const (
-	bursting  = 8
-	mostBurst = 40 * time.Millisecond
+	burstUsers = 8
+	mostBurst  = 40 * time.Millisecond
 )
 
-// burst puts new jobs until the node is gone, or a moment has passed.
-func (c *campaign) burst() *sync.WaitGroup {
-	var wg sync.WaitGroup
+// burst puts new jobs until the node is gone, or a moment has passed. A call that cannot be sent waits for the node's next
+// life.
+func (c *campaign) burst() {
+	c.bursting.Wait() // the last one
 	for _, u := range c.bursts {
-		wg.Go(func() {
+		c.bursting.Go(func() {
 			for end := time.Now().Add(2 * mostBurst); time.Now().Before(end); {
 				if u.put(u.dice.oneShot(u.fresh(), u.endpoint)) != nil {
 					return
@@ -225,7 +227,6 @@ func (c *campaign) burst() *sync.WaitGroup {
 			}
 		})
 	}
-	return &wg
 }
 
 // end ends the node.

@@ -47,7 +47,7 @@ func carillonBinary(t *testing.T) string {
 		return *given
 	}
 	built.once.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil {
+		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil { //nolint:usetesting // all tests use it
 			built.binary, built.err = chaos.Build(context.Background(), built.folder)
 		}
 	})
@@ -56,6 +56,9 @@ func carillonBinary(t *testing.T) string {
 	}
 	return built.binary
 }
+
+// enoughCycles is how many it takes for everything to have happened.
+const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
@@ -70,9 +73,13 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Errorf("the campaign: %v", err)
 	}
-	v := checker.Check(h, checker.Spec{MinStarts: 20 * o.Cycles, MinStaleRefused: 1, MinInfoApplied: 1, Faults: []string{"kill"}})
+	spec := checker.Spec{MinStarts: 20 * o.Cycles}
+	if o.Cycles >= enoughCycles {
+		spec.MinStaleRefused, spec.MinInfoApplied, spec.Faults = 1, 1, []string{"kill"}
+	}
+	v := checker.Check(h, spec)
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
-	if v.Result == checker.Failed || v.Result == checker.Unknown && o.Cycles >= *cycles {
+	if v.Result != checker.Passed {
 		t.Errorf("the checker says %s", v.Result)
 	}
 	found := chaos.Suspicions(&h)

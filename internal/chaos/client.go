@@ -18,6 +18,7 @@ type caller interface {
 	GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error)
 	DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error)
 	TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error)
+	CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error)
 }
 
 // batcher is what package client does besides.
@@ -32,9 +33,11 @@ type user struct {
 	caller   caller
 	record   *checker.Recorder
 	dice     dice
-	endpoint string // HTTP target of some jobs
-	made     int    // one-shots
-	known    map[string]uint64
+	endpoint string            // HTTP target of some jobs
+	made     int               // one-shots
+	known    map[string]uint64 // generations
+
+	triggered, ofJob string // the last run that was triggered
 }
 
 // Names of jobs that all clients share. There are few operations on each, so that they can be put in order afterwards.
@@ -66,8 +69,10 @@ func (c *user) step() {
 		_ = c.put(c.dice.recurring(recurring, c.endpoint))
 	case x < 57:
 		_ = c.put(c.dice.oneShot(oneShot, c.endpoint))
-	case x < 63:
+	case x < 62:
 		c.trigger(recurring)
+	case x < 64:
+		c.cancel()
 	case x < 70:
 		c.delete(either)
 	case x < 78:
@@ -194,8 +199,23 @@ func (c *user) delete(name string) {
 func (c *user) trigger(name string) {
 	_ = c.do(checker.Op{Kind: checker.Trigger, Job: name}, func(ctx context.Context) (func(*checker.Op), error) {
 		run, err := c.caller.TriggerJob(ctx, carillon.Key{Namespace: namespace, Name: name})
+		if err == nil {
+			c.triggered, c.ofJob = run.ID, name
+		}
 		return func(o *checker.Op) { o.Answer.RunID = run.ID }, err
 	})
+}
+
+// cancel ends the run that was triggered last, if it has not ended.
+func (c *user) cancel() {
+	if c.triggered == "" {
+		return
+	}
+	_ = c.do(checker.Op{Kind: checker.Cancel, Job: c.ofJob, RunID: c.triggered}, func(ctx context.Context) (func(*checker.Op), error) {
+		_, err := c.caller.CancelRun(ctx, namespace, c.triggered)
+		return nil, err
+	})
+	c.triggered = ""
 }
 
 func (c *user) list(prefix string) {

@@ -66,8 +66,13 @@ func (d dice) recurring(name, endpoint string) drawn {
 		out.job.Schedule = "* * * * * *" // six fields: each second
 	}
 	out.spec.Schedule = out.job.Schedule
-	if d.chance(2) {
+	switch d.IntN(6) {
+	case 0, 1:
 		out.job.Overlap, out.spec.Overlap = carillon.OverlapSkip, "skip"
+	case 2:
+		out.job.Overlap, out.spec.Overlap = carillon.OverlapAllow, "allow"
+	case 3:
+		out.job.Overlap, out.spec.Overlap = carillon.OverlapReplace, "replace"
 	}
 	switch d.IntN(3) {
 	case 0:

@@ -112,6 +112,16 @@ func (r rest) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, e
 	return carillon.Run{ID: out.ID}, err
 }
 
+// CancelRun ends a run.
+func (r rest) CancelRun(ctx context.Context, _, id string) (carillon.Cancelled, error) {
+	return carillon.Cancelled{}, r.do(ctx, http.MethodPost, "/v1/namespaces/"+namespace+"/runs/"+id+":cancel", nil, nil, nil)
+}
+
+// overlapWords are the overlap rules that are not the default.
+var overlapWords = map[carillon.Overlap]string{
+	carillon.OverlapSkip: "skip", carillon.OverlapAllow: "allow", carillon.OverlapReplace: "replace",
+}
+
 // bodyOf writes a drawn job.
 func bodyOf(j *carillon.Job) restJob {
 	out := restJob{
@@ -120,7 +130,7 @@ func bodyOf(j *carillon.Job) restJob {
 			"interval": j.FailurePolicy.Interval.String(), "max_retries": *j.FailurePolicy.MaxRetries,
 		}},
 		History: map[string]any{"runs": j.History.Runs},
-		Overlap: map[carillon.Overlap]string{carillon.OverlapSkip: "skip"}[j.Overlap],
+		Overlap: overlapWords[j.Overlap],
 		Misfire: map[carillon.Misfire]string{carillon.MisfireAll: "all", carillon.MisfireSkip: "skip"}[j.Misfire],
 		Class: map[carillon.Class]string{carillon.ClassCritical: "critical", carillon.ClassHigh: "high", carillon.ClassNormal: "normal",
 			carillon.ClassLow: "low"}[j.Class],

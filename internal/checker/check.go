@@ -41,6 +41,7 @@ func Check(h History, spec Spec) Verdict {
 		c.admin(j)
 		c.overlaps(j)
 		c.honest(j)
+		c.newest(j)
 		c.after(j)
 		c.backfills(j)
 		c.distrust(j)
@@ -60,11 +61,10 @@ func Check(h History, spec Spec) Verdict {
 // check is a judgement in the making.
 type check struct {
 	*world
-	spec   Spec
-	v      Verdict
-	musts  []must
-	lates  []lateness
-	starts int
+	spec  Spec
+	v     Verdict
+	musts []must
+	lates []lateness
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {

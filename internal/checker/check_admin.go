@@ -22,13 +22,16 @@ func (c *check) kept(j *job) {
 		case Trigger:
 			c.triggered(j, o)
 		case Cancel:
-			if r := c.runs[o.RunID]; r != nil && r.attempts[len(r.attempts)-1].At.After(o.Return.Add(c.k.Dispatch)) && !redriven(j, c.h.End) {
+			if r := c.runs[o.RunID]; r != nil && r.attempts[len(r.attempts)-1].At.After(o.Return.Add(c.k.Dispatch)) && !redriven(r, c.h.End) {
 				c.addf("S3", j.String(), "run %s was attempted after its cancellation was acknowledged", r.id)
 			}
 		case Redrive:
 			r := c.runs[o.RunID]
 			ran := r != nil && !r.attempts[len(r.attempts)-1].At.Before(o.Invoke)
-			if o.RunID != "" && !ran && c.settled(j, o) {
+			lost := slices.ContainsFunc(j.records, func(rec FinalRun) bool { // its attempt went down with the node
+				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.k.Clock))
+			})
+			if o.RunID != "" && !ran && !lost && c.settled(j, o) {
 				c.addf("S3", j.String(), "run %s was redriven and never attempted again", o.RunID)
 			}
 		}
@@ -47,7 +50,7 @@ func (c *check) settled(j *job, o *Op) bool {
 
 func (c *check) triggered(j *job, o *Op) {
 	id := o.Answer.RunID
-	if id == "" || c.runs[id] != nil || slices.ContainsFunc(j.records, func(r FinalRun) bool { return r.RunID == id }) {
+	if id == "" || c.runs[id] != nil || j.known[id] {
 		return
 	}
 	if c.settled(j, o) {

@@ -42,7 +42,7 @@ func (c *check) leases(j *job, cause string) []lease {
 	var out []lease
 	for _, r := range j.runs {
 		for i, a := range r.attempts {
-			if a.Cause == cause || cause == "" {
+			if cause == "" || (a.Cause == cause && !redriven(r, a.At)) { // a redriven run goes beside the others
 				out = append(out, lease{c.certain(r, i), r, i})
 			}
 		}
@@ -58,19 +58,25 @@ func (c *check) replaced(j *job) {
 	}
 	newest := time.Time{}
 	var by *run
-	for i := len(j.runs) - 1; i >= 0; i-- {
-		r := j.runs[i]
+	for _, r := range slices.Backward(j.runs) {
 		if r.first().Cause != CauseSchedule {
 			continue
 		}
 		for _, res := range r.results {
 			late := by != nil && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
-			if late && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
+			if late && !said(r, res, newest) && !c.fault(newest.Add(-time.Second), res.Sent, nil) {
 				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
 			}
 		}
 		newest, by = r.first().At, r
 	}
+}
+
+// said reports whether the same result was sent before: it is answered as it was then.
+func said(r *run, res *Result, by time.Time) bool {
+	return slices.ContainsFunc(r.results, func(o *Result) bool {
+		return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(by)
+	})
 }
 
 // limits: S9, no more attempts with one limit key are in force than its limit says when another begins.
@@ -102,15 +108,23 @@ func (c *check) limits() {
 
 func (c *check) limited(g key, leases []lease) {
 	sort.SliceStable(leases, func(i, k int) bool { return leases[i].from.Before(leases[k].from) })
+	var ops []*Op
+	for i := range c.h.Ops {
+		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
+			ops = append(ops, o)
+		}
+	}
 	var ends []time.Time // of those in force, few
 	for _, l := range leases {
 		ends = slices.DeleteFunc(ends, func(t time.Time) bool { return !t.After(l.from) })
 		if !l.to.After(l.from) {
 			continue
 		}
-		ends = append(ends, l.to)
-		most, limited := c.limitAt(g, l.from)
-		if limited && len(ends) > most {
+		most, limited := c.limitAt(ops, g.name, l.from)
+		if !limited {
+			continue // an attempt that began without a limit holds no token
+		}
+		if ends = append(ends, l.to); len(ends) > most {
 			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)
 			return
 		}
@@ -118,28 +132,21 @@ func (c *check) limited(g key, leases []lease) {
 }
 
 // limitAt is the highest limit that may have been in force just before t; false if there may have been none.
-func (c *check) limitAt(g key, t time.Time) (most int, limited bool) {
-	var ops []*Op
-	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail && !o.Invoke.After(t) {
-			ops = append(ops, o)
-		}
-	}
+func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
 	from := t.Add(-c.k.Dispatch - c.k.Apply)
-	sure := false
 	for _, o := range ops {
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
 			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && x.Return.Before(from)
 		})
-		if over {
+		if over || o.Invoke.After(t) {
 			continue
 		}
-		n, ok := o.Limits[g.name]
+		n, ok := o.Limits[name]
 		if !ok {
 			return 0, false
 		}
 		most = max(most, n)
-		sure = sure || (o.Outcome == OK && o.Return.Before(from))
+		limited = limited || (o.Outcome == OK && o.Return.Before(from))
 	}
-	return most, sure
+	return most, limited
 }

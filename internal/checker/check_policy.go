@@ -29,25 +29,58 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	if r.Skipped == 0 || from.IsZero() {
 		from = r.Scheduled
 	}
+	lo, hi := from.Add(-c.k.Clock), to.Add(c.k.Clock) // by a clock that may be wrong
 	ok := false
 	switch r.Reason {
 	case "":
 	case "paused":
-		ok = c.mayBePaused(j, from, to)
+		ok = c.mayBePaused(j, lo, hi)
 	case "overlap":
-		ok = c.wasGoing(j, from, to) && c.hadRule(j, from, to, func(s *Job) bool { return s.Overlap == "skip" || s.Overlap == "replace" })
+		going := c.wasGoing(j, lo, hi)
+		ok = c.hadRule(j, lo, hi, func(s *Job) bool {
+			return (going && s.Overlap == "skip") || (s.Overlap == "replace" && (going || newer(s, r, hi) > 0))
+		})
 	case "misfire":
-		ok = c.hadRule(j, from, to, func(s *Job) bool { return c.mayMiss(s, r, from, to) })
+		ok = c.hadRule(j, lo, hi, func(s *Job) bool { return c.mayMiss(s, r, hi) }) ||
+			c.asked(j, lo, hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
+				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
 	case "expired":
 		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
-	default: // deleted, replaced, or the word for a run that somebody skipped
-		ok = c.asked(j, from, to, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
+	case "skipped": // a time that was yet to come
+		ok = slices.ContainsFunc(j.ops, func(o *Op) bool {
+			return o.Kind == Skip && o.Outcome != Fail && !o.Invoke.After(hi) && (o.Answer.NextRun.IsZero() || o.Answer.NextRun.Equal(r.Scheduled))
+		})
+	default: // deleted, replaced
+		ok = c.asked(j, lo, hi, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
 	}
 	if !ok {
 		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so", max(r.Skipped, 1), c.show(from),
 			c.show(r.Scheduled), r.Reason)
 	}
+	if !c.rightCount(j, r, from) {
+		c.addf("S12", j.String(), "a record says that %d times from %s to %s did not run (%s), which is not how many there were", r.Skipped,
+			c.show(from), c.show(r.Scheduled), r.Reason)
+	}
 	c.notRun(j, r, from)
+}
+
+// mostCounted is where the product stops counting the times of a record one by one.
+const mostCounted = 10_000
+
+// rightCount reports whether some definition of the job has as many times in the stretch of a record as it says.
+func (c *check) rightCount(j *job, r FinalRun, from time.Time) bool {
+	if r.Skipped == 0 || r.Skipped >= mostCounted {
+		return !from.After(r.Scheduled)
+	}
+	return !from.After(r.Scheduled) && slices.ContainsFunc(j.effects, func(e *effect) bool {
+		switch {
+		case e.job == nil || e.lo.After(later(r.Finished, r.Scheduled)):
+			return false
+		case e.vague || e.alien || e.sched == nil || (e.sched.anchored && e.sched.step.months > 0):
+			return true
+		}
+		return len(e.sched.instants(from, from, r.Scheduled)) == int(r.Skipped)
+	})
 }
 
 // notRun looks for an attempt of a time that a record says did not run.
@@ -66,24 +99,66 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	}
 }
 
-// hadRule reports whether a definition that says so may have been in force some time from from to to.
+// newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
+func (c *check) newest(j *job) {
+	var before *run
+	for _, r := range j.runs {
+		a := r.first()
+		if a.Cause != CauseSchedule {
+			continue
+		}
+		if before != nil && !redriven(r, a.At) {
+			c.newestAfter(j, before, a)
+		}
+		before = r
+	}
+}
+
+func (c *check) newestAfter(j *job, before *run, a *Attempt) {
+	other := func(s *Job) bool {
+		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == "" ||
+			s.TTL > 0 || !s.Expires.IsZero() // the newer time may come after the end of its life
+	}
+	for _, res := range before.results {
+		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
+			continue
+		}
+		if c.fault(a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
+			c.asked(j, a.Scheduled, a.At, func(o *Op) bool { return o.changes() }) {
+			return
+		}
+		for _, e := range j.effects {
+			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
+				continue
+			}
+			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), res.Sent.Add(-c.k.Clock-e.job.Spread))
+			if len(newer) > 0 {
+				c.addf("S12", j.String(), "the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
+					c.show(res.Sent), c.show(newer[len(newer)-1]))
+			}
+			return
+		}
+	}
+}
+
+// hadRule reports whether a definition that says so may have been in force at some time of a stretch.
 func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.job != nil && !e.lo.After(to) && !e.until.Add(c.k.Apply).Before(from) && (e.vague || says(e.job))
 	})
 }
 
-// asked reports whether an operation like this may have taken effect some time from from to to.
+// asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
 	})
 }
 
-// wasGoing reports whether a run of the schedule may have been going on some time from from to to. One that no worker saw
+// wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that no worker saw
 // waited for a consumer.
 func (c *check) wasGoing(j *job, from, to time.Time) bool {
-	if slices.ContainsFunc(j.busy, func(s span) bool { return !s.from.After(to) && !s.to.Before(from) }) {
+	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) && !j.busy[i].from.After(to) {
 		return true
 	}
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
@@ -91,9 +166,18 @@ func (c *check) wasGoing(j *job, from, to time.Time) bool {
 	})
 }
 
+// newer is how many times of a job are due by then after those of a record.
+func newer(s *Job, r FinalRun, by time.Time) int {
+	sched, err := parse(s.Schedule, s.Zone, s.Literal)
+	if err != nil {
+		return 1
+	}
+	return len(sched.instants(r.Scheduled, r.Scheduled.Add(1), by)) // the scheduled time itself is as good an anchor as any
+}
+
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
 // was due; latest keeps the newest, all keeps as many as the limit and the window allow.
-func (c *check) mayMiss(s *Job, r FinalRun, from, to time.Time) bool {
+func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 	sched, err := parse(s.Schedule, s.Zone, s.Literal)
 	if err != nil {
 		return true
@@ -118,9 +202,10 @@ func (c *check) mayMiss(s *Job, r FinalRun, from, to time.Time) bool {
 
 // mayCancel reports whether something asked for the end of a run.
 func (c *check) mayCancel(j *job, r FinalRun) bool {
-	return c.asked(j, r.Scheduled, later(r.Finished, r.Scheduled), func(o *Op) bool {
+	to := later(r.Finished, r.Scheduled).Add(c.k.Clock) // by a clock that may be wrong
+	return c.asked(j, r.Scheduled.Add(-c.k.Clock), to, func(o *Op) bool {
 		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
-	}) || c.hadRule(j, r.Scheduled, later(r.Finished, r.Scheduled), func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
+	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }
 
 // honestSuccess: what the history calls a success is one that a worker reported, if workers report at all.
@@ -133,11 +218,11 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker had it", rec.RunID)
 		return
 	}
-	said, told := false, None
+	said := false
 	for _, res := range r.results {
 		if res.Kind == Success {
-			said, told = true, res.Verdict
-			if told != Stale {
+			said = true
+			if res.Verdict != Stale {
 				return
 			}
 		}
@@ -169,7 +254,7 @@ func (c *check) after(j *job) {
 		n++
 		for _, name := range names {
 			since, all := c.succeeded(c.jobs[key{j.namespace, name}], before, a.At)
-			if since == 0 || all < n {
+			if !since || all < n {
 				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(before))
 			}
 		}
@@ -195,24 +280,39 @@ func (c *check) always(j *job) []string {
 	return names
 }
 
-// succeeded counts the runs of j that may have succeeded between two instants, and all that may have by the second.
-func (c *check) succeeded(j *job, from, to time.Time) (since, all int) {
+// succeeded counts the runs of j that may have succeeded by an instant, and says whether one may have since another.
+func (c *check) succeeded(j *job, from, to time.Time) (since bool, all int) {
 	if j == nil {
-		return 0, 0
+		return false, 0
 	}
+	if j.wins == nil {
+		j.wins = c.winsOf(j)
+	}
+	all = sort.Search(len(j.wins), func(i int) bool { return j.wins[i].from.After(to) })
+	return all > 0 && !j.wins[all-1].to.Before(from), all
+}
+
+// winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began earlier.
+func (c *check) winsOf(j *job) []span {
+	out := []span{}
 	for _, r := range j.runs {
 		for _, res := range r.results {
-			if res.Kind != Success || res.Verdict == Stale || res.Sent.After(to) {
+			if res.Kind != Success || res.Verdict == Stale {
 				continue
 			}
-			all++
-			if res.Told.IsZero() || !res.Told.Before(from) {
-				since++
+			to := res.Told
+			if to.IsZero() {
+				to = c.never()
 			}
+			out = append(out, span{res.Sent, to})
 			break
 		}
 	}
-	return since, all
+	slices.SortFunc(out, func(a, b span) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(out); i++ {
+		out[i].to = later(out[i].to, out[i-1].to)
+	}
+	return out
 }
 
 // backfills: S12, a backfill runs each time of its stretch once, and no other.
@@ -273,12 +373,13 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 func (c *check) filled(j *job, o *Op) {
 	var def *effect
 	for _, e := range j.effects {
-		if e.job != nil && e.sure && !e.vague && e.sched != nil && !e.sched.anchored {
-			if def != nil {
-				return
-			}
-			def = e
+		if e.job == nil {
+			continue
 		}
+		if def != nil || !e.sure || e.vague || e.sched == nil || e.sched.anchored {
+			return
+		}
+		def = e
 	}
 	stopped := c.asked(j, o.Invoke, c.h.End, func(x *Op) bool {
 		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip || x.Kind == BackfillCancel)

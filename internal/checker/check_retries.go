@@ -83,6 +83,9 @@ func (c *check) retries(r *run) {
 // policies are the definitions that may have been in force during a run; fresh says that its count may have begun again.
 func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 	from, to := r.first().At, r.attempts[len(r.attempts)-1].At
+	if r.first().Number > 1 { // the first that was seen was not the first
+		from = earlier(from, r.first().Scheduled)
+	}
 	for _, e := range r.job.effects {
 		switch {
 		case e.job == nil:
@@ -92,7 +95,18 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 			defs = append(defs, e)
 		}
 	}
-	return defs, c.afresh(r, from, to) || redriven(r.job, to)
+	return defs, c.afresh(r, from, to) || redriven(r, to)
+}
+
+// uncounted is the number of the last attempt before a that asked for another time: from there on retries count anew.
+func (r *run) uncounted(a *Attempt) int {
+	n := 0
+	for _, res := range r.results {
+		if res.Kind == Reschedule && res.Verdict != Stale && res.Number < a.Number {
+			n = max(n, res.Number)
+		}
+	}
+	return n
 }
 
 // spaced holds the distance of two attempts against what the first one's result asked for.
@@ -103,13 +117,13 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		}
 		from := time.Time{}
 		for i, e := range defs {
-			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number, e.job.Zone)
+			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number-r.uncounted(before), e.job.Zone)
 			if i == 0 || t.Before(from) {
 				from = t
 			}
 		}
 		switch {
-		case res.Kind == Permanent && !redriven(r.job, a.At):
+		case res.Kind == Permanent && !redriven(r, a.At):
 			c.addf("I11", r.job.String(), "run %s: attempt %d came after a failure that must not be retried", r.id, a.Number)
 			return
 		case res.Kind == Reschedule:
@@ -119,7 +133,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		case res.Kind != Failure || c.k.Virtual:
 			return
 		}
-		if a.At.Before(from.Add(-c.k.Clock)) && !redriven(r.job, a.At) {
+		if a.At.Before(from.Add(-c.k.Clock)) && !redriven(r, a.At) {
 			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
 				from.Sub(a.At))
 		}

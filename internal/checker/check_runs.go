@@ -19,24 +19,24 @@ func (c *check) early(r *run) {
 // phantom: S2, every attempt belongs to a definition of its job that may have been in force.
 func (c *check) phantom(r *run) {
 	a, j := r.first(), r.job
-	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
+	if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) && !revived(j, a.At) {
 		c.addf("S2", j.String(), "run %s began at %s, when the job did not exist", r.id, c.show(a.At))
 		return
 	}
 	switch {
 	case a.Cause == CauseSchedule && !c.mayBeScheduled(j, a):
 		c.addf("S2", j.String(), "run %s at %s is no time of the job", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
-	case a.Cause == CauseSchedule && c.pausedAt(j, a):
+	case a.Cause == CauseSchedule && c.pausedAt(r, a):
 		c.addf("S2", j.String(), "run %s began at %s, when the job was paused", r.id, c.show(a.At))
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At)
 	}):
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
 	}
-	if redriven(j, a.At) {
-		return // it has the content that it died with
-	}
 	for _, a := range r.attempts {
+		if redriven(r, a.At) || (a.Cause == CauseTrigger && revived(j, a.At)) {
+			return // it has the content that it, or what brought its job back, died with
+		}
 		if a.Payload != "" && !c.mayCarry(j, a) {
 			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that was not in force at %s", a.Number, r.id, c.show(a.At))
 		}
@@ -45,18 +45,29 @@ func (c *check) phantom(r *run) {
 
 // pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An attempt may be on
 // its way for a moment, longer when something was wrong; and one that never arrived may have gone before it.
-func (c *check) pausedAt(j *job, a *Attempt) bool {
-	return a.Number <= 1 && c.surelyPaused(j, a.At.Add(-c.k.Dispatch), a.At) && !c.fault(a.At.Add(-c.k.Dispatch), a.At, a) && !redriven(j, a.At)
+func (c *check) pausedAt(r *run, a *Attempt) bool {
+	if c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return s.Overlap == "allow" }) {
+		return false // its runs stand beside the job from their time on, and go on
+	}
+	return a.Number <= 1 && c.surelyPaused(r.job, a.At.Add(-c.k.Dispatch), a.At) && !c.fault(a.At.Add(-c.k.Dispatch), a.At, a) && !redriven(r, a.At)
 }
 
-func redriven(j *job, by time.Time) bool {
+// revived reports whether a job may have come back for a dead run of it by then.
+func revived(j *job, by time.Time) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) })
+}
+
+// redriven reports whether a run may have been given a fresh set of attempts by then.
+func redriven(r *run, by time.Time) bool {
+	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) && (o.RunID == "" || o.RunID == r.id)
+	})
 }
 
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.until.Add(c.k.Clock+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At.Add(c.k.Clock)) || a.Scheduled.After(e.timed.Add(c.k.Clock+c.k.Apply)) {
 			return false
 		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
@@ -129,7 +140,8 @@ func (c *check) afresh(r *run, from, to time.Time) bool {
 		}
 	}
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
-		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
+			(o.RunID == "" || o.RunID == r.id)
 	})
 }
 
@@ -171,6 +183,7 @@ func (c *check) staleIsRefused(r *run) {
 			counted[res.Token] = true
 		}
 		c.newer(r, res, i)
+		c.fenced(r, res, r.attempts[i])
 	}
 	if len(counted) > 1 {
 		c.addf("S5", r.job.String(), "run %s: %d attempts succeeded", r.id, len(counted))
@@ -190,6 +203,22 @@ func (c *check) newer(r *run, res *Result, i int) {
 		})
 		if !again && !c.fault(a.At.Add(-time.Second), res.Sent, nil) {
 			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
+			return
+		}
+	}
+}
+
+// fenced: S5, a put with another payload, and a delete, end the attempts in force: their results change nothing.
+func (c *check) fenced(r *run, res *Result, a *Attempt) {
+	if a.Payload == "" || redriven(r, res.Sent) {
+		return
+	}
+	for _, e := range r.job.effects {
+		ends := e.op.deletes() || (e.job != nil && !e.vague && e.job.Payload != a.Payload)
+		if ends && e.op.Outcome == OK && !e.lo.Before(a.At) && e.hi.Add(c.k.Apply).Before(res.Sent) &&
+			!said(r, res, e.hi) {
+			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted at %s, after the %s at %s had fenced it", r.id, res.Number,
+				c.show(res.Sent), e.op.Kind, c.show(e.lo))
 			return
 		}
 	}

@@ -54,7 +54,8 @@ func parseCron(text string, loc *time.Location, literal bool) (*cron, error) {
 	c := &cron{loc: loc, literal: literal, fixed: !strings.ContainsAny(f[0]+f[1]+f[2], "*?/")}
 	c.domAny, c.dowAny = f[3] == "*" || f[3] == "?", f[5] == "*" || f[5] == "?"
 	f[5], c.both = strings.TrimPrefix(f[5], "+"), strings.HasPrefix(f[5], "+")
-	return c, c.fill(f)
+	err := c.fill(f)
+	return c, err
 }
 
 func (c *cron) fill(f []string) error {
@@ -182,7 +183,10 @@ const makeUpAtMost = 3 * time.Hour
 // instants walks from minute to minute and looks at the clock.
 func (c *cron) instants(from, to time.Time) (out []time.Time) {
 	var shownUntil time.Time
-	start := from.UTC().Truncate(time.Minute).Add(-makeUpAtMost - time.Hour) // an hour may be occurring twice already
+	start := from.UTC().Truncate(time.Minute)
+	if c.fixed && !c.literal {
+		start = start.Add(-makeUpAtMost - time.Hour) // an hour may be occurring twice already
+	}
 	before := wall(start.Add(-time.Minute), c.loc)
 	for t := start; !t.After(to); t = t.Add(time.Minute) {
 		now := wall(t, c.loc)

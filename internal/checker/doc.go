@@ -14,6 +14,43 @@
 //	v := checker.Check(rec.History(), checker.Spec{})
 //	if v.Result == checker.Failed { … }
 //
+// A harness has to keep to a few rules, or the verdict is about the harness:
+//
+//   - End is a moment at which workers were still there: what is due shortly before it is not asked for, what is due earlier is.
+//   - Healed comes Constants.Recovery and some time before End, or nothing is shown about liveness.
+//   - An HTTP endpoint that takes runs writes attempts and results as a worker does.
+//   - A fault that is over is Fault.From to Fault.To; one of a worker has a kind that begins with "worker" and names it.
+//   - Payloads differ from put to put, so that an operation of unknown outcome can be told by what ran.
+//   - An operation that never left the client is Fail, not Info.
+//   - A put without a due time, or with a relative one, has its NextRun in Answer: it is the anchor that the rest is judged by.
+//
+// # Invariants
+//
+//	S1   nothing begins early                         check_runs.go
+//	S2   nothing is invented                          check_runs.go; without ids: check_live.go
+//	S3   nothing acknowledged is lost                 expect.go, check_admin.go
+//	S4   nothing begins after it is done              check_runs.go
+//	S5   a stale result changes nothing               check_runs.go
+//	S6   an epoch has one owner                       check_audit.go
+//	S7   writes are fenced                            check_audit.go
+//	S8   operations on a job are linearizable         linear.go; lists: check_admin.go
+//	S9   leases do not overlap, limits hold           check_leases.go
+//	S10  a second attempt has a cause                 check_retries.go
+//	S11  states change as they may, batches are whole check_audit.go, check_admin.go
+//	S12  what did not run has a true reason           check_policy.go
+//	S13  tenants see their own                        check_runs.go, check_admin.go
+//	S14  nothing is left behind                       check_live.go
+//	I11  retries are counted and spaced               check_retries.go
+//	L1   nothing is late without an excuse            expect.go, times.go
+//	L2   everything comes to rest                     check_live.go
+//	L3   nothing is stuck                             check_live.go
+//	L4   nobody is starved (a warning)                check_live.go
+//
+// What is not certain is not held against anybody: an operation of unknown outcome may have taken effect at any moment
+// (Constants.Linger bounds it), a record that retention may have taken is not missed, jobs with After or a LimitKey have no
+// times that must run (only what does run is judged), and a schedule that the oracle cannot read (L, W and # in the day
+// fields) allows any time.
+//
 // All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its hash, whatever
 // hash the harness takes.
 package checker

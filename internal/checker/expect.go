@@ -28,18 +28,15 @@ type lateness struct {
 func (c *check) sureTime(j *job, e *effect) span {
 	s := span{e.hi.Add(c.k.Apply), c.h.End}
 	for _, x := range j.effects {
-		if x == e || e.after(x) {
+		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume { // pauses are asked about time by time
 			continue
-		}
-		if x.op.Kind == Resume && !x.op.CatchUp && !c.mayBePaused(j, e.lo, x.hi) {
-			continue // it changed nothing
 		}
 		s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
 	}
 	return s
 }
 
-// mayBePaused reports whether the job may have been paused at some moment from from to to.
+// mayBePaused reports whether the job may have been paused at some moment of a stretch.
 func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	for _, e := range j.effects {
 		paused, known := e.pauses()
@@ -58,7 +55,7 @@ func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	return false
 }
 
-// surelyPaused reports whether the job was paused all the time from from to to.
+// surelyPaused reports whether the job was paused all of a stretch.
 func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		paused, known := e.pauses()
@@ -66,7 +63,7 @@ func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 	})
 }
 
-// surelyGone reports whether the job did not exist all the time from from to to.
+// surelyGone reports whether the job did not exist all of a stretch.
 func (w *world) surelyGone(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to)
@@ -126,7 +123,10 @@ func (c *check) expectOf(j *job, e *effect) {
 	}
 	limited := e.sched != nil && (e.job.Repeats > 0 || e.sched.runs > 0)
 	limit := e.limit()
-	end := e.lifeEnds()
+	end := j.lifeEnds(e)
+	if !end.IsZero() && e.job.TTL != 0 {
+		end = end.Add(-c.k.Clock)
+	}
 	for i, t := range ts {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
@@ -134,10 +134,25 @@ func (c *check) expectOf(j *job, e *effect) {
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
 		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad, c.own(j, e))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
-			continue
+			if e.job.Overlap == "allow" || !j.passedBy(t, s.to) {
+				continue
+			}
+			m.by = c.never() // it cannot be late, but a newer one ran: it did too, or there is a record
 		}
 		c.musts = append(c.musts, m)
 	}
+}
+
+// passedBy reports whether a newer time of the schedule than t ran before to.
+func (j *job) passedBy(t, to time.Time) bool {
+	runs := j.byTime()
+	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
+	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
+		if a := runs[i].first(); a.Cause == CauseSchedule && a.At.Before(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // own is when a job's next run has to wait for something of its own.
@@ -173,6 +188,18 @@ func (e *effect) lifeEnds() time.Time {
 	return e.lo.Add(e.job.DueIn + e.job.TTL)
 }
 
+// lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the times alone leaves
+// the end of life where an earlier definition put it.
+func (j *job) lifeEnds(e *effect) time.Time {
+	end := e.lifeEnds()
+	for _, x := range j.effects {
+		if x.job != nil && x.job.TTL != 0 && x.job.TTL == e.job.TTL && x.lo.Before(e.lo) {
+			end = earlier(end, x.lifeEnds())
+		}
+	}
+	return end
+}
+
 // accountFor finds out whether a time has run or has a record, and how late it was.
 func (c *check) accountFor(m *must) {
 	i := sort.Search(len(m.job.byTime()), func(i int) bool { return !m.job.byTime()[i].first().Scheduled.Before(m.at) })
@@ -181,7 +208,7 @@ func (c *check) accountFor(m *must) {
 			m.first = a
 		}
 	}
-	m.skip = slices.ContainsFunc(m.job.records, func(r FinalRun) bool { return r.covers(m.at) })
+	m.skip = m.job.covered(m.at)
 	switch {
 	case m.first != nil && m.first.At.After(m.by):
 		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused", c.show(m.at),
@@ -202,14 +229,6 @@ func (j *job) byTime() []*run {
 		slices.SortStableFunc(j.sorted, func(a, b *run) int { return a.first().Scheduled.Compare(b.first().Scheduled) })
 	}
 	return j.sorted
-}
-
-// covers reports whether a record is of the run that the schedule meant for t, or of a stretch with it.
-func (r FinalRun) covers(t time.Time) bool {
-	if r.Cause != CauseSchedule && r.Cause != "" {
-		return false
-	}
-	return r.Scheduled.Equal(t) || (r.Skipped > 0 && !t.Before(r.From) && !t.After(r.Scheduled))
 }
 
 // complete reports whether what the history does not hold of a job did not happen: retention has not had a say.

@@ -26,6 +26,9 @@ func (c *check) admin(j *job) {
 	ops := make([]porcupine.Operation, 0, len(j.ops))
 	open := int64(math.MinInt64)
 	cut := 0
+	if slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail }) {
+		return // a redrive may bring back a job that had ended
+	}
 	for _, o := range j.ops {
 		if !ordered(o) || (o.Outcome == Info && o.changes() && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue

@@ -87,7 +87,7 @@ func (s *schedule) fixedStep() time.Duration {
 	return 0
 }
 
-// instants are the times from from to to, both inclusive. anchor is a time that the schedule counts from, if it is
+// instants are the times of a stretch, both ends inclusive. anchor is a time that the schedule counts from, if it is
 // anchored; nothing is before it then. The number of repeats is not looked at, except that of a repeat with a start.
 func (s *schedule) instants(anchor, from, to time.Time) []time.Time {
 	if s.cron != nil {
@@ -103,7 +103,7 @@ func (s *schedule) instants(anchor, from, to time.Time) []time.Time {
 		k = max(int(from.Sub(base)/s.step.longest())-1, 0)
 	}
 	var out []time.Time
-	for n := 0; n < mostInstants; n++ {
+	for n := range mostInstants {
 		if s.from && s.runs > 0 && k+n >= s.runs {
 			break
 		}

@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -33,9 +34,13 @@ type job struct {
 	effects []*effect // of the operations that changed it or may have, by the earliest moment
 	runs    []*run    // by first attempt
 	records []FinalRun
+	ended   map[time.Time]bool // scheduled times (UTC) of the records of runs of the schedule
+	passed  []span             // stretches of records of times that did not run, sorted, both ends inclusive
+	known   map[string]bool    // run ids in the records
 	final   *FinalJob
 	busy    []span // when a run of the schedule was going on, as far as is possible
 	sorted  []*run // by scheduled time; see byTime
+	wins    []span // when runs succeeded; see winsOf
 }
 
 // effect is an operation that changed a job, or may have, some time from lo to hi.
@@ -48,6 +53,7 @@ type effect struct {
 	sched  *schedule // of job; nil for a one-shot, or if the oracle does not know it
 	alien  bool      // the oracle does not know the schedule
 	until  time.Time // the latest moment at which job may be current
+	timed  time.Time // the same for its times: a definition that does not touch them keeps their phase
 }
 
 // run is the attempts and results of one run id.
@@ -153,10 +159,13 @@ func (w *world) indexRuns() {
 	}
 	for _, f := range w.h.Final.Runs {
 		j := w.job(f.Namespace, f.Job)
-		j.records = append(j.records, f)
+		j.record(f)
 		if r := w.runs[f.RunID]; r != nil && f.Skipped == 0 {
 			r.records = append(r.records, f)
 		}
+	}
+	for _, j := range w.jobs {
+		j.passed = merged(j.passed)
 	}
 	for _, r := range w.runs {
 		slices.SortStableFunc(r.attempts, func(a, b *Attempt) int { return a.At.Compare(b.At) })
@@ -167,6 +176,31 @@ func (w *world) indexRuns() {
 			}
 		}
 	}
+}
+
+// record adds a record of the history.
+func (j *job) record(f FinalRun) {
+	if j.ended == nil {
+		j.ended, j.known = map[time.Time]bool{}, map[string]bool{}
+	}
+	j.records = append(j.records, f)
+	j.known[f.RunID] = true
+	if f.Cause != CauseSchedule && f.Cause != "" {
+		return
+	}
+	j.ended[f.Scheduled.UTC()] = true
+	if f.Skipped > 0 && !f.From.After(f.Scheduled) {
+		j.passed = append(j.passed, span{f.From, f.Scheduled.Add(1)})
+	}
+}
+
+// covered reports whether a record is of the run that the schedule meant for t, or of a stretch with it.
+func (j *job) covered(t time.Time) bool { return j.ended[t.UTC()] || within(j.passed, t) }
+
+// within reports whether t is in one of the stretches, which are sorted and apart.
+func within(spans []span, t time.Time) bool {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].to.After(t) })
+	return i < len(spans) && !spans[i].from.After(t)
 }
 
 // terminal reports whether a result ends its attempt.
@@ -193,9 +227,9 @@ func (w *world) effectsOf(j *job) []*effect {
 		}
 		e := &effect{op: o, lo: o.Invoke, hi: o.Return, sure: o.Outcome == OK}
 		if o.Outcome == Info {
-			e.hi = w.h.End
+			e.hi = w.never()
 			if w.k.Linger > 0 && !o.Return.IsZero() {
-				e.hi = earlier(w.h.End, o.Return.Add(w.k.Linger))
+				e.hi = o.Return.Add(w.k.Linger)
 			}
 		}
 		out = append(out, e)
@@ -205,15 +239,32 @@ func (w *world) effectsOf(j *job) []*effect {
 		w.define(e, out[:i])
 	}
 	for _, e := range out {
-		e.until = w.h.End
+		e.until = w.never()
 		for _, x := range out {
 			if x.sure && (x.op.defines() || x.op.deletes()) && x.after(e) {
 				e.until = earlier(e.until, x.hi)
 			}
 		}
 	}
+	for i, e := range slices.Backward(out) {
+		e.timed = e.until
+		for _, x := range out[i+1:] {
+			if e.job != nil && x.job != nil && sameTimes(e.job, x.job) {
+				e.timed = later(e.timed, x.timed)
+			}
+		}
+	}
 	return out
 }
+
+// sameTimes reports whether a put of b over a keeps the phase of a recurring job.
+func sameTimes(a, b *Job) bool {
+	return a.Schedule != "" && a.Schedule == b.Schedule && a.Zone == b.Zone && a.Literal == b.Literal && a.Due.Equal(b.Due) && a.DueIn == b.DueIn &&
+		a.TTL == b.TTL && a.Expires.Equal(b.Expires) && a.Repeats == b.Repeats
+}
+
+// never is a moment after everything in the history.
+func (w *world) never() time.Time { return w.h.End.AddDate(100, 0, 0) }
 
 // after reports whether e surely took effect after x.
 func (e *effect) after(x *effect) bool {

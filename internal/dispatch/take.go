@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -203,9 +202,6 @@ func (h *Hub) sorted() []*queue {
 	for _, q := range h.queues {
 		qs = append(qs, q)
 	}
-	slices.SortFunc(qs, func(a, b *queue) int {
-		return cmp.Or(cmp.Compare(a.name.Namespace, b.name.Namespace), cmp.Compare(a.name.Kind, b.name.Kind),
-			cmp.Compare(a.name.Address, b.name.Address))
-	})
+	slices.SortFunc(qs, func(a, b *queue) int { return a.name.Compare(b.name) })
 	return qs
 }

@@ -176,15 +176,28 @@ type batch struct {
 	byPart      map[*owned][]int
 	puts        []carillon.Put
 
-	mu     sync.Mutex
+	turn   turn // guards the rest; a lock would be held while the store is asked
 	reqs   []partition.PutRequest
 	late   bool  // its caller has gone
 	linked int64 // when the edges were last registered
 }
 
+// turn lets one at a time go on. Unlike a lock it may be kept across a wait: in a bubble, whoever waits for it waits like for
+// anything else.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take() { t <- struct{}{} }
+func (t turn) give() { <-t }
+
 // putAcross stores jobs of several partitions. The background goes on when the caller's ctx has ended.
 func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
-	b := &batch{e: e, id: ulid.Make().String(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
+	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
+	if err != nil {
+		return nil, fmt.Errorf("random bytes for a batch: %w", err)
+	}
+	b := &batch{e: e, id: id.String(), turn: newTurn(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
 		byPart: e.byPartition(reqs), linked: e.now(), puts: make([]carillon.Put, len(reqs))}
 	done := make(chan error, 1)
 	if !e.batches.run(func() { b.put(done) }) {
@@ -194,9 +207,9 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 	case err := <-done:
 		return b.puts, err
 	case <-ctx.Done():
-		b.mu.Lock()
+		b.turn.take()
 		b.late = true
-		b.mu.Unlock()
+		b.turn.give()
 		return nil, ended(ctx)
 	}
 }
@@ -249,11 +262,11 @@ const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(p *owned, indices []int) error {
 	c := call{pending: true}
-	b.mu.Lock()
+	b.turn.take()
 	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late}
 	if b.e.now()-b.linked > int64(linkAgain) {
 		if err := b.link(); err != nil {
-			b.mu.Unlock()
+			b.turn.give()
 			return err
 		}
 	}
@@ -261,7 +274,7 @@ func (b *batch) applyIn(p *owned, indices []int) error {
 		share.Reqs = append(share.Reqs, b.reqs[i])
 		c.refs = append(c.refs, store.Ref{Key: b.reqs[i].Job.Key()})
 	}
-	b.mu.Unlock()
+	b.turn.give()
 	puts, err := ask(context.Background(), p, c, func(p *owned, now int64) ([]carillon.Put, error) {
 		puts, err := p.m.ApplyShare(now, &share)
 		if err != nil {
@@ -385,7 +398,8 @@ func (p *owned) seeThrough(shard store.Shard, id string) error {
 		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number, "batch", id, "error", err)
 		return nil
 	}
-	b := &batch{e: p.e, id: id, coordinator: p, late: true, reqs: reqs, byPart: p.e.byPartition(reqs), puts: make([]carillon.Put, len(reqs))}
+	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, late: true, reqs: reqs, byPart: p.e.byPartition(reqs),
+		puts: make([]carillon.Put, len(reqs))}
 	if b.apply() {
 		b.clean()
 	}

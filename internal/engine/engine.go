@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -36,11 +38,15 @@ type Config struct {
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
 	Limits carillon.Limits  // default carillon.DefaultLimits
+	Random io.Reader        // of uids and made-up names; safe for concurrent use; default crypto/rand; a simulation seeds it
 
 	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
 	LeaseTTL   time.Duration // of partitions; default 15 s
 	Partition  partition.Config
 	Events     Events
+	// Turn is called before each round of a partition, on its goroutine, if not nil. A simulation waits in it until it is the
+	// partition's turn, so that what several want at one instant always goes to the same one.
+	Turn func(partition int)
 }
 
 // Events are told what happens. Any may be nil; they must not block.
@@ -62,6 +68,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits == (carillon.Limits{}) {
 		c.Limits = carillon.DefaultLimits()
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
 	}
 	if c.WindowJobs == 0 {
 		c.WindowJobs = 100_000

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"sync"
 
 	"github.com/oklog/ulid/v2"
 
@@ -40,8 +42,11 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 		job.Namespace = carillon.DefaultNamespace
 	}
 	if job.Name == "" {
-		job.Name = ulid.MustNew(ulid.Timestamp(e.cfg.Now()), rand.Reader).String()
-		o.IfAbsent = true
+		id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
+		if err != nil {
+			return partition.PutRequest{}, fmt.Errorf("random bytes for a name: %w", err)
+		}
+		job.Name, o.IfAbsent = id.String(), true
 	}
 	job.Status = nil
 	req := partition.PutRequest{Job: job, Options: o}
@@ -51,7 +56,7 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if err := e.settings.strict(&job); err != nil {
 		return req, err
 	}
-	if _, err := rand.Read(req.Random[:]); err != nil {
+	if _, err := io.ReadFull(e.cfg.Random, req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
 	return req, nil
@@ -85,6 +90,9 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
 func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
 	if err := carillon.ValidateKey(key); err != nil {
+		return carillon.Job{}, err
+	}
+	if err := pause.Validate(e.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Job, error) {
@@ -121,23 +129,38 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
 		return 0, err
 	}
-	done := make(chan outcome[int], len(e.parts))
-	for _, p := range e.parts {
-		go func() {
-			n, err := e.deleteIn(ctx, p, namespace, prefix)
-			done <- outcome[int]{n, err}
-		}()
+	parts := make([]outcome[int], len(e.parts))
+	var all sync.WaitGroup
+	for i, p := range e.parts {
+		all.Go(func() { parts[i].value, parts[i].err = e.deleteIn(ctx, p, namespace, prefix) })
 	}
+	all.Wait()
 	total := 0
-	var first error
-	for range e.parts {
-		o := <-done
+	var worst error
+	for _, o := range parts {
 		total += o.value
-		if first == nil {
-			first = o.err
+		if o.err != nil && (worst == nil || unknown(o.err)) {
+			worst = o.err
 		}
 	}
-	return total, first
+	return total, partly(worst, total > 0)
+}
+
+// partly marks the error of a change of which another part was made.
+func partly(err error, others bool) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || !others || e.Unknown {
+		return err
+	}
+	marked := *e
+	marked.Unknown = true
+	return &marked
+}
+
+// unknown reports whether an error leaves open what became of a change.
+func unknown(err error) bool {
+	e, ok := errors.AsType[*carillon.Error](err)
+	return ok && e.Unknown
 }
 
 // deleteIn removes a partition's jobs by prefix, page by page.

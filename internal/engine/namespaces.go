@@ -91,7 +91,8 @@ func namespaceName(name string) (string, error) {
 	if name == "" {
 		name = carillon.DefaultNamespace
 	}
-	return name, carillon.ValidateNamespace(name)
+	n := carillon.Namespace{Name: name}
+	return name, n.Validate() // so that the error is about the field name
 }
 
 // GetNamespace is what is set for a namespace; see [carillon.Namespaces].

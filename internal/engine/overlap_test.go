@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,29 @@ func TestAResumedJobCatchesUpIfAsked(t *testing.T) {
 			n.stop()
 		})
 	}
+}
+
+// TestAPauseWithANoteThatNoJobMayHaveIsRefused leaves the job as it is: with such a note no patch of it would be possible.
+func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		n := start(t, memory.New(memory.Options{Partitions: 1}))
+		n.put(carillon.Job{Name: "a", Schedule: "@every 1m", Note: "fine"})
+		for _, note := range []string{strings.Repeat("x", 4<<10+1), "\xff"} {
+			_, err := n.SetPaused(ctx, keyA, carillon.Pause{Paused: true, Note: note})
+			e, ok := errors.AsType[*carillon.Error](err)
+			if !ok || e.Kind != carillon.InvalidArgument || e.Field != "note" {
+				t.Fatalf("a note of %d bytes: %v", len(note), err)
+			}
+		}
+		if j, err := n.GetJob(ctx, keyA); err != nil || j.Paused || j.Note != "fine" {
+			t.Fatalf("the job after that: %+v %v", j, err)
+		}
+		if _, err := n.SetPaused(ctx, keyA, carillon.Pause{Paused: true, Note: strings.Repeat("x", 4<<10)}); err != nil {
+			t.Fatalf("the longest note: %v", err)
+		}
+		n.stop()
+	})
 }
 
 // TestProgressIsSeenAndFreesNoRoom has a worker tell how far it is, over its stream and by CompleteRun.

@@ -159,6 +159,9 @@ func (p *owned) run() {
 			p.end()
 			return
 		}
+		if turn := p.e.cfg.Turn; turn != nil {
+			turn(p.number)
+		}
 		p.round()
 		timer.Reset(p.sleep())
 	}

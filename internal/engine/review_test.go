@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,20 @@ func TestAFailedStartLeavesNothingClaimedAndCanBeStopped(t *testing.T) {
 		if terms, err := s.Leaser().Claim(ctx, "third", []int{0}, time.Hour); err != nil || terms[0].IsZero() {
 			t.Fatalf("partition 0 is still claimed: %v %v", terms, err)
 		}
+	})
+}
+
+func TestCompleteRunSaysThatTheTokenIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 1}))
+		res := done(n.begun(n.consume("q", 1, silent), "a"))
+		res.Token = ""
+		err := n.CompleteRun(context.Background(), "default", res)
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "token" ||
+			!strings.Contains(e.Message, "it is missing") {
+			t.Errorf("got %v", err)
+		}
+		n.stop()
 	})
 }
 

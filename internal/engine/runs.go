@@ -194,6 +194,9 @@ func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int
 
 // CompleteRun is the later result of an attempt; see [carillon.Runs].
 func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	if result.Token == "" {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "it is missing; give the one that came with the attempt")
+	}
 	tok, p := e.token(result.Token)
 	if p == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")

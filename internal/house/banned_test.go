@@ -34,7 +34,7 @@ var reserved = map[string]struct {
 	"unsafe":         {nil, "nothing was measured that needs it"},
 	"encoding/gob":   {nil, "records have a format of their own"},
 	"database/sql":   {nil, "each engine has its own driver"},
-	"html/template":  {[]string{"internal/checker"}, "no pages yet"},
+	"html/template":  {[]string{"internal/checker"}, "no pages of the product yet"},
 	"text/template":  {nil, "no templates yet"},
 	"testing/fstest": {nil, "for tests"},
 }

@@ -31,14 +31,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the node answers into the 
 // with a command, what it sends, and what it must answer, times and ids masked. The commands are rest METHOD PATH
 // HEADER=VALUE…, grpc METHOD, and work QUEUE, which connects a worker, takes one run and sends the result that follows.
 // {run} is the id of the run that was seen last, {token} its token.
-func TestGolden(t *testing.T) { playAll(t, "testdata/*.golden", startNode) }
-
-// TestGoldenOfStub plays the scripts in testdata/stub against a stub.
-func TestGoldenOfStub(t *testing.T) { playAll(t, "testdata/stub/*.golden", startStub) }
-
-func playAll(t *testing.T, pattern string, start func(*testing.T) *node) {
-	t.Helper()
-	files, err := filepath.Glob(pattern)
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.golden")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
 	}
@@ -48,7 +42,7 @@ func playAll(t *testing.T, pattern string, start func(*testing.T) *node) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := player{node: start(t)}
+			p := player{node: startNode(t)}
 			played := p.play(t, string(text))
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(played), 0o600); err != nil {

@@ -1,76 +1,15 @@
 package httpapi_test
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
-	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/httpapi"
 )
-
-// stub is a Scheduler that keeps the settings of one namespace, for the scripts in testdata/stub; its other calls panic. It
-// judges what it is asked by the rules of the root package, as a node does.
-type stub struct {
-	carillon.Scheduler
-	space carillon.Namespace
-}
-
-func (s *stub) GetNamespace(_ context.Context, name string) (carillon.Namespace, error) {
-	if s.space.Name == name {
-		return s.space, nil
-	}
-	return carillon.Namespace{Name: name}, carillon.ValidateNamespace(name)
-}
-
-func (s *stub) PutNamespace(_ context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
-	if err := ns.Validate(); err != nil {
-		return carillon.Namespace{}, err
-	}
-	s.space = ns
-	return ns, nil
-}
-
-// startStub is both faces over a stub.
-func startStub(t *testing.T) *node {
-	t.Helper()
-	service := grpcapi.NewService(&stub{}, grpcapi.Options{})
-	handler, err := httpapi.New(service, httpapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, done := grpcapi.NewServer(service), make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rest := httptest.NewServer(handler)
-	t.Cleanup(func() {
-		rest.Close()
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return &node{url: rest.URL, conn: conn, grpc: pb.NewSchedulerServiceClient(conn)}
-}
 
 // restOf is where a call is in REST, and what its path says if a test says nothing else.
 var restOf = map[string]struct {
@@ -93,8 +32,8 @@ var restOf = map[string]struct {
 // TestWrongCalls: every field of the calls wrong in turn, over REST and over gRPC: the answer names the field.
 func TestWrongCalls(t *testing.T) {
 	const from = `"from":"2026-01-01T00:00:00Z"`
-	node, stub := startNode(t), startStub(t)
-	if a := node.rest(t, "PUT", "/v1/namespaces/default/jobs/nightly", `{"schedule":"@daily",`+rightTarget+`}`); a.status != 201 {
+	n := startNode(t)
+	if a := n.rest(t, "PUT", "/v1/namespaces/default/jobs/nightly", `{"schedule":"@daily",`+rightTarget+`}`); a.status != 201 {
 		t.Fatal(a)
 	}
 	for i, w := range []struct{ rpc, field, path, body string }{
@@ -118,8 +57,8 @@ func TestWrongCalls(t *testing.T) {
 		{"ListBackfills", "namespace", "namespace=Upper", ``},
 		{"GetBackfill", "id", "id=nonsense", ``},
 		{"CancelBackfill", "id", "id=nonsense", ``},
-		{"GetNamespace", "namespace", "name=Upper", ``},
-		{"PutNamespace", "namespace", "name=Upper", ``},
+		{"GetNamespace", "name", "name=Upper", ``},
+		{"PutNamespace", "name", "name=Upper", ``},
 		{"PutNamespace", "strict", "", `"strict":"very"`},
 		{"PutNamespace", "limits", "", `"limits":{"":1}`},
 		{"PutNamespace", "limits", "", `"limits":{"` + long(300) + `":1}`},
@@ -136,10 +75,6 @@ func TestWrongCalls(t *testing.T) {
 		{"CompleteRun", "at", "", `"outcome":"reschedule","at":"9999-01-01T00:00:00Z"`},
 		{"CompleteRun", "token", "", `"outcome":"success"`},
 	} {
-		n := node
-		if strings.HasSuffix(w.rpc, "Namespace") { // no node keeps settings yet
-			n = stub
-		}
 		name, call := fmt.Sprintf("%s/%s/%d", w.rpc, w.field, i), restOf[w.rpc]
 		path, fields := call.path, ""
 		for field, value := range call.fields {

@@ -81,6 +81,33 @@ func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
 	}
 }
 
+// TestAOneShotThatRunsWaitsForNobody although its successes are used up: that is what its next run would wait for.
+func TestAOneShotThatRunsWaitsForNobody(t *testing.T) {
+	for schedule, want := range map[string]int{"": 0, "@every 2s": 2} {
+		w := newRelay(t, partition.Config{})
+		w.setUp(carillon.Job{Schedule: schedule})
+		w.advance(2 * time.Second)
+		if j := w.job("d"); len(j.Status.Waiting) != 2 {
+			t.Fatalf("%q: waiting for %v", schedule, j.Status.Waiting)
+		}
+		for _, name := range []string{"a", "b"} {
+			w.trigger(name)
+			w.flush()
+			w.succeed(w.deliver(1)[0])
+			w.flush()
+			w.Collect(nil)
+			w.hand(true)
+		}
+		if ds := w.deliver(1); len(ds) != 1 || ds[0].Run.Job != "d" {
+			t.Fatalf("%q: delivered %+v", schedule, ds)
+		}
+		w.flush()
+		if j := w.job("d"); j.Status.Current == nil || len(j.Status.Waiting) != want {
+			t.Fatalf("%q: runs %v, waiting for %v", schedule, j.Status.Current, j.Status.Waiting)
+		}
+	}
+}
+
 // TestARunBesideAnotherWaitsToo under overlap allow and replace.
 func TestARunBesideAnotherWaitsToo(t *testing.T) {
 	for _, overlap := range []carillon.Overlap{carillon.OverlapAllow, carillon.OverlapReplace} {

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -165,9 +166,14 @@ func (m *Machine) queueOf(e *entry) Queue {
 // are taken back.
 func (m *Machine) KeepGrants() {
 	m.withdrawAll()
+	var held []*entry
 	for _, e := range m.live {
 		if e.place == running {
-			m.keepGrant(e)
+			held = append(held, e)
 		}
+	}
+	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
+	for _, e := range held {
+		m.keepGrant(e)
 	}
 }

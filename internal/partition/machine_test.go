@@ -477,6 +477,33 @@ func TestTriggerBesideTheSchedule(t *testing.T) {
 	}
 }
 
+// TestALostTriggeredRunIsTakenOverAtItsOwnPace checks that the lease of a pending run, whose job is not in memory when the
+// partition is taken over, is judged by what its job says, not by the longest there is.
+func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Second})
+	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
+	r.bring(key)
+	if _, err := r.m.Trigger(r.now, key); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	r.deliver(1)
+	r.now += int64(500 * time.Millisecond)
+	r.m.KeepGrants()
+	r.flush()
+	r.start()
+	const wait = time.Second/4 + partition.DefaultTakeoverGrace // a beat and the grace
+	r.advance(wait - 1)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatalf("it came again before its worker had a chance to beat: %+v", ds)
+	}
+	r.advance(1)
+	if ds := r.deliver(1); len(ds) != 1 || ds[0].Run.Attempt != 2 {
+		t.Fatalf("after %v: %+v", wait, ds)
+	}
+}
+
 func TestDeadRunComesBackUnderItsID(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second}.WithMaxRetries(0)})

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -17,6 +18,11 @@ type Queue struct {
 
 // String is the queue as the store knows it; names hold no zero byte.
 func (q Queue) String() string { return q.Namespace + "\x00" + q.Kind + "\x00" + q.Address }
+
+// Compare orders queues by namespace, kind and address.
+func (q Queue) Compare(o Queue) int {
+	return cmp.Or(cmp.Compare(q.Namespace, o.Namespace), cmp.Compare(q.Kind, o.Kind), cmp.Compare(q.Address, o.Address))
+}
 
 // ParseQueue reads what String wrote.
 func ParseQueue(s string) Queue {

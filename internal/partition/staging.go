@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -58,13 +59,15 @@ func (m *Machine) LoadParked(records []store.Small) {
 	}
 }
 
-// Parked appends the queues that have runs in the store.
+// Parked appends the queues that have runs in the store, in the order of their names.
 func (m *Machine) Parked(out []Queue) []Queue {
+	from := len(out)
 	for q, st := range m.queues {
 		if !st.parked.none {
 			out = append(out, q)
 		}
 	}
+	slices.SortFunc(out[from:], Queue.Compare)
 	return out
 }
 

@@ -42,6 +42,9 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	if s.Run.Live {
 		r := stateRun(j.Key(), s, partition)
 		st.Current = &r
+		if !j.Recurring() {
+			st.Waiting = nil // there is no next run that would wait
+		}
 	}
 	if l := s.Last; l.Finished != 0 {
 		id := carillon.RunIdentity{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}

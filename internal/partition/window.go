@@ -178,6 +178,10 @@ func (m *Machine) adopt(parent *entry) {
 func (m *Machine) link(e, parent *entry) {
 	e.parent = parent
 	parent.children++
+	if e.place == running && e.renewal == 0 {
+		m.guess(e) // better than without the job
+		m.rearm(e)
+	}
 }
 
 // disown forgets a pending run whose job never came into memory.
@@ -237,14 +241,22 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	m.grants++
 	m.adoptToken(e)
 	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
+	if e.ref.Seq != 0 && e.parent == nil {
+		m.needs[e.ref.Job()] = struct{}{}
+	}
+	m.guess(e)
+	m.rearm(e)
+}
+
+// guess sets the lease of an attempt that was taken over: as if its worker had just missed its first beat.
+func (m *Machine) guess(e *entry) {
 	beat := 10 * time.Second // the longest; the job's own may not be in memory
 	if e.specOf() != nil {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 		beat = beatInterval(e.renewal)
 	}
 	e.queue = m.queueOf(e)
-	e.lease = max(r.Lease, now+int64(beat+m.cfg.TakeoverGrace))
-	m.rearm(e)
+	e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace))
 }
 
 // setSpec gives e its encoded spec.

@@ -1,13 +1,29 @@
-// Package sim runs a whole node, with its store, clients and workers, in one testing/synctest bubble, under faults drawn from
-// a seed, and judges what happened.
+// Package sim runs a whole node, with its workers, HTTP endpoints, clients and store, in one testing/synctest bubble, under
+// faults drawn from a seed, and has internal/checker judge what happened.
 //
-//	sim.go      Run: a seed gives the jobs, the operations on them and the faults
-//	node.go     the node: engine and hub; it can be killed, and only what was durable survives
-//	faults.go   the store between node and memory: delays, errors, acknowledgements lost after the write
-//	client.go   puts, edits, pauses, triggers and deletes jobs, and writes down what it was told
-//	worker.go   runs, fails, hangs, crashes, answers late, twice or with made-up tokens, and writes down what it saw
-//	ledger.go   what was written down
-//	checker.go  Check: a pure function of the ledger, with a naive reading of its own of what should have happened
+//	plan.go      Plan: everything that will be done in a run, each thing at its time; it can be written down and read back
+//	generate.go  a seed makes a plan
+//	world.go     Run: lives through a plan and returns the history
+//	chance.go    where chance comes from: a function of the seed, who asks and what about, never of the order of asking
+//	node.go      a node: engine and hub; it can be killed, and only what was durable survives
+//	weather.go   the store as a node sees it: delays, errors, lost acknowledgements, failing reads and leases
+//	audit.go     what the store committed, for the checker
+//	client.go    does the plan's operations and writes down what it was told
+//	worker.go    runs, fails, hangs, crashes, answers late, twice, out of order or with made-up tokens
+//	endpoint.go  HTTP endpoints and the network in memory that leads to them
+//	final.go     reads what is left at the end
+//	trace.go     the hash of all that happened: two runs of a plan have the same one
+//	shrink.go    drops what a failing plan does not need
+//	soak.go      a long time of plain load, watched for growth
 //
-// The ledger is kept apart from the node: nothing in it comes from the product but the answers that clients and workers got.
+// # A run repeats itself
+//
+// A seed gives the same run each time because, in the bubble,
+//
+//   - chance is a function of the seed and of what is asked (chance.go);
+//   - nobody who shares something with others acts at the same nanosecond as they do: each actor has a residue, and waits
+//     until the clock shows it (pause);
+//   - no decision of the product hangs on the order of a map, or on a select with two ready cases.
+//
+// Dropping an operation from a plan therefore leaves the rest as it was, which is what the shrinker lives on.
 package sim

@@ -2,100 +2,142 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	sessions "github.com/carillonhq/carillon/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/store"
 )
 
+// Scheduler is what clients call: a node's engine, or a mutant's version of it.
+type Scheduler interface {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
+}
+
 // node is one node over a store that outlives it.
 type node struct {
-	disk store.Store
-	seed uint64
+	w       *world
+	number  int
+	weather weather
 
 	mu    sync.Mutex
 	lives int
-	up    *life // nil while it is down
+	up    *life          // nil while it is down
+	ends  sync.WaitGroup // of lives that were killed, and of their last writes
 }
 
-// life is one incarnation of the node, from start to kill.
+// life is one incarnation of a node, from start to kill.
 type life struct {
 	sky    *sky
 	engine *engine.Engine
+	api    Scheduler
 	hub    *dispatch.Hub
 }
 
-// start boots the node.
+// now is the node's wall clock.
+func (n *node) now() time.Time { return time.Now().Add(n.weather.clock() + n.w.options.Mutant.Clock) }
+
+// name is the node's among the members.
+func (n *node) name() string { return fmt.Sprintf("node%d", n.number) }
+
+// start boots the node, once; it fails if the store does.
 func (n *node) start(ctx context.Context) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.lives++
-	l := &life{sky: &sky{Store: n.disk, rng: rand.New(rand.NewPCG(n.seed, uint64(n.lives)))}}
-	l.engine = engine.New(engine.Config{Store: l.sky})
-	l.hub = dispatch.New(l.engine, dispatch.Options{Accept: sessions.Accept(sessions.Options{})})
-	if err := l.engine.Start(ctx, l.hub); err != nil {
-		return fmt.Errorf("start: %w", err)
+	name := fmt.Sprintf("%s.%d", n.name(), n.lives)
+	n.mu.Unlock()
+	m := &n.w.options.Mutant
+	disk := store.Store(&audit{Store: n.w.disk, life: name, log: n.w.log})
+	l := &life{sky: &sky{Store: disk, chance: n.w.chance, weather: &n.weather, node: n.number, flying: &n.ends}}
+	l.engine = engine.New(engine.Config{
+		Store: wrap(m.Store, store.Store(l.sky)), Node: n.name(), Now: n.now, Random: n.w.dice,
+		Partition: n.w.options.Partition,
+		Turn:      func(p int) { pause(actorPartition+n.number*maxPartitions+p, 0) },
+	})
+	l.api = wrap(m.API, Scheduler(l.engine))
+	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
+		Accept:     sessions.Accept(sessions.Options{}),
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.w.net.dial, Now: n.now})},
+		Now:        n.now,
+	})
+	if err := l.engine.Start(ctx, wrap(m.Dispatcher, engine.Dispatcher(l.hub))); err != nil {
+		return errors.Join(fmt.Errorf("start: %w", err), l.hub.Close())
 	}
+	n.mu.Lock()
 	n.up = l
+	n.mu.Unlock()
 	return nil
 }
 
-// kill ends the node as SIGKILL would: nothing that is not durable survives.
-func (n *node) kill(ctx context.Context) error {
-	n.mu.Lock()
-	l := n.up
-	n.up = nil
-	n.mu.Unlock()
-	l.sky.kill()
-	if err := l.hub.Close(); err != nil {
-		return err
+// wrap lets a mutant have its way with something, if it wants to.
+func wrap[T any](f func(T) T, v T) T {
+	if f == nil {
+		return v
 	}
-	_ = l.engine.Stop(ctx) // it cannot release what it is cut off from
-	return nil
+	return f(v)
+}
+
+// kill ends the node as SIGKILL would: nothing that is not durable survives. What is left of it ends by itself.
+func (n *node) kill(ctx context.Context) {
+	l := n.leave()
+	if l == nil {
+		return
+	}
+	l.sky.kill()
+	n.ends.Go(func() {
+		_ = l.hub.Close()      // a dead node's connections end whatever it says
+		_ = l.engine.Stop(ctx) // it cannot release what it is cut off from
+	})
 }
 
 // stop ends the node in order.
 func (n *node) stop(ctx context.Context) error {
-	n.mu.Lock()
-	l := n.up
-	n.up = nil
-	n.mu.Unlock()
-	if err := l.hub.Close(); err != nil {
-		return err
+	l := n.leave()
+	if l == nil {
+		return nil
 	}
-	return l.engine.Stop(ctx)
+	err := errors.Join(l.hub.Close(), l.engine.Stop(ctx))
+	n.ends.Wait()
+	return err
 }
 
-// now is the node's incarnation, nil while it is down.
-func (n *node) now() *life {
+func (n *node) leave() *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.up
+	n.up = nil
+	return l
+}
+
+// life is the node's incarnation, nil while it is down.
+func (n *node) life() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.up
 }
 
-// down is what callers get while the node is down.
+// errDown is what callers get while the node is down.
 var errDown = carillon.Errorf(carillon.Unavailable, "", "the node is down")
 
-// weather changes how the store behaves.
-func (n *node) weather(w Weather) {
-	if l := n.now(); l != nil {
-		l.sky.set(w)
-	}
-}
-
 // call runs f against the node, with a deadline.
-func (n *node) call(f func(ctx context.Context, l *life) error) error {
-	l := n.now()
+func (n *node) call(f func(ctx context.Context, api Scheduler) error) error {
+	l := n.life()
 	if l == nil {
 		return errDown
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	return f(ctx, l)
+	return f(ctx, l.api)
 }
+
+// callTimeout is how long a client waits.
+const callTimeout = 5 * time.Second

@@ -2,199 +2,262 @@ package sim
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/checker"
 )
 
-var queues = []string{"red", "blue"}
-
-// worker connects, takes runs and treats them well or badly.
+// worker connects, takes runs and treats them well or badly. What it goes through with a run hangs on the run and the
+// attempt alone.
 type worker struct {
-	id     string
-	node   *node
-	ledger *Ledger
-	rng    *rand.Rand
-	near   bool // in the node's process: its attempts are durable before it gets them
-	good   bool // only succeeds, at once: what a run without faults has
+	w     *world
+	plan  *Worker
+	actor int
 
-	mu   sync.Mutex
-	sent map[string][]int // token → places of its results in the ledger
+	mu     sync.Mutex
+	conn   *conn
+	sent   map[string][]int // token → places of its results in the history
+	unsaid []said           // results that nobody has answered yet
+	met    map[string]int   // attempts by run and number
+	work   sync.WaitGroup
 }
 
-// conn is one session and the runs that go on in it.
+// said is a result that waits for its answer.
+type said struct {
+	res   carillon.Result
+	queue string
+}
+
+// conn is one stream and what goes on in it.
 type conn struct {
-	w    *worker
 	s    carillon.Session
-	wg   sync.WaitGroup
-	gone chan struct{}
+	gone chan struct{} // the process at its end has gone: whoever works in it stops
 	once sync.Once
 }
 
-// run connects again and again until the deadline.
-func (w *worker) run(until time.Time) {
+func newWorker(w *world, i int) *worker {
+	return &worker{w: w, plan: &w.plan.Workers[i], actor: actorWorker + i, sent: map[string][]int{}, met: map[string]int{}}
+}
+
+// run connects again and again until it leaves.
+func (k *worker) run() {
+	pauseUntil(k.actor, k.w.at(k.plan.From))
+	until := k.w.at(k.plan.To)
 	for time.Now().Before(until) {
-		if c := w.connect(); c != nil {
-			c.serve(until)
-			c.wg.Wait()
+		if c := k.connect(); c != nil {
+			k.serve(c, until)
 		}
-		time.Sleep(100*time.Millisecond + w.delay(time.Second))
+		pause(k.actor, between(k.w.chance.now("connect", uint64(k.actor)), 20*time.Millisecond, 300*time.Millisecond))
 	}
+	k.work.Wait()
 }
 
-func (w *worker) delay(most time.Duration) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Duration(w.rng.Int64N(int64(most)))
+// node is where the worker connects: it takes turns.
+func (k *worker) node() *node {
+	return k.w.nodes[k.w.chance.now("which node", uint64(k.actor)).IntN(len(k.w.nodes))]
 }
 
-func (w *worker) chance(n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rng.IntN(n)
-}
-
-func (w *worker) connect() *conn {
-	l := w.node.now()
+// connect opens a stream and says again what was not answered on the last one.
+func (k *worker) connect() *conn {
+	l := k.node().life()
 	if l == nil {
 		return nil
 	}
 	ctx := context.Background()
 	connect := l.hub.Connect
-	if w.near {
+	if k.plan.Near {
 		connect = l.hub.Local().Connect
 	}
-	s, err := connect(ctx, carillon.Hello{Namespace: namespace, Queues: queues, WorkerID: w.id})
+	s, err := connect(ctx, carillon.Hello{Namespace: k.plan.Namespace, Queues: k.plan.Queues, WorkerID: k.plan.Name})
 	if err != nil {
 		return nil
 	}
-	c := &conn{w: w, s: s, gone: make(chan struct{})}
-	var credits []carillon.Credit
-	for _, q := range queues {
-		credits = append(credits, carillon.Credit{Queue: q, N: 3})
+	c := &conn{s: s, gone: make(chan struct{})}
+	k.mu.Lock()
+	again := slices.Clone(k.unsaid)
+	if k.conn != nil { // the process is the same
+		c.gone = k.conn.gone
 	}
-	if s.Send(ctx, carillon.WorkRequest{Credits: credits}) != nil {
+	k.conn = c
+	k.mu.Unlock()
+	for _, u := range again {
+		k.say(u)
+	}
+	var req carillon.WorkRequest
+	for _, q := range k.plan.Queues {
+		req.Credits = append(req.Credits, carillon.Credit{Queue: q, N: k.plan.Credits})
+	}
+	pause(k.actor, 0)
+	if s.Send(ctx, req) != nil {
+		_ = s.Close() // it is over
 		return nil
 	}
 	return c
 }
 
-// leave closes the session, as a crash of the worker would, or with a goodbye.
-func (c *conn) leave(goodbye bool) {
-	c.once.Do(func() {
-		if goodbye {
-			_ = c.s.Send(context.Background(), carillon.WorkRequest{Goodbye: true}) // a session that is over takes none
-		}
-		now := time.Now()
-		c.w.ledger.fault(Fault{Kind: "worker leaves", From: now, To: now})
-		close(c.gone)
-		_ = c.s.Close()
-	})
-}
-
-// serve takes what comes until the session ends or the time is over.
-func (c *conn) serve(until time.Time) {
-	stop := time.AfterFunc(time.Until(until), func() { c.leave(true) })
+// serve takes what comes until the stream ends or the worker's time is over: then it says goodbye when all is done.
+func (k *worker) serve(c *conn, until time.Time) {
+	stop := time.AfterFunc(time.Until(until), func() { k.goodbye(c) })
 	defer stop.Stop()
 	for {
 		msg, err := c.s.Receive(context.Background())
 		if err != nil {
-			c.leave(false)
+			_ = c.s.Close() // it is over
 			return
 		}
-		c.w.hear(msg)
-		for _, r := range msg.Runs {
-			c.w.ledger.attempt(Attempt{RunID: r.ID, Job: r.Job, Cause: r.Cause.String(),
-				Scheduled: r.Scheduled, Number: r.Attempt, Token: r.Token, At: time.Now()})
-			c.wg.Go(func() { c.treat(r) })
+		k.hear(msg)
+		for i := range msg.Runs {
+			k.take(c, &msg.Runs[i])
 		}
 	}
+}
+
+// take notes a run that has come and begins it.
+func (k *worker) take(c *conn, r *carillon.Run) {
+	k.w.rec.Attempt(attemptOf(r, k.plan.Name, k.plan.Namespace))
+	k.mu.Lock()
+	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
+	nth := k.met[id]
+	k.met[id]++
+	k.mu.Unlock()
+	k.work.Go(func() { k.treat(c, r, nth) })
+}
+
+func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
+	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
+		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant}
 }
 
 // hear notes what became of results.
-func (w *worker) hear(msg carillon.WorkResponse) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	note := func(tokens []string, acked bool) {
+func (k *worker) hear(msg carillon.WorkResponse) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	note := func(tokens []string, v checker.ResultVerdict) {
 		for _, t := range tokens {
-			for _, i := range w.sent[t] {
-				w.ledger.told(i, acked, now)
+			for _, i := range k.sent[t] {
+				k.w.rec.Told(i, v)
 			}
+			k.unsaid = slices.DeleteFunc(k.unsaid, func(u said) bool { return u.res.Token == t })
 		}
 	}
-	note(msg.Acks, true)
-	note(msg.Stale, false)
+	note(msg.Acks, checker.Acked)
+	note(msg.Stale, checker.Stale)
 }
 
-// treat does one run, well or badly.
-func (c *conn) treat(r carillon.Run) {
-	if c.w.good {
-		c.report(r, true)
-		return
+// cut ends the stream, as a broken network would; the worker lives and comes back.
+func (k *worker) cut() {
+	k.mu.Lock()
+	c := k.conn
+	k.mu.Unlock()
+	if c != nil {
+		_ = c.s.Close() // it may be over already
 	}
-	work := c.w.delay(1500 * time.Millisecond)
-	switch x := c.w.chance(100); {
-	case x < 60:
-		c.wait(work)
-		c.report(r, true)
-	case x < 75:
-		c.wait(work)
-		c.report(r, false)
-	case x < 80: // twice
-		c.wait(work)
-		c.report(r, true)
-		c.report(r, true)
-	case x < 85: // hangs, and answers late
-		c.wait(r.Lease + c.w.delay(5*time.Second))
-		c.report(r, true)
-	case x < 88: // the worker crashes
-		c.wait(work)
-		c.leave(false)
-	case x < 91: // the worker says goodbye in the middle
-		c.wait(work)
-		c.leave(true)
-	case x < 94: // a made-up token
-		c.send(carillon.Result{Token: "made-up" + r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess}, r.Queue)
-		c.report(r, true)
-	default: // long, with beats
-		for range 4 {
-			c.wait(r.Lease / 2)
-			_ = c.s.Send(context.Background(), carillon.WorkRequest{Beats: []carillon.Beat{{Token: r.Token, RunID: r.ID}}})
+}
+
+// crash ends the process: its runs stop, and it remembers nothing.
+func (k *worker) crash(c *conn) {
+	c.once.Do(func() {
+		close(c.gone)
+		k.mu.Lock()
+		if k.conn != nil && k.conn.gone == c.gone {
+			_ = k.conn.s.Close() // it may be over already
+			k.conn = nil
 		}
-		c.report(r, true)
+		k.unsaid = nil
+		k.mu.Unlock()
+	})
+}
+
+// goodbye ends the process in order.
+func (k *worker) goodbye(c *conn) {
+	pause(k.actor, 0)
+	_ = c.s.Send(context.Background(), carillon.WorkRequest{Goodbye: true}) // a stream that is over takes none
+	k.crash(c)
+}
+
+// send says something on the stream that there is now.
+func (k *worker) send(req carillon.WorkRequest) {
+	k.mu.Lock()
+	c := k.conn
+	k.mu.Unlock()
+	if c != nil {
+		_ = c.s.Send(context.Background(), req) // if the stream is over it is said again on the next
 	}
 }
 
-// wait passes time, less if the session ends.
-func (c *conn) wait(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-c.gone:
+// report sends a result, and goes on sending it on each new stream until it is answered.
+func (k *worker) report(r *carillon.Run, res carillon.Result) {
+	res.Token, res.RunID = r.Token, r.ID
+	u := said{res, r.Queue}
+	k.mu.Lock()
+	if res.Outcome != carillon.OutcomeProgress {
+		k.unsaid = append(k.unsaid, u)
 	}
+	k.mu.Unlock()
+	k.say(u)
 }
 
-// report sends a result and a credit for the next run.
-func (c *conn) report(r carillon.Run, success bool) {
-	select {
-	case <-c.gone:
-		return // a crashed worker says nothing
+// say writes down a result and sends it, with room for the next run.
+func (k *worker) say(u said) {
+	k.mu.Lock()
+	i := k.w.rec.Sent(resultOf(&u.res))
+	k.sent[u.res.Token] = append(k.sent[u.res.Token], i)
+	k.mu.Unlock()
+	req := carillon.WorkRequest{Results: []carillon.Result{u.res}}
+	if u.res.Outcome != carillon.OutcomeProgress {
+		req.Credits = []carillon.Credit{{Queue: u.queue, N: 1}}
+	}
+	k.send(req)
+}
+
+// resultOf is a result in the checker's words.
+func resultOf(r *carillon.Result) checker.Result {
+	out := checker.Result{RunID: r.RunID, Token: r.Token, After: r.RetryAfter, To: r.At}
+	if id, err := attemptOfToken(r.Token); err == nil {
+		out.Number = id
+	}
+	switch {
+	case r.Outcome == carillon.OutcomeSuccess:
+		out.Kind = checker.Success
+	case r.Outcome == carillon.OutcomeProgress:
+		out.Kind = checker.Progress
+	case r.Outcome == carillon.OutcomeReschedule:
+		out.Kind = checker.Reschedule
+	case r.Permanent:
+		out.Kind = checker.Permanent
+	case r.RetryAfter > 0:
+		out.Kind = checker.RetryAfter
 	default:
+		out.Kind = checker.Failure
 	}
-	res := carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeFailure, Message: "sim"}
-	if success {
-		res.Outcome = carillon.OutcomeSuccess
-	}
-	i := c.w.ledger.sent(Result{RunID: r.ID, Token: r.Token, Number: r.Attempt, Success: success, Sent: time.Now()})
-	c.w.mu.Lock()
-	c.w.sent[r.Token] = append(c.w.sent[r.Token], i)
-	c.w.mu.Unlock()
-	c.send(res, r.Queue)
+	return out
 }
 
-func (c *conn) send(res carillon.Result, queue string) {
-	// A session that is over takes nothing; the run goes on by its lease.
-	_ = c.s.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{res}, Credits: []carillon.Credit{{Queue: queue, N: 1}}})
+// gaveUp notes that nothing will be said of an attempt.
+func (k *worker) gaveUp(r *carillon.Run) {
+	k.w.rec.Sent(checker.Result{RunID: r.ID, Token: r.Token, Number: r.Attempt, Kind: checker.LostWorker})
+}
+
+var errGone = errors.New("sim: the process has gone")
+
+// wait passes time for a run; it is an error if the process ends first, which is noted.
+func (k *worker) wait(c *conn, r *carillon.Run, d time.Duration) error {
+	t := time.NewTimer(aligned(k.actor, d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		select {
+		case <-c.gone:
+		default:
+			return nil
+		}
+	case <-c.gone:
+	}
+	k.gaveUp(r)
+	return errGone
 }

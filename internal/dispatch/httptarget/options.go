@@ -1,6 +1,7 @@
 package httptarget
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/netip"
@@ -19,6 +20,8 @@ type Options struct {
 	TLS *tls.Config
 	// Resolver looks names up; default the system's.
 	Resolver *net.Resolver
+	// Dial replaces the dialler, and with it Allow and Resolver: of a simulation's network in memory. Default: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
 }

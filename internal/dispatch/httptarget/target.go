@@ -39,6 +39,9 @@ type flight struct {
 
 // New makes the transport.
 func New(o Options) *Target {
+	if o.Dial != nil {
+		return newTarget(o, o.Dial)
+	}
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: guard{o.Allow}.control}
 	return newTarget(o, dialer.DialContext)
 }

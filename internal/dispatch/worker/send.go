@@ -60,6 +60,7 @@ func (s *Session) report(results []carillon.Result) {
 		return
 	}
 	reports := make([]partition.Report, len(results))
+	var seats []*dispatch.Seat // in the order of the results, so that no decision hangs on that of a map
 	done := map[*dispatch.Seat]int{}
 	s.mu.Lock()
 	for i, r := range results {
@@ -71,13 +72,15 @@ func (s *Session) report(results []carillon.Result) {
 		if a := s.held[r.Token]; a != nil && a.sent {
 			s.forget(r.Token)
 			if a.seat != nil {
-				done[a.seat]++
+				if done[a.seat]++; done[a.seat] == 1 {
+					seats = append(seats, a.seat)
+				}
 			}
 		}
 	}
 	s.mu.Unlock()
-	for seat, n := range done {
-		seat.Done(n, 0)
+	for _, seat := range seats {
+		seat.Done(done[seat], 0)
 	}
 	s.sink.Reports(reports)
 }

@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/store"
+)
+
+// namespaces are those that the plan uses, in order.
+func (p *Plan) namespaces() []string {
+	seen := map[string]bool{}
+	for i := range p.Ops {
+		seen[p.Ops[i].Namespace] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// jobs are the names that the plan gives to jobs, in order.
+func (p *Plan) jobs() []carillon.Key {
+	seen := map[carillon.Key]bool{}
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		if o.Job != "" && o.Kind != checker.DeletePrefix && o.Kind != checker.List {
+			seen[carillon.Key{Namespace: o.Namespace, Name: o.Job}] = true
+		}
+		for _, b := range o.Batch {
+			seen[carillon.Key{Namespace: o.Namespace, Name: b.Job}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b carillon.Key) int { return store.Ref{Key: a}.Compare(store.Ref{Key: b}) })
+}
+
+// final reads what there is when everything has come to rest.
+func (w *world) final(ctx context.Context) (checker.Final, error) {
+	f := checker.Final{Whole: true}
+	api := Scheduler(w.nodes[0].life().engine)
+	for _, ns := range w.plan.namespaces() {
+		if err := finalJobs(ctx, api, ns, &f); err != nil {
+			return f, err
+		}
+	}
+	for _, k := range w.plan.jobs() {
+		if err := finalRuns(ctx, api, k, &f); err != nil {
+			return f, err
+		}
+	}
+	owners, err := w.disk.Leaser().Owners(ctx)
+	if err != nil {
+		return f, fmt.Errorf("sim: owners: %w", err)
+	}
+	for _, o := range owners {
+		f.Owners = append(f.Owners, checker.Owner{Seen: "store", Partition: o.Partition, Node: o.Node, Epoch: o.Term.Epoch})
+	}
+	return f, nil
+}
+
+func finalJobs(ctx context.Context, api Scheduler, namespace string, f *checker.Final) error {
+	q := carillon.JobQuery{Namespace: namespace, PageSize: carillon.MaxBatch}
+	for {
+		page, err := api.ListJobs(ctx, q)
+		if err != nil {
+			return fmt.Errorf("sim: list jobs: %w", err)
+		}
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			s := j.Status
+			f.Jobs = append(f.Jobs, checker.FinalJob{
+				Namespace: j.Namespace, Job: j.Name, UID: s.UID.String(), Generation: s.Generation, Paused: j.Paused,
+				Payload: string(j.Data.Bytes), NextRun: s.NextRun, Counters: checker.Counters(s.Counters),
+			})
+			if s.Current != nil {
+				f.Runs = append(f.Runs, finalRun(s.Current))
+			}
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+func finalRuns(ctx context.Context, api Scheduler, k carillon.Key, f *checker.Final) error {
+	q := carillon.RunQuery{Namespace: k.Namespace, Job: k.Name, PageSize: carillon.MaxBatch}
+	for {
+		page, err := api.ListRuns(ctx, q)
+		if err != nil {
+			return fmt.Errorf("sim: list runs of %s: %w", k, err)
+		}
+		for i := range page.Runs {
+			f.Runs = append(f.Runs, finalRun(&page.Runs[i]))
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+func finalRun(r *carillon.Run) checker.FinalRun {
+	return checker.FinalRun{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
+		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
+		Backfill: r.Backfill}
+}
+
+// leftovers deletes every job and looks for records, index entries and memory that nothing accounts for.
+func (w *world) leftovers(ctx context.Context) (left []string, err error) {
+	api := Scheduler(w.nodes[0].life().engine)
+	for _, k := range w.plan.jobs() {
+		if _, err := api.DeleteJob(ctx, k); err != nil && carillon.KindOf(err) != carillon.NotFound {
+			return nil, fmt.Errorf("sim: delete %s: %w", k, err)
+		}
+	}
+	pause(actorFinal, 5*time.Second) // for deletes on their way
+	for _, n := range w.nodes {
+		l := n.life()
+		if st := l.engine.Stats(); st.Resident != 0 || st.Bytes != 0 || st.InFlight != 0 {
+			left = append(left, fmt.Sprintf("in the memory of %s: %+v", n.name(), st))
+		}
+	}
+	for p := range w.plan.Partitions {
+		found, err := w.records(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, found...)
+	}
+	return left, nil
+}
+
+// records are those of a partition that are still there, by name or in an index.
+func (w *world) records(ctx context.Context, p int) (left []string, err error) {
+	sh, err := w.disk.Shard(p, store.Term{})
+	if err != nil {
+		return nil, err
+	}
+	records, err := sh.List(ctx, store.ListQuery{Limit: 100})
+	if err != nil {
+		return nil, err
+	}
+	for class := range uint8(4) {
+		due, err := sh.Due(ctx, store.DueQuery{Class: class, Until: 1 << 62, Limit: 100})
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, due...)
+	}
+	for _, r := range records {
+		left = append(left, fmt.Sprintf("partition %d: %s/%d %s", p, r.Key, r.Seq, r.State.Phase))
+	}
+	small, err := sh.Small(ctx, store.SmallQuery{Kind: smallParked, Limit: 100})
+	for _, s := range small {
+		left = append(left, fmt.Sprintf("partition %d: a note of parked runs of %q", p, s.Key))
+	}
+	return left, err
+}
+
+// smallParked is the kind of the notes about queues with parked runs: none are parked once all jobs are gone.
+const smallParked = 'q'

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/checker"
+)
+
+// Plan is a run before it is lived: all that clients, workers, endpoints and the nemesis will do. Times count from Start. Ops,
+// Faults and Habits can be dropped one by one, and the rest stays what it was.
+type Plan struct {
+	Seed       uint64
+	Profile    string
+	Start      time.Time // when the bubble's clock shows it, the run begins
+	Busy       time.Duration
+	Calm       time.Duration // how long everything has to come to rest then
+	Nodes      int
+	Partitions int
+	Workers    []Worker
+	Slots      int     // runs that a worker surely takes at a time, if they are few; 0 = many
+	Habits     []Habit // what workers and endpoints do beside succeeding
+	Endpoints  []string
+	Ops        []Op
+	Faults     []Fault
+}
+
+// Op is one operation of a client.
+type Op struct {
+	At        time.Duration
+	Client    int
+	Kind      checker.OpKind
+	Namespace string
+	Job       string         `json:",omitempty"`
+	Spec      *checker.Job   `json:",omitempty"`
+	Batch     []BatchJob     `json:",omitempty"`
+	Fields    []string       `json:",omitempty"` // of a patch
+	IfAbsent  bool           `json:",omitempty"`
+	Guarded   bool           `json:",omitempty"` // put or patch only over the generation that the client knows
+	CatchUp   bool           `json:",omitempty"` // of a resume
+	From, To  time.Duration  `json:",omitempty"` // of a backfill: before the operation
+	Rate      float64        `json:",omitempty"` // of a backfill
+	Limits    map[string]int `json:",omitempty"` // of put-namespace
+}
+
+// BatchJob is a job of a batch.
+type BatchJob struct {
+	Job  string
+	Spec *checker.Job
+}
+
+// Worker is a worker that serves queues; those that come late or leave early do it within the busy time.
+type Worker struct {
+	Name      string
+	Namespace string
+	Queues    []string
+	Credits   int
+	Near      bool // in the node's process: its attempts are durable before it gets them
+	Good      bool // only succeeds, whatever the habits: what the time of rest has
+	From, To  time.Duration
+}
+
+// Habit is something that goes wrong in a share of attempts.
+type Habit struct {
+	Kind  string
+	Share float64
+}
+
+// Habits of workers.
+const (
+	Fails       = "fails"
+	Permanent   = "fails for good"
+	Later       = "asks for a later retry"
+	Twice       = "answers twice"
+	Hangs       = "hangs and answers late"
+	Crashes     = "crashes"
+	Leaves      = "says goodbye in the middle"
+	MadeUp      = "sends a made-up token"
+	LongBeats   = "takes long and beats"
+	Forgets     = "never answers"
+	Progresses  = "tells its progress"
+	Reschedules = "asks to be called again"
+)
+
+// Habits of endpoints. Their connections are the workers'.
+const (
+	Answers500   = "answers 500"
+	Answers429   = "answers 429 with Retry-After"
+	Answers202   = "answers 202 and completes later"
+	Answers202No = "answers 202 and never completes"
+	Answers410   = "answers 410"
+	Answers422   = "answers 422"
+	HangsHTTP    = "does not answer"
+	CutsHTTP     = "cuts the connection"
+)
+
+// Fault is something that the nemesis does, from At on, For a while.
+type Fault struct {
+	Kind   FaultKind
+	At     time.Duration
+	For    time.Duration
+	Node   int
+	Worker string        `json:",omitempty"` // whose stream is cut, or which endpoint is down
+	Delay  time.Duration `json:",omitempty"` // of a slow store: at most; of a clock: how far it is wrong
+	Share  float64       `json:",omitempty"` // of writes or reads
+}
+
+// FaultKind says what is wrong.
+type FaultKind string
+
+// The faults.
+const (
+	SlowStore    FaultKind = "slow store"
+	StoreRefuses FaultKind = "store refuses"
+	LostAcks     FaultKind = "lost acknowledgements"
+	ReadsFail    FaultKind = "reads fail"
+	LeasesFail   FaultKind = "leases fail"
+	Kill         FaultKind = "kill"
+	Clock        FaultKind = "clock"
+	StreamCut    FaultKind = "worker stream cut"
+	EndpointDown FaultKind = "endpoint down"
+)
+
+// size is how many things can be dropped.
+func (p *Plan) size() int { return len(p.Ops) + len(p.Faults) + len(p.Habits) }
+
+// skew is how far from the true time a node's clock may be.
+func (p *Plan) skew() time.Duration {
+	var most time.Duration
+	for _, f := range p.Faults {
+		if f.Kind == Clock {
+			most = max(most, f.Delay.Abs())
+		}
+	}
+	return most
+}
+
+// Encode writes the plan as JSON.
+func (p *Plan) Encode(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if err := e.Encode(p); err != nil {
+		return fmt.Errorf("sim: write the plan: %w", err)
+	}
+	return nil
+}
+
+// ReadPlan reads what Encode wrote.
+func ReadPlan(r io.Reader) (Plan, error) {
+	var p Plan
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, fmt.Errorf("sim: read the plan: %w", err)
+	}
+	return p, nil
+}

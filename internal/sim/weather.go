@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// weather is what is wrong with a node at the moment. The nemesis changes it.
+type weather struct {
+	mu     sync.Mutex
+	faults []Fault
+}
+
+func (w *weather) add(f Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, f)
+}
+
+func (w *weather) remove(f Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.faults, f); i >= 0 {
+		w.faults = slices.Delete(w.faults, i, i+1)
+	}
+}
+
+// worst is the longest delay and the greatest share of the faults of a kind.
+func (w *weather) worst(kind FaultKind) (delay time.Duration, share float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.faults {
+		if f.Kind == kind {
+			delay, share = max(delay, f.Delay), max(share, f.Share)
+		}
+	}
+	return delay, share
+}
+
+// clock is how far the node's clock is wrong: the sum of what is wrong with it.
+func (w *weather) clock() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sum time.Duration
+	for _, f := range w.faults {
+		if f.Kind == Clock {
+			sum += f.Delay
+		}
+	}
+	return sum
+}
+
+// sky is the store as one life of a node sees it. When the node is killed it is cut off: a write on its way is lost, or
+// lands, perhaps after somebody else has taken over; no later one is sent.
+type sky struct {
+	store.Store
+	chance  chance
+	weather *weather
+	node    int
+	flying  *sync.WaitGroup // writes on their way
+
+	mu   sync.Mutex
+	dead bool
+}
+
+var (
+	errDead    = errors.New("sim: the node is dead")
+	errRefused = errors.New("sim: the store refuses")
+)
+
+func (s *sky) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = true
+}
+
+func (s *sky) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+// pass is an error if a call of the kind does not reach the store.
+func (s *sky) pass(kind FaultKind, what string, p int) error {
+	if s.over() {
+		return errDead
+	}
+	if _, share := s.weather.worst(kind); share > 0 && s.chance.now(what, uint64(s.node), uint64(p)).Float64() < share {
+		return errRefused
+	}
+	return nil
+}
+
+func (s *sky) actor(p int) int { return actorStore + s.node*maxPartitions + p }
+
+// Shard is for [store.Store].
+func (s *sky) Shard(p int, term store.Term) (store.Shard, error) {
+	sh, err := s.Store.Shard(p, term)
+	if err != nil {
+		return nil, err
+	}
+	if s.over() {
+		return nil, errDead
+	}
+	return &skyShard{sh, s, p}, nil
+}
+
+// Leaser is for [store.Store].
+func (s *sky) Leaser() store.Leaser { return &skyLeaser{s.Store.Leaser(), s} }
+
+type skyShard struct {
+	store.Shard
+	sky *sky
+	p   int
+}
+
+// Apply is for [store.Shard].
+func (s *skyShard) Apply(ctx context.Context, b *store.Batch) error {
+	if s.sky.over() {
+		return errDead
+	}
+	s.sky.flying.Add(1)
+	defer s.sky.flying.Done()
+	luck := s.sky.chance.now("write", uint64(s.sky.node), uint64(s.p))
+	slow, _ := s.sky.weather.worst(SlowStore)
+	_, refuse := s.sky.weather.worst(StoreRefuses)
+	_, lose := s.sky.weather.worst(LostAcks)
+	pause(s.sky.actor(s.p), 50*time.Microsecond+between(luck, 0, time.Millisecond+slow))
+	if s.sky.over() {
+		return s.late(ctx, b, luck.IntN(3), between(luck, 0, 5*time.Second))
+	}
+	fate := luck.Float64()
+	switch {
+	case luck.Float64() < refuse:
+		return errRefused
+	case fate < lose/2: // it is the write that was lost, but who can tell
+		return fmt.Errorf("%w: the write was lost", store.ErrUnknown)
+	}
+	if err := s.Shard.Apply(ctx, b); err != nil {
+		return err
+	}
+	if fate < lose || s.sky.over() {
+		return fmt.Errorf("%w: the acknowledgement was lost", store.ErrUnknown)
+	}
+	return nil
+}
+
+// late is what becomes of a write of a node that died meanwhile.
+func (s *skyShard) late(ctx context.Context, b *store.Batch, fate int, after time.Duration) error {
+	lost := fmt.Errorf("%w: %w", store.ErrUnknown, errDead)
+	if fate == 0 {
+		return lost
+	}
+	land := func() { _ = s.Shard.Apply(ctx, b) } // nobody is there to hear the answer
+	if fate == 1 {
+		land()
+		return lost
+	}
+	s.sky.flying.Go(func() {
+		pause(s.sky.actor(s.p), after)
+		land()
+	})
+	return lost
+}
+
+// read asks the store something, if it answers.
+func read[T any](s *skyShard, f func() (T, error)) (T, error) {
+	if err := s.sky.pass(ReadsFail, "read", s.p); err != nil {
+		var none T
+		return none, err
+	}
+	return f()
+}
+
+// Read is for [store.Shard].
+func (s *skyShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
+	return read(s, func() ([]store.Record, error) { return s.Shard.Read(ctx, refs) })
+}
+
+// List is for [store.Shard].
+func (s *skyShard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	return read(s, func() ([]store.Record, error) { return s.Shard.List(ctx, q) })
+}
+
+// Due is for [store.Shard].
+func (s *skyShard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
+	return read(s, func() ([]store.Record, error) { return s.Shard.Due(ctx, q) })
+}
+
+// Staged is for [store.Shard].
+func (s *skyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	return read(s, func() ([]store.Record, error) { return s.Shard.Staged(ctx, q) })
+}
+
+// Live is for [store.Shard].
+func (s *skyShard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Ref, ok bool, err error) {
+	if err := s.sky.pass(ReadsFail, "read", s.p); err != nil {
+		return ref, false, err
+	}
+	return s.Shard.Live(ctx, id)
+}
+
+// Runs is for [store.Shard].
+func (s *skyShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	return read(s, func() ([]store.RunRecord, error) { return s.Shard.Runs(ctx, q) })
+}
+
+// Small is for [store.Shard].
+func (s *skyShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+	return read(s, func() ([]store.Small, error) { return s.Shard.Small(ctx, q) })
+}
+
+// skyLeaser lets calls fail, half of them after they have done their work.
+type skyLeaser struct {
+	store.Leaser
+	sky *sky
+}
+
+// Claim is for [store.Leaser].
+func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+	pause(l.sky.actor(ps[0]), time.Microsecond)
+	failed := l.sky.pass(LeasesFail, "claim", ps[0])
+	if failed != nil && (l.sky.over() || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
+		return nil, failed
+	}
+	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)
+	if failed != nil {
+		return nil, failed // its answer was lost
+	}
+	return terms, err
+}
+
+// Renew is for [store.Leaser].
+func (l *skyLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if err := l.sky.pass(LeasesFail, "renew", 0); err != nil {
+		return nil, err
+	}
+	return l.Leaser.Renew(ctx, node, held, ttl)
+}
+
+// Release is for [store.Leaser].
+func (l *skyLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if err := l.sky.pass(LeasesFail, "release", 0); err != nil {
+		return err
+	}
+	return l.Leaser.Release(ctx, node, held)
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// Options are how a plan is lived through.
+type Options struct {
+	Partition partition.Config // of the engines; zero is the default
+	Mutant    Mutant
+}
+
+// Mutant is a bug, planted where the parts of a node meet. The zero value is none.
+type Mutant struct {
+	Name       string
+	Disk       func(store.Store) store.Store // what is durable, below the audit
+	Store      func(store.Store) store.Store // as the engine sees it, above the faults
+	API        func(Scheduler) Scheduler
+	Sink       func(dispatch.Sink) dispatch.Sink
+	Dispatcher func(engine.Dispatcher) engine.Dispatcher
+	Clock      time.Duration // how far the nodes' clocks are wrong without anybody knowing
+}
+
+// world is all that lives in a bubble.
+type world struct {
+	plan    *Plan
+	options Options
+	chance  chance
+	dice    *dice
+	rec     *checker.Recorder
+	log     *auditLog
+	disk    store.Store
+	nodes   []*node
+	net     *network
+	hosts   []*endpoint
+	clients map[int]*client
+
+	mu     sync.Mutex
+	failed []error // of the harness itself
+}
+
+// Constants are what the checker may demand of a run of the plan.
+func (p *Plan) Constants() checker.Constants {
+	return checker.Constants{Clock: p.skew(), Dispatch: time.Second, Recovery: 30 * time.Second, OwnerLease: 15 * time.Second,
+		Slots: p.Slots}
+}
+
+// Run lives through a plan. It must be called in a testing/synctest bubble, which it leaves empty.
+func Run(p *Plan, o Options) (checker.History, error) {
+	time.Sleep(time.Until(p.Start))
+	w := newWorld(p, o)
+	ctx := context.Background()
+	for _, n := range w.nodes {
+		if err := n.start(ctx); err != nil {
+			return checker.History{}, err
+		}
+	}
+	for _, h := range w.hosts {
+		h.open()
+	}
+	w.live(ctx)
+	left, err := w.leftovers(ctx)
+	w.fail(err)
+	for _, h := range w.hosts {
+		h.close()
+	}
+	for _, n := range w.nodes {
+		w.fail(n.stop(ctx))
+	}
+	h := until(w.rec.History())
+	h.Final.Left = left
+	return h, errors.Join(w.failed...)
+}
+
+// until drops from a history what came after its end.
+func until(h checker.History) checker.History {
+	late := func(at time.Time) bool { return at.After(h.End) }
+	h.Ops = slices.DeleteFunc(h.Ops, func(o checker.Op) bool { return late(o.Invoke) })
+	h.Attempts = slices.DeleteFunc(h.Attempts, func(a checker.Attempt) bool { return late(a.At) })
+	h.Results = slices.DeleteFunc(h.Results, func(r checker.Result) bool { return late(r.Sent) })
+	h.Beats = slices.DeleteFunc(h.Beats, func(b checker.Beat) bool { return late(b.At) })
+	h.Writes = slices.DeleteFunc(h.Writes, func(w checker.Write) bool { return late(w.At) })
+	return h
+}
+
+func newWorld(p *Plan, o Options) *world {
+	w := &world{plan: p, options: o, chance: chance{p.Seed}, net: newNetwork(), clients: map[int]*client{}}
+	w.rec = checker.NewRecorder("sim/"+p.Profile, p.Seed, o.Mutant.Name, p.Constants(), nil)
+	w.dice = &dice{chance: w.chance, what: "dice"}
+	nonces := &dice{chance: w.chance, what: "nonce"}
+	w.disk = wrap(o.Mutant.Disk, store.Store(memory.New(memory.Options{Partitions: p.Partitions, MACKey: macKey(), Nonce: nonces.uint64})))
+	w.log = newAuditLog(w.rec, p.Partitions)
+	for i := range p.Nodes {
+		w.nodes = append(w.nodes, &node{w: w, number: i})
+	}
+	for i, name := range p.Endpoints {
+		w.hosts = append(w.hosts, newEndpoint(w, i, name))
+	}
+	for i := range p.Ops {
+		number := p.Ops[i].Client
+		if w.clients[number] == nil {
+			w.clients[number] = &client{w: w, number: number, known: map[string]known{}}
+		}
+		w.clients[number].ops = append(w.clients[number].ops, &p.Ops[i])
+	}
+	return w
+}
+
+// fail notes that the harness itself could not do something.
+func (w *world) fail(err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = append(w.failed, err)
+}
+
+// at is a moment of the plan.
+func (w *world) at(d time.Duration) time.Time { return w.plan.Start.Add(d) }
+
+// live lets everybody do what the plan says.
+func (w *world) live(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range w.plan.Faults {
+		wg.Go(func() { w.inflict(ctx, i) })
+	}
+	for _, c := range w.clients {
+		wg.Go(c.run)
+	}
+	for i := range w.plan.Workers {
+		wk := newWorker(w, i)
+		w.net.workers[wk.plan.Name] = wk
+	}
+	for _, wk := range w.net.workers {
+		wg.Go(wk.run)
+	}
+	wg.Go(func() {
+		pauseUntil(actorNemesis, w.at(w.plan.Busy))
+		w.rec.Heal()
+	})
+	wg.Go(func() {
+		pauseUntil(actorFinal, w.at(w.plan.Busy+w.plan.Calm))
+		final, err := w.final(ctx)
+		w.fail(err)
+		w.rec.Finish(final)
+	})
+	wg.Wait()
+}
+
+// inflict does one fault and takes it back.
+func (w *world) inflict(ctx context.Context, i int) {
+	f := w.plan.Faults[i]
+	actor := actorFault + min(i, maxFaults-1)
+	pauseUntil(actor, w.at(f.At))
+	var targets []string
+	if f.Worker != "" {
+		targets = []string{f.Worker}
+	}
+	heal := w.rec.Break(checker.Fault{Kind: string(f.Kind), Targets: targets})
+	n := w.nodes[min(f.Node, len(w.nodes)-1)]
+	switch f.Kind {
+	case Kill:
+		n.kill(ctx)
+		pauseUntil(actor, w.at(f.At+f.For))
+		for n.start(ctx) != nil { // the store fails too: somebody restarts it until it works
+			pause(actor, 200*time.Millisecond)
+		}
+	case StreamCut:
+		if wk := w.net.workers[f.Worker]; wk != nil {
+			wk.cut()
+		}
+	case EndpointDown:
+		w.net.block(f.Worker, true)
+		pauseUntil(actor, w.at(f.At+f.For))
+		w.net.block(f.Worker, false)
+	default:
+		n.weather.add(f)
+		pauseUntil(actor, w.at(f.At+f.For))
+		n.weather.remove(f)
+	}
+	heal()
+}
