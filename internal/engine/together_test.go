@@ -25,7 +25,8 @@ func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T)
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
-		jobs := append(batchJobs()[:6], old)
+		jobs := batchJobs()[:7]
+		jobs[6] = old
 		if _, err := n.PutJobs(context.Background(), jobs); err != nil {
 			t.Fatalf("unchanged: %v", err)
 		}

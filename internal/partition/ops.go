@@ -220,7 +220,8 @@ func sameButNotes(a, b carillon.Job) bool {
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put; sameDue says that the put has not moved when the job begins.
+// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put;
+// sameDue says that the put has not moved when the job begins.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
 	s := &e.state
 	if past := dealtWith(s, now, was, sameDue); s.Next != 0 && s.Next <= past {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"time"
 
 	"pgregory.net/rapid"
@@ -92,9 +93,7 @@ func newEstate(rt *rapid.T) *estate {
 		WindowBytes: rapid.SampledFrom([]int{3 << 10, 8 << 20}).Draw(rt, "bytes"),
 		Limiter:     b,
 	})
-	for l, n := range b.most {
-		w.ceiling[l] = n
-	}
+	maps.Copy(w.ceiling, b.most)
 	return w
 }
 
