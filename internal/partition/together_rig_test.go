@@ -305,6 +305,9 @@ func (w *estate) Redrive(rt *rapid.T) {
 		if ended, ok := w.m.Ending(h.ID); ok && ended.Status != carillon.RunDead {
 			return
 		}
+		if _, err := w.m.Job(keyOf(name)); err != nil {
+			w.retimed[name] = true // a put of what comes back counts its times anew
+		}
 		_, _ = w.m.Redrive(w.now, h) // unless it is being tried again already
 		return
 	}
