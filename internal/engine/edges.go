@@ -79,7 +79,7 @@ func (p *owned) tell(l partition.Letter, check bool, f func(p *owned) partition.
 
 // wanted is one name in the After of a job that is put.
 type wanted struct {
-	job, name int // indices: of the request, and in its After
+	job, name int  // indices: of the request, and in its After
 	batch     bool // it is one of several requests
 	edge      partition.Edge
 	exists    bool // the job that is waited for
