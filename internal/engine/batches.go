@@ -23,7 +23,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	if err != nil || len(reqs) == 0 {
 		return nil, err
 	}
-	warnings, err := e.link(ctx, reqs)
+	warnings, err := e.link(ctx, reqs, true)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func (b *batch) applyIn(p *owned, indices []int) error {
 func (b *batch) link() error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.e.cfg.LeaseTTL)
 	defer cancel()
-	_, err := b.e.link(ctx, b.reqs)
+	_, err := b.e.link(ctx, b.reqs, true)
 	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
 		return err
 	}

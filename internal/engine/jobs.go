@@ -21,7 +21,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 		return carillon.Put{}, err
 	}
 	reqs := []partition.PutRequest{req}
-	warnings, err := e.link(ctx, reqs)
+	warnings, err := e.link(ctx, reqs, false)
 	if err != nil {
 		return carillon.Put{}, err
 	}
