@@ -410,23 +410,46 @@ func (m *Machine) pause(e *entry, now int64, note string) {
 	m.setPaused(e, true, now)
 }
 
-// unbegin takes back a scheduled run of which no attempt has been made: a paused job fires nothing. Runs that have had an
-// attempt go on. If later times have been dealt with already the run cannot be taken back: it is skipped.
-func (m *Machine) unbegin(e *entry, now int64) {
-	s := &e.state
-	if !e.untried() || s.Begun == 0 {
-		return
+// unbegin takes back the scheduled runs of which no attempt has been made: a paused job fires nothing. Runs that have had an
+// attempt go on, and so do those that somebody asked for. A run after whose time others have begun cannot begin again: it is
+// skipped; a job whose schedule has ended may end with it.
+func (m *Machine) unbegin(job *entry, now int64) {
+	var passed []*entry
+	for _, e := range m.runsOf(job) {
+		switch {
+		case !e.untried() || (e != job && e.own()) || (e == job && job.state.Begun == 0): // redriven ones were asked for
+		case e != job || m.wentOn(job):
+			passed = append(passed, e)
+		default:
+			m.takeBack(job)
+		}
 	}
-	m.revoke(e)
-	m.unlist(e)
-	if m.wentOn(e) {
-		m.keepRun(e, now, ending{status: carillon.RunSkipped, reason: ReasonPaused})
-		s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
-		return
+	for _, e := range passed {
+		m.passRun(e, now)
 	}
+}
+
+// takeBack makes the time of the job's run the next one again.
+func (m *Machine) takeBack(job *entry) {
+	m.revoke(job)
+	m.unlist(job)
+	s := &job.state
 	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
 	giveBack(s)
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
+// passRun ends a run that nobody has had, because its job has been paused.
+func (m *Machine) passRun(e *entry, now int64) {
+	end := ending{status: carillon.RunSkipped, reason: ReasonPaused}
+	m.revoke(e)
+	m.unlist(e)
+	if e.ref.Seq != 0 {
+		m.finish(e, now, end)
+		return
+	}
+	m.keepRun(e, now, end)
+	e.state.Run, e.state.Phase = store.RunState{}, carillon.PhaseScheduled
 }
 
 // untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
@@ -442,11 +465,22 @@ func (m *Machine) wentOn(e *entry) bool {
 	case sched == nil:
 		return false
 	case s.Next == 0:
-		later := s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled
-		return m.jobOf(e).Overlap == carillon.OverlapAllow && (s.Pending > 0 || later)
+		return (s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled) || m.laterBeside(e)
 	}
 	next, ok := sched.Next(toTime(s.Run.Scheduled), toTime(s.Anchor))
 	return !ok || next.UnixNano() != s.Next
+}
+
+// laterBeside reports whether a scheduled run of a later time goes on beside the job's own: the rule of overlap may have been
+// another when it began. Of those that are not in memory it is not known.
+func (m *Machine) laterBeside(job *entry) bool {
+	if int(job.state.Pending) > job.children && m.jobOf(job).Overlap == carillon.OverlapAllow {
+		return true
+	}
+	return slices.ContainsFunc(m.runsOf(job), func(e *entry) bool {
+		r := &e.state.Run
+		return e != job && !e.own() && r.Cause == carillon.CauseSchedule && r.Scheduled > job.state.Run.Scheduled
+	})
 }
 
 // resumePassed leaves the times that passed while a job was paused to its misfire rule, before it is resumed.
@@ -473,6 +507,9 @@ func (m *Machine) setPaused(e *entry, paused bool, now int64) {
 	unwait(&e.state)
 	if paused {
 		m.unbegin(e, now)
+	}
+	if e.gone {
+		return
 	}
 	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
 		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
