@@ -31,6 +31,7 @@ func (s *State) Append(b []byte) []byte {
 	w.uint(20, uint64(s.Pending))
 	w.uint(21, uint64(s.Backfills))
 	w.waits(22, s.Waits)
+	w.bool(23, s.OwnSpec)
 	return w.b
 }
 
@@ -84,6 +85,8 @@ func DecodeState(b []byte) (State, error) {
 			s.Backfills = uint32(r.upTo(math.MaxUint32))
 		case 22:
 			s.Waits = r.wait(s.Waits)
+		case 23:
+			s.OwnSpec = r.bool()
 		default:
 			r.skip()
 		}

@@ -43,6 +43,7 @@ type State struct {
 
 	Backfills uint32 // unfinished backfills of the job
 	Waits     []Wait // for each name of After, in its order
+	OwnSpec   bool   // of a pending run: the record has a spec, also where a query left it out
 }
 
 // Wait is what a job knows of one of the jobs in its After.

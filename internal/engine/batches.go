@@ -19,11 +19,11 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	if len(jobs) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
 	}
-	reqs, err := e.requests(jobs)
+	reqs, err := e.requests(ctx, jobs)
 	if err != nil || len(reqs) == 0 {
 		return nil, err
 	}
-	warnings, err := e.link(ctx, reqs)
+	warnings, err := e.link(ctx, reqs, true)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +45,14 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 }
 
 // requests checks all that can be wrong with the jobs of a batch, as of now, so that storing them cannot fail.
-func (e *Engine) requests(jobs []carillon.Job) ([]partition.PutRequest, error) {
+func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition.PutRequest, error) {
 	reqs := make([]partition.PutRequest, len(jobs))
 	seen := make(map[carillon.Key]int, len(jobs))
 	at := e.now()
 	for i := range jobs {
 		req, err := e.request(jobs[i], carillon.PutOptions{})
 		if err == nil {
-			err = partition.Plannable(&req.Job, at)
+			err = e.plannable(ctx, &req.Job, at)
 		}
 		if err != nil {
 			return nil, inBatch(i, err)
@@ -66,6 +66,22 @@ func (e *Engine) requests(jobs []carillon.Job) ([]partition.PutRequest, error) {
 		reqs[i] = req
 	}
 	return reqs, nil
+}
+
+// plannable reports why a job of a batch could never run. One that is there and keeps its times need not be able to.
+func (e *Engine) plannable(ctx context.Context, j *carillon.Job, at int64) error {
+	never := partition.Plannable(j, at)
+	if never == nil {
+		return nil
+	}
+	keeps, err := ask(ctx, e.partitionOf(j.Key()), jobCall(j.Key()), func(p *owned, _ int64) (bool, error) { return p.m.Keeps(j), nil })
+	switch {
+	case err != nil:
+		return certain(err)
+	case !keeps:
+		return never
+	}
+	return nil
 }
 
 // inBatch names the job of a batch that an error is about.
@@ -279,7 +295,7 @@ func (b *batch) applyIn(p *owned, indices []int) error {
 func (b *batch) link() error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.e.cfg.LeaseTTL)
 	defer cancel()
-	_, err := b.e.link(ctx, b.reqs)
+	_, err := b.e.link(ctx, b.reqs, true)
 	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
 		return err
 	}

@@ -79,21 +79,36 @@ func (p *owned) tell(l partition.Letter, check bool, f func(p *owned) partition.
 
 // wanted is one name in the After of a job that is put.
 type wanted struct {
-	job, name int // indices: of the request, and in its After
+	job, name int  // indices: of the request, and in its After
+	batch     bool // it is one of several requests
 	edge      partition.Edge
 	exists    bool // the job that is waited for
 }
 
+// named is err about the name that is wanted.
+func (w *wanted) named(err error) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Field = fmt.Sprintf("after[%d]", w.name)
+	if w.batch {
+		return inBatch(w.job, &named)
+	}
+	return &named
+}
+
 // link makes the jobs that others wait for know it, before those are put, and finds out which have succeeded for good: the
-// requests get their Waits. It returns what to warn of.
-func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest) ([][]string, error) {
+// requests get their Waits. batch says how errors name the job. It returns what to warn of.
+func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
 	warnings := make([][]string, len(reqs))
 	byPart := map[*owned][]*wanted{}
 	for i := range reqs {
 		j := &reqs[i].Job
 		reqs[i].Waits = nil
 		for k, name := range j.After {
-			w := &wanted{i, k, partition.Edge{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
+			w := &wanted{i, k, batch, partition.Edge{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
 			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
 			p := e.partitionOf(w.edge.Of)
 			byPart[p] = append(byPart[p], w)
@@ -146,7 +161,7 @@ func (e *Engine) register(ctx context.Context, byPart map[*owned][]*wanted) erro
 				for i, w := range list {
 					var err error
 					if out[i], err = p.m.Register(now, w.edge); err != nil {
-						return nil, err
+						return nil, w.named(err)
 					}
 				}
 				return out, nil
@@ -207,7 +222,7 @@ func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillo
 		return nil, nil, nil
 	}
 	reqs := []partition.PutRequest{{Job: carillon.Job{Namespace: key.Namespace, Name: key.Name, After: names}}}
-	warnings, err := e.link(ctx, reqs)
+	warnings, err := e.link(ctx, reqs, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,7 +21,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 		return carillon.Put{}, err
 	}
 	reqs := []partition.PutRequest{req}
-	warnings, err := e.link(ctx, reqs)
+	warnings, err := e.link(ctx, reqs, false)
 	if err != nil {
 		return carillon.Put{}, err
 	}
@@ -95,7 +95,7 @@ func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon
 	if err := pause.Validate(e.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Job, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Job, error) {
 		return p.m.SetPaused(now, key, pause)
 	})
 }

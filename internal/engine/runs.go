@@ -130,7 +130,7 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
 	return ask(ctx, p, c, func(p *owned, now int64) (carillon.Run, error) {
-		dead, found, err := p.finished(id)
+		dead, found, err := p.ended(id) // also if it has ended anew since, in a batch that is on its way
 		switch {
 		case err != nil:
 			return carillon.Run{}, readError(err)

@@ -72,12 +72,48 @@ func (m *Machine) advance(f *backfill, now int64) int {
 		return 0
 	}
 	n = min(n, carillon.MaxPending-backfillReserve-int(job.state.Pending))
+	if !f.parse() {
+		m.strand(f, job, now)
+		return 0
+	}
 	made := 0
-	for made < n && f.rec.Next != 0 && m.makeRun(f, job, now) {
+	for made < n && f.rec.Next != 0 {
+		m.makeRun(f, job, now)
 		made++
 	}
 	m.pace(f, made, now)
 	return made
+}
+
+// parse reads the backfill's schedule, once; false if it cannot be read any more, because its zone has gone for example.
+func (f *backfill) parse() bool {
+	if f.sched == nil {
+		basis := BackfillBasis{Schedule: f.rec.Schedule, TimeZone: f.rec.TimeZone, DST: f.rec.DST}
+		f.sched, _ = basis.parse() // it was valid when the backfill was started
+	}
+	return f.sched != nil
+}
+
+// strand ends a backfill whose schedule cannot be read any more: no more of its runs begin, and a record says why.
+func (m *Machine) strand(f *backfill, job *entry, now int64) {
+	if m.specMissing(job) {
+		m.awaitRead(f)
+		return
+	}
+	r := &f.rec
+	left := r.Total - min(r.Begun, r.Total)
+	m.historyOf(job, store.RunRecord{
+		ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
+		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
+	})
+	if m.cfg.Events.Skipped != nil {
+		m.cfg.Events.Skipped(ReasonSchedule, left)
+	}
+	r.Next = 0
+	m.noteBackfill(f)
+	if f.over() {
+		m.endBackfill(f, now)
+	}
 }
 
 // allowance is how many runs a backfill may make now, as far as it alone is concerned. If none, it goes on by itself only
@@ -122,17 +158,8 @@ func (m *Machine) pace(f *backfill, made int, now int64) {
 	}
 }
 
-// makeRun makes the run of a backfill's next time, and moves on to the one after. It is false if the schedule cannot be read
-// any more, because its zone has gone: the backfill stands still until it is cancelled.
-func (m *Machine) makeRun(f *backfill, job *entry, now int64) bool {
-	if f.sched == nil {
-		basis := BackfillBasis{Schedule: f.rec.Schedule, TimeZone: f.rec.TimeZone, DST: f.rec.DST}
-		s, err := basis.parse()
-		if err != nil {
-			return false
-		}
-		f.sched = s
-	}
+// makeRun makes the run of a backfill's next time, and moves on to the one after.
+func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 	r := &f.rec
 	job.state.Triggers++
 	m.addPending(job, store.State{
@@ -146,7 +173,6 @@ func (m *Machine) makeRun(f *backfill, job *entry, now int64) bool {
 	if r.Next = fromTime(next); !ok || r.Begun == r.Total || r.Next > r.To {
 		r.Next = 0
 	}
-	return true
 }
 
 // jobOfBackfill is the job in memory; nil if it must be read first.
@@ -197,7 +223,10 @@ func (m *Machine) endBackfill(f *backfill, now int64) {
 		m.awaitRead(f)
 		return
 	}
-	if f.rec.Status == carillon.BackfillRunning {
+	switch {
+	case f.rec.Begun < f.rec.Total: // see strand
+		f.rec.Status = carillon.BackfillCancelled
+	case f.rec.Status == carillon.BackfillRunning:
 		f.rec.Status = carillon.BackfillDone
 	}
 	f.rec.Finished = now

@@ -148,10 +148,16 @@ func Plannable(j *carillon.Job, at int64) error {
 	return err
 }
 
+// Keeps reports whether the job is there and would keep its times if it were put: it need not be able to begin anew.
+func (m *Machine) Keeps(j *carillon.Job) bool {
+	e := m.find(j.Key())
+	return e != nil && !replans(e, *m.jobOf(e), *j)
+}
+
 // PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
 func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
 	for i := range reqs {
-		if err := Plannable(&reqs[i].Job, reqs[i].at(now)); err != nil {
+		if err := Plannable(&reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(&reqs[i].Job) {
 			return nil, i, err
 		}
 		if err := permits(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
@@ -206,8 +212,13 @@ func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
 			continue
 		}
 		var err error
-		if puts[i], err = m.Put(now, *r); err != nil && first == nil {
-			first = fmt.Errorf("%s: %w", r.Job.Key(), err) // what was decided had been checked
+		if puts[i], err = m.Put(now, *r); err == nil {
+			continue
+		}
+		// It had been checked. What could not begin anew was there then, and has been deleted since: as though after the batch.
+		puts[i] = carillon.Put{Job: r.Job}
+		if first == nil {
+			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
 	}
 	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}

@@ -59,7 +59,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	e.queue = q
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.first = running, false, false
+	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
 	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)
@@ -119,7 +119,7 @@ func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.
 
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
-	if o := e.owner(); o != nil && e.spec == nil {
+	if o := e.owner(); o != nil && !e.own() {
 		return o.state.Generation
 	}
 	return e.state.Generation

@@ -4,19 +4,24 @@
 // machine answers with a batch to persist, deliveries to make and the instant at which it wants to be asked again.
 // Everything it holds beyond the store's records can be thrown away and loaded again.
 //
-//	Put Patch Delete Trigger …   ops.go        what callers ask for; each tells after which batch to answer
-//	Tick                         tick.go       what time brings: due runs, expired leases, timeouts, ends of life
-//	Deliver                      deliver.go    the next runs of a queue, as attempts with tokens
-//	Result, Beat                 result.go     what consumers say; stale tokens change nothing
-//	                             retry.go      what happens on failure
-//	                             misfire.go    the node was down at fire time
-//	                             overlap.go    the last run is still going
-//	PutAll, ApplyShare          batches.go    jobs that are stored together, also across partitions
-//	Register, Letters           edges.go      who waits for the jobs of this partition, and what to tell them
-//	Release                     after.go      jobs that wait for the success of others
-//	StartBackfill …              backfill.go      a job's past times, as runs beside its schedule
-//	                             backfill_run.go  when those runs are made, and what becomes of them
-//	WantDue, Loaded              window.go     which slice of the store is in memory
-//	WantStaged, Stage            staging.go    what waits in the store for a consumer
-//	Batch, Committed             persist.go    what to write, and what may be said once it is written
+//	Put Patch Delete …   ops.go          what callers ask for; each tells after which batch to answer
+//	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
+//	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
+//	                     pledge.go       attempts that are durable before they are handed out
+//	                     limit.go        how many attempts of a limit key may be in force
+//	Result, Beat         result.go       what consumers say; stale tokens change nothing
+//	                     progress.go     attempts that are not done: how far they are, when to go on
+//	                     retry.go        what happens on failure
+//	                     misfire.go      the node was down at fire time
+//	                     overlap.go      the last run is still going
+//	SetPaused            pause.go        jobs that fire nothing, and how they go on
+//	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions
+//	Register, Letters    edges.go        who waits for the jobs of this partition, and what to tell them
+//	Release              after.go        jobs that wait for the success of others
+//	StartBackfill …      backfill.go     a job's past times, as runs beside its schedule
+//	                     backfill_run.go when those runs are made, and what becomes of them
+//	WantDue, Loaded      window.go       which slice of the store is in memory
+//	                     backlog.go      which class of a backlog is read first
+//	WantStaged, Stage    staging.go      what waits in the store for a consumer
+//	Batch, Committed     persist.go      what to write, and what may be said once it is written
 package partition

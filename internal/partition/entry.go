@@ -48,6 +48,7 @@ type entry struct {
 	token    string        // of the attempt in force
 	granted  int64         // when it was handed out
 	durable  bool          // whether the grant is in the state as stored
+	since    uint64        // the batch that filled when it was granted
 	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
 	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
 	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
@@ -75,18 +76,21 @@ func (e *entry) owner() *entry {
 
 // specOf is the encoded spec that e runs by; nil if it must be read first.
 func (e *entry) specOf() []byte {
-	if e.spec != nil {
+	if e.own() {
 		return e.spec
 	}
-	if e.ref.Seq != 0 && e.parent != nil {
+	if e.parent != nil {
 		return e.parent.spec
 	}
 	return nil
 }
 
+// own reports whether e's record has a spec: that of a job, and of a run that was redriven, which keeps its content.
+func (e *entry) own() bool { return e.ref.Seq == 0 || e.state.OwnSpec }
+
 // jobOf decodes the spec that e runs by, once. The caller has seen to it that there is one.
 func (m *Machine) jobOf(e *entry) *carillon.Job {
-	if e.spec == nil && e.parent != nil {
+	if !e.own() && e.parent != nil {
 		return m.jobOf(e.parent)
 	}
 	if e.job == nil {

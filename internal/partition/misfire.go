@@ -15,6 +15,7 @@ const (
 	ReasonDeleted  = "deleted"  // the job was deleted
 	ReasonReplaced = "replaced" // a put gave the job another time
 	ReasonSkipped  = "skipped"  // somebody asked for it to be passed over
+	ReasonSchedule = "schedule" // a backfill's schedule cannot be read any more
 )
 
 // countLimit bounds how many skipped times are counted one by one; a record of more says this many.

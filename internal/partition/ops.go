@@ -153,7 +153,7 @@ func (m *Machine) plan(e *entry, now int64) error {
 
 func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, error) {
 	j, spec, old := req.Job, req.encoded(), *m.jobOf(e)
-	retimed := retimes(old, j) || rearms(j)
+	retimed := replans(e, old, j)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		m.setPaused(e, j.Paused, now)
@@ -177,7 +177,7 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	s.Generation++
 	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
 	if retimed {
-		m.retime(e, &j, now, before.Next)
+		m.retime(e, &j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
 	}
 	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
@@ -187,6 +187,11 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	m.setPaused(e, j.Paused, now)
 	m.rearm(e)
 	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(&j)}, nil
+}
+
+// replans reports whether a put of j in place of old has e's times counted anew. A job that came back for a dead run has none.
+func replans(e *entry, old, j carillon.Job) bool {
+	return retimes(old, j) || rearms(j) || e.state.Anchor == 0
 }
 
 // retimes reports whether a put changes when the job runs.
@@ -215,10 +220,14 @@ func sameButNotes(a, b carillon.Job) bool {
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put.
-func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
+// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put;
+// sameDue says that the put has not moved when the job begins.
+func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
 	s := &e.state
-	if j.Recurring() && s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
+	if past := dealtWith(s, now, was, sameDue); s.Next != 0 && s.Next <= past {
+		s.Begun++
+		s.Next = m.nextAfter(e, past)
+	} else if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
 		s.Begun++
 		s.Next = m.nextAfter(e, s.Next)
 	}
@@ -239,10 +248,26 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64) {
 	}
 }
 
+// dealtWith is up to when a job's times have been run or passed over before a put that has planned it anew: a run of one of
+// them would have the id of another. If the put has moved when the job begins, only the last run is known of.
+func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
+	if l := &s.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule && l.Scheduled == s.Next {
+		past = l.Scheduled
+	}
+	switch {
+	case !sameDue:
+	case was == 0:
+		past = max(past, now)
+	default:
+		past = max(past, min(now, was-1))
+	}
+	return past
+}
+
 // mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
-// not known.
+// not known. A one-shot has no other time, so it runs in case of doubt.
 func (m *Machine) mayRun(job *entry, t int64) bool {
-	if int(job.state.Pending) > job.children {
+	if int(job.state.Pending) > job.children && m.jobOf(job).Recurring() {
 		return true
 	}
 	for _, e := range m.runsOf(job) {
@@ -264,7 +289,7 @@ func (m *Machine) supersede(job *entry) {
 // id and the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if e.place != running || (e != job && e.spec != nil) { // a redriven run has content of its own
+		if e.place != running || (e != job && e.own()) { // a redriven run has content of its own
 			continue
 		}
 		if m.revoke(e) {
@@ -314,7 +339,7 @@ func (m *Machine) follow(e *entry) {
 
 // changing reports whether e's run would be handed out with content of its job that is not durable yet.
 func (m *Machine) changing(e *entry) bool {
-	return e.spec == nil && e.parent != nil && e.parent.content > m.out.durable
+	return !e.own() && e.parent != nil && e.parent.content > m.out.durable
 }
 
 // runsOf is the job and its pending runs in memory that have an unfinished run.
@@ -353,101 +378,4 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 	m.dropBackfills(key)
 	m.remove(e)
 	return d, nil
-}
-
-// SetPaused pauses or resumes a job; a note is kept with it.
-func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
-	e := m.find(key)
-	if e == nil {
-		return carillon.Job{}, notFound(key)
-	}
-	if p.Note != m.jobOf(e).Note && (p.Note != "" || !p.Paused) {
-		m.annotate(e, p.Note)
-	}
-	if !p.Paused && p.CatchUp && e.state.Paused {
-		m.resumePassed(e, now)
-	}
-	m.setPaused(e, p.Paused, now)
-	return m.view(e), nil
-}
-
-func (m *Machine) annotate(e *entry, note string) {
-	m.touch(e)
-	j := *m.jobOf(e)
-	j.Note = note
-	m.setSpec(e, EncodeSpec(j))
-	e.fresh = true
-}
-
-// pause stops a job from beginning runs, and says why.
-func (m *Machine) pause(e *entry, now int64, note string) {
-	m.annotate(e, note)
-	m.setPaused(e, true, now)
-}
-
-// unbegin takes back a scheduled run of which no attempt has been made: a paused job fires nothing. Runs that have had an
-// attempt go on. If later times have been dealt with already the run cannot be taken back: it is skipped.
-func (m *Machine) unbegin(e *entry, now int64) {
-	s := &e.state
-	if !s.Run.Live || s.Run.Attempt > 0 || s.Run.Cause != carillon.CauseSchedule || s.Begun == 0 {
-		return
-	}
-	m.unlist(e)
-	if m.wentOn(e) {
-		m.keepRun(e, now, ending{status: carillon.RunSkipped, reason: ReasonPaused})
-		s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
-		return
-	}
-	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
-	giveBack(s)
-	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
-}
-
-// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already.
-func (m *Machine) wentOn(e *entry) bool {
-	s, sched := &e.state, m.scheduleOf(e)
-	switch {
-	case sched == nil:
-		return false
-	case s.Next == 0:
-		later := s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled
-		return m.jobOf(e).Overlap == carillon.OverlapAllow && (s.Pending > 0 || later)
-	}
-	next, ok := sched.Next(toTime(s.Run.Scheduled), toTime(s.Anchor))
-	return !ok || next.UnixNano() != s.Next
-}
-
-// resumePassed leaves the times that passed while a job was paused to its misfire rule, before it is resumed.
-func (m *Machine) resumePassed(e *entry, now int64) {
-	m.touch(e)
-	e.state.Paused = false
-	if s := m.scheduleOf(e); s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
-		m.catchUp(e, s, now)
-	}
-	if e.place == idle && e.ended() {
-		m.remove(e)
-		return
-	}
-	m.rearm(e)
-}
-
-// setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
-func (m *Machine) setPaused(e *entry, paused bool, now int64) {
-	if e.state.Paused == paused {
-		return
-	}
-	m.touch(e)
-	e.state.Paused = paused
-	unwait(&e.state)
-	if paused {
-		m.unbegin(e, now)
-	}
-	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
-		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
-	}
-	if e.place == idle && e.ended() {
-		m.remove(e)
-		return
-	}
-	m.rearm(e)
 }

@@ -155,7 +155,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e == nil || !m.names(e, tok) || e.place != running {
 		return
 	}
-	written := e.durable || e.first
+	written := e.durable || e.first || e.seq >= e.since // or something else had it written
 	m.withdraw(e)
 	if written {
 		m.touch(e)

@@ -124,6 +124,7 @@ func (r *rig) step() {
 	for range 3 {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
+			r.m.Tick(r.now) // as the engine does, before what has been read leaves again
 			for _, ref := range refs {
 				r.m.Settle(ref)
 			}

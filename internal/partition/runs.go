@@ -37,8 +37,9 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 	case sched == nil:
 		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"the schedule of job %q cannot be read any more: put it again", key.Name)
-	case s.Run.Live && s.Run.Attempt == 0 && s.Run.Cause == carillon.CauseSchedule:
+	case e.untried():
 		t := s.Run.Scheduled
+		m.revoke(e)
 		m.unlist(e)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
@@ -63,7 +64,7 @@ func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
 		m.setSpec(e, spec)
-		e.fresh = true
+		e.fresh, e.state.OwnSpec = true, true
 	}
 	m.entries[e.ref] = e
 	m.live[s.Identity(m.cfg.Partition)] = e
@@ -113,6 +114,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
 	m.setSpec(e, dead.Spec)
 	e.state.Phase, e.state.Class = carillon.PhaseReady, m.jobOf(e).Class.Rank()
+	e.state.Triggers = uint64(now) // it has the uid of its first life, whose sequences must not come again
 	if m.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first
 	}

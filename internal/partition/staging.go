@@ -159,13 +159,17 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 // StageAfter is how long a due run waits for a consumer or room before it is parked.
 func (m *Machine) StageAfter() time.Duration { return m.cfg.StageAfter }
 
-// Crowded reports whether runs are due that do not fit into memory beside what waits there.
+// Crowded reports whether runs are due that do not fit into memory beside what waits there, or far more waits there than
+// should, because it was triggered.
 func (m *Machine) Crowded(now int64) bool {
 	full := m.window.bytes >= m.cfg.WindowBytes
 	if full && len(m.needs) > 0 {
 		return true
 	}
-	if !full && m.waiting() < m.cfg.WindowJobs/2 {
+	switch waiting := m.waiting(); {
+	case waiting > 2*m.cfg.WindowJobs:
+		return true
+	case !full && waiting < m.cfg.WindowJobs/2:
 		return false
 	}
 	for class := range m.window.frontier {

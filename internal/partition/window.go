@@ -274,10 +274,10 @@ func (m *Machine) complete(e *entry) bool {
 	if e.specOf() != nil {
 		return true
 	}
-	if e.ref.Seq != 0 {
-		m.needs[e.parent.ref] = struct{}{}
-	} else {
+	if e.own() {
 		m.needs[e.ref] = struct{}{}
+	} else {
+		m.needs[e.parent.ref] = struct{}{}
 	}
 	return false
 }
@@ -338,7 +338,7 @@ func (m *Machine) settle(e *entry) {
 // lighten drops the long spec of a run that has been handed out when memory for specs is short: it is read again when the
 // attempt ends.
 func (m *Machine) lighten(e *entry) {
-	if p := e.parent; e.spec == nil && p != nil && p.children == 1 && p.place == idle {
+	if p := e.parent; !e.own() && p != nil && p.children == 1 && p.place == idle {
 		e = p
 	} else if e.children > 0 {
 		return

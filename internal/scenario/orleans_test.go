@@ -223,7 +223,7 @@ func TestOrleansRespectsMaxConcurrentJobs(t *testing.T) {
 	})
 }
 
-// While a worker takes nothing nothing begins; when it does, what waits begins at once.
+// While a worker has no room no run begins; when it has, what waits begins at once.
 func TestOrleansOverloadedConsumerTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		k := w.connect("worker", hello{queues: []string{"q"}, credits: 1}, never)

@@ -14,10 +14,11 @@ import (
 func TestS01Basics(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()
-		due := map[string]time.Duration{"a": 5, "b": 5, "c": 5, "d": 6, "e": 9, "cancelled": 7, "past": -5}
+		due := map[string]time.Duration{"a": 5 * time.Second, "b": 5 * time.Second, "c": 5 * time.Second, "d": 6 * time.Second,
+			"e": 9 * time.Second, "cancelled": 7 * time.Second, "past": -5 * time.Second}
 		meta := map[string]string{"UserId": "7", "Action": "mail", "Priority": "high", "symbols": "=+/&?"}
 		for _, name := range slices.Sorted(maps.Keys(due)) {
-			w.put(carillon.Job{Name: name, Due: carillon.At(began.Add(due[name] * time.Second)), Metadata: meta})
+			w.put(carillon.Job{Name: name, Due: carillon.At(began.Add(due[name])), Metadata: meta})
 		}
 		if _, err := w.node.DeleteJob(t.Context(), key("cancelled")); err != nil {
 			t.Fatal(err)
@@ -41,7 +42,7 @@ func TestS01Basics(t *testing.T) {
 		if late := w.deliveries("past")[0].At.Sub(began); late > time.Second {
 			t.Errorf("what was due already ran after %v", late)
 		}
-		for _, name := range []string{"a", "unknown"} { // executed; unknown
+		for _, name := range []string{"a", "unknown"} { // a has run
 			if _, err := w.node.DeleteJob(t.Context(), key(name)); !errors.Is(err, carillon.NotFound) {
 				t.Errorf("delete %s: %v, want not found", name, err)
 			}

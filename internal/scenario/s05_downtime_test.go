@@ -31,7 +31,7 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 			w.put(carillon.Job{Name: fmt.Sprintf("%v/%d", rule, i), Schedule: "@every 10s", Due: carillon.At(t0.Add(10 * time.Second)), Misfire: rule})
 		}
 		w.kill()
-		time.Sleep(t0.Add(60*time.Second + time.Millisecond).Sub(time.Now()))
+		time.Sleep(time.Until(t0.Add(60*time.Second + time.Millisecond)))
 		w.start()
 		w.work("worker", done)
 		sleep(5 * time.Second)

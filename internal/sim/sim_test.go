@@ -101,7 +101,7 @@ func shrunk(t *testing.T, p *sim.Plan, v *checker.Verdict) (string, error) {
 		found := checker.Check(h, checker.Spec{}).Violations
 		return slices.ContainsFunc(found, func(x checker.Violation) bool { return x.Invariant == v.Violations[0].Invariant })
 	})
-	f, err := os.Create(filepath.Join(os.TempDir(), fmt.Sprintf("sim-plan-%d.json", p.Seed))) // it outlives the test
+	f, err := os.Create(filepath.Join(os.TempDir(), fmt.Sprintf("sim-plan-%d.json", p.Seed))) //nolint:usetesting // it outlives the test
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,149 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// SetPaused pauses or resumes a job; a note is kept with it.
+func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
+	e := m.find(key)
+	if e == nil {
+		return carillon.Job{}, notFound(key)
+	}
+	if p.Note != m.jobOf(e).Note && (p.Note != "" || !p.Paused) {
+		m.annotate(e, p.Note)
+	}
+	if !p.Paused && p.CatchUp && e.state.Paused {
+		m.resumePassed(e, now)
+	}
+	m.setPaused(e, p.Paused, now)
+	return m.view(e), nil
+}
+
+func (m *Machine) annotate(e *entry, note string) {
+	m.touch(e)
+	j := *m.jobOf(e)
+	j.Note = note
+	m.setSpec(e, EncodeSpec(j))
+	e.fresh = true
+}
+
+// pause stops a job from beginning runs, and says why.
+func (m *Machine) pause(e *entry, now int64, note string) {
+	m.annotate(e, note)
+	m.setPaused(e, true, now)
+}
+
+// unbegin takes back the scheduled runs of which no attempt has been made: a paused job fires nothing. Runs that have had an
+// attempt go on, and so do those that somebody asked for. A run after whose time others have begun cannot begin again: it is
+// skipped; a job whose schedule has ended may end with it.
+func (m *Machine) unbegin(job *entry, now int64) {
+	var passed []*entry
+	for _, e := range m.runsOf(job) {
+		switch {
+		case !e.untried() || (e != job && e.own()) || (e == job && job.state.Begun == 0): // redriven ones were asked for
+		case e != job || m.wentOn(job):
+			passed = append(passed, e)
+		default:
+			m.takeBack(job)
+		}
+	}
+	for _, e := range passed {
+		m.passRun(e, now)
+	}
+}
+
+// takeBack makes the time of the job's run the next one again.
+func (m *Machine) takeBack(job *entry) {
+	m.revoke(job)
+	m.unlist(job)
+	s := &job.state
+	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
+	giveBack(s)
+	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
+// passRun ends a run that nobody has had, because its job has been paused.
+func (m *Machine) passRun(e *entry, now int64) {
+	end := ending{status: carillon.RunSkipped, reason: ReasonPaused}
+	m.revoke(e)
+	m.unlist(e)
+	if e.ref.Seq != 0 {
+		m.finish(e, now, end)
+		return
+	}
+	m.keepRun(e, now, end)
+	e.state.Run, e.state.Phase = store.RunState{}, carillon.PhaseScheduled
+}
+
+// untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
+func (e *entry) untried() bool {
+	r := &e.state.Run
+	return r.Live && r.Cause == carillon.CauseSchedule && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
+}
+
+// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already.
+func (m *Machine) wentOn(e *entry) bool {
+	s, sched := &e.state, m.scheduleOf(e)
+	switch {
+	case sched == nil:
+		return false
+	case s.Next == 0:
+		return (s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled) || m.laterBeside(e)
+	}
+	next, ok := sched.Next(toTime(s.Run.Scheduled), toTime(s.Anchor))
+	return !ok || next.UnixNano() != s.Next
+}
+
+// laterBeside reports whether a scheduled run of a later time goes on beside the job's own: the rule of overlap may have been
+// another when it began. Of those that are not in memory it is not known.
+func (m *Machine) laterBeside(job *entry) bool {
+	if int(job.state.Pending) > job.children && m.jobOf(job).Overlap == carillon.OverlapAllow {
+		return true
+	}
+	return slices.ContainsFunc(m.runsOf(job), func(e *entry) bool {
+		r := &e.state.Run
+		return e != job && !e.own() && r.Cause == carillon.CauseSchedule && r.Scheduled > job.state.Run.Scheduled
+	})
+}
+
+// resumePassed leaves the times that passed while a job was paused to its misfire rule, before it is resumed.
+func (m *Machine) resumePassed(e *entry, now int64) {
+	m.touch(e)
+	e.state.Paused = false
+	if s := m.scheduleOf(e); s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
+		m.catchUp(e, s, now)
+	}
+	if e.place == idle && e.ended() {
+		m.remove(e)
+		return
+	}
+	m.rearm(e)
+}
+
+// setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
+func (m *Machine) setPaused(e *entry, paused bool, now int64) {
+	if e.state.Paused == paused {
+		return
+	}
+	m.touch(e)
+	e.state.Paused = paused
+	unwait(&e.state)
+	if paused {
+		m.unbegin(e, now)
+	}
+	if e.gone {
+		return
+	}
+	if s := m.scheduleOf(e); !paused && s != nil && e.state.Next != 0 && m.nextDue(e) <= now {
+		m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonPaused)
+	}
+	if e.place == idle && e.ended() {
+		m.remove(e)
+		return
+	}
+	m.rearm(e)
+}

@@ -1,0 +1,325 @@
+package partition_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// bank is a limiter of several keys for one machine. Every key is limited.
+type bank struct {
+	most    map[partition.Limit]int
+	inForce map[partition.Limit]int
+	waits   map[partition.Line]int
+}
+
+func newBank() *bank {
+	return &bank{most: map[partition.Limit]int{}, inForce: map[partition.Limit]int{}, waits: map[partition.Line]int{}}
+}
+
+func (b *bank) Take(l partition.Line) (ok, limited bool) {
+	if b.inForce[l.Limit] >= b.most[l.Limit] {
+		return false, true
+	}
+	b.inForce[l.Limit]++
+	return true, true
+}
+
+func (b *bank) Free(l partition.Limit)                   { b.inForce[l]-- }
+func (b *bank) Wait(l partition.Line, _ int64, want int) { b.waits[l] = want }
+func (b *bank) Pass(partition.Line)                      {}
+func (b *bank) Leave(l partition.Line)                   { delete(b.waits, l) }
+func (b *bank) free(l partition.Limit) int               { return max(0, b.most[l]-b.inForce[l]) }
+func (b *bank) recharge(held []partition.Limit) {
+	clear(b.inForce)
+	clear(b.waits)
+	for _, l := range held {
+		b.inForce[l]++
+	}
+}
+
+// attempt names an attempt for good: the generation is another after a put and after a redrive.
+type attempt struct {
+	run        carillon.RunIdentity
+	generation uint64
+	n          int
+}
+
+// estate is a rig on which everything is done that can be done, at any moment, and what may be said of it all the same.
+type estate struct {
+	*rig
+	rt      *rapid.T
+	bank    *bank
+	ceiling map[partition.Limit]int // most attempts that may be in force of a limit
+
+	inForce []partition.Delivery // as far as consumers know
+	key     map[string]string    // limit key by token
+	newest  map[string]string    // token of a run's newest attempt
+	born    map[string]uint64    // life in which a token was handed out
+	kept    map[string]bool      // whether it was durable then, so that a crash does not forget it
+	lazily  map[attempt]uint64   // handed out before it was durable, in which life
+	firmly  map[attempt]bool     // handed out durably
+	done    map[string]bool      // runs whose success is durable
+	pending []func()             // becomes true when the batches so far are durable
+	life    uint64               // crashes so far
+	retimed map[string]bool      // names of jobs that have had several schedules
+	backs   bool                 // the clock goes backwards at times
+	mail    []partition.Letter
+	fills   []string // ids of backfills
+	shares  int
+}
+
+var estateNames = []string{"a", "b", "c", "d"}
+
+func newEstate(rt *rapid.T) *estate {
+	b := newBank()
+	for _, key := range []string{"k", "l"} {
+		b.most[partition.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt, "limit")
+	}
+	w := &estate{
+		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
+		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
+	}
+	w.rig = newRig(rt, partition.Config{
+		WindowJobs:  rapid.SampledFrom([]int{4, 64}).Draw(rt, "window"),
+		WindowBytes: rapid.SampledFrom([]int{3 << 10, 8 << 20}).Draw(rt, "bytes"),
+		Limiter:     b,
+	})
+	maps.Copy(w.ceiling, b.most)
+	return w
+}
+
+func (w *estate) someName() string { return rapid.SampledFrom(estateNames).Draw(w.rt, "name") }
+
+// some is a job with any of the features.
+func (w *estate) some() carillon.Job {
+	rt := w.rt
+	j := carillon.Job{
+		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: carillon.WorkerQueue(rapid.SampledFrom([]string{"q", "r"}).Draw(rt, "queue")),
+		Lease:   time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
+		Class:   rapid.SampledFrom([]carillon.Class{carillon.ClassNormal, carillon.ClassCritical, carillon.ClassLow}).Draw(rt, "class"),
+		History: carillon.History{Runs: 10_000}, LimitKey: rapid.SampledFrom([]string{"", "k", "k", "l"}).Draw(rt, "limit key"),
+		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+	}
+	j.Metadata = map[string]string{"limit": j.LimitKey}
+	j.Data.Bytes = make([]byte, rapid.SampledFrom([]int{1, 1, 2 << 10}).Draw(rt, "size"))
+	j.Data.Bytes[0] = byte(rapid.IntRange(0, 1).Draw(rt, "data"))
+	if rapid.IntRange(0, 3).Draw(rt, "recurring") > 0 {
+		j.Schedule = rapid.SampledFrom([]string{"@every 2s", "@every 7s", "@every 15s"}).Draw(rt, "schedule")
+		j.Repeats = rapid.SampledFrom([]uint64{0, 0, 3}).Draw(rt, "repeats")
+		j.Spread = time.Duration(rapid.IntRange(0, 1).Draw(rt, "spread")) * time.Second
+		if rapid.IntRange(0, 5).Draw(rt, "mortal") == 0 {
+			j.TTL = carillon.In(time.Minute)
+		}
+	} else {
+		j.Overlap, j.Misfire = 0, 0
+		j.Due = carillon.In(time.Duration(rapid.SampledFrom([]int{1, 0, 5, 20}).Draw(rt, "in")) * time.Second)
+	}
+	switch rapid.IntRange(0, 3).Draw(rt, "policy") {
+	case 0:
+		j.FailurePolicy = carillon.Drop()
+	case 1, 2:
+		j.FailurePolicy = carillon.Constant(2 * time.Second).WithMaxRetries(1)
+		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
+	}
+	for _, n := range estateNames {
+		if n != j.Name && rapid.IntRange(0, 15).Draw(rt, "after") == 7 {
+			j.After = append(j.After, n)
+		}
+	}
+	return j
+}
+
+// whole has the job in memory with all its pending runs, as a call of the engine does that edits it.
+func (w *estate) whole(k carillon.Key) {
+	w.bring(k)
+	for last := uint64(0); ; {
+		refs := w.m.Absent(k, last, 100)
+		if len(refs) == 0 {
+			return
+		}
+		w.m.Load(w.read(refs), w.now)
+		last = refs[len(refs)-1].Seq
+	}
+}
+
+// register makes the jobs that j waits for know it, and finds out which have succeeded for good.
+func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
+	for _, of := range j.After {
+		w.bring(keyOf(of))
+		exists, err := w.m.Register(w.now, partition.Edge{Of: keyOf(of), Name: j.Name})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		wait := store.Wait{Name: of}
+		if h := w.history(of); !exists && len(h) > 0 && h[0].Status == carillon.RunSucceeded {
+			wait.By, wait.Open = h[0].ID, true
+		}
+		waits = append(waits, wait)
+	}
+	return waits
+}
+
+func (w *estate) request(j carillon.Job) partition.PutRequest {
+	if err := j.Validate(carillon.DefaultLimits()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.uids++
+	req := partition.PutRequest{Job: j, Waits: w.register(&j)}
+	binary.BigEndian.PutUint64(req.Random[:], w.uids)
+	w.whole(j.Key())
+	if old, err := w.m.Job(j.Key()); err == nil {
+		w.retimed[j.Name] = w.retimed[j.Name] || old.Schedule != j.Schedule || old.TTL != j.TTL || old.Repeats != j.Repeats || !j.Recurring()
+	}
+	return req
+}
+
+func (w *estate) Put(*rapid.T) {
+	if _, err := w.m.Put(w.now, w.request(w.some())); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Again puts a job as it is, but for what it is made to do.
+func (w *estate) Again(rt *rapid.T) {
+	key := keyOf(w.someName())
+	w.whole(key)
+	j, err := w.m.Job(key)
+	if err != nil {
+		return
+	}
+	j.Status = nil
+	switch rapid.IntRange(0, 4).Draw(rt, "what") {
+	case 0:
+		j.LimitKey = rapid.SampledFrom([]string{"", "k", "l"}).Draw(rt, "limit key")
+		j.Metadata = map[string]string{"limit": j.LimitKey}
+	case 1:
+		if j.Recurring() {
+			j.Overlap = carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap"))
+		}
+	case 2:
+		j.After = nil
+	case 3:
+		j.Target = carillon.WorkerQueue(rapid.SampledFrom([]string{"q", "r"}).Draw(rt, "queue"))
+	}
+	if _, err := w.m.Put(w.now, w.request(j)); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+// Batch decides a batch and stores it, unless a crash comes in between.
+func (w *estate) Batch(rt *rapid.T) {
+	a, b := w.some(), w.some()
+	reqs := []partition.PutRequest{w.request(a)}
+	if a.Name != b.Name {
+		reqs = append(reqs, w.request(b))
+	}
+	if rapid.Bool().Draw(rt, "together") {
+		if _, bad, err := w.m.PutAll(w.now, reqs); err != nil {
+			rt.Fatalf("%d: %v", bad, err)
+		}
+		return
+	}
+	w.shares++
+	id := fmt.Sprintf("%026d", w.shares)
+	for i := range reqs {
+		reqs[i].At = w.now
+	}
+	w.m.Write(partition.Intents(id, w.now, reqs)...)
+	w.commit()
+	if rapid.IntRange(0, 2).Draw(rt, "crash") == 0 {
+		w.Crash(rt) // which sees it through
+		return
+	}
+	w.seeThrough(id, reqs, false)
+}
+
+func (w *estate) seeThrough(id string, reqs []partition.PutRequest, late bool) {
+	for i := range reqs {
+		w.whole(reqs[i].Job.Key())
+	}
+	if _, err := w.m.ApplyShare(w.now, &partition.Share{Batch: id, Late: late, Reqs: reqs}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.commit()
+	w.m.Write(partition.NoIntents(id, len(reqs))...)
+	w.commit()
+	w.m.Unmark(id)
+}
+
+// on does something to some job, if there is one.
+func (w *estate) on(f func(k carillon.Key)) func(*rapid.T) {
+	return func(*rapid.T) {
+		k := keyOf(w.someName())
+		w.whole(k)
+		w.m.Begin()
+		f(k)
+	}
+}
+
+func (w *estate) Backfill(rt *rapid.T) {
+	name := w.someName()
+	to := w.now - int64(rapid.IntRange(0, 30).Draw(rt, "to"))*int64(time.Second)
+	spec := carillon.BackfillSpec{From: instant(to - int64(rapid.IntRange(0, 40).Draw(rt, "from"))*int64(time.Second)), To: instant(to)}
+	if rapid.Bool().Draw(rt, "allow") {
+		spec.Overlap = carillon.OverlapAllow
+	}
+	spec.Rate = rapid.SampledFrom([]float64{0, 0, 1}).Draw(rt, "rate")
+	if b, err := w.backfill(name, spec); err == nil { // there need not be such a job, or such a time
+		w.fills = append(w.fills, b.ID)
+	}
+}
+
+func (w *estate) CancelBackfill(rt *rapid.T) {
+	if len(w.fills) == 0 {
+		return
+	}
+	id, err := carillon.ParseRunID(rapid.SampledFrom(w.fills).Draw(rt, "backfill"))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if refs := w.m.OpenRuns(id); len(refs) > 0 {
+		w.m.Load(w.read(refs), w.now)
+	}
+	w.m.CancelBackfill(w.now, id)
+}
+
+func (w *estate) Redrive(rt *rapid.T) {
+	name := w.someName()
+	for _, h := range w.history(name) {
+		if h.Status != carillon.RunDead {
+			continue
+		}
+		w.bring(keyOf(name))
+		if ref, ok, err := w.shard.Live(context.Background(), h.ID); err == nil && ok {
+			w.m.Load(w.read([]store.Ref{ref, ref.Job()}), w.now)
+		}
+		if ended, ok := w.m.Ending(h.ID); ok && ended.Status != carillon.RunDead {
+			return
+		}
+		if _, err := w.m.Job(keyOf(name)); err != nil {
+			w.retimed[name] = true // a put of what comes back counts its times anew
+		}
+		_, _ = w.m.Redrive(w.now, h) // unless it is being tried again already
+		return
+	}
+}
+
+// Limit changes a limit; those who wait learn of it in the next round.
+func (w *estate) Limit(rt *rapid.T) {
+	l := partition.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
+	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))
+}
+
+func (w *estate) setLimit(l partition.Limit, n int) {
+	w.bank.most[l] = n
+	w.ceiling[l] = max(n, w.bank.inForce[l])
+}
