@@ -14,7 +14,8 @@ func (c *check) overlaps(j *job) {
 	var last span
 	var holder *run
 	for _, l := range c.leases(j, CauseSchedule) {
-		if holder != nil && holder != l.run && l.from.Before(last.to) && !c.hadRule(j, earlier(holder.first().Scheduled, l.run.first().Scheduled), l.from, beside) {
+		overlap := holder != nil && holder != l.run && l.from.Before(last.to)
+		if overlap && !c.hadRule(j, earlier(holder.first().Scheduled, l.run.first().Scheduled), l.from, beside) {
 			c.addf("S9", j.String(), "run %s began at %s, while run %s was in force until %s", l.run.id, c.show(l.from), holder.id, c.show(last.to))
 			c.v.Counters.Overlap = max(c.v.Counters.Overlap, last.to.Sub(l.from))
 		}
@@ -55,7 +56,10 @@ func (c *check) replaced(j *job) {
 			continue
 		}
 		for _, res := range r.results {
-			late := by != nil && by.first().Scheduled.After(r.first().Scheduled) && !redriven(r, res.Sent) && !redriven(by, res.Sent) && res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
+			if by == nil || !by.first().Scheduled.After(r.first().Scheduled) || redriven(r, res.Sent) || redriven(by, res.Sent) {
+				continue
+			}
+			late := res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
 			if late && !said(r, res, newest) && !c.fault(newest.Add(-time.Second), newest.Add(lazy+c.k.Dispatch), nil) &&
 				!c.hadRule(j, r.first().Scheduled, newest, other) {
 				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
@@ -130,7 +134,8 @@ func (c *check) taken(g key) []span {
 	if limited {
 		for _, k := range c.keys {
 			j := c.jobs[k]
-			if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.LimitKey == g.name) }) {
+			keyed := func(e *effect) bool { return e.job != nil && (e.vague || e.job.LimitKey == g.name) }
+			if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, keyed) {
 				continue
 			}
 			for _, r := range j.runs {

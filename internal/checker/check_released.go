@@ -60,7 +60,8 @@ func (c *check) lastOf(j *job, names []string, since time.Time) time.Time {
 		}
 		for _, r := range other.runs {
 			for _, res := range r.results {
-				if res.Kind == Success && res.Verdict == Acked && res.Sent.After(since) && !again(r, res) && (first.IsZero() || res.Told.Before(first)) {
+				counts := res.Kind == Success && res.Verdict == Acked && res.Sent.After(since) && !again(r, res)
+				if counts && (first.IsZero() || res.Told.Before(first)) {
 					first = res.Told
 				}
 			}

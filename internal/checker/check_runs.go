@@ -68,9 +68,6 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 	if c.surelyPaused(r.job, a.Scheduled.Add(-c.wrong(a.Scheduled, a.At)), a.At) {
 		return true // its time came in the pause: it cannot have begun before
 	}
-	if c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return s.Overlap == "allow" }) {
-		return false // its runs stand beside the job from their time on, and go on
-	}
 	since := a.At.Add(-c.k.Dispatch)
 	if t, found := c.trouble(since, a.At, a); found {
 		since = earlier(since, t.Add(-c.k.Dispatch))

@@ -233,7 +233,9 @@ var excused = []corruption{
 		t := revivedRun()
 		t.op(Op{Kind: Cancel, Job: "a", RunID: "a@5"}, 6, 6.1)
 		return t
-	}, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[2].Invoke, t.Ops[2].Return = sec(5.6), sec(5.7), sec(8), sec(8.1) }},
+	}, func(t *tale) {
+		t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[2].Invoke, t.Ops[2].Return = sec(5.6), sec(5.7), sec(8), sec(8.1)
+	}},
 	{"redriven, and recorded without a cause", "S3", func() *tale {
 		t := revivedRun()
 		t.drop("a@5")
@@ -251,6 +253,18 @@ var excused = []corruption{
 		t.Ops[0].Spec.Overlap = "allow"
 		return t
 	}, func(t *tale) { t.attempt("a", 30, 30.1, 1) }},
+	{"beside the others, and begun after the pause", "S2", func() *tale {
+		t := paused()
+		t.Ops[0].Spec.Overlap = "allow"
+		t.Ops[1].Invoke, t.Ops[1].Return = sec(10.5), sec(10.6)
+		return t
+	}, func(t *tale) { t.moved(0, 12) }},
+	{"skipped after a worker had it", "S11", func() *tale {
+		t := owners()
+		t.Writes = append(t.Writes, Write{Partition: 1, Epoch: 2, Node: "y", RunID: "a@35", To: "granted", Attempt: 1},
+			Write{Partition: 1, Epoch: 2, Node: "y", RunID: "a@35", From: "granted", To: "skipped", Reason: "skipped"})
+		return t
+	}, func(t *tale) { t.Writes[4].RunID, t.Writes[5].RunID = "a@30", "a@30" }},
 	{"a payload from long before a fault", "S2", func() *tale {
 		t := edited()
 		t.Faults = []Fault{{Kind: "kill", From: sec(31.5), To: sec(31.9)}}
@@ -262,7 +276,9 @@ var excused = []corruption{
 		t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1)
 	}},
 	{"over the limit before the key was gone", "S9", unkeyed, func(t *tale) { t.Attempts[1].At = sec(11) }},
-	{"a token was free", "L1", queued, func(t *tale) { t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(16.2), sec(16.3), sec(16.4) }},
+	{"a token was free", "L1", queued, func(t *tale) {
+		t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(16.2), sec(16.3), sec(16.4)
+	}},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
 	{"two runs on one success", "S12", chain, func(t *tale) { t.moved(7, 30.15) }},
