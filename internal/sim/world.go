@@ -132,16 +132,16 @@ func (w *world) at(d time.Duration) time.Time { return w.plan.Start.Add(d) }
 
 // live lets everybody do what the plan says.
 func (w *world) live(ctx context.Context) {
+	for i := range w.plan.Workers { // all of them before anybody looks for one
+		wk := newWorker(w, i)
+		w.net.workers[wk.plan.Name] = wk
+	}
 	var wg sync.WaitGroup
 	for i := range w.plan.Faults {
 		wg.Go(func() { w.inflict(ctx, i) })
 	}
 	for _, c := range w.clients {
 		wg.Go(c.run)
-	}
-	for i := range w.plan.Workers {
-		wk := newWorker(w, i)
-		w.net.workers[wk.plan.Name] = wk
 	}
 	for _, wk := range w.net.workers {
 		wg.Go(wk.run)
