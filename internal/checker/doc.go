@@ -47,9 +47,12 @@
 //	L4   nobody is starved (a warning)                check_live.go
 //
 // What is not certain is not held against anybody: an operation of unknown outcome may have taken effect at any moment
-// (Constants.Linger bounds it), a record that retention may have taken is not missed, jobs with After or a LimitKey have no
-// times that must run (only what does run is judged), and a schedule that the oracle cannot read (L, W and # in the day
-// fields) allows any time.
+// (Constants.Linger bounds it), a record that retention may have taken is not missed, a job with a LimitKey has all the time
+// in which others may have its tokens, one with After has to run when all have succeeded, and a schedule that the oracle cannot
+// read (L, W and # in the day fields) allows any time.
+//
+// A fault excuses what it can have caused and no more: a wrong clock so much as it was wrong (Fault.Skew), an endpoint that
+// was down its own jobs. excuses_test.go has a pair of histories for each excuse: one that has it, and one that just has not.
 //
 // All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its hash, whatever
 // hash the harness takes.
