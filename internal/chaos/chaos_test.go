@@ -96,7 +96,10 @@ func keep(t *testing.T, h checker.History, v checker.Verdict) {
 	t.Helper()
 	folder := *out
 	if folder == "" {
-		folder = t.ArtifactDir()
+		var err error
+		if folder, err = os.MkdirTemp("", "carillon-chaos-"); err != nil { //nolint:usetesting // it outlives the test
+			t.Fatal(err)
+		}
 	}
 	for name, write := range map[string]func(io.Writer) error{
 		"history.json":  h.Encode,

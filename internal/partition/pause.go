@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -44,7 +45,7 @@ func (m *Machine) unbegin(job *entry, now int64) {
 	var passed []*entry
 	for _, e := range m.runsOf(job) {
 		switch {
-		case !e.untried() || (e != job && e.own()) || (e == job && job.state.Begun == 0): // redriven ones were asked for
+		case !e.untried() || (e != job && e.own()) || job.state.Anchor == 0: // redriven ones were asked for
 		case e != job || m.wentOn(job):
 			passed = append(passed, e)
 		default:
@@ -61,7 +62,7 @@ func (m *Machine) takeBack(job *entry) {
 	m.revoke(job)
 	m.unlist(job)
 	s := &job.state
-	s.Next, s.Begun = s.Run.Scheduled, s.Begun-1
+	s.Next, s.Begun = s.Run.Scheduled, max(s.Begun, 1)-1 // a put counts anew
 	giveBack(s)
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
 }
@@ -85,17 +86,26 @@ func (e *entry) untried() bool {
 	return r.Live && r.Cause == carillon.CauseSchedule && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
 }
 
-// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already.
+// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already. A time of an
+// earlier schedule is behind the one that the job has now.
 func (m *Machine) wentOn(e *entry) bool {
 	s, sched := &e.state, m.scheduleOf(e)
 	switch {
 	case sched == nil:
 		return false
+	case !isTime(sched, s.Run.Scheduled, s.Anchor):
+		return true
 	case s.Next == 0:
 		return (s.Last.Cause == carillon.CauseSchedule && s.Last.Scheduled > s.Run.Scheduled) || m.laterBeside(e)
 	}
 	next, ok := sched.Next(toTime(s.Run.Scheduled), toTime(s.Anchor))
 	return !ok || next.UnixNano() != s.Next
+}
+
+// isTime reports whether t is one of the schedule's times.
+func isTime(s *schedule.Schedule, t, anchor int64) bool {
+	next, ok := s.Next(toTime(t-1), toTime(anchor))
+	return ok && next.UnixNano() == t
 }
 
 // laterBeside reports whether a scheduled run of a later time goes on beside the job's own: the rule of overlap may have been
