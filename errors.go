@@ -86,6 +86,17 @@ func Errorf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
+// WithField is err about another field; what is no [Error] stays as it is.
+func WithField(err error, field string) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Field = field
+	return &named
+}
+
 // notSupported is what is said of everything that exists in the API but is not built.
 const notSupported = "not supported yet"
 

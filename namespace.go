@@ -18,7 +18,7 @@ type Namespace struct {
 // Validate names the first field that is wrong.
 func (n *Namespace) Validate() error {
 	if err := ValidateNamespace(n.Name); err != nil {
-		return renamed(err, "name")
+		return WithField(err, "name")
 	}
 	if len(n.Limits) > MaxLimits {
 		return Errorf(InvalidArgument, "limits", "%d limits are more than %d", len(n.Limits), MaxLimits)

@@ -219,7 +219,7 @@ func (j *Job) checkAfter(lim *Limits) error {
 	for i, name := range j.After {
 		field := fmt.Sprintf("after[%d]", i)
 		if err := checkJobName(name, lim.Name); err != nil {
-			return renamed(err, field)
+			return WithField(err, field)
 		}
 		switch {
 		case name == j.Name:

@@ -87,18 +87,7 @@ func checkCharacters(field, name string, most int) error {
 // renamedWithin is err about a field of the given one; nil stays nil.
 func renamedWithin(outer string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return renamed(err, outer+"."+e.Field)
+		return WithField(err, outer+"."+e.Field)
 	}
 	return err
-}
-
-// renamed is err about another field.
-func renamed(err error, field string) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
-	}
-	named := *e
-	named.Field = field
-	return &named
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// backfillPage is how many records of backfills are read at a time.
-const backfillPage = 1000
-
 // maxBackfillList is the most backfills in a list.
 const maxBackfillList = 1000
 
@@ -127,7 +124,7 @@ func (p *owned) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
 		seen[list[i].ID] = true
 	}
 	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfillsOf(key)}
-	err := p.eachBackfill(q, func(page []store.Small) {
+	err := eachSmall(p.ctx, p.shard, q, func(page []store.Small) {
 		for _, r := range page {
 			rec, err := store.DecodeBackfill(r.Value)
 			if err != nil {
@@ -139,24 +136,11 @@ func (p *owned) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
 			}
 		}
 	})
-	partition.SortBackfills(list)
-	return list[:min(len(list), maxBackfillList)], err
-}
-
-// eachBackfill reads records of backfills page by page.
-func (p *owned) eachBackfill(q store.SmallQuery, f func(page []store.Small)) error {
-	q.Limit = backfillPage
-	for {
-		page, err := p.shard.Small(p.ctx, q)
-		if err != nil {
-			return readError(err)
-		}
-		f(page)
-		if len(page) < q.Limit {
-			return nil
-		}
-		q.After = page[len(page)-1].Key
+	if err != nil {
+		return nil, readError(err)
 	}
+	partition.SortBackfills(list)
+	return list[:min(len(list), maxBackfillList)], nil
 }
 
 // CancelBackfill ends a backfill; see [carillon.Backfills].
@@ -183,7 +167,7 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 // loadBackfills brings those that go on into memory, at takeover.
 func (p *owned) loadBackfills(now int64) error {
 	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.UnfinishedBackfills}
-	return p.eachBackfill(q, func(page []store.Small) {
+	return eachSmall(p.ctx, p.shard, q, func(page []store.Small) {
 		if err := p.m.LoadBackfills(page, now); err != nil {
 			p.e.log.Error("backfills stand still", "partition", p.number, "error", err)
 		}
@@ -192,7 +176,7 @@ func (p *owned) loadBackfills(now int64) error {
 
 // sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
 func (p *owned) sweepBackfills(now int64) {
-	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: backfillPage}
+	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: smallAtOnce}
 	page, err := p.shard.Small(p.ctx, q)
 	if err != nil {
 		p.readFailed(err)

@@ -90,9 +90,7 @@ func inBatch(i int, err error) error {
 	if !ok {
 		return fmt.Errorf("jobs[%d]: %w", i, err)
 	}
-	named := *e
-	named.Field = fmt.Sprintf("jobs[%d].%s", i, e.Field)
-	return &named
+	return carillon.WithField(err, fmt.Sprintf("jobs[%d].%s", i, e.Field))
 }
 
 func (e *Engine) byPartition(reqs []partition.PutRequest) map[*owned][]int {
@@ -434,23 +432,12 @@ type small struct {
 
 // loadSmall reads small records at takeover.
 func (p *owned) loadSmall(shard store.Shard) (s small, err error) {
-	for kind, into := range map[byte]*[]store.Small{
-		partition.SmallEdge: &s.edges, partition.SmallOutbox: &s.outbox, partition.SmallApplied: &s.applied,
-	} {
-		for after := ""; ; {
-			page, err := shard.Small(p.ctx, store.SmallQuery{Kind: kind, After: after, Limit: smallPage})
-			if err != nil {
-				return s, err
-			}
-			*into = append(*into, page...)
-			if len(page) < smallPage {
-				break
-			}
-			after = page[len(page)-1].Key
-		}
+	if s.edges, err = allSmall(p.ctx, shard, partition.SmallEdge); err != nil {
+		return s, err
 	}
-	return s, nil
+	if s.outbox, err = allSmall(p.ctx, shard, partition.SmallOutbox); err != nil {
+		return s, err
+	}
+	s.applied, err = allSmall(p.ctx, shard, partition.SmallApplied)
+	return s, err
 }
-
-// smallPage is how many small records are read at a time.
-const smallPage = 1000

@@ -87,16 +87,11 @@ type wanted struct {
 
 // named is err about the name that is wanted.
 func (w *wanted) named(err error) error {
-	e, ok := errors.AsType[*carillon.Error](err)
-	if !ok {
-		return err
-	}
-	named := *e
-	named.Field = fmt.Sprintf("after[%d]", w.name)
+	err = carillon.WithField(err, fmt.Sprintf("after[%d]", w.name))
 	if w.batch {
-		return inBatch(w.job, &named)
+		return inBatch(w.job, err)
 	}
-	return &named
+	return err
 }
 
 // link makes the jobs that others wait for know it, before those are put, and finds out which have succeeded for good: the

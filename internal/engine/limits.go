@@ -2,8 +2,6 @@ package engine
 
 import (
 	"container/heap"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -310,24 +308,4 @@ func (p *owned) loadLimited(shard store.Shard) (l limited, err error) {
 	}
 	l.records, err = shard.Read(p.ctx, partition.LimitedRefs(l.small))
 	return l, err
-}
-
-// smallAtOnce is how many small records are read at a time.
-const smallAtOnce = 1000
-
-// allSmall reads all small records of a kind.
-func allSmall(ctx context.Context, shard store.Shard, kind byte) ([]store.Small, error) {
-	var all []store.Small
-	q := store.SmallQuery{Kind: kind, Limit: smallAtOnce}
-	for {
-		page, err := shard.Small(ctx, q)
-		if err != nil {
-			return nil, fmt.Errorf("small records of kind %q: %w", kind, err)
-		}
-		all = append(all, page...)
-		if len(page) < q.Limit {
-			return all, nil
-		}
-		q.After = page[len(page)-1].Key
-	}
 }
