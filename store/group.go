@@ -1,0 +1,19 @@
+package store
+
+import "context"
+
+// Write is a partition's part of a group of batches.
+type Write struct {
+	Shard Shard
+	Batch *Batch
+}
+
+// Grouper is a [Store] that can make batches of several partitions durable together, at about the cost of one. Stores need
+// not: an engine on one that does not applies each batch by itself.
+type Grouper interface {
+	// ApplyGroup makes all batches durable in one atomic step, if the terms of all shards are in force at that moment;
+	// otherwise none of them. The shards are of this store, each stands in writes once, and counts as being in its Apply
+	// meanwhile. [OutcomeOf] the error holds for every batch. Like Apply it is not cancelled by ctx, which bounds only the
+	// wait to begin.
+	ApplyGroup(ctx context.Context, writes []Write) error
+}
