@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -110,6 +111,10 @@ func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, show
 }
 
 func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
+	if all := g.profiles; all != "" { // two goals may have the same bench
+		g.profiles = filepath.Join(all, goal.ID)
+		defer func() { g.profiles = all }()
+	}
 	size := bench.Sizes[g.size.String()]
 	if goal.Spawned != nil {
 		return g.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {

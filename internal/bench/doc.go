@@ -7,6 +7,8 @@
 //	consumer.go    worker sessions that receive runs and answer them
 //	load.go        putting many jobs: unary, batches, stream
 //	latency.go     histograms
+//	window.go      what is measured, from begin to end
+//	profile.go     profiles over it
 //	process.go     CPU time and memory of the node's process
 //	spawn.go       a node of its own, as a child process
 //	schedule.go … restart.go   one bench each

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,15 +64,19 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 	if err := pause(ctx, time.Until(due.Add(-100*time.Millisecond))); err != nil {
 		return r, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, r.Bench)
+	if err != nil {
+		return r, err
+	}
+	defer w.close()
 	stop := b.watch("runs", int64(h.Jobs), l.delivered.Load)
 	finished := until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond+h.Hold, func() bool { return work.acks.Load() >= int64(h.Jobs) })
 	took := time.Since(due)
 	stop()
 	r.took(took)
-	r.charge(m)
+	err = w.end(&r)
 	r.Span = l.span().Seconds()
-	err := work.close()
+	err = errors.Join(err, work.close())
 	r.Lateness = work.late.quantiles()
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()

@@ -63,17 +63,23 @@ func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ti
 	if err := pause(ctx, time.Until(from)); err != nil {
 		return res, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, res.Bench)
+	if err != nil {
+		return res, err
+	}
+	defer w.close()
 	stop := b.watch("ticks", int64(float64(r.Jobs)*r.For.Seconds()/r.Every.Seconds()), t.counted.Load)
 	end := from.Add(r.For)
-	err := pause(ctx, time.Until(end))
+	err = pause(ctx, time.Until(end))
 	stop()
 	if err != nil {
 		return res, err
 	}
 	res.Operations = t.counted.Load()
 	res.took(r.For)
-	res.charge(m)
+	if err := w.end(&res); err != nil {
+		return res, err
+	}
 	until(ctx, 10*time.Second, func() bool { return t.outstanding(end) == 0 })
 	res.Ledger = t.verdict(end)
 	res.Ledger.Stale = work.stale.Load()

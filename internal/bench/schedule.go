@@ -50,7 +50,12 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: ledger.name(i), Due: carillon.At(due), Data: data,
 			Target: carillon.WorkerQueue(prefix)}
 	}
-	m, start := startMeter(b.cfg.Node.PID), time.Now()
+	w, err := b.begin(ctx, "schedule")
+	if err != nil {
+		return Result{}, err
+	}
+	defer w.close()
+	start := time.Now()
 	took, err := b.put(ctx, "putting jobs", load{jobs: s.Jobs, mode: s.Mode, callers: s.Callers, batch: s.Batch, rate: s.Rate,
 		job: job, acked: ledger.ack})
 	if err != nil {
@@ -59,7 +64,9 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	r := Result{Bench: "schedule", Operations: int64(s.Jobs), Latency: took.quantiles(),
 		Parameters: fmt.Sprintf("%d jobs, %s, %d callers, %d B", s.Jobs, s.Mode, s.Callers, s.Payload)}
 	r.took(time.Since(start))
-	r.charge(m)
+	if err := w.end(&r); err != nil {
+		return r, err
+	}
 	if r.Ledger, err = b.count(ctx, ledger); err != nil {
 		return r, err
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -47,14 +48,18 @@ func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledge
 	if err := pause(ctx, time.Until(start)); err != nil {
 		return r, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, r.Bench)
+	if err != nil {
+		return r, err
+	}
+	defer w.close()
 	stop := b.watch("runs", n, l.delivered.Load)
 	until(ctx, s.For+time.Minute, func() bool { return work.acks.Load() >= n })
 	stop()
 	r.took(time.Since(start))
-	r.charge(m)
+	err = w.end(&r)
 	r.Span = l.span().Seconds()
-	err := work.close()
+	err = errors.Join(err, work.close())
 	r.Lateness = work.late.quantiles()
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()

@@ -17,7 +17,9 @@ func TestALeavingNodeEndsItsProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	var caller http.Client
+	defer caller.CloseIdleConnections()
+	res, err := caller.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,6 @@ func TestALeavingNodeEndsItsProfiles(t *testing.T) {
 	if n, err := io.Copy(io.Discard, profile); err != nil || n == 0 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestProfilesAreOffByDefaultAndForTheNodesOwnNames(t *testing.T) {
@@ -42,9 +43,11 @@ func TestProfilesAreOffByDefaultAndForTheNodesOwnNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var caller http.Client
+	defer caller.CloseIdleConnections()
 	for host, want := range map[string]int{s.DebugAddr(): http.StatusOK, "rebound.example": http.StatusForbidden} {
 		req.Host = host
-		res, err := http.DefaultClient.Do(req)
+		res, err := caller.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,5 +56,4 @@ func TestProfilesAreOffByDefaultAndForTheNodesOwnNames(t *testing.T) {
 			t.Errorf("%s: %d", host, res.StatusCode)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
