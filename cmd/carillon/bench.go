@@ -198,6 +198,9 @@ func resultFields(r *bench.Result) []field {
 	if r.RSS > 0 {
 		fields = append(fields, field{"server memory", fmt.Sprintf("%d MiB resident", r.RSS>>20)})
 	}
+	if r.Stalls != nil {
+		fields = append(fields, field{"stalls", r.Stalls.String()})
+	}
 	if r.Ledger != nil {
 		fields = append(fields, field{"ledger", r.Ledger.String()})
 	}

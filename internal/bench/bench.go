@@ -126,6 +126,7 @@ type Result struct {
 	CPU        float64    `json:"server_cpu_us_per_operation,omitempty"`
 	Client     float64    `json:"client_cpu_us_per_operation,omitempty"` // of the load generator
 	Idle       *float64   `json:"server_idle_cpu_share,omitempty"`       // of one core
+	Stalls     *Stalls    `json:"stalls,omitempty"`
 	RSS        int64      `json:"server_rss_bytes,omitempty"`
 	Ledger     *Verdict   `json:"ledger,omitempty"`
 	Notes      []string   `json:"notes,omitempty"`

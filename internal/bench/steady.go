@@ -27,7 +27,8 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	prefix := newPrefix()
 	ledger := newLedger(prefix, n)
 	start := time.Now().Add(loadTime(n) + 2*time.Second)
-	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(), ledger)
+	watch := newStallWatch(ledger, b.cfg.Node.HTTP, start, s.For+time.Second)
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(), watch)
 	if err != nil {
 		return Result{}, err
 	}
@@ -36,12 +37,13 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	if err := b.preloadOneShots(ctx, ledger, prefix, due); err != nil {
 		return Result{}, err
 	}
-	return s.measure(ctx, b, work, ledger, start)
+	return s.measure(ctx, b, work, ledger, watch)
 }
 
-func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, start time.Time) (Result, error) {
+func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, watch *stallWatch) (Result, error) {
 	n := int64(len(l.due))
 	r := Result{Bench: "steady", Operations: n, Parameters: fmt.Sprintf("%.0f runs/s for %s", s.Rate, s.For)}
+	start := watch.start
 	if time.Until(start) < 0 {
 		r.Notes = append(r.Notes, "loading took longer than planned: the first jobs were due before all were put")
 	}
@@ -53,13 +55,19 @@ func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledge
 		return r, err
 	}
 	defer w.close()
+	if err := watch.begin(ctx); err != nil {
+		return r, err
+	}
+	defer watch.close()
 	stop := b.watch("runs", n, l.delivered.Load)
 	until(ctx, s.For+time.Minute, func() bool { return work.acks.Load() >= n })
 	stop()
 	r.took(time.Since(start))
 	err = w.end(&r)
 	r.Span = l.span().Seconds()
-	err = errors.Join(err, work.close())
+	stalls, noStalls := watch.end(ctx, work.late)
+	r.Stalls = stalls
+	err = errors.Join(err, noStalls, work.close())
 	r.Lateness = work.late.quantiles()
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()
