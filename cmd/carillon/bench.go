@@ -18,7 +18,8 @@ import (
 // newBench is `carillon bench`.
 func newBench(a app) *cobra.Command {
 	cmd := newGroup("bench", "Measure a node under load",
-		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a), newBenchGoals(a))
+		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a),
+		newBenchGrowth(a), newBenchGoals(a))
 	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
 run is missing, early or doubled, whatever the speed.
 
@@ -48,14 +49,19 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
 	flags.BoolVar(&f.inProcess, "in-process", false, "start a node for the bench inside this process, without gRPC between")
 	flags.StringVar(&f.debug, "server-debug", "", "`address` at which the node serves profiles, its --debug-listen")
+	f.addStore(flags)
 	f.addCommon(flags)
 }
 
-// addCommon gives the flags of every bench, also of those that always start a node.
-func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
+// addStore gives the flags of the store of a node that is started.
+func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
 	flags.IntVar(&f.partitions, "partitions", 0, "partitions of the node that is started, if its store is new; default as for serve")
+}
+
+// addCommon gives the flags of every bench.
+func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
 	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
 	flags.StringVar(&f.profiles, "profile", "", "`folder` to write the node's profiles of what is measured to, for go tool pprof")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")

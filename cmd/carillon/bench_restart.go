@@ -37,6 +37,7 @@ until the first run is received, the memory and what an idle node costs.`,
 	flags := cmd.Flags()
 	flags.IntVar(&jobs, "jobs", 100_000, "jobs")
 	flags.DurationVar(&idle, "idle", 5*time.Second, "how long to watch what the idle node costs")
+	f.addStore(flags)
 	f.addCommon(flags)
 	return cmd
 }

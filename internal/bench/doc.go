@@ -12,6 +12,8 @@
 //	process.go     CPU time and memory of the node's process
 //	spawn.go       a node of its own, as a child process
 //	schedule.go … restart.go   one bench each
+//	stalls.go      where late runs lost their time; metrics.go reads what the node counts
+//	growth.go      putting and firing as jobs, partitions and payloads grow
 //	goals.go       all of them against the goals of docs/performance.md
 //
 // Arrivals are open-loop where a rate is given: what is late because the node is slow counts as late from the time at which

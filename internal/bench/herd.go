@@ -36,7 +36,7 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
-	if err := b.preloadOneShots(ctx, ledger, prefix, func(int) time.Time { return due }); err != nil {
+	if err := b.preloadOneShots(ctx, ledger, prefix, defaultPayload, func(int) time.Time { return due }); err != nil {
 		return Result{}, err
 	}
 	return h.measure(ctx, b, work, ledger, due, o)
@@ -46,12 +46,13 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 func loadTime(n int) time.Duration { return time.Duration(n) * 40 * time.Microsecond }
 
 // preloadOneShots puts the jobs of a ledger for a worker queue.
-func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, due func(i int) time.Time) error {
-	return b.preload(ctx, len(l.due), func(i int) carillon.Job {
+func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, size int, due func(i int) time.Time) error {
+	data := payload(size)
+	return b.preload(ctx, len(l.due), size, func(i int) carillon.Job {
 		at := due(i)
 		l.plan(i, at)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: l.name(i), Due: carillon.At(at), Target: carillon.WorkerQueue(queue),
-			Data: carillon.JSON(i)}
+			Data: data}
 	}, l.ack)
 }
 

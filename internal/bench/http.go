@@ -42,7 +42,7 @@ func (h HTTP) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	defer stop()
 	due := time.Now().Add(loadTime(h.Jobs) + 2*time.Second).Truncate(time.Millisecond)
-	err = b.preload(ctx, h.Jobs, func(i int) carillon.Job {
+	err = b.preload(ctx, h.Jobs, 0, func(i int) carillon.Job {
 		s.ledger.plan(i, due)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: s.ledger.name(i), Due: carillon.At(due), Target: carillon.HTTP(urls[i%len(urls)]),
 			Data: carillon.JSON(i)}

@@ -48,7 +48,7 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
-	err = b.preload(ctx, r.Jobs, func(i int) carillon.Job {
+	err = b.preload(ctx, r.Jobs, 0, func(i int) carillon.Job {
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: ticks.name(i), Schedule: "@every " + r.Every.String(),
 			Due: carillon.At(ticks.first(i)), Target: carillon.WorkerQueue(prefix), History: carillon.History{Runs: 1}}
 	}, func(int) {})

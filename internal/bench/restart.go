@@ -84,12 +84,7 @@ func (r Restart) load(ctx context.Context, cfg Config, prefix string) (rss int64
 		return 0, err
 	}
 	defer b.Close()
-	due := time.Now().AddDate(1, 0, 0)
-	err = b.preload(ctx, r.Jobs, func(i int) carillon.Job {
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%sfar/%d", prefix, i), Target: carillon.WorkerQueue(prefix),
-			Due: carillon.At(due.Add(time.Duration(i) * time.Millisecond)), Data: carillon.JSON(i)}
-	}, func(int) {})
-	if err != nil {
+	if err := b.preloadFar(ctx, prefix, r.Jobs); err != nil {
 		return 0, err
 	}
 	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due", Target: carillon.WorkerQueue(prefix)})

@@ -33,9 +33,18 @@ func (s Schedule) withDefaults() Schedule {
 		s.Batch = 256
 	}
 	if s.Payload <= 0 {
-		s.Payload = 64
+		s.Payload = defaultPayload
 	}
+	s.Batch = batchOf(s.Batch, s.Payload)
 	return s
+}
+
+// defaultPayload is in bytes.
+const defaultPayload = 64
+
+// payload is so many bytes.
+func payload(n int) carillon.Data {
+	return carillon.Bytes(bytes.Repeat([]byte("x"), n), carillon.ContentTypeBinary)
 }
 
 // Run measures. The ledger's word is that every acknowledged job is there afterwards.
@@ -44,7 +53,7 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	prefix := newPrefix()
 	ledger := newLedger(prefix, s.Jobs)
 	due := time.Now().AddDate(1, 0, 0)
-	data := carillon.Bytes(bytes.Repeat([]byte("x"), s.Payload), carillon.ContentTypeBinary)
+	data := payload(s.Payload)
 	job := func(i int) carillon.Job {
 		ledger.plan(i, due)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: ledger.name(i), Due: carillon.At(due), Data: data,

@@ -104,7 +104,7 @@ func (w *stallWatch) tick(ctx context.Context) {
 	turn := time.Now()
 	for {
 		turn = turn.Add(period)
-		if pause(ctx, time.Until(turn)); ctx.Err() != nil {
+		if err := pause(ctx, time.Until(turn)); err != nil || ctx.Err() != nil { // behind, pause does not look at ctx
 			return
 		}
 		now := time.Now()

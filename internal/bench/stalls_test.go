@@ -67,7 +67,9 @@ func TestScrapeOfWhatIsNoNode(t *testing.T) {
 // lateBy is a sink that says how late every run is.
 type lateBy time.Duration
 
-func (l lateBy) receive(*carillon.Run, time.Time) (time.Duration, bool) { return time.Duration(l), true }
+func (l lateBy) receive(*carillon.Run, time.Time) (time.Duration, bool) {
+	return time.Duration(l), true
+}
 
 // In a bubble the timer is never late, so whatever is late is not the generator's.
 func TestStallsTellWhoWasLate(t *testing.T) {
@@ -78,7 +80,7 @@ func TestStallsTellWhoWasLate(t *testing.T) {
 		if err := w.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		w.receive(&carillon.Run{}, time.Now())
 		w.receive(&carillon.Run{}, time.Now().Add(time.Hour)) // after the window
 		s, err := w.end(t.Context(), late)

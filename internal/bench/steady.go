@@ -13,6 +13,7 @@ type Steady struct {
 	For     time.Duration // default 10 s
 	Workers int           // sessions; default 4
 	Credits int           // runs in flight for each; default 10,000
+	Payload int           // bytes; default 64
 }
 
 // Run measures.
@@ -22,6 +23,9 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	if s.For <= 0 {
 		s.For = 10 * time.Second
+	}
+	if s.Payload <= 0 {
+		s.Payload = defaultPayload
 	}
 	n := max(1, int(s.Rate*s.For.Seconds()))
 	prefix := newPrefix()
@@ -34,7 +38,7 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	defer work.close() // closed below too; this is for early returns
 	due := func(i int) time.Time { return start.Add(time.Duration(float64(i) / s.Rate * float64(time.Second))) }
-	if err := b.preloadOneShots(ctx, ledger, prefix, due); err != nil {
+	if err := b.preloadOneShots(ctx, ledger, prefix, s.Payload, due); err != nil {
 		return Result{}, err
 	}
 	return s.measure(ctx, b, work, ledger, watch)
