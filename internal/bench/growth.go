@@ -129,9 +129,13 @@ func (b *Bench) preloadFar(ctx context.Context, prefix string, jobs int) error {
 	}, func(int) {})
 }
 
-// settle waits until the node has tidied up after loading: a second in which it does next to nothing, or a minute at most.
+// settle waits until the node's process has tidied up after loading: a second in which it does next to nothing, or a minute
+// at most.
 func (b *Bench) settle(ctx context.Context) error {
 	const second, most = time.Second, time.Minute
+	if b.cfg.Node.PID == 0 {
+		return nil
+	}
 	defer b.watch("waiting until the node has tidied up", 0, func() int64 { return 0 })()
 	for range most / second {
 		m := startMeter(b.cfg.Node.PID)

@@ -161,7 +161,9 @@ func (w *putter) stream(ctx context.Context) error {
 
 // preload puts jobs with so many bytes of payload as fast as it goes, before a measurement.
 func (b *Bench) preload(ctx context.Context, jobs, payload int, job func(i int) carillon.Job, acked func(i int)) error {
-	_, err := b.put(ctx, "loading jobs", load{jobs: jobs, mode: Batch, callers: 8, batch: batchOf(256, payload), job: job, acked: acked})
+	l := load{jobs: jobs, mode: Batch, callers: 8, job: job, acked: acked}
+	l.batch = batchOf(carillon.MaxBatch, payload) // four times as many as by default cost the node a fifth less for each
+	_, err := b.put(ctx, "loading jobs", l)
 	return err
 }
 
