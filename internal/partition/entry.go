@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -32,8 +31,7 @@ type entry struct {
 	children int    // of a job: its pending runs in memory
 
 	place place
-	wake  int64  // what the timer waits for; 0 = nothing
-	timer int    // index in the heap; -1 = not in it
+	timer int    // index in Machine.timers; -1 = not armed
 	seq   uint64 // the batch that holds the newest change
 	held  uint64 // the batch that must be durable before its run is handed out
 	fresh bool   // the spec must be written
@@ -184,15 +182,11 @@ func earliest(a, b int64) int64 {
 
 // setWake arms e's timer; 0 disarms it.
 func (m *Machine) setWake(e *entry, at int64) {
-	e.wake = at
 	switch {
-	case at == 0 && e.timer >= 0:
-		heap.Remove(&m.timers, e.timer)
-	case at == 0:
+	case at != 0:
+		m.timers.set(e, at)
 	case e.timer >= 0:
-		heap.Fix(&m.timers, e.timer)
-	default:
-		heap.Push(&m.timers, e)
+		m.timers.drop(e)
 	}
 }
 
@@ -206,7 +200,7 @@ func (m *Machine) rearm(e *entry) {
 	case e.place == running:
 		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
 		if !e.durable {
-			at = earliest(at, e.granted+int64(m.cfg.GrantAfter))
+			at = earliest(at, m.keepDue(e))
 		}
 		m.setWake(e, at)
 	default:
@@ -244,36 +238,4 @@ func afterLife(s *store.State) int64 {
 		return 0
 	}
 	return s.Expires + 1
-}
-
-// timers is a heap of entries by wake, then ref, so that the order is the same everywhere.
-type timers []*entry
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	if t[i].wake != t[j].wake {
-		return t[i].wake < t[j].wake
-	}
-	return t[i].ref.Compare(t[j].ref) < 0
-}
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].timer, t[j].timer = i, j
-}
-
-// Push is for container/heap.
-func (t *timers) Push(x any) {
-	e := x.(*entry)
-	e.timer = len(*t)
-	*t = append(*t, e)
-}
-
-// Pop is for container/heap.
-func (t *timers) Pop() any {
-	old := *t
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	e.timer = -1
-	return e
 }

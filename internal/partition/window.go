@@ -94,9 +94,12 @@ func (m *Machine) retreat(to store.Cursor, now int64) bool {
 		return false
 	}
 	w.retreated = now
+	if most := m.waitingIdle(); m.waiting()-most > m.cfg.WindowJobs/4 {
+		return false // whatever leaves, there is no room: not worth a look at each
+	}
 	var later []*entry
-	for _, e := range m.timers {
-		if m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
+	for _, t := range m.timers {
+		if e := t.e; m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
 			later = append(later, e)
 		}
 	}
@@ -116,6 +119,10 @@ const (
 	retreatEvery = 100 * time.Millisecond
 	retreatAhead = 10 * time.Second
 )
+
+// waitingIdle is how many records wait for their time, at most: those with a timer, but for the attempts in force, which
+// all have one, unless they are pledged.
+func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pledges)) }
 
 // evictable reports whether the store knows all there is to know of e, and nothing in memory needs it.
 func (m *Machine) evictable(e *entry) bool {
@@ -309,13 +316,15 @@ func (m *Machine) busy() bool {
 	return false
 }
 
-// Settle drops from memory what an operation brought in and the window does not hold. The engine calls it when a round of
-// operations is done.
-func (m *Machine) Settle(ref store.Ref) {
-	if e := m.entries[ref]; e != nil {
-		m.settle(e)
-		m.shrink()
+// Settle drops from memory what operations brought in and the window does not hold. The engine calls it when a round of
+// them is done.
+func (m *Machine) Settle(refs []store.Ref) {
+	for _, ref := range refs {
+		if e := m.entries[ref]; e != nil {
+			m.settle(e)
+		}
 	}
+	m.shrink()
 }
 
 // settle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
@@ -332,8 +341,13 @@ func (m *Machine) settle(e *entry) {
 	}
 	if len(e.spec) > InlineSpec {
 		m.setSpec(e, nil)
+	} else if m.timers[e.timer].wake > m.ticked+int64(keepDecoded) {
+		e.job, e.sched = nil, nil
 	}
 }
+
+// keepDecoded is how soon a job must be due for its decoded spec to stay in memory, which is several times as large.
+const keepDecoded = 5 * time.Second
 
 // lighten drops the long spec of a run that has been handed out when memory for specs is short: it is read again when the
 // attempt ends.
@@ -379,8 +393,8 @@ func (m *Machine) shrink() {
 		return
 	}
 	var waiting []*entry
-	for _, e := range m.timers {
-		if m.evictable(e) {
+	for _, t := range m.timers {
+		if e := t.e; m.evictable(e) {
 			waiting = append(waiting, e)
 		}
 	}
