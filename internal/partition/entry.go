@@ -30,32 +30,32 @@ type entry struct {
 	parent   *entry // of a pending run: its job
 	children int    // of a job: its pending runs in memory
 
-	place place
-	timer int    // index in Machine.timers; -1 = not armed
-	seq   uint64 // the batch that holds the newest change
-	held  uint64 // the batch that must be durable before its run is handed out
-	fresh bool   // the spec must be written
-	gone  bool   // deleted; kept until that is durable
+	place    place
+	fresh    bool // the spec must be written
+	gone     bool // deleted; kept until that is durable
+	recalled bool // the store has it as parked
+	durable  bool // whether the grant is in the state as stored
+	first    bool // the attempt in force was written before it was handed out
+	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
 
+	timer   int    // index in Machine.timers; -1 = not armed
+	slot    int    // index in the queue's list
+	seq     uint64 // the batch that holds the newest change
+	held    uint64 // the batch that must be durable before its run is handed out
 	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
+	later   int64  // until when the next scheduled time is held back for want of memory
 
-	recalled bool          // the store has it as parked
-	parkedIn Queue         // where, if recalled
-	readyAt  int64         // since when it waits in a queue
-	slot     int           // index in the queue's list
-	token    string        // of the attempt in force
-	granted  int64         // when it was handed out
-	durable  bool          // whether the grant is in the state as stored
-	since    uint64        // the batch that filled when it was granted
-	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
-	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
-	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
-	later    int64         // until when the next one is held back for want of memory
-	queue    Queue         // of the attempt in force or the place in a ready list
-	first    bool          // the attempt in force was written before it was handed out
-	pledge   uint64        // it has not been handed out yet: the pledge's number
-	limit    Limit         // of which the attempt in force holds a token; zero = none
-	line     *line         // in which it waits for a token, or for which it tries its luck in a ready list
+	parkedIn *Queue // where, if recalled
+	queue    *Queue // of the attempt in force or the place in a ready list
+	line     *line  // in which it waits for a token, or for which it tries its luck in a ready list
+	readyAt  int64  // since when it waits in a queue
+
+	granted int64         // when the attempt in force was handed out
+	since   uint64        // the batch that filled when it was granted
+	lease   int64         // expiry as renewed by beats; state.Run.Lease is what is stored
+	renewal time.Duration // what a beat extends the lease to; 0 = not known yet
+	pledge  uint64        // it has not been handed out yet: the pledge's number
+	limit   *Limit        // of which the attempt in force holds a token; nil = none
 }
 
 // dirty reports whether e has a change that is not durable yet.

@@ -243,11 +243,9 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 // takeOver goes on with an attempt that an earlier owner handed out. Beats may have renewed its lease since it was stored,
 // so it gets at least one beat interval (decisions.md 18).
 func (m *Machine) takeOver(e *entry, now int64) {
-	r := &e.state.Run
 	e.place, e.durable, e.granted = running, true, now
 	m.grants++
 	m.adoptToken(e)
-	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
 	}
@@ -262,7 +260,9 @@ func (m *Machine) guess(e *entry) {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 		beat = beatInterval(e.renewal)
 	}
-	e.queue = m.queueOf(e)
+	if q := m.queueOf(e); q != (Queue{}) {
+		e.queue = &q
+	}
 	e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace))
 }
 
@@ -375,7 +375,7 @@ func (m *Machine) evict(e *entry) {
 		m.unread(q)
 		if e.recalled {
 			e.recalled = false
-			m.forget(e.parkedIn)
+			m.forget(*e.parkedIn)
 		}
 	}
 	if p := e.parent; p != nil {
