@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,14 +92,6 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 		return err
 	}
 	return node.Run(cmd.Context())
-}
-
-// collectLess lets the heap grow further between collections than Go's default of 100 %: most of what a node allocates is
-// short-lived, and what stays is small. Measured with 128 callers: 15 % less CPU per put, 16 MiB more resident. GOGC wins.
-func collectLess() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
-	}
 }
 
 // resolve is the configuration from flags, environment and file.

@@ -88,7 +88,7 @@ func (m *Machine) seal() {
 		}
 		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != e.parkedIn.String()) {
 			e.recalled = false
-			freed = append(freed, e.parkedIn)
+			freed = append(freed, *e.parkedIn)
 		}
 	}
 	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, tokens: o.tokens})

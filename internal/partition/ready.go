@@ -51,9 +51,9 @@ func (m *Machine) enqueue(e *entry, now int64) {
 		m.block(e)
 		return
 	}
-	e.queue = QueueOf(e.ref.Namespace, m.jobOf(e).Target)
+	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
+	e.queue = &q.name
 	e.place, e.readyAt = ready, now
-	q := m.queue(e.queue)
 	heap.Push(&q.lists[e.state.Class], e)
 	if !q.listed {
 		q.listed = true
@@ -67,7 +67,7 @@ func (m *Machine) dequeue(e *entry) {
 	if e.place == aside {
 		heap.Remove(&e.line.list, e.slot)
 	} else {
-		heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+		heap.Remove(&m.queue(*e.queue).lists[e.state.Class], e.slot)
 	}
 	left := e.place
 	e.place = idle

@@ -125,9 +125,7 @@ func (r *rig) step() {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
 			r.m.Tick(r.now) // as the engine does, before what has been read leaves again
-			for _, ref := range refs {
-				r.m.Settle(ref)
-			}
+			r.m.Settle(refs)
 		}
 		r.readAhead()
 		r.m.Tick(r.now)
