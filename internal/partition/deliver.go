@@ -62,10 +62,10 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
-	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)
+	e.token = m.signer.Sign(Token{Grant: r.Grant, Run: id, Attempt: r.Attempt})
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
-		Queue: q, Target: j.Target, Timeout: timeout,
+		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
 		Run: carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),

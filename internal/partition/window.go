@@ -240,7 +240,7 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	e.place, e.durable, e.granted = running, true, now
 	m.grants++
 	m.adoptToken(e)
-	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
+	e.token = m.signer.Sign(Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt})
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
 	}
