@@ -63,7 +63,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	id := s.Identity(m.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
-		Queue: q, Target: j.Target, Timeout: timeout,
+		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
 		Run: carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
@@ -76,7 +76,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 // tokenOf is the token of the attempt in force. It is needed twice at most, so it is not kept.
 func (m *Machine) tokenOf(e *entry) string {
 	r := &e.state.Run
-	return Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
+	return m.signer.Sign(Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt})
 }
 
 // startClocks sets when the attempt is over if nothing is heard of it.

@@ -98,6 +98,7 @@ type Fired struct {
 // Machine is the state of one partition in memory. It is used from one goroutine.
 type Machine struct {
 	cfg       Config
+	signer    *Signer // of tokens
 	entries   map[store.Ref]*entry
 	live      map[carillon.RunIdentity]*entry // unfinished runs that are in memory
 	timers    timers
@@ -140,6 +141,7 @@ type scheduleKey struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:       cfg.withDefaults(),
+		signer:    NewSigner(cfg.MACKey),
 		entries:   map[store.Ref]*entry{},
 		live:      map[carillon.RunIdentity]*entry{},
 		queues:    map[Queue]*queue{},
