@@ -48,8 +48,9 @@ func (s *Signer) Sign(t Token) string {
 	b = binary.AppendUvarint(b, t.Grant.Generation)
 	b = binary.AppendUvarint(b, uint64(t.Attempt))
 	b = t.Run.AppendBinary(b)
-	s.raw = append(b, s.sumOf(b)...)
-	return tokenEncoding.EncodeToString(s.raw)
+	b = append(b, s.sumOf(b)...)
+	s.raw = b
+	return tokenEncoding.EncodeToString(b)
 }
 
 // Parse reads and authenticates a token.
