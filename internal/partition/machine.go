@@ -100,6 +100,7 @@ type Machine struct {
 	timers    timers
 	queues    map[Queue]*queue
 	active    []*queue // those in which due runs wait
+	spare     *queue   // one that has been forgotten, for the next that is made
 	window    window
 	schedules map[scheduleKey]*schedule.Schedule
 
@@ -107,6 +108,7 @@ type Machine struct {
 	deleting map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
 	needs    map[store.Ref]struct{}    // records to read before their owners can go on
 	blocked  []*entry                  // due, but with a change that is not yet durable
+	woken    []*entry                  // memory for blocked
 	grants   int                       // attempts in force
 	pledges  []pledge                  // attempts to be handed out once they are durable, in the order of their batches
 	pledged  uint64                    // pledges so far

@@ -89,7 +89,11 @@ func (m *Machine) block(e *entry) {
 func (m *Machine) queue(q Queue) *queue {
 	st := m.queues[q]
 	if st == nil {
-		st = &queue{name: q, parked: parked{none: true}}
+		if st = m.spare; st == nil {
+			st = &queue{}
+		}
+		m.spare = nil
+		st.name, st.parked = q, parked{none: true}
 		m.queues[q] = st
 	}
 	return st
@@ -102,6 +106,10 @@ func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
 func (m *Machine) leaveQueue(q *queue) {
 	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[q.name] == q {
 		delete(m.queues, q.name)
+		for i := range q.lists {
+			q.lists[i] = recycle(q.lists[i])
+		}
+		m.spare = q // where few runs are due at a time a queue comes and goes with each
 	}
 }
 

@@ -175,7 +175,7 @@ func (r *rig) put(j carillon.Job) (carillon.Put, error) {
 	}
 	r.bring(j.Key())
 	r.uids++
-	req := partition.PutRequest{Job: j}
+	req := partition.PutRequest{Job: &j}
 	binary.BigEndian.PutUint64(req.Random[:], r.uids)
 	return r.m.Put(r.now, req)
 }
