@@ -218,7 +218,11 @@ func TestLastAndCount(t *testing.T) {
 func TestNextAllocatesNothing(t *testing.T) {
 	ny := zoneOf(t, "America/New_York")
 	after := at(t, "2026-03-08T06:00:00Z")
-	for _, expr := range []string{"30 2 * * *", "*/5 * * * *", "0 0 LW * +FRI", "@every 5s", "@every 1h/19m", "R/P1M", "R4/2026-01-01T00:00:00Z/PT15M"} {
+	exprs := []string{"30 2 * * *", "*/5 * * * *", "0 0 LW * +FRI", "@every 5s", "@every 1h/19m", "R/P1M", "R4/2026-01-01T00:00:00Z/PT15M"}
+	for _, c := range benchmarked {
+		exprs = append(exprs, c.expr)
+	}
+	for _, expr := range exprs {
 		s := parsed(t, expr, schedule.Options{Location: ny})
 		if n := testing.AllocsPerRun(100, func() {
 			s.Next(after, after)

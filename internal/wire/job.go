@@ -27,35 +27,17 @@ func JobToProto(j *carillon.Job) *pb.Job {
 
 // fill fills in all but the status.
 func (b *jobBlock) fill(j *carillon.Job) {
-	b.job = pb.Job{
-		Namespace:     j.Namespace,
-		Name:          j.Name,
-		Schedule:      j.Schedule,
-		TimeZone:      j.TimeZone,
-		Dst:           enumTo[pb.DaylightSaving](j.DST),
-		DueTime:       j.Due.String(),
-		Repeats:       j.Repeats,
-		Ttl:           j.TTL.String(),
-		Spread:        durationText(j.Spread),
-		Data:          j.Data.Bytes,
-		ContentType:   j.Data.ContentType,
-		Metadata:      j.Metadata,
-		Labels:        j.Labels,
-		Target:        b.fillTarget(&j.Target),
-		FailurePolicy: policyToProto(&j.FailurePolicy),
-		Timeout:       durationText(j.Timeout),
-		Lease:         durationText(j.Lease),
-		Overlap:       enumTo[pb.Overlap](j.Overlap),
-		Misfire:       enumTo[pb.Misfire](j.Misfire),
-		CatchUpLimit:  clampInt32(j.CatchUpLimit),
-		CatchUpWindow: durationText(j.CatchUpWindow),
-		Class:         enumTo[pb.Class](j.Class),
-		LimitKey:      j.LimitKey,
-		After:         j.After,
-		Paused:        j.Paused,
-		Note:          text(j.Note),
-		History:       historyToProto(j.History),
-	}
+	m := &b.job
+	m.Namespace, m.Name = j.Namespace, j.Name
+	m.Schedule, m.TimeZone, m.Dst = j.Schedule, j.TimeZone, enumTo[pb.DaylightSaving](j.DST)
+	m.DueTime, m.Repeats, m.Ttl, m.Spread = j.Due.String(), j.Repeats, j.TTL.String(), durationText(j.Spread)
+	m.Data, m.ContentType, m.Metadata, m.Labels = j.Data.Bytes, j.Data.ContentType, j.Metadata, j.Labels
+	m.Target, m.FailurePolicy = b.fillTarget(&j.Target), policyToProto(&j.FailurePolicy)
+	m.Timeout, m.Lease = durationText(j.Timeout), durationText(j.Lease)
+	m.Overlap, m.Misfire = enumTo[pb.Overlap](j.Overlap), enumTo[pb.Misfire](j.Misfire)
+	m.CatchUpLimit, m.CatchUpWindow = clampInt32(j.CatchUpLimit), durationText(j.CatchUpWindow)
+	m.Class, m.LimitKey, m.After = enumTo[pb.Class](j.Class), j.LimitKey, j.After
+	m.Paused, m.Note, m.History = j.Paused, text(j.Note), historyToProto(j.History)
 }
 
 func (b *jobBlock) fillTarget(t *carillon.Target) *pb.Target {
