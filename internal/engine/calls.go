@@ -58,7 +58,7 @@ func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int6
 	c.fail = func(err error) { done <- outcome[T]{err: err} }
 	var zero T
 	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
-		return zero, carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+		return zero, errStopping()
 	}
 	select {
 	case o := <-done:
