@@ -30,10 +30,7 @@ type Store struct {
 	members map[string]member
 }
 
-var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Grouper = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New(o Options) *Store {

@@ -40,15 +40,15 @@ func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 func (p *partition) apply(term store.Term, b *store.Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.takes(term); err != nil {
+	if err := p.writable(term); err != nil {
 		return err
 	}
 	p.change(b)
 	return nil
 }
 
-// takes is why a batch of the term cannot be applied.
-func (p *partition) takes(term store.Term) error {
+// writable is nil if the term may write.
+func (p *partition) writable(term store.Term) error {
 	switch {
 	case p.closed:
 		return store.ErrClosed
