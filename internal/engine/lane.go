@@ -75,6 +75,7 @@ func (l *lane) run() {
 // its way.
 func (l *lane) pass() {
 	now := l.e.elapsed()
+	l.reclaim(now)
 	for _, p := range l.parts {
 		if turn := l.e.cfg.Turn; turn != nil {
 			turn(p.number)
@@ -84,7 +85,6 @@ func (l *lane) pass() {
 			p.round()
 		}
 	}
-	l.reclaim()
 	l.commit()
 }
 

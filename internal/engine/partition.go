@@ -21,6 +21,7 @@ type owned struct {
 	shard        store.Shard
 	m            *partition.Machine // nil: the term was lost
 	cause        error              // why
+	claiming     bool               // it is being claimed again: what comes in waits
 	retryAt      int64              // when it may be claimed again, by Engine.elapsed
 	wake         int64              // when the next round is due by itself, by Engine.elapsed
 	durable      uint64
@@ -57,7 +58,7 @@ const sweepEvery = time.Minute
 
 // due reports whether it is time for a round: something has come in, or a moment that was waited for.
 func (p *owned) due(now int64) bool {
-	return p.box.answer() || p.m != nil && p.wake <= now
+	return !p.claiming && (p.box.answer() || p.m != nil && p.wake <= now)
 }
 
 // sleep is how long nothing happens by itself.

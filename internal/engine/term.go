@@ -99,7 +99,7 @@ const minWindow = 256
 func (p *owned) begin(t *tenure) {
 	p.term, p.shard, p.m, p.durable, p.unfinished = t.term, t.shard, t.m, 0, true
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
-	p.box.ring()
+	p.wake = 0
 }
 
 // lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
@@ -134,15 +134,14 @@ const reclaimEvery = 500 * time.Millisecond
 
 // reclaim claims the partitions of the lane that have lost their terms: all at once, and beside the lane's goroutine, which
 // has others to look after.
-func (l *lane) reclaim() {
+func (l *lane) reclaim(now int64) {
 	if l.claiming {
 		return
 	}
-	now := l.e.elapsed()
 	var lost []*owned
 	for _, p := range l.parts {
 		if p.m == nil && p.retryAt <= now {
-			p.retryAt = now + int64(reclaimEvery)
+			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
 			lost = append(lost, p)
 		}
 	}
@@ -198,11 +197,12 @@ func (l *lane) probe(ctx context.Context, terms []tenure) {
 	})
 }
 
-// install goes on with the partitions that were claimed again.
+// install goes on with the partitions that were claimed again. What has come in meanwhile is served now, or refused.
 func (l *lane) install(terms []tenure) {
 	l.claiming = false
 	for i := range terms {
 		t := &terms[i]
+		t.p.claiming = false
 		if t.err != nil {
 			t.p.cause = t.err
 			continue
@@ -210,4 +210,5 @@ func (l *lane) install(terms []tenure) {
 		t.p.begin(t)
 		l.e.log.Info("partition owned again", "partition", t.p.number, "epoch", t.term.Epoch)
 	}
+	l.ring()
 }
