@@ -33,8 +33,12 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	})
 	for _, sh := range inOrder {
 		sh.p.mu.Lock()
-		defer sh.p.mu.Unlock()
 	}
+	defer func() {
+		for _, sh := range inOrder {
+			sh.p.mu.Unlock()
+		}
+	}()
 	for _, sh := range shards {
 		if err := sh.p.writable(sh.term); err != nil {
 			return err
