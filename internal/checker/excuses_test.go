@@ -120,6 +120,19 @@ func counted() *tale {
 	return t
 }
 
+// retold is a batch whose answer was lost, and told when the first run had begun.
+func retold() *tale {
+	t := newTale()
+	answer := Answer{Generation: 1, UID: "ua", NextRun: sec(20), Created: true, Changed: true}
+	t.op(Op{Kind: BatchPut, Job: "a", Batch: "1", Spec: &Job{Schedule: "*/10 * * * * *", Payload: "p", KeepRuns: 1000}, Answer: answer}, 1, 12)
+	t.Faults = []Fault{{Kind: "lost acknowledgements", From: sec(0.5), To: sec(11)}}
+	for s := 10.0; s < 60; s += 10 {
+		t.ran("a", s, s+0.1)
+	}
+	t.is("a")
+	return t
+}
+
 // turned is a job with a rule for runs that overlap, and from 35 s on with another.
 func turned(from, to string) func() *tale {
 	return func() *tale {
@@ -281,6 +294,7 @@ var excused = []corruption{
 	}},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
+	{"a batch told late without a fault", "S2", retold, func(t *tale) { t.Faults = nil }},
 	{"two runs on one success", "S12", chain, func(t *tale) { t.moved(7, 30.15) }},
 	{"a backfill has one time more", "S3", wholly, func(t *tale) { t.Ops[1].Answer.Runs = 4 }},
 	{"nothing stood there any more", "S12", stood, func(t *tale) {

@@ -165,10 +165,10 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 }
 
 // loadBackfills brings those that go on into memory, at takeover.
-func (p *owned) loadBackfills(now int64) error {
+func (p *owned) loadBackfills(t *tenure, now int64) error {
 	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.UnfinishedBackfills}
-	return eachSmall(p.ctx, p.shard, q, func(page []store.Small) {
-		if err := p.m.LoadBackfills(page, now); err != nil {
+	return eachSmall(p.ctx, t.shard, q, func(page []store.Small) {
+		if err := t.m.LoadBackfills(page, now); err != nil {
 			p.e.log.Error("backfills stand still", "partition", p.number, "error", err)
 		}
 	})

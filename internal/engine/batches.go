@@ -199,7 +199,7 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 		byPart: e.byPartition(reqs), linked: e.now(), puts: make([]carillon.Put, len(reqs))}
 	done := make(chan error, 1)
 	if !e.batches.run(func() { b.put(done) }) {
-		return nil, carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+		return nil, errStopping()
 	}
 	select {
 	case err := <-done:

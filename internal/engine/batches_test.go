@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -43,19 +44,28 @@ func (s mortalShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Sma
 }
 
 func (s mortalShard) Apply(ctx context.Context, b *store.Batch) error {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
+	return s.m.do(func() error { return s.Shard.Apply(ctx, b) })
+}
+
+func (m *mortal) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := under(writes, func(s mortalShard) store.Shard { return s.Shard })
+	return m.do(func() error { return m.Store.(store.Grouper).ApplyGroup(ctx, below) })
+}
+
+func (m *mortal) do(apply func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	lost := fmt.Errorf("%w: cut off", store.ErrUnknown)
-	if s.m.dead {
+	if m.dead {
 		return lost
 	}
-	s.m.writes++
-	if s.m.left--; s.m.left > 0 {
-		return s.Shard.Apply(ctx, b)
+	m.writes++
+	if m.left--; m.left > 0 {
+		return apply()
 	}
-	s.m.dead = true
-	if s.m.lands {
-		return errors.Join(s.Shard.Apply(ctx, b), lost)
+	m.dead = true
+	if m.lands {
+		return errors.Join(apply(), lost)
 	}
 	return lost
 }
@@ -103,14 +113,15 @@ func noteOf(t *testing.T, n *node, name string) string {
 
 // crashes counts the writes of one life of a node, and whether it was cut off in it.
 type crashes struct {
-	disk store.Store
-	t    *testing.T
+	disk  store.Store
+	t     *testing.T
+	lanes int
 }
 
 // live runs f on a node whose store is cut off at the given write.
 func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)) (cutOff bool) {
 	m := &mortal{Store: c.disk, left: left, lands: lands, slow: slow}
-	n := start(c.t, m)
+	n := startWith(c.t, engine.Config{Store: m, Lanes: c.lanes})
 	f(n)
 	time.Sleep(5 * time.Second)
 	cutOff = m.isDead()
@@ -127,29 +138,35 @@ func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)
 // TestABatchIsStoredWholeOrNotAtAll crashes a node at each write of a batch put in turn, with and without the write, and its
 // successor at each write of the roll-forward.
 func TestABatchIsStoredWholeOrNotAtAll(t *testing.T) {
-	for _, lands := range []bool{false, true} {
-		for first := 2; ; first++ { // the first write is that of the job that exists before
-			beyond := false
-			for second := 1; !beyond; second++ {
-				if !batchWithCrashes(t, lands, first, second, &beyond) {
-					break // no crash in the second life
-				}
+	for _, lanes := range []int{1, 2, 5} {
+		for _, lands := range []bool{false, true} {
+			crashEverywhere(t, lanes, lands)
+		}
+	}
+}
+
+func crashEverywhere(t *testing.T, lanes int, lands bool) {
+	for first := 2; ; first++ { // the first write is that of the job that exists before
+		beyond := false
+		for second := 1; !beyond; second++ {
+			if !batchWithCrashes(t, lanes, lands, first, second, &beyond) {
+				break // no crash in the second life
 			}
-			if beyond {
-				break
-			}
-			if first > 60 {
-				t.Fatal("a batch takes more than 60 writes")
-			}
+		}
+		if beyond {
+			return
+		}
+		if first > 60 {
+			t.Fatal("a batch takes more than 60 writes")
 		}
 	}
 }
 
 // batchWithCrashes returns whether the second life was cut off; beyond is set if the first was not.
-func batchWithCrashes(t *testing.T, lands bool, first, second int, beyond *bool) (again bool) {
-	t.Run(fmt.Sprintf("%v/%d/%d", lands, first, second), func(t *testing.T) {
+func batchWithCrashes(t *testing.T, lanes int, lands bool, first, second int, beyond *bool) (again bool) {
+	t.Run(fmt.Sprintf("%d/%v/%d/%d", lanes, lands, first, second), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &crashes{memory.New(memory.Options{Partitions: 5}), t}
+			c := &crashes{memory.New(memory.Options{Partitions: 5}), t, lanes}
 			var stored error
 			*beyond = !c.live(first, lands, 0, func(n *node) {
 				old := batchJobs()[0]

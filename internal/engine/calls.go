@@ -41,7 +41,7 @@ type outcome[T any] struct {
 	err   error
 }
 
-// ask runs f on the partition's goroutine and waits until its outcome is durable. If ctx ends first the outcome is not
+// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends first the outcome is not
 // known.
 func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, error)) (T, error) {
 	done := make(chan outcome[T], 1)
@@ -58,7 +58,7 @@ func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int6
 	c.fail = func(err error) { done <- outcome[T]{err: err} }
 	var zero T
 	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
-		return zero, carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+		return zero, errStopping()
 	}
 	select {
 	case o := <-done:

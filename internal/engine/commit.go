@@ -2,58 +2,115 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
 )
 
-// committed is how an Apply ended.
-type committed struct {
-	seq   uint64
-	err   error
-	shard store.Shard // through which; an answer for an earlier term is ignored
+// group is what the partitions of a lane make durable together: at most one batch of each.
+type group struct {
+	writes  []store.Write
+	commits []commit // one for each write
 }
 
-// job is a batch on its way to the store.
-type commitJob struct {
-	shard store.Shard
-	batch *store.Batch
-	seq   uint64
+// commit is a batch on its way to the store.
+type commit struct {
+	p   *owned
+	seq uint64
+	err error // how it ended
 }
 
-// committer makes one partition's batches durable, one after the other.
-func (p *owned) committer() {
-	for j := range p.commits {
-		began := time.Now()
-		p.applying.Store(p.e.elapsed())
-		err := j.shard.Apply(context.Background(), j.batch)
-		p.applying.Store(0)
-		if f := p.e.cfg.Events.Committed; f != nil {
-			f(len(j.batch.Puts)+len(j.batch.Deletes)+len(j.batch.Runs), time.Since(began), err)
-		}
-		p.box.put(func(m *mail) { m.committed = append(m.committed, committed{j.seq, err, j.shard}) })
-	}
-}
-
-// commit hands the next batch to the committer, if none is on its way.
-func (p *owned) commit() {
-	if p.inFlight {
+// commit sends the next batches of all partitions to the committer, if none is on its way.
+func (l *lane) commit() {
+	if l.flying {
 		return
 	}
-	if b, seq := p.m.Batch(); b != nil {
-		p.inFlight = true
-		p.commits <- commitJob{p.shard, b, seq}
+	g := &l.group
+	for _, p := range l.parts {
+		if p.m == nil {
+			continue
+		}
+		if b, seq := p.m.Batch(); b != nil {
+			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
+			g.commits = append(g.commits, commit{p: p, seq: seq})
+		}
+	}
+	if len(g.writes) > 0 {
+		l.flying = true
+		l.groups <- g
 	}
 }
 
-// settled takes the outcome of a commit.
-func (p *owned) settled(c committed, now int64) {
-	if c.shard != p.shard {
-		return // of a term that is over
+// committer makes one group after the other durable.
+func (l *lane) committer() {
+	for g := range l.groups {
+		since := l.e.elapsed()
+		for i := range g.commits {
+			g.commits[i].p.applying.Store(since)
+		}
+		l.apply(context.Background(), g.writes, func(i int, err error) { g.commits[i].err = err })
+		for i := range g.commits {
+			g.commits[i].p.applying.Store(0)
+		}
+		l.settled <- g
+		l.ring()
 	}
-	p.inFlight = false
-	if c.err != nil {
+}
+
+// apply writes batches: together if the store can, otherwise one after the other. It tells how each ended.
+func (l *lane) apply(ctx context.Context, writes []store.Write, ended func(i int, err error)) {
+	if l.grouper == nil || len(writes) == 1 {
+		for i := range writes {
+			ended(i, l.timed(writes[i:i+1], func() error { return writes[i].Shard.Apply(ctx, writes[i].Batch) }))
+		}
+		return
+	}
+	if len(writes) > 0 {
+		err := l.timed(writes, func() error { return l.grouper.ApplyGroup(ctx, writes) })
+		for i := range writes {
+			ended(i, err)
+		}
+	}
+}
+
+// timed does one commit and tells of it.
+func (l *lane) timed(writes []store.Write, f func() error) error {
+	began := time.Now()
+	err := f()
+	if committed := l.e.cfg.Events.Committed; committed != nil {
+		records := 0
+		for i := range writes {
+			b := writes[i].Batch
+			records += len(b.Puts) + len(b.Deletes) + len(b.Runs)
+		}
+		committed(records, time.Since(began), err)
+	}
+	return err
+}
+
+// settle takes the outcome of the group that was on its way.
+func (l *lane) settle(g *group) {
+	l.flying = false
+	now := l.e.now()
+	for i := range g.commits {
+		c := &g.commits[i]
+		if p := c.p; g.writes[i].Shard == p.shard { // otherwise of a term that is over
+			p.checkLease(nil)
+			p.settled(c, now)
+			p.box.ring()
+		}
+	}
+	clear(g.writes)
+	g.writes, g.commits = g.writes[:0], g.commits[:0]
+}
+
+// settled takes the outcome of a batch.
+func (p *owned) settled(c *commit, now int64) {
+	switch {
+	case p.m == nil:
+		return
+	case c.err != nil:
 		p.lose(c.err)
 		return
 	}
@@ -64,7 +121,7 @@ func (p *owned) settled(c committed, now int64) {
 		p.waiting[n].answer(nil)
 		n++
 	}
-	p.waiting = append(p.waiting[:0], p.waiting[n:]...)
+	p.waiting = slices.Delete(p.waiting, 0, n)
 }
 
 // answer is something to tell once a batch is durable, or has failed.
@@ -80,39 +137,4 @@ func (p *owned) reply(seq uint64, f func(err error)) {
 		return
 	}
 	p.waiting = append(p.waiting, answer{seq, f})
-}
-
-// lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
-// and the partition is claimed again under a new term and loaded afresh.
-func (p *owned) lose(cause error) {
-	err := unavailable(cause)
-	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
-	for _, w := range p.waiting {
-		w.answer(err)
-	}
-	p.waiting, p.cause = nil, cause
-	p.abandon()
-	p.e.dispatcher.Forget(p.number)
-}
-
-// unavailable is what a caller is told when its change did not, or may not, have become durable.
-func unavailable(cause error) *carillon.Error {
-	err := carillon.Errorf(carillon.Unavailable, "", "the store did not take the change: %w", cause)
-	err.Unknown = store.OutcomeOf(cause) == store.Unknown
-	return err
-}
-
-// reclaimEvery is how long a partition without a term waits before it claims again.
-const reclaimEvery = 500 * time.Millisecond
-
-// reclaim tries to own the partition again.
-func (p *owned) reclaim(now int64) {
-	if now < p.retryAt {
-		return
-	}
-	if err := p.claim(now); err != nil {
-		p.cause, p.retryAt = err, now+int64(reclaimEvery)
-		return
-	}
-	p.e.log.Info("partition owned again", "partition", p.number, "epoch", p.term.Epoch)
 }

@@ -1,15 +1,19 @@
-// Package engine drives the partitions that this node owns: a goroutine each, around the pure state machine of package
-// partition. It is the [carillon.Jobs] and [carillon.Runs] of the node.
+// Package engine drives the partitions that this node owns, each with the pure state machine of package partition. It is the
+// [carillon.Jobs] and [carillon.Runs] of the node.
 //
-// A round of the goroutine takes what has come in (calls, reports, beats, room in queues, a batch made durable), reads from
-// the store what the machine lacks, lets the machine step, hands out deliveries and passes the next batch to the partition's
-// committer. While one batch is being made durable the next one fills; nothing is answered before the batch that holds it is
-// durable.
+// A partition belongs to a lane, whose goroutine runs the rounds of its partitions one after the other; on an embedded store all
+// partitions are in one lane (docs/decisions/0023). A round takes what has come in for the partition (calls, reports, beats, room
+// in queues, a batch made durable), reads from the store what the machine lacks, lets the machine step and hands out deliveries.
+// Then the lane passes the next batches of its partitions to its committer, as one group. While one group is being made durable
+// the next one fills; nothing is answered before the batch that holds it is durable.
 //
-//	engine.go     claim, start and stop partitions
-//	partition.go  the round
+//	engine.go     start and stop
+//	lane.go       a goroutine that runs rounds
+//	partition.go  the round of a partition
 //	mailbox.go    what comes in
-//	commit.go     batches on their way to the store, and what to do when one fails
+//	commit.go     batches on their way to the store
+//	term.go       claiming partitions, and what to do when a term is lost
+//	lease.go      keeping them, and giving up in time
 //	sink.go       what consumers say
 //	batches.go    jobs that are stored together, across partitions
 //	edges.go      what partitions tell each other about jobs that wait for others

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -35,19 +36,28 @@ func (s *stormy) Shard(p int, term store.Term) (store.Shard, error) {
 }
 
 func (s stormyShard) Apply(ctx context.Context, b *store.Batch) error {
-	s.s.mu.Lock()
-	defer s.s.mu.Unlock()
+	return s.s.do(func() error { return s.Shard.Apply(ctx, b) })
+}
+
+func (s *stormy) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := under(writes, func(s stormyShard) store.Shard { return s.Shard })
+	return s.do(func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
+}
+
+func (s *stormy) do(apply func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	lost := fmt.Errorf("%w: lost", store.ErrUnknown)
-	refuse, lose := s.s.rng.Float64() < s.s.bad, s.s.rng.Float64() < s.s.bad
+	refuse, lose := s.rng.Float64() < s.bad, s.rng.Float64() < s.bad
 	switch {
-	case s.s.dead:
+	case s.dead:
 		return lost
 	case refuse:
 		return errors.New("refused")
 	case lose:
-		return errors.Join(s.Shard.Apply(ctx, b), lost)
+		return errors.Join(apply(), lost)
 	}
-	return s.Shard.Apply(ctx, b)
+	return apply()
 }
 
 // ledger is when each job's runs were delivered first, over all lives of a node.
@@ -94,13 +104,14 @@ func graphUnderFaults(t *testing.T, seed uint64) {
 	ctx := context.Background()
 	disk := memory.New(memory.Options{Partitions: 5})
 	rng := rand.New(rand.NewPCG(seed, 1))
+	lanes := []int{1, 2, 5}[seed%3]
 	l := &ledger{first: map[string]time.Time{}, runs: map[string]map[string]bool{}}
 	for life := range int(seed % 8) { // seed 0 lives once, undisturbed
 		s := &stormy{Store: disk, rng: rand.New(rand.NewPCG(seed, uint64(life+2))), bad: rng.Float64() * 0.2}
 		if life == 0 {
 			s.bad = 0
 		}
-		n := start(t, s)
+		n := startWith(t, engine.Config{Store: s, Lanes: lanes})
 		if life == 0 {
 			if _, err := n.PutJobs(ctx, graph()); err != nil {
 				t.Fatal(err)

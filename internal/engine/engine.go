@@ -44,8 +44,14 @@ type Config struct {
 	LeaseTTL   time.Duration // of partitions; default 15 s
 	Partition  partition.Config
 	Events     Events
-	// Turn is called before each round of a partition, on its goroutine, if not nil. A simulation waits in it until it is the
-	// partition's turn, so that what several want at one instant always goes to the same one.
+
+	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. What the partitions of a
+	// lane change is made durable together. Default: one lane on a store that makes batches of several partitions durable at
+	// about the cost of one (see [store.Grouper]), which has one committer anyway; otherwise one for each partition, so that
+	// none waits for the store's answer to another. See docs/decisions/0023.
+	Lanes int
+	// Turn is called before a lane looks whether a partition wants a round, on the lane's goroutine, if not nil. A simulation
+	// waits in it until it is the partition's turn, so that what several want at one instant always goes to the same one.
 	Turn func(partition int)
 }
 
@@ -88,10 +94,11 @@ type Engine struct {
 	store      store.Store
 	dispatcher Dispatcher
 	parts      []*owned
+	lanes      []*lane
 	macKey     []byte
 	signers    sync.Pool      // of *partition.Signer, for tokens that come in
-	wg         sync.WaitGroup // of the partitions' goroutines
-	stop       chan struct{}  // closed: partitions flush and end
+	wg         sync.WaitGroup // of the lanes' goroutines
+	stop       chan struct{}  // closed: lanes flush and end
 	stopOnce   sync.Once
 	drain      chan struct{} // closed: no new attempts
 	drainOnce  sync.Once
@@ -117,44 +124,43 @@ func New(cfg Config) *Engine {
 // claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
-	if err := e.claim(ctx); err != nil {
+	e.lay()
+	if err := e.own(ctx); err != nil {
 		close(e.keeper)
 		return errors.Join(err, e.Stop(ctx))
 	}
-	for _, p := range e.parts {
-		e.wg.Add(2)
-		go func() { defer e.wg.Done(); p.run() }()
-		go func() { defer e.wg.Done(); p.committer() }()
+	for _, l := range e.lanes {
+		e.wg.Go(l.run)
+		e.wg.Go(l.committer)
 	}
 	go e.keep()
 	return nil
 }
 
-// claim takes every partition.
-func (e *Engine) claim(ctx context.Context) error {
+// lay makes the lanes and gives each its partitions.
+func (e *Engine) lay() {
 	n := e.store.Meta().Partitions
-	e.parts = make([]*owned, n)
-	numbers := make([]int, n)
+	for range e.cfg.lanesOf(n) {
+		e.lanes = append(e.lanes, newLane(e))
+	}
 	for i := range n {
-		e.parts[i], numbers[i] = newOwned(e, i), i
+		l := e.lanes[i%len(e.lanes)]
+		p := newOwned(l, i)
+		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
 	}
-	since := e.elapsed()
-	terms, err := e.store.Leaser().Claim(ctx, e.cfg.Node, numbers, e.cfg.LeaseTTL)
+}
+
+// own takes every partition.
+func (e *Engine) own(ctx context.Context) error {
+	terms, err := e.claim(ctx, e.parts)
 	if err != nil {
-		return fmt.Errorf("claim partitions: %w", err)
+		return err
 	}
-	for i, p := range e.parts {
-		p.published.Store(&terms[i])
-		p.leased.Store(since)
-	}
-	now := e.now()
-	for i, p := range e.parts {
-		if terms[i].IsZero() {
-			return fmt.Errorf("partition %d is held by another node", i)
+	for i := range terms {
+		if terms[i].err != nil {
+			return terms[i].err
 		}
-		if err := p.begin(terms[i], now); err != nil {
-			return err
-		}
+		terms[i].p.begin(&terms[i])
 	}
 	return nil
 }
@@ -188,7 +194,12 @@ func (e *Engine) Drain(ctx context.Context) error {
 // Stop makes everything durable that is on its way, ends the partitions and gives them up. Calls are refused from here on.
 // If the store hangs, Stop ends with ctx: its error names the partitions that still wait for the store.
 func (e *Engine) Stop(ctx context.Context) error {
-	e.stopOnce.Do(func() { close(e.stop) })
+	e.stopOnce.Do(func() {
+		close(e.stop)
+		for _, l := range e.lanes {
+			l.ring()
+		}
+	})
 	ended := make(chan struct{})
 	go func() {
 		e.wg.Wait()
@@ -205,6 +216,16 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil
+}
+
+// stopping reports whether Stop has been called.
+func (e *Engine) stopping() bool {
+	select {
+	case <-e.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // hanging says what a node that does not stop waits for.

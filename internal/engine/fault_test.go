@@ -32,10 +32,18 @@ func (f *faulty) Shard(p int, term store.Term) (store.Shard, error) {
 }
 
 func (s faultyShard) Apply(ctx context.Context, b *store.Batch) error {
-	s.f.mu.Lock()
-	fault := s.f.next
-	s.f.mu.Unlock()
-	apply := func() error { return s.Shard.Apply(ctx, b) }
+	return s.f.do(func() error { return s.Shard.Apply(ctx, b) })
+}
+
+func (f *faulty) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := under(writes, func(s faultyShard) store.Shard { return s.Shard })
+	return f.do(func() error { return f.Store.(store.Grouper).ApplyGroup(ctx, below) })
+}
+
+func (f *faulty) do(apply func() error) error {
+	f.mu.Lock()
+	fault := f.next
+	f.mu.Unlock()
 	if fault == nil {
 		return apply()
 	}

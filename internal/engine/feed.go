@@ -10,6 +10,9 @@ import (
 // needsAtOnce is how many long specs are read in one round.
 const needsAtOnce = 64
 
+// readAtOnce is how many records one round reads into the window, so that the other partitions of the lane do not wait long.
+const readAtOnce = 256
+
 // feed reads from the store what the machine wants in memory. A failed read is tried again in the next round: memory is only
 // less than it could be.
 func (p *owned) feed(now int64) {
@@ -26,17 +29,23 @@ func (p *owned) feed(now int64) {
 			p.box.ring() // there may be more
 		}
 	}
-	for {
+	for left := readAtOnce; ; {
 		q, ok := p.m.WantDue(now)
 		if !ok {
 			break
 		}
+		if left <= 0 {
+			p.box.ring() // others have their turn first
+			break
+		}
+		q.Limit = min(q.Limit, left)
 		records, err := p.shard.Due(ctx, q)
 		if err != nil {
 			p.readFailed(err)
 			return
 		}
 		p.m.Loaded(q, records, now)
+		left -= len(records)
 	}
 	p.m.Tick(now)
 }

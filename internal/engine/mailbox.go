@@ -2,13 +2,14 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
-// call is something to do with the machine, on the partition's goroutine.
+// call is something to do with the machine, in a round of the partition.
 type call struct {
 	refs []store.Ref            // records that must be in memory if they exist
 	live []carillon.RunIdentity // unfinished runs that must be in memory if they exist
@@ -46,21 +47,20 @@ type mail struct {
 	losses    []loss
 	rooms     []partition.Queue // that have slots reserved for this partition
 	consumers []partition.Queue // that have a first consumer
-	committed []committed
-	heard     []heard // what other partitions say about jobs that wait
+	heard     []heard           // what other partitions say about jobs that wait
 	tokens    []tokens
 	lost      []store.Term // that are over, as a renewal has found
 }
 
-// mailbox collects mail from any goroutine for one.
+// mailbox collects mail from any goroutine for one partition.
 type mailbox struct {
 	mu     sync.Mutex
 	in     mail
 	closed bool
-	bell   chan struct{} // holds one when there is mail
-}
 
-func newMailbox() *mailbox { return &mailbox{bell: make(chan struct{}, 1)} }
+	rung atomic.Bool // a round is wanted
+	wake func()      // makes the lane look
+}
 
 // put lets f add mail; it reports false, and does nothing, if the box is closed.
 func (b *mailbox) put(f func(m *mail)) bool {
@@ -84,12 +84,15 @@ func (b *mailbox) keep(f func(m *mail)) {
 	}
 }
 
+// ring asks for a round. Who finds that somebody has asked before leaves it to him to wake the lane.
 func (b *mailbox) ring() {
-	select {
-	case b.bell <- struct{}{}:
-	default:
+	if !b.rung.Swap(true) {
+		b.wake()
 	}
 }
+
+// answer reports whether a round is wanted, and takes note of it: who rings from now on wants another.
+func (b *mailbox) answer() bool { return b.rung.Load() && b.rung.Swap(false) }
 
 // take empties the box.
 func (b *mailbox) take() mail {

@@ -126,7 +126,7 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	return e.redrive(ctx, p, rid, records[0].Key)
 }
 
-// redrive tries one dead run again. Its record is read on the partition's goroutine, so that two callers cannot both.
+// redrive tries one dead run again. Its record is read in a round of the partition, so that two callers cannot both.
 func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
 	return ask(ctx, p, c, func(p *owned, now int64) (carillon.Run, error) {

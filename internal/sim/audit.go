@@ -72,14 +72,32 @@ type auditShard struct {
 // Apply is for [store.Shard]. Nobody else writes to the partition meanwhile: in the bubble no time passes.
 func (s *auditShard) Apply(ctx context.Context, b *store.Batch) error {
 	err := s.Shard.Apply(ctx, b)
-	w := checker.Write{Partition: s.p, Epoch: s.term.Epoch, Nonce: s.term.Nonce, Node: s.a.life, At: time.Now()}
-	if err != nil {
-		w.Refused = true
-		s.a.log.rec.Write(w)
-		return err
+	s.note(b, err)
+	return err
+}
+
+// ApplyGroup is for [store.Grouper], if the store below is one.
+func (a *audit) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := make([]store.Write, len(writes))
+	for i, w := range writes {
+		below[i] = store.Write{Shard: w.Shard.(*auditShard).Shard, Batch: w.Batch}
 	}
-	s.a.log.committed(w, b)
-	return nil
+	err := a.Store.(store.Grouper).ApplyGroup(ctx, below)
+	for _, w := range writes {
+		w.Shard.(*auditShard).note(w.Batch, err)
+	}
+	return err
+}
+
+// note writes down how a write ended.
+func (s *auditShard) note(b *store.Batch, err error) {
+	w := checker.Write{Partition: s.p, Epoch: s.term.Epoch, Nonce: s.term.Nonce, Node: s.a.life, At: time.Now()}
+	if err == nil {
+		s.a.log.committed(w, b)
+		return
+	}
+	w.Refused = true
+	s.a.log.rec.Write(w)
 }
 
 // committed notes the changes of runs in a batch; a batch without any is a write too.

@@ -75,6 +75,7 @@ var queues = []string{"red", "blue"}
 func (p Profile) Generate(seed uint64) Plan {
 	g := &generator{Profile: p, r: rand.New(rand.NewPCG(seed, 0x5eed))}
 	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Nodes: 1, Partitions: 4, Start: starts[0]}
+	plan.Lanes = []int{1, 2, plan.Partitions}[seed%3]
 	if p.Change {
 		plan.Start = starts[2+g.r.IntN(3)]
 	} else if p.Crons {

@@ -60,8 +60,8 @@ func (n *node) start(ctx context.Context) error {
 	l := &life{sky: &sky{Store: disk, chance: n.w.chance, weather: &n.weather, node: n.number, flying: &n.ends}}
 	l.engine = engine.New(engine.Config{
 		Store: wrap(m.Store, store.Store(l.sky)), Node: n.name(), Now: n.now, Random: n.w.dice,
-		Partition: n.w.options.Partition,
-		Turn:      func(p int) { pause(actorPartition+n.number*maxPartitions+p, 0) },
+		Partition: n.w.options.Partition, Lanes: n.lanes(),
+		Turn: func(p int) { pause(actorPartition+n.number*maxPartitions+p, 0) },
 	})
 	l.api = wrap(m.API, Scheduler(l.engine))
 	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
@@ -76,6 +76,15 @@ func (n *node) start(ctx context.Context) error {
 	n.up = l
 	n.mu.Unlock()
 	return nil
+}
+
+// lanes is how many the node's engine has. A mutant's disk may not know groups, of which the weather and the audit above it
+// make none if each partition has a lane of its own.
+func (n *node) lanes() int {
+	if _, groups := n.w.disk.(store.Grouper); !groups {
+		return n.w.plan.Partitions
+	}
+	return n.w.plan.Lanes
 }
 
 // wrap lets a mutant have its way with something, if it wants to.

@@ -19,6 +19,7 @@ type Plan struct {
 	Calm       time.Duration // how long everything has to come to rest then
 	Nodes      int
 	Partitions int
+	Lanes      int // of a node's engine
 	Workers    []Worker
 	Slots      int     // runs that a worker surely takes at a time, if they are few; 0 = many
 	Habits     []Habit // what workers and endpoints do beside succeeding

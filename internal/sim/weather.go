@@ -123,18 +123,32 @@ type skyShard struct {
 
 // Apply is for [store.Shard].
 func (s *skyShard) Apply(ctx context.Context, b *store.Batch) error {
-	if s.sky.over() {
+	return s.sky.write(s.p, func() error { return s.Shard.Apply(ctx, b) })
+}
+
+// ApplyGroup is for [store.Grouper], if the store below is one. What goes wrong with a group goes wrong with all of it.
+func (s *sky) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := make([]store.Write, len(writes))
+	for i, w := range writes {
+		below[i] = store.Write{Shard: w.Shard.(*skyShard).Shard, Batch: w.Batch}
+	}
+	return s.write(writes[0].Shard.(*skyShard).p, func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
+}
+
+// write does a write of a partition, and perhaps of others with it, as far as the weather lets it.
+func (s *sky) write(p int, land func() error) error {
+	if s.over() {
 		return errDead
 	}
-	s.sky.flying.Add(1)
-	defer s.sky.flying.Done()
-	luck := s.sky.chance.now("write", uint64(s.sky.node), uint64(s.p))
-	slow, _ := s.sky.weather.worst(SlowStore)
-	_, refuse := s.sky.weather.worst(StoreRefuses)
-	_, lose := s.sky.weather.worst(LostAcks)
-	pause(s.sky.actor(s.p), 50*time.Microsecond+between(luck, 0, time.Millisecond+slow))
-	if s.sky.over() {
-		return s.late(ctx, b, luck.IntN(3), between(luck, 0, 5*time.Second))
+	s.flying.Add(1)
+	defer s.flying.Done()
+	luck := s.chance.now("write", uint64(s.node), uint64(p))
+	slow, _ := s.weather.worst(SlowStore)
+	_, refuse := s.weather.worst(StoreRefuses)
+	_, lose := s.weather.worst(LostAcks)
+	pause(s.actor(p), 50*time.Microsecond+between(luck, 0, time.Millisecond+slow))
+	if s.over() {
+		return s.late(p, land, luck.IntN(3), between(luck, 0, 5*time.Second))
 	}
 	fate := luck.Float64()
 	switch {
@@ -143,29 +157,28 @@ func (s *skyShard) Apply(ctx context.Context, b *store.Batch) error {
 	case fate < lose/2: // it is the write that was lost, but who can tell
 		return fmt.Errorf("%w: the write was lost", store.ErrUnknown)
 	}
-	if err := s.Shard.Apply(ctx, b); err != nil {
+	if err := land(); err != nil {
 		return err
 	}
-	if fate < lose || s.sky.over() {
+	if fate < lose || s.over() {
 		return fmt.Errorf("%w: the acknowledgement was lost", store.ErrUnknown)
 	}
 	return nil
 }
 
 // late is what becomes of a write of a node that died meanwhile.
-func (s *skyShard) late(ctx context.Context, b *store.Batch, fate int, after time.Duration) error {
+func (s *sky) late(p int, land func() error, fate int, after time.Duration) error {
 	lost := fmt.Errorf("%w: %w", store.ErrUnknown, errDead)
 	if fate == 0 {
 		return lost
 	}
-	land := func() { _ = s.Shard.Apply(ctx, b) } // nobody is there to hear the answer
 	if fate == 1 {
-		land()
+		_ = land() // nobody is there to hear the answer
 		return lost
 	}
-	s.sky.flying.Go(func() {
-		pause(s.sky.actor(s.p), after)
-		land()
+	s.flying.Go(func() {
+		pause(s.actor(p), after)
+		_ = land()
 	})
 	return lost
 }

@@ -3,6 +3,7 @@
 //
 //	memory.go     Store and its options
 //	partition.go  one partition: its lock, its owner, how a batch is applied
+//	group.go      batches of several partitions in one step
 //	shard.go      a partition as the owner of one term sees it
 //	records.go    records and their indexes: by name, due, staged, live
 //	history.go    finished runs: by job, by id, dead, by age

@@ -40,12 +40,26 @@ func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 func (p *partition) apply(term store.Term, b *store.Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.writable(term); err != nil {
+		return err
+	}
+	p.change(b)
+	return nil
+}
+
+// writable is nil if the term may write.
+func (p *partition) writable(term store.Term) error {
 	switch {
 	case p.closed:
 		return store.ErrClosed
 	case !p.inForce(term):
 		return store.ErrFenced
 	}
+	return nil
+}
+
+// change does what the batch says.
+func (p *partition) change(b *store.Batch) {
 	for _, ref := range b.Deletes {
 		p.records.remove(ref)
 	}
@@ -65,7 +79,6 @@ func (p *partition) apply(term store.Term, b *store.Batch) error {
 	for i := range b.Small {
 		p.putSmall(&b.Small[i])
 	}
-	return nil
 }
 
 // inForce reports whether the term may write.

@@ -8,15 +8,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// request is something to be committed: an Apply's operations, or a change of who owns what, which is decided when its
+// request is something to be committed: the operations of an Apply or of a group, or a claim, which is decided when its
 // turn comes.
 type request struct {
-	shard  *shard
-	engine *engine         // that ops were built on
-	ops    *pebbledb.Batch // of an Apply
-	dues   []dueMark       // that ops put into the due index
-	change func(out *pebbledb.Batch) error
-	done   chan error // gets one value
+	changes []change        // an Apply's one, or a group's
+	engine  *engine         // that ops were built on
+	ops     *pebbledb.Batch // nil once the commit has taken it over
+	claim   func(out *pebbledb.Batch) error
+	done    chan error // gets one value
 }
 
 // commit is what one write to Pebble holds.
@@ -86,7 +85,7 @@ func (c *committer) next() (req *request, ok bool) {
 // commit merges what waits behind first and hands it to Pebble.
 func (c *committer) commit(first *request) {
 	e := c.s.engines.now
-	m := &commit{engine: e, ops: e.db.NewBatch(), done: make(chan struct{})}
+	m := &commit{engine: e, done: make(chan struct{})}
 	for req := first; req != nil; req = c.more(m) {
 		if err := c.take(m, req); err != nil {
 			req.done <- err
@@ -94,28 +93,34 @@ func (c *committer) commit(first *request) {
 		}
 		m.reqs = append(m.reqs, req)
 	}
-	for _, req := range m.reqs {
-		if req.shard != nil {
-			req.shard.part.flying.Store(m) // before it can be read
-			req.shard.part.marks.soon(req.dues)
-		}
+	if m.ops == nil {
+		return // everything was refused
 	}
+	m.each(func(ch *change) {
+		ch.shard.part.flying.Store(m) // before it can be read
+		ch.shard.part.marks.soon(ch.dues)
+	})
 	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {
 		e.guard.fail(err) // Pebble refused it; whatever it was, this engine takes no more
 	}
-	for _, req := range m.reqs {
-		if req.shard != nil {
-			req.shard.part.marks.visible()
-		}
-	}
+	m.each(func(ch *change) { ch.shard.part.marks.visible() })
 	c.last = m
 	c.syncs <- m
+}
+
+// each calls f with every change of the commit.
+func (m *commit) each(f func(*change)) {
+	for _, req := range m.reqs {
+		for i := range req.changes {
+			f(&req.changes[i])
+		}
+	}
 }
 
 // more is the next waiting request that fits into m, nil if there is none. Two of one partition never wait at once: Apply
 // is called from one goroutine at a time, and of two owners one is fenced.
 func (c *committer) more(m *commit) *request {
-	if m.ops.Len() >= c.s.opt.CommitBytes {
+	if m.ops != nil && m.ops.Len() >= c.s.opt.CommitBytes {
 		return nil
 	}
 	select {
@@ -129,16 +134,23 @@ func (c *committer) more(m *commit) *request {
 	}
 }
 
-// take checks a request's term and merges its operations into m; its error means that nothing of it is written.
+// take checks a request's terms and merges its operations into m; its error means that nothing of it is written.
 func (c *committer) take(m *commit, req *request) error {
-	if req.change != nil {
-		return req.change(m.ops)
+	if req.claim != nil {
+		if m.ops == nil {
+			m.ops = m.engine.db.NewBatch()
+		}
+		return req.claim(m.ops)
 	}
-	if !c.s.owners.holds(req.shard.number, req.shard.term) {
+	if !c.s.owners.holdAll(req.changes) {
 		return store.ErrFenced
 	}
 	if req.engine != m.engine {
 		return errReopened
+	}
+	if m.ops == nil {
+		m.ops, req.ops = req.ops, nil // a group is most often alone: nothing is copied
+		return nil
 	}
 	return m.ops.Apply(req.ops, nil)
 }

@@ -1,6 +1,7 @@
 package pebble_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 
 const (
 	crashPartitions = 8
+	crashGroup      = 3 // of these partitions, which are written as a group
 	crashRecords    = 3 // of a batch
 )
 
@@ -59,8 +61,8 @@ func batchOf(n uint64) *store.Batch {
 	return b
 }
 
-// TestCrash cuts the power at a random moment while every partition writes: what was acknowledged is there, and the rest
-// is there whole or not at all. A disk of 0 % kept nothing that was not synced, others kept some of it.
+// TestCrash cuts the power at a random moment while every partition writes, some of them as a group: what was acknowledged is
+// there, and the rest is there whole or not at all. A disk of 0 % kept nothing that was not synced, others kept some of it.
 func TestCrash(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -97,8 +99,9 @@ func crashOnce(t *testing.T, fs *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
 	for range moment {
 		left <- struct{}{}
 	}
-	for p, sh := range shards {
-		writers.Go(func() { write(t, sh, diaries[p], left, &steps, crash) })
+	writers.Go(func() { write(t, applyAll(s, shards[:crashGroup]...), diaries[:crashGroup], left, &steps, crash) })
+	for p := crashGroup; p < crashPartitions; p++ {
+		writers.Go(func() { write(t, shards[p].Apply, diaries[p:p+1], left, &steps, crash) })
 	}
 	steps.Wait() // so many batches were acknowledged, and others are under way
 	for _, d := range diaries {
@@ -114,15 +117,32 @@ func crashOnce(t *testing.T, fs *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
 	return after
 }
 
-// write applies batches until the crash.
-func write(t *testing.T, sh store.Shard, d *diary, left chan struct{}, steps *sync.WaitGroup, crash chan struct{}) {
+// applyAll is an Apply that gives each of the shards the batch, as a group.
+func applyAll(s *pebble.Store, shards ...store.Shard) func(ctx context.Context, b *store.Batch) error {
+	return func(ctx context.Context, b *store.Batch) error {
+		var writes []store.Write
+		for _, sh := range shards {
+			writes = append(writes, store.Write{Shard: sh, Batch: b})
+		}
+		return s.ApplyGroup(ctx, writes)
+	}
+}
+
+// write applies batches until the crash. The diaries are of the partitions that a batch goes to, and agree.
+func write(t *testing.T, apply func(ctx context.Context, b *store.Batch) error, diaries []*diary, left chan struct{},
+	steps *sync.WaitGroup, crash chan struct{}) {
 	for {
-		n := d.send()
-		if err := sh.Apply(t.Context(), batchOf(n)); err != nil {
+		var n uint64
+		for _, d := range diaries {
+			n = d.send()
+		}
+		if err := apply(t.Context(), batchOf(n)); err != nil {
 			t.Error(err)
 			return
 		}
-		d.ack(n)
+		for _, d := range diaries {
+			d.ack(n)
+		}
 		select {
 		case <-left:
 			steps.Done()
@@ -140,8 +160,14 @@ func verify(t *testing.T, fs *vfs.MemFS, known []uint64, diaries []*diary) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var group uint64
 	for p, sh := range own(t, s, crashPartitions) {
 		got := present(t, sh)
+		if p == 0 {
+			group = got
+		} else if p < crashGroup && got != group {
+			t.Errorf("partition %d has batch %d, and partition 0 of the same group %d", p, got, group)
+		}
 		if got < known[p] || got > diaries[p].sent {
 			t.Errorf("partition %d has batch %d; %d was acknowledged, %d was the last one sent", p, got, known[p], diaries[p].sent)
 		}

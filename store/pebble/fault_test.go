@@ -51,8 +51,8 @@ func faultOptions(fs vfs.FS) pebble.Options {
 // faultBatches is how many batches a history of writes has; they fill a few memtables.
 const faultBatches = 60
 
-// TestFaults fails every single write and sync of a history, once or from there on. Whatever fails, the process lives, no
-// acknowledged batch is lost, no other is there in part, and the store works again when the disk does.
+// TestFaults fails every single write and sync of a history of groups, once or from there on. Whatever fails, the process
+// lives, no acknowledged batch is lost, no other is there in part, and the store works again when the disk does.
 func TestFaults(t *testing.T) {
 	counter := &faults{at: -1}
 	history(t, vfs.NewCrashableMem(), counter)
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// history opens a store, writes, heals the disk at the first error, writes on, and looks at what a crash leaves of it.
+// history opens a store, writes both partitions as a group, heals the disk at the first error, writes on, and looks at what a crash leaves of it.
 func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 	t.Helper()
 	disk := errorfs.Wrap(fs, f)
@@ -88,16 +88,16 @@ func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 		}
 	}
 	d := &diary{}
-	sh := takeOver(t, s, f)
+	shards := takeOver(t, s, f)
 	for range faultBatches {
 		n := d.send()
-		err := sh.Apply(t.Context(), batchOf(n))
+		err := applyAll(s, shards...)(t.Context(), batchOf(n))
 		if err == nil {
 			d.ack(n)
 			continue
 		}
 		f.healed.Store(true)
-		sh = afterFault(t, s, d, err)
+		shards = afterFault(t, s, d, err)
 	}
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
 	closing := s.Close()
@@ -108,7 +108,7 @@ func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 	if err != nil {
 		t.Fatalf("Open after the crash: %v", err)
 	}
-	if got := present(t, own(t, s, 1)[0]); got < d.acked || got > d.sent {
+	if got := presentIn(t, own(t, s, 2)); got < d.acked || got > d.sent {
 		t.Errorf("after the crash: batch %d is there, %d was acknowledged, %d sent", got, d.acked, d.sent)
 	}
 	if err := s.Close(); err != nil {
@@ -116,19 +116,26 @@ func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 	}
 }
 
-// takeOver claims partition 0; a claim that fails heals the disk.
-func takeOver(t *testing.T, s store.Store, f *faults) store.Shard {
+// presentIn is the batch that all shards hold.
+func presentIn(t *testing.T, shards []store.Shard) uint64 {
 	t.Helper()
-	terms, err := s.Leaser().Claim(t.Context(), "node", []int{0}, time.Hour)
-	if err != nil {
+	n := present(t, shards[0])
+	for p, sh := range shards {
+		if got := present(t, sh); got != n {
+			t.Fatalf("half a group: partition 0 has batch %d, and partition %d batch %d", n, p, got)
+		}
+	}
+	return n
+}
+
+// takeOver claims both partitions; a claim that fails heals the disk.
+func takeOver(t *testing.T, s store.Store, f *faults) []store.Shard {
+	t.Helper()
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{0, 1}, time.Hour); err != nil {
 		f.healed.Store(true)
-		return claimHealed(t, s)
+		claimHealed(t, s)
 	}
-	sh, err := s.Shard(0, terms[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
+	return own(t, s, 2)
 }
 
 // claimHealed claims partition 0 of a store whose disk works again. The first try may still meet the failure.
@@ -152,14 +159,15 @@ func claimHealed(t *testing.T, s store.Store) store.Shard {
 }
 
 // afterFault does what an owner does after an Apply that did not succeed, and checks what the store then holds.
-func afterFault(t *testing.T, s store.Store, d *diary, err error) store.Shard {
+func afterFault(t *testing.T, s store.Store, d *diary, err error) []store.Shard {
 	t.Helper()
 	outcome := store.OutcomeOf(err)
 	if outcome == store.Fenced {
 		t.Fatalf("Apply: %v", err)
 	}
-	sh := claimHealed(t, s)
-	got := present(t, sh)
+	claimHealed(t, s)
+	shards := own(t, s, 2)
+	got := presentIn(t, shards)
 	switch {
 	case got != d.acked && got != d.sent:
 		t.Fatalf("after %v: batch %d is there, %d was acknowledged, %d sent", err, got, d.acked, d.sent)
@@ -167,7 +175,7 @@ func afterFault(t *testing.T, s store.Store, d *diary, err error) store.Shard {
 		t.Fatalf("after %v: batch %d is there, which was certainly not applied", err, got)
 	}
 	d.acked, d.sent = got, got
-	return sh
+	return shards
 }
 
 // seen collects events.

@@ -48,7 +48,7 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 		}
 	}
 	req := &request{done: make(chan error, 1)}
-	req.change = func(out *pebbledb.Batch) error {
+	req.claim = func(out *pebbledb.Batch) error {
 		terms, err = l.owners.claim(out, node, partitions, l.opt.Now(), ttl)
 		return err
 	}

@@ -64,12 +64,18 @@ func (o *owners) load(key, value []byte) error {
 	return nil
 }
 
-// holds reports whether the term is in force.
-func (o *owners) holds(partition int, t store.Term) bool {
+// holdAll reports whether the terms of all changes are in force.
+func (o *owners) holdAll(changes []change) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	own := &o.owned[partition]
-	return own.node != "" && !t.IsZero() && own.term == t
+	for i := range changes {
+		s := changes[i].shard
+		own := &o.owned[s.number]
+		if own.node == "" || s.term.IsZero() || own.term != s.term {
+			return false
+		}
+	}
+	return true
 }
 
 // claim gives the free, expired and own partitions to the node. A zero term means that another one holds it.

@@ -3,7 +3,6 @@ package pebble
 import (
 	"context"
 	"math"
-	"sync"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
@@ -21,60 +20,9 @@ type shard struct {
 
 var _ store.Shard = (*shard)(nil)
 
-// builders keep their buffers for the next batch.
-var builders = sync.Pool{New: func() any { return new(builder) }}
-
 // Apply makes the batch durable, if the term is in force when its turn comes.
 func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !s.s.owners.holds(s.number, s.term) {
-		return store.ErrFenced
-	}
-	w := builders.Get().(*builder)
-	defer builders.Put(w)
-	w.reset(s)
-	req := &request{shard: s, done: make(chan error, 1)}
-	err := s.s.engines.use(func(e *engine) error { return w.request(e, b, req) })
-	if err == nil {
-		err = s.s.submit(ctx, req)
-	}
-	if req.ops != nil {
-		_ = req.ops.Close() // it was copied or is not wanted
-	}
-	if err != nil {
-		s.part.runs.known.Store(false)
-		return err
-	}
-	s.part.runs.add(w.retained)
-	return nil
-}
-
-// reset readies the builder for a batch of s.
-func (w *builder) reset(s *shard) {
-	w.part, w.partition, w.inline = s.part, s.number, s.s.opt.InlineSpec
-	w.dues, w.lives, w.retained = w.dues[:0], w.lives[:0], 0
-}
-
-// request builds b on e. An engine that only reads builds nothing: the committer says why, or tries to recover.
-func (w *builder) request(e *engine, b *store.Batch, req *request) error {
-	req.engine = e
-	if e.readOnly {
-		return nil
-	}
-	w.read, req.ops = e.db, e.db.NewBatch()
-	if readsOwnWrites(b) {
-		req.ops = e.db.NewIndexedBatch()
-		w.read = req.ops
-	}
-	w.out = req.ops
-	err := w.build(b)
-	if why := e.failure(); err != nil && why != nil {
-		return why // what could not be read may be what could not be written
-	}
-	req.dues = w.dues
-	return err
+	return s.s.apply(ctx, []change{{shard: s, batch: b}})
 }
 
 // view is what a read sees: one state of the partition, in the middle of no batch.

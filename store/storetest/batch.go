@@ -203,6 +203,12 @@ func allPartsApplied(e *env) {
 	before, batch := s.everything()
 	s.apply(before)
 	s.apply(batch)
+	s.wantEverything()
+}
+
+// wantEverything checks that the two batches of everything were applied.
+func (s shard) wantEverything() {
+	s.Helper()
 	s.wantRecord(everywhere(jobRef("new")))
 	s.wantRecord(job("kept", due(base+1)))
 	s.wantNowhere(jobRef("doomed"))

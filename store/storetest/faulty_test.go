@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -22,6 +23,7 @@ type faults struct {
 	term   func(partition int, t store.Term) store.Term // what a shard's term becomes
 	shard  func(partition int) int                      // what a shard's number becomes
 	apply  func(partition int, term store.Term, b *store.Batch, next func(*store.Batch) error) error
+	group  func(writes []store.Write, next func([]store.Write) error) error
 	read   hook[[]store.Ref, []store.Record]
 	list   hook[store.ListQuery, []store.Record]
 	due    hook[store.DueQuery, []store.Record]
@@ -52,6 +54,23 @@ func (s *faultyStore) Shard(partition int, term store.Term) (store.Shard, error)
 		return nil, err
 	}
 	return &faultyShard{Shard: inner, faults: &s.faults, partition: partition, held: term}, nil
+}
+
+// ApplyGroup hands the group of the shards below to the store below.
+func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	next := func(writes []store.Write) error {
+		inner := slices.Clone(writes)
+		for i := range inner {
+			if sh, ok := inner[i].Shard.(*faultyShard); ok {
+				inner[i].Shard = sh.Shard
+			}
+		}
+		return s.Store.(store.Grouper).ApplyGroup(ctx, inner)
+	}
+	if s.faults.group == nil {
+		return next(writes)
+	}
+	return s.faults.group(writes, next)
 }
 
 func (s *faultyStore) Leaser() store.Leaser {

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// lane runs the rounds of some partitions, one after the other, and makes what they change durable together: one batch of each
+// is a group, and while one group is on its way the next one fills. A partition stays in its lane for life, so one goroutine
+// alone touches its machine.
+type lane struct {
+	e       *Engine
+	parts   []*owned      // in the order of their numbers
+	grouper store.Grouper // nil: each batch is applied by itself
+
+	bell    chan struct{} // holds one when there is something to do
+	groups  chan *group   // to the committer
+	settled chan *group   // and back
+	claimed chan []tenure // what became of claims
+
+	// Of the lane's goroutine alone.
+	group    group
+	flying   bool // the group is on its way
+	claiming bool // claims are
+}
+
+func newLane(e *Engine) *lane {
+	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1),
+		claimed: make(chan []tenure, 1)}
+	l.grouper, _ = e.store.(store.Grouper)
+	return l
+}
+
+// lanesOf is how many lanes an engine with n partitions has.
+func (c *Config) lanesOf(n int) int {
+	lanes := c.Lanes
+	if _, groups := c.Store.(store.Grouper); lanes == 0 && groups {
+		lanes = 1
+	}
+	if lanes == 0 {
+		lanes = n
+	}
+	return min(lanes, n)
+}
+
+// ring makes the lane look what there is to do.
+func (l *lane) ring() {
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}
+
+// run is the lane's goroutine.
+func (l *lane) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.bell:
+		case <-timer.C:
+		}
+		if l.e.stopping() {
+			l.end()
+			return
+		}
+		l.pass()
+		timer.Reset(l.sleep())
+	}
+}
+
+// pass gives each partition that wants one a round, once, so that none keeps the others waiting, and sends what has changed on
+// its way.
+func (l *lane) pass() {
+	now := l.e.elapsed()
+	l.reclaim(now)
+	for _, p := range l.parts {
+		if turn := l.e.cfg.Turn; turn != nil {
+			turn(p.number)
+		}
+		l.receive()
+		if p.due(now) {
+			p.round()
+		}
+	}
+	l.commit()
+}
+
+// receive takes what has come back to the lane itself.
+func (l *lane) receive() {
+	select {
+	case g := <-l.settled:
+		l.settle(g)
+	default:
+	}
+	select {
+	case terms := <-l.claimed:
+		l.install(terms)
+	default:
+	}
+}
+
+// sleep is how long nothing happens by itself.
+func (l *lane) sleep() time.Duration {
+	now := l.e.elapsed()
+	next := now + int64(pollEvery)
+	for _, p := range l.parts {
+		switch {
+		case p.m != nil:
+			next = min(next, p.wake)
+		case !l.claiming:
+			next = min(next, p.retryAt)
+		}
+	}
+	return time.Duration(max(0, next-now))
+}
+
+// end makes the last batches durable and leaves.
+func (l *lane) end() {
+	for _, p := range l.parts {
+		if p.m != nil {
+			p.m.KeepGrants()
+		}
+	}
+	for l.commit(); l.flying; l.commit() {
+		l.settle(<-l.settled)
+		for _, p := range l.parts {
+			p.refuseAtEnd(p.box.take())
+		}
+	}
+	close(l.groups)
+	for _, p := range l.parts {
+		p.end()
+	}
+}
+
+// errStopping is what callers are told from Stop on.
+func errStopping() error {
+	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// tenure is what became of claiming a partition: a term with a machine that knows what the store holds, or why not.
+type tenure struct {
+	p     *owned
+	term  store.Term
+	shard store.Shard
+	m     *partition.Machine
+	err   error
+}
+
+// claim takes partitions under new terms. They belong to lanes that do not run yet, or have no term.
+func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
+	numbers := make([]int, len(parts))
+	for i, p := range parts {
+		numbers[i] = p.number
+	}
+	since := e.elapsed()
+	terms, err := e.store.Leaser().Claim(ctx, e.cfg.Node, numbers, e.cfg.LeaseTTL)
+	if err != nil {
+		return nil, fmt.Errorf("claim partitions: %w", err)
+	}
+	for i, p := range parts { // all of them before anything can fail: they are to be given up again
+		p.published.Store(&terms[i])
+		p.leased.Store(since)
+	}
+	out := make([]tenure, len(parts))
+	now := e.now()
+	for i, p := range parts {
+		out[i] = tenure{p: p, term: terms[i]}
+		if terms[i].IsZero() {
+			out[i].err = fmt.Errorf("partition %d is held by another node", p.number)
+		} else if err := p.open(&out[i], now); err != nil {
+			out[i].err = fmt.Errorf("load partition %d: %w", p.number, err)
+		}
+	}
+	return out, nil
+}
+
+// open makes the machine of a term: it knows what the store holds in small records, everything else is read as it is needed.
+func (p *owned) open(t *tenure, now int64) (err error) {
+	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
+		return err
+	}
+	parked, err := t.shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallParked, Limit: maxParkedQueues})
+	if err != nil {
+		return err
+	}
+	rest, err := p.loadSmall(t.shard)
+	if err != nil {
+		return err
+	}
+	limited, err := p.loadLimited(t.shard)
+	if err != nil {
+		return err
+	}
+	if err := p.loadSettings(t.shard); err != nil {
+		return err
+	}
+	t.m = partition.New(p.config(t.term, now))
+	t.m.LoadParked(parked)
+	t.m.LoadEdges(rest.edges, now)
+	t.m.LoadOutbox(rest.outbox)
+	t.m.LoadApplied(rest.applied)
+	p.e.limiter.charge(p.number, t.m.LoadLimited(limited.small, limited.records))
+	return p.loadBackfills(t, now)
+}
+
+// maxParkedQueues bounds the list of queues with parked runs that is read at takeover.
+const maxParkedQueues = 100_000
+
+// config is what the machine of a term is made with.
+func (p *owned) config(term store.Term, now int64) partition.Config {
+	cfg := p.e.cfg.Partition
+	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, term, p.e.macKey, now
+	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
+	cfg.Limiter, cfg.Settings = share{p.e.limiter, p.number}, p.e.settings.get
+	if cfg.WindowJobs == 0 {
+		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
+	}
+	cfg.GrantsKept = cmp.Or(cfg.GrantsKept, max(partition.DefaultGrantsKept, grantsKept/p.e.store.Meta().Partitions))
+	return cfg
+}
+
+// grantsKept is how many attempts the node makes durable for their age within the time that makes them old, at least.
+const grantsKept = 8192
+
+// minWindow is the least a partition keeps in memory, however many share the node's budget.
+const minWindow = 256
+
+// begin goes on under a new term.
+func (p *owned) begin(t *tenure) {
+	p.term, p.shard, p.m, p.durable, p.unfinished = t.term, t.shard, t.m, 0, true
+	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
+	p.wake = 0
+}
+
+// lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
+// and the partition is claimed again under a new term and loaded afresh.
+func (p *owned) lose(cause error) {
+	err := unavailable(cause)
+	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
+	for _, w := range p.waiting {
+		w.answer(err)
+	}
+	p.m, p.shard, p.waiting, p.cause = nil, nil, nil, cause
+	p.stats.Store(&partition.Stats{})
+	p.abandon()
+	p.e.dispatcher.Forget(p.number)
+}
+
+// abandon forgets a term.
+func (p *owned) abandon() {
+	p.published.Store(&store.Term{})
+	p.e.limiter.abandon(p.number)
+}
+
+// unavailable is what a caller is told when its change did not, or may not, have become durable.
+func unavailable(cause error) *carillon.Error {
+	err := carillon.Errorf(carillon.Unavailable, "", "the store did not take the change: %w", cause)
+	err.Unknown = store.OutcomeOf(cause) == store.Unknown
+	return err
+}
+
+// reclaimEvery is how long after a claim a partition is claimed again at the earliest.
+const reclaimEvery = 500 * time.Millisecond
+
+// reclaim claims the partitions of the lane that have lost their terms: all at once, and beside the lane's goroutine, which
+// has others to look after.
+func (l *lane) reclaim(now int64) {
+	if l.claiming {
+		return
+	}
+	var lost []*owned
+	for _, p := range l.parts {
+		if p.m == nil && p.retryAt <= now {
+			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
+			lost = append(lost, p)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	l.claiming = true
+	l.e.wg.Go(func() {
+		l.claimed <- l.claim(lost)
+		l.ring()
+	})
+}
+
+// claim takes partitions again.
+func (l *lane) claim(lost []*owned) []tenure {
+	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
+	defer cancel()
+	terms, err := l.e.claim(ctx, lost)
+	if err != nil {
+		terms = make([]tenure, len(lost))
+		for i, p := range lost {
+			terms[i] = tenure{p: p, err: err}
+		}
+		return terms
+	}
+	l.probe(ctx, terms)
+	for i := range terms {
+		if terms[i].err != nil {
+			terms[i].p.abandon()
+		}
+	}
+	return terms
+}
+
+// smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
+const smallProbe = 'p'
+
+// probe writes under the new terms. A store that has just failed must show that it takes writes again, or runs would be handed
+// out whose results have nowhere to go.
+func (l *lane) probe(ctx context.Context, terms []tenure) {
+	var opened []*tenure
+	var writes []store.Write
+	for i := range terms {
+		if t := &terms[i]; t.err == nil {
+			record := store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, t.term.Epoch)}
+			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: &store.Batch{Small: []store.Small{record}}})
+		}
+	}
+	l.apply(ctx, writes, func(i int, err error) {
+		if err != nil {
+			opened[i].err = fmt.Errorf("the store takes no writes: %w", err)
+		}
+	})
+}
+
+// install goes on with the partitions that were claimed again. What has come in meanwhile is served now, or refused.
+func (l *lane) install(terms []tenure) {
+	l.claiming = false
+	for i := range terms {
+		t := &terms[i]
+		t.p.claiming = false
+		if t.err != nil {
+			t.p.cause = t.err
+			continue
+		}
+		t.p.begin(t)
+		l.e.log.Info("partition owned again", "partition", t.p.number, "epoch", t.term.Epoch)
+	}
+	l.ring()
+}

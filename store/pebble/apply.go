@@ -1,0 +1,116 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// change is a batch of one partition on its way to the disk.
+type change struct {
+	shard    *shard
+	batch    *store.Batch
+	dues     []dueMark // what it puts into the due index
+	retained int64     // how many more finished runs, not dead, there are after it
+}
+
+var _ store.Grouper = (*Store)(nil)
+
+// errOtherStore ends a group with a shard that this store did not make.
+var errOtherStore = errors.New("store: a shard of the group is of another store")
+
+// ApplyGroup makes all batches durable in one write, if all terms are in force when its turn comes.
+func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	changes := make([]change, len(writes))
+	for i, w := range writes {
+		sh, ok := w.Shard.(*shard)
+		if !ok || sh.s != s {
+			return errOtherStore
+		}
+		changes[i] = change{shard: sh, batch: w.Batch}
+	}
+	if len(changes) == 0 {
+		return ctx.Err()
+	}
+	return s.apply(ctx, changes)
+}
+
+// builders keep their buffers for the next batch.
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
+// apply makes the changes durable, all or none.
+func (s *Store) apply(ctx context.Context, changes []change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.owners.holdAll(changes) {
+		return store.ErrFenced
+	}
+	w := builders.Get().(*builder)
+	defer builders.Put(w)
+	req := &request{changes: changes, done: make(chan error, 1)}
+	err := s.engines.use(func(e *engine) error { return w.request(e, req) })
+	if err == nil {
+		err = s.submit(ctx, req)
+	}
+	if req.ops != nil {
+		_ = req.ops.Close() // it was copied or is not wanted
+	}
+	for i := range changes {
+		changes[i].ended(err)
+	}
+	return err
+}
+
+// ended notes how the change ended in what is kept of its partition.
+func (c *change) ended(err error) {
+	runs := &c.shard.part.runs
+	if err != nil {
+		runs.known.Store(false)
+		return
+	}
+	runs.add(c.retained)
+}
+
+// request builds a request's changes on e, into one Pebble batch. An engine that only reads builds nothing: the committer
+// says why, or tries to recover.
+func (w *builder) request(e *engine, req *request) error {
+	req.engine = e
+	if e.readOnly {
+		return nil
+	}
+	req.ops = e.db.NewBatch()
+	w.dues = w.dues[:0]
+	for i := range req.changes {
+		if err := w.change(e, req, &req.changes[i]); err != nil {
+			if why := e.failure(); why != nil {
+				return why // what could not be read may be what could not be written
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// change builds one change. Only a batch that must see its own writes pays for an index of them; what other partitions of
+// the group write it need not see.
+func (w *builder) change(e *engine, req *request, c *change) error {
+	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
+	w.read, w.out, w.lives, w.retained = e.db, req.ops, w.lives[:0], 0
+	first := len(w.dues)
+	if readsOwnWrites(c.batch) {
+		ops := e.db.NewIndexedBatch()
+		defer func() { _ = ops.Close() }() // it was copied or is not wanted
+		w.read, w.out = ops, ops
+	}
+	if err := w.build(c.batch); err != nil {
+		return err
+	}
+	c.dues, c.retained = w.dues[first:len(w.dues):len(w.dues)], w.retained
+	if w.out != req.ops {
+		return req.ops.Apply(w.out, nil)
+	}
+	return nil
+}
