@@ -121,7 +121,7 @@ func (h *Hub) share(ds []partition.Delivery) (loads []load, left []string) {
 			continue
 		}
 		if s.load == 0 {
-			loads = append(loads, load{to: s})
+			loads = append(loads, load{to: s, ds: make([]partition.Delivery, 0, 1+len(ds)/len(s.queue.seats))})
 			s.load = len(loads)
 		}
 		l := &loads[s.load-1]

@@ -23,7 +23,7 @@ type call struct {
 // report is a consumer's word with its token read.
 type report struct {
 	tok partition.Token
-	partition.Report
+	*partition.Report
 }
 
 // beat is a sign of life with its token read.

@@ -208,7 +208,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 		return err
 	}
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
-		verdict, err := p.judge(&report{tok, partition.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.judge(&report{tok, &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)

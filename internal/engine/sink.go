@@ -19,7 +19,7 @@ func (e *Engine) Reports(rs []partition.Report) {
 			stale(rs[i].From, rs[i].Token)
 			continue
 		}
-		in = append(in, report{tok, rs[i]})
+		in = append(in, report{tok, &rs[i]})
 	}
 	slices.SortStableFunc(in, func(a, b report) int { return cmp.Compare(a.tok.Run.Partition, b.tok.Run.Partition) })
 	for len(in) > 0 {
@@ -152,12 +152,12 @@ func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
 	}
-	if verdict := p.m.Report(now, r.tok, &r.Report); verdict != partition.Missing {
+	if verdict := p.m.Report(now, r.tok, r.Report); verdict != partition.Missing {
 		return verdict, nil
 	}
 	ended, found, err := p.ended(r.tok.Run)
 	found = found && !foreign(r, ended.Key.Namespace)
-	return partition.Settled(r.tok, &r.Report, ended, found), err
+	return partition.Settled(r.tok, r.Report, ended, found), err
 }
 
 // foreign reports whether who reports belongs to another namespace than the run.

@@ -64,7 +64,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
 		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
-		Run: carillon.Run{
+		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: m.tokenOf(e), Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),

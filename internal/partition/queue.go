@@ -70,8 +70,8 @@ type Slots struct {
 type Delivery struct {
 	Partition int // that it comes from
 	Queue     Queue
-	Durable   bool         // the attempt is in the store already
-	Run       carillon.Run // with Token, Data, Metadata, Deadline, Lease
+	Durable   bool          // the attempt is in the store already
+	Run       *carillon.Run // with Token, Data, Metadata, Deadline, Lease; of this delivery alone
 	Target    carillon.Target
 	Timeout   time.Duration
 }

@@ -66,7 +66,7 @@ func delivery(seq int, to string) partition.Delivery {
 	return partition.Delivery{
 		Queue:  partition.QueueOf("default", target),
 		Target: target,
-		Run: carillon.Run{ID: id, Namespace: "default", Job: "reports/nightly", Token: "token-" + id, Attempt: 1,
+		Run: &carillon.Run{ID: id, Namespace: "default", Job: "reports/nightly", Token: "token-" + id, Attempt: 1,
 			Scheduled: time.Unix(1_800_000_000, 0), Deadline: time.Unix(1_800_000_030, 0), Data: carillon.JSON("x")},
 		Timeout: time.Minute,
 	}

@@ -39,7 +39,7 @@ func newRequest(ctx context.Context, d *partition.Delivery, secrets [][]byte, no
 	for name, value := range to.Headers { // job validation has refused those about the connection
 		h.fields[http.CanonicalHeaderKey(name)] = []string{value}
 	}
-	h.describe(&d.Run)
+	h.describe(d.Run)
 	if len(secrets) > 0 {
 		h.sign(d.Run.ID, body, secrets, now)
 	}

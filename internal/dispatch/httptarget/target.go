@@ -96,7 +96,7 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 	cancelled := errors.Is(context.Cause(ctx), errCancelled)
 	f.end(nil)
 	if !cancelled {
-		run := &f.delivery.Run
+		run := f.delivery.Run
 		r.Token, r.RunID, r.Worker = run.Token, run.ID, f.delivery.Queue.Address
 		f.host.seat.Sink().Reports([]partition.Report{r})
 	}

@@ -13,7 +13,7 @@ type outbox struct {
 }
 
 type outgoing struct {
-	run     carillon.Run
+	run     *carillon.Run
 	size    int
 	attempt *attempt
 }
@@ -31,8 +31,8 @@ func sizeOf(r *carillon.Run) int {
 	return n
 }
 
-func (o *outbox) addRun(r carillon.Run, a *attempt) {
-	size := sizeOf(&r)
+func (o *outbox) addRun(r *carillon.Run, a *attempt) {
+	size := sizeOf(r)
 	o.runs = append(o.runs, outgoing{r, size, a})
 	o.bytes += size
 }
@@ -108,7 +108,10 @@ func (o *outbox) takeRuns(left *budget) []carillon.Run {
 		left.bytes -= r.size
 		o.bytes -= r.size
 		r.attempt.sent = true
-		runs = append(runs, r.run)
+		if runs == nil {
+			runs = make([]carillon.Run, 0, min(len(o.runs)-i, left.items+1))
+		}
+		runs = append(runs, *r.run)
 		n++
 	}
 	clear(o.runs[:n]) // payloads must not live as long as the rest of the slice

@@ -105,7 +105,7 @@ func (d *desk) deliver(t testing.TB, from, to, payload int) {
 	var ds []partition.Delivery
 	for i := from; i < to; i++ {
 		id := carillon.RunIdentity{Seq: uint64(i)}.String()
-		ds = append(ds, partition.Delivery{Queue: queue, Run: carillon.Run{ID: id, Token: token(i),
+		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
 			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
 	}
 	d.hub.Deliver(ds)
@@ -492,7 +492,7 @@ func TestRace(t *testing.T) {
 		n, _ := d.take(0, queue, min(10, runs-i), partition.Head{})
 		var ds []partition.Delivery
 		for range n {
-			ds = append(ds, partition.Delivery{Queue: queue, Run: carillon.Run{ID: carillon.RunIdentity{}.String(), Token: token(i)}})
+			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: carillon.RunIdentity{}.String(), Token: token(i)}})
 			i++
 		}
 		d.hub.Deliver(ds)
@@ -522,7 +522,7 @@ func BenchmarkSession(b *testing.B) {
 	results := make([]carillon.Result, batch)
 	for i := range ds {
 		id := carillon.RunIdentity{Seq: uint64(i)}.String()
-		ds[i] = partition.Delivery{Queue: queue, Run: carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
+		ds[i] = partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
 		results[i] = carillon.Result{Token: ds[i].Run.Token, RunID: id, Outcome: carillon.OutcomeSuccess}
 	}
 	b.ReportAllocs()
