@@ -96,6 +96,7 @@ type Engine struct {
 	parts      []*owned
 	lanes      []*lane
 	macKey     []byte
+	signers    sync.Pool      // of *partition.Signer, for tokens that come in
 	wg         sync.WaitGroup // of the lanes' goroutines
 	stop       chan struct{}  // closed: lanes flush and end
 	stopOnce   sync.Once

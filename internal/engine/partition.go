@@ -91,9 +91,7 @@ func (p *owned) round() {
 	p.feed(now)
 	p.dispatch(in, now)
 	p.m.PassTokens()
-	for _, ref := range p.touched {
-		p.m.Settle(ref)
-	}
+	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)

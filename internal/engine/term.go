@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -89,8 +90,12 @@ func (p *owned) config(term store.Term, now int64) partition.Config {
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
+	cfg.GrantsKept = cmp.Or(cfg.GrantsKept, max(partition.DefaultGrantsKept, grantsKept/p.e.store.Meta().Partitions))
 	return cfg
 }
+
+// grantsKept is how many attempts the node makes durable for their age within the time that makes them old, at least.
+const grantsKept = 8192
 
 // minWindow is the least a partition keeps in memory, however many share the node's budget.
 const minWindow = 256
