@@ -156,17 +156,27 @@ func (m *Machine) Keeps(j *carillon.Job) bool {
 	return e != nil && !replans(e, m.jobOf(e), j)
 }
 
-// PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
-func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
+// MayPut reports why not all of the jobs can be stored; bad is then one that cannot.
+func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 	for i := range reqs {
 		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
-			return nil, i, err
+			return i, err
 		}
 		if err := permits(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
-			return nil, i, err
+			return i, err
 		}
 	}
-	m.sealDeletes(reqs)
+	return 0, nil
+}
+
+// PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
+func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
+	if bad, err := m.MayPut(now, reqs); err != nil {
+		return nil, bad, err
+	}
+	if m.deletes(reqs) {
+		m.seal()
+	}
 	puts = make([]carillon.Put, len(reqs))
 	for i := range reqs {
 		if puts[i], err = m.Put(now, reqs[i]); err != nil {
@@ -176,15 +186,18 @@ func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad
 	return puts, 0, nil
 }
 
-// sealDeletes closes the batch that fills if it deletes a namesake of a job that is about to be created, so that the jobs
-// come into one batch, after it.
-func (m *Machine) sealDeletes(reqs []PutRequest) {
+// PutsNext reports whether what PutAll stores is in the batch that Batch returns next.
+func (m *Machine) PutsNext(reqs []PutRequest) bool { return len(m.out.sealed) == 0 && !m.deletes(reqs) }
+
+// deletes reports whether the batch that fills deletes a namesake of a job that is about to be created: it must be closed
+// first, so that the jobs come into one batch, after it.
+func (m *Machine) deletes(reqs []PutRequest) bool {
 	for i := range reqs {
 		if e := m.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
-			m.seal()
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Share is the part of a decided batch that falls to one partition.
@@ -203,7 +216,9 @@ func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
 		m.wait(mark.seq)
 		return m.stored(s.Reqs), nil
 	}
-	m.sealDeletes(s.Reqs)
+	if m.deletes(s.Reqs) {
+		m.seal()
+	}
 	puts := make([]carillon.Put, len(s.Reqs))
 	var first error
 	for i := range s.Reqs {
