@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke soak chaos dev clean
+.PHONY: build test vet lint generate check smoke soak chaos bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
@@ -28,6 +28,9 @@ chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
 
 soak: ## a simulated day of load, ten million jobs
 	go test ./internal/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h
+
+bench-peers: build ## Carillon beside other schedulers; SIZE=full for more, ARGS=--json for programs
+	go -C bench/peers run . --carillon $(CURDIR)/bin/carillon --size $(or $(SIZE),small) $(ARGS)
 
 dev: ## a node with sample jobs
 	go run ./cmd/carillon dev

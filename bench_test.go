@@ -31,6 +31,18 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
+// BenchmarkValidate is the checks of a put alone.
+func BenchmarkValidate(b *testing.B) {
+	job := carillon.Job{Namespace: "default", Name: "reminders/42", Due: carillon.WhenText("2030-01-01T00:00:00Z"),
+		Data: carillon.JSON(42), Labels: map[string]string{"team": "billing"}, Target: carillon.WorkerQueue("reminders")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := job.Validate(carillon.Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkRunID(b *testing.B) {
 	id := carillon.RunIdentity{Partition: 7, Scheduled: now.UnixNano()}
 	text := id.String()

@@ -1,10 +1,5 @@
 package carillon
 
-import (
-	"maps"
-	"slices"
-)
-
 // Namespace is what is set for a namespace as a whole. A namespace that nobody has set anything for has the zero settings.
 type Namespace struct {
 	Name string
@@ -23,7 +18,7 @@ func (n *Namespace) Validate() error {
 	if len(n.Limits) > MaxLimits {
 		return Errorf(InvalidArgument, "limits", "%d limits are more than %d", len(n.Limits), MaxLimits)
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.Limits)) {
+	for _, key := range sortedKeys(n.Limits) {
 		if err := checkLimitName("limits", key); err != nil {
 			return err
 		}

@@ -64,8 +64,16 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadd
 
 // String is the run id.
 func (r RunIdentity) String() string {
+	var text [runIDMost]byte
+	return string(r.appendText(text[:0]))
+}
+
+// runIDMost is more than the longest run id has, so that ids are made and read without memory from the heap.
+const runIDMost = 80
+
+func (r RunIdentity) appendText(b []byte) []byte {
 	var raw [48]byte
-	return idEncoding.EncodeToString(r.AppendBinary(raw[:0]))
+	return idEncoding.AppendEncode(b, r.AppendBinary(raw[:0]))
 }
 
 // AppendBinary appends the id's bytes: version, partition, uid, scheduled, cause, seq.
@@ -83,12 +91,16 @@ const runIDHead = 1 + 2 + 16 + 8 + 1
 
 // ParseRunID reads a run id.
 func ParseRunID(id string) (RunIdentity, error) {
-	raw, err := idEncoding.DecodeString(id)
+	var text, raw [runIDMost]byte
+	if len(id) > len(text) {
+		return RunIdentity{}, badRunID(id)
+	}
+	n, err := idEncoding.Decode(raw[:], text[:copy(text[:], id)])
 	if err != nil {
 		return RunIdentity{}, badRunID(id)
 	}
-	r, err := ParseRunIDBytes(raw)
-	if err != nil || r.String() != id { // base32 skips line breaks and ignores spare bits; a run has one id only
+	r, err := ParseRunIDBytes(raw[:n])
+	if err != nil || string(r.appendText(text[:0])) != id { // base32 skips line breaks and ignores spare bits; a run has one id only
 		return RunIdentity{}, badRunID(id)
 	}
 	return r, nil

@@ -139,6 +139,9 @@ func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGenerat
 
 // ResolvePut collects the options.
 func ResolvePut(opts []PutOption) PutOptions {
+	if len(opts) == 0 {
+		return PutOptions{}
+	}
 	var o PutOptions
 	for _, f := range opts {
 		f(&o)

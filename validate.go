@@ -1,8 +1,8 @@
 package carillon
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"mime"
 	"slices"
 	"strings"
@@ -18,15 +18,10 @@ import (
 // whoever stores the job, and a status is not looked at. What depends on the time of the put is left to [FirstRun].
 func (j *Job) Validate(lim Limits) error {
 	lim = lim.withDefaults()
-	for _, check := range [...]func(*Job, *Limits) error{
-		(*Job).checkName, (*Job).checkTiming, (*Job).checkData, (*Job).checkMaps, (*Job).checkTarget, (*Job).checkFailurePolicy,
-		(*Job).checkAttempt, (*Job).checkRules, (*Job).checkLimitKey, (*Job).checkAfter, (*Job).checkNote, (*Job).checkHistory,
-	} {
-		if err := check(j, &lim); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or( // no loop over functions, for which job and limits would have to be on the heap
+		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),
+		j.checkAttempt(), j.checkRules(), j.checkLimitKey(), j.checkAfter(&lim), j.checkNote(&lim), j.checkHistory(),
+	)
 }
 
 func (j *Job) checkName(lim *Limits) error {
@@ -108,8 +103,8 @@ func (j *Job) checkData(lim *Limits) error {
 		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
 	case len(j.Data.Bytes) > lim.Payload:
 		return tooLarge("data", len(j.Data.Bytes), lim.Payload)
-	case j.Data.ContentType == "":
-		return nil
+	case j.Data.ContentType == "" || j.Data.ContentType == ContentTypeJSON || j.Data.ContentType == ContentTypeBinary:
+		return nil // most jobs have one of these, and reading it costs
 	case len(j.Data.ContentType) > MaxContentType:
 		return tooLarge("content_type", len(j.Data.ContentType), MaxContentType)
 	}
@@ -131,7 +126,7 @@ func (j *Job) checkMaps(lim *Limits) error {
 	if err := checkMap("labels", j.Labels, lim.Metadata); err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(j.Labels)) {
+	for _, key := range sortedKeys(j.Labels) {
 		if err := checkLabel(key, j.Labels[key]); err != nil {
 			return err
 		}
@@ -157,7 +152,7 @@ func checkLabel(key, value string) error {
 // checkMap is about what all string maps have in common.
 func checkMap(field string, m map[string]string, most int) error {
 	size := 0
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range sortedKeys(m) {
 		value := m[key]
 		size += len(key) + len(value)
 		switch {
@@ -175,8 +170,21 @@ func checkMap(field string, m map[string]string, most int) error {
 	return nil
 }
 
+// sortedKeys are the keys of a map, in order. Most maps of a job are empty, which costs nothing.
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // checkAttempt is about timeout and lease.
-func (j *Job) checkAttempt(*Limits) error {
+func (j *Job) checkAttempt() error {
 	if err := checkSpan("timeout", j.Timeout, MinTimeout, MaxTimeout); err != nil {
 		return err
 	}
@@ -187,7 +195,7 @@ func (j *Job) checkAttempt(*Limits) error {
 }
 
 // checkRules is about overlap, misfire, catch_up_limit, catch_up_window and class.
-func (j *Job) checkRules(*Limits) error {
+func (j *Job) checkRules() error {
 	if err := overlapWords.check(uint8(j.Overlap)); err != nil {
 		return err
 	}
@@ -204,7 +212,7 @@ func (j *Job) checkRules(*Limits) error {
 }
 
 // checkLimitKey keeps limit keys fit to be written in a namespace's settings.
-func (j *Job) checkLimitKey(*Limits) error {
+func (j *Job) checkLimitKey() error {
 	if j.LimitKey == "" {
 		return nil
 	}
@@ -249,7 +257,7 @@ func (p *Pause) Validate(lim Limits) error {
 	return checkNote(p.Note, &lim)
 }
 
-func (j *Job) checkHistory(*Limits) error {
+func (j *Job) checkHistory() error {
 	if err := checkNumber("history.runs", j.History.Runs, -1, MaxHistoryRuns); err != nil {
 		return err
 	}

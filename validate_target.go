@@ -1,7 +1,6 @@
 package carillon
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -81,7 +80,7 @@ func checkHeaders(headers map[string]string, most int) error {
 	const field = "target.http.headers"
 	size := 0
 	seen := make(map[string]string, len(headers))
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
+	for _, name := range sortedKeys(headers) {
 		value, lower := headers[name], strings.ToLower(name)
 		size += len(name) + len(": ") + len(value) + len("\r\n")
 		if err := checkHeader(field, name, lower, value); err != nil {

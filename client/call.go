@@ -19,8 +19,7 @@ const patience = 3 * time.Second
 // call is around every unary call. It turns errors into [*carillon.Error], and repeats a call that has certainly not
 // reached a server.
 func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	wait, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	began := time.Now()
 	for {
 		var reached peer.Peer
 		err := invoke(ctx, method, req, reply, conn, append(opts, grpc.Peer(&reached))...)
@@ -29,7 +28,7 @@ func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 		}
 		sent := reached.Addr != nil
 		err = failed(err, sent)
-		if sent || carillon.KindOf(err) != carillon.Unavailable || !connected(wait, conn) {
+		if sent || carillon.KindOf(err) != carillon.Unavailable || !connected(ctx, conn, began.Add(patience)) {
 			return err
 		}
 	}
@@ -44,8 +43,10 @@ func failed(err error, reached bool) error {
 	return err
 }
 
-// connected waits for a connection.
-func connected(ctx context.Context, conn *grpc.ClientConn) bool {
+// connected waits for a connection, until a deadline.
+func connected(ctx context.Context, conn *grpc.ClientConn, until time.Time) bool {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for {
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:

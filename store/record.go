@@ -22,11 +22,12 @@ type State struct {
 	Created    int64
 	Updated    int64 // by the last put or patch
 
-	Phase  carillon.Phase
-	Paused bool   // begins no runs; stands beside Phase because an unfinished run goes on
-	Class  uint8  // rank of dispatch: 0 critical … 3 low
-	Due    int64  // the earliest of what can happen next; what the due index holds
-	Queue  string // of a staged record
+	Phase   carillon.Phase
+	Paused  bool   // begins no runs; stands beside Phase because an unfinished run goes on
+	Class   uint8  // rank of dispatch: 0 critical … 3 low
+	OwnSpec bool   // of a pending run: the record has a spec, also where a query left it out
+	Due     int64  // the earliest of what can happen next; what the due index holds
+	Queue   string // of a staged record
 
 	Anchor   int64  // first due time: the phase of @every, the first run of a one-shot
 	Expires  int64  // end of life
@@ -34,16 +35,15 @@ type State struct {
 	Spread   int64  // ns by which a run may be moved
 	Begun    uint64 // runs begun by the schedule
 	Triggers uint64 // sequence of the last trigger
-	Pending  uint32 // pending runs of the job that exist as records of their own
+
+	Pending   uint32 // pending runs of the job that exist as records of their own
+	Kept      uint32 // finished runs recorded since the last trim
+	Backfills uint32 // unfinished backfills of the job
+	Waits     []Wait // for each name of After, in its order
 
 	Run      RunState
 	Last     LastRun
 	Counters carillon.Counters
-	Kept     uint32 // finished runs recorded since the last trim
-
-	Backfills uint32 // unfinished backfills of the job
-	Waits     []Wait // for each name of After, in its order
-	OwnSpec   bool   // of a pending run: the record has a spec, also where a query left it out
 }
 
 // Wait is what a job knows of one of the jobs in its After.
@@ -56,9 +56,10 @@ type Wait struct {
 // RunState is the unfinished run of a record.
 type RunState struct {
 	Live      bool
+	Limited   bool // the attempt in force holds a token of its job's limit key
+	Cause     carillon.Cause
 	Scheduled int64
 	Due       int64 // when the attempt in force, or the next one, was or is due
-	Cause     carillon.Cause
 	Seq       uint64
 	Attempt   int
 	Grant     Grant // of the attempt in force, once it is durable
@@ -68,7 +69,6 @@ type RunState struct {
 	Errors    []carillon.AttemptError
 
 	Uncounted int     // attempts that the failure policy does not count: those up to the last reschedule
-	Limited   bool    // the attempt in force holds a token of its job's limit key
 	Percent   float64 // what the attempt in force last said of its progress
 	Message   string
 	Said      int64 // when; 0 = it said nothing
@@ -85,9 +85,9 @@ type Grant struct {
 type LastRun struct {
 	Scheduled int64
 	Finished  int64
-	Cause     carillon.Cause
 	Seq       uint64
 	Attempt   int
+	Cause     carillon.Cause
 	Status    carillon.RunStatus
 }
 

@@ -18,7 +18,8 @@ import (
 // newBench is `carillon bench`.
 func newBench(a app) *cobra.Command {
 	cmd := newGroup("bench", "Measure a node under load",
-		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a), newBenchGoals(a))
+		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a),
+		newBenchGrowth(a), newBenchGoals(a))
 	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
 run is missing, early or doubled, whatever the speed.
 
@@ -36,17 +37,33 @@ type benchFlags struct {
 	inProcess   bool
 	store       string
 	connections int
+	partitions  int
+	profiles    string
+	debug       string // where the node at --server serves profiles
 	json        bool
 }
 
 func (f *benchFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.server, "server", defaultServer, "gRPC `address` of the node; environment CARILLON_SERVER")
-	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
 	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
 	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
 	flags.BoolVar(&f.inProcess, "in-process", false, "start a node for the bench inside this process, without gRPC between")
+	flags.StringVar(&f.debug, "server-debug", "", "`address` at which the node serves profiles, its --debug-listen")
+	f.addStore(flags)
+	f.addCommon(flags)
+}
+
+// addStore gives the flags of the store of a node that is started.
+func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
+	flags.IntVar(&f.partitions, "partitions", 0, "partitions of the node that is started, if its store is new; default as for serve")
+}
+
+// addCommon gives the flags of every bench.
+func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
 	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
+	flags.StringVar(&f.profiles, "profile", "", "`folder` to write the node's profiles of what is measured to, for go tool pprof")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 }
 
@@ -90,7 +107,7 @@ func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progre
 }
 
 func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
-	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Progress: shown.show}
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles, Progress: shown.show}
 }
 
 // node is what the flags say is to be put under load; stop ends it if it was started for that.
@@ -101,7 +118,7 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 		if err != nil {
 			return node, nil, err
 		}
-		node := nodeAt(server.Address(), server.PID())
+		node := server.Node(dialBench)
 		node.Throwaway = f.store == ""
 		return node, stop, nil
 	case f.inProcess:
@@ -110,13 +127,9 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 		if v := os.Getenv(envName("server")); v != "" && !cmd.Flags().Changed("server") {
 			f.server = v
 		}
-		return nodeAt(f.server, f.pid), func() error { return nil }, nil
+		connect := func() (bench.Conn, error) { return dialBench(f.server) }
+		return bench.Node{PID: f.pid, Debug: f.debug, Connect: connect}, func() error { return nil }, nil
 	}
-}
-
-// nodeAt is a node that listens at an address.
-func nodeAt(address string, pid int) bench.Node {
-	return bench.Node{PID: pid, Connect: func() (bench.Conn, error) { return dialBench(address) }}
 }
 
 // dialBench connects to a node.
@@ -132,7 +145,7 @@ func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	server, err := bench.Spawn(ctx, self, store, a.errs)
+	server, err := bench.Spawn(ctx, bench.Program{Binary: self, Store: store, Partitions: f.partitions, Log: a.errs})
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
@@ -182,8 +195,17 @@ func resultFields(r *bench.Result) []field {
 	if r.CPU > 0 {
 		fields = append(fields, field{"server CPU", fmt.Sprintf("%.1f µs per operation", r.CPU)})
 	}
+	if r.Client > 0 {
+		fields = append(fields, field{"load generator CPU", fmt.Sprintf("%.1f µs per operation", r.Client)})
+	}
+	if r.Idle != nil {
+		fields = append(fields, field{"idle", fmt.Sprintf("%.2f %% of a core", 100**r.Idle)})
+	}
 	if r.RSS > 0 {
 		fields = append(fields, field{"server memory", fmt.Sprintf("%d MiB resident", r.RSS>>20)})
+	}
+	if r.Stalls != nil {
+		fields = append(fields, field{"stalls", r.Stalls.String()})
 	}
 	if r.Ledger != nil {
 		fields = append(fields, field{"ledger", r.Ledger.String()})

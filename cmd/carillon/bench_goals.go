@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,8 @@ type benchGoals struct {
 	benchFlags
 	size choice
 	only []string
+
+	shared map[string]bench.Result // what was measured for several goals
 }
 
 // outcome is one line of the table.
@@ -32,7 +36,7 @@ type outcome struct {
 
 // newBenchGoals is `carillon bench goals`.
 func newBenchGoals(a app) *cobra.Command {
-	g := benchGoals{size: choice{words: slices.Sorted(maps.Keys(bench.Sizes))}}
+	g := benchGoals{shared: map[string]bench.Result{}, size: choice{words: slices.Sorted(maps.Keys(bench.Sizes))}}
 	_ = g.size.Set("small") // it is one of them
 	cmd := &cobra.Command{
 		Use:   "goals",
@@ -97,7 +101,7 @@ func (g *benchGoals) chosen() ([]bench.Goal, error) {
 // measureOne measures one goal with a node of its own, if nodes are started at all. The line is there even if that failed.
 func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (outcome, error) {
 	line := outcome{ID: goal.ID, Measure: goal.Measure, Goal: goal.Goal}
-	result, err := g.result(cmd, a, goal, shown)
+	result, err := g.sharedResult(cmd, a, goal, shown)
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the ledger is not clean: %s", result.Ledger)
 	}
@@ -109,7 +113,23 @@ func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, show
 	return line, nil
 }
 
+// sharedResult is a result that was measured for another goal, or a new one.
+func (g *benchGoals) sharedResult(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
+	if r, ok := g.shared[goal.Shared]; ok {
+		return r, nil
+	}
+	r, err := g.result(cmd, a, goal, shown)
+	if err == nil && goal.Shared != "" {
+		g.shared[goal.Shared] = r
+	}
+	return r, err
+}
+
 func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
+	if all := g.profiles; all != "" { // two goals may have the same bench
+		g.profiles = filepath.Join(all, cmp.Or(goal.Shared, goal.ID))
+		defer func() { g.profiles = all }()
+	}
 	size := bench.Sizes[g.size.String()]
 	if goal.Spawned != nil {
 		return g.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {

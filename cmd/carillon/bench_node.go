@@ -23,11 +23,13 @@ func (f *benchFlags) embedded(ctx context.Context) (bench.Node, func() error, er
 	if err != nil {
 		return bench.Node{}, nil, err
 	}
-	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: store, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: store, Partitions: f.partitions,
+		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Debug: "127.0.0.1:0",
 		AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		return bench.Node{}, nil, errors.Join(err, remove())
 	}
 	connect := func() (bench.Conn, error) { return local{node.Scheduler()}, nil }
-	return bench.Node{PID: os.Getpid(), Connect: connect, Throwaway: f.store == ""}, func() error { return errors.Join(stop(), remove()) }, nil
+	return bench.Node{PID: os.Getpid(), HTTP: node.HTTPAddr(), Debug: node.DebugAddr(), Connect: connect, Throwaway: f.store == ""},
+		func() error { return errors.Join(stop(), remove()) }, nil
 }

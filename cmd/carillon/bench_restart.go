@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 func newBenchRestart(a app) *cobra.Command {
 	var f benchFlags
 	var jobs int
+	var idle time.Duration
 	cmd := &cobra.Command{
 		Use:   "restart",
 		Short: "Memory with many jobs, and the time from kill -9 to the first run",
@@ -22,7 +24,7 @@ until the first run is received, the memory and what an idle node costs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.errs)
 			result, err := f.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
-				r.Jobs = jobs
+				r.Jobs, r.Idle = jobs, idle
 				return r.Run(ctx, cfg)
 			})
 			shown.clear()
@@ -34,10 +36,9 @@ until the first run is received, the memory and what an idle node costs.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&jobs, "jobs", 100_000, "jobs")
-	flags.StringVarP(&f.namespace, "namespace", "n", "default", "`namespace` of the jobs")
-	flags.StringVar(&f.store, "store", "", "store of the node, as for serve; default an empty folder, removed afterwards")
-	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
-	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
+	flags.DurationVar(&idle, "idle", 5*time.Second, "how long to watch what the idle node costs")
+	f.addStore(flags)
+	f.addCommon(flags)
 	return cmd
 }
 

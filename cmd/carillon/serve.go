@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,6 +58,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
+	flags.StringVar(&c.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
 	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil, "`origin` whose pages may change something; repeatable")
@@ -93,14 +92,6 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 		return err
 	}
 	return node.Run(cmd.Context())
-}
-
-// collectLess lets the heap grow further between collections than Go's default of 100 %: most of what a node allocates is
-// short-lived, and what stays is small. Measured with 128 callers: 15 % less CPU per put, 16 MiB more resident. GOGC wins.
-func collectLess() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
-	}
 }
 
 // resolve is the configuration from flags, environment and file.

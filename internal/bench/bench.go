@@ -24,6 +24,8 @@ type Node struct {
 	Throwaway bool
 	// PID is the process to account CPU time and memory to; 0 = none.
 	PID int
+	// HTTP is the address of its metrics, and Debug that of its profiles; "" = not known, or there are none.
+	HTTP, Debug string
 }
 
 // Config is what all benches share.
@@ -31,6 +33,7 @@ type Config struct {
 	Node        Node
 	Namespace   string // default "default"
 	Connections int    // default 4
+	Profiles    string // folder to write profiles of what is measured to; "" = none are taken
 	// Progress is told now and then how far a stage is; nil = nobody asks.
 	Progress func(stage string, done, total int64)
 }
@@ -121,6 +124,9 @@ type Result struct {
 	Lateness   *Quantiles `json:"lateness_ms,omitempty"`  // of runs: received - due
 	Span       float64    `json:"span_seconds,omitempty"` // first run to last
 	CPU        float64    `json:"server_cpu_us_per_operation,omitempty"`
+	Client     float64    `json:"client_cpu_us_per_operation,omitempty"` // of the load generator
+	Idle       *float64   `json:"server_idle_cpu_share,omitempty"`       // of one core
+	Stalls     *Stalls    `json:"stalls,omitempty"`
 	RSS        int64      `json:"server_rss_bytes,omitempty"`
 	Ledger     *Verdict   `json:"ledger,omitempty"`
 	Notes      []string   `json:"notes,omitempty"`
@@ -135,12 +141,4 @@ func (r *Result) took(d time.Duration) {
 	if d > 0 {
 		r.Rate = float64(r.Operations) / d.Seconds()
 	}
-}
-
-// charge sets what the operations cost the server.
-func (r *Result) charge(m *meter) {
-	if r.Operations > 0 {
-		r.CPU = float64(m.cpu().Microseconds()) / float64(r.Operations)
-	}
-	r.RSS = m.rss()
 }

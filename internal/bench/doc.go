@@ -7,9 +7,13 @@
 //	consumer.go    worker sessions that receive runs and answer them
 //	load.go        putting many jobs: unary, batches, stream
 //	latency.go     histograms
+//	window.go      what is measured, from begin to end
+//	profile.go     profiles over it
 //	process.go     CPU time and memory of the node's process
 //	spawn.go       a node of its own, as a child process
 //	schedule.go … restart.go   one bench each
+//	stalls.go      where late runs lost their time; metrics.go reads what the node counts
+//	growth.go      putting and firing as jobs, partitions and payloads grow
 //	goals.go       all of them against the goals of docs/performance.md
 //
 // Arrivals are open-loop where a rate is given: what is late because the node is slow counts as late from the time at which

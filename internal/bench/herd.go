@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,7 +36,7 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
-	if err := b.preloadOneShots(ctx, ledger, prefix, func(int) time.Time { return due }); err != nil {
+	if err := b.preloadOneShots(ctx, ledger, prefix, defaultPayload, func(int) time.Time { return due }); err != nil {
 		return Result{}, err
 	}
 	return h.measure(ctx, b, work, ledger, due, o)
@@ -45,12 +46,13 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 func loadTime(n int) time.Duration { return time.Duration(n) * 40 * time.Microsecond }
 
 // preloadOneShots puts the jobs of a ledger for a worker queue.
-func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, due func(i int) time.Time) error {
-	return b.preload(ctx, len(l.due), func(i int) carillon.Job {
+func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, size int, due func(i int) time.Time) error {
+	data := payload(size)
+	return b.preload(ctx, len(l.due), size, func(i int) carillon.Job {
 		at := due(i)
 		l.plan(i, at)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: l.name(i), Due: carillon.At(at), Target: carillon.WorkerQueue(queue),
-			Data: carillon.JSON(i)}
+			Data: data}
 	}, l.ack)
 }
 
@@ -63,15 +65,19 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 	if err := pause(ctx, time.Until(due.Add(-100*time.Millisecond))); err != nil {
 		return r, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, r.Bench)
+	if err != nil {
+		return r, err
+	}
+	defer w.close()
 	stop := b.watch("runs", int64(h.Jobs), l.delivered.Load)
 	finished := until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond+h.Hold, func() bool { return work.acks.Load() >= int64(h.Jobs) })
 	took := time.Since(due)
 	stop()
 	r.took(took)
-	r.charge(m)
+	err = w.end(&r)
 	r.Span = l.span().Seconds()
-	err := work.close()
+	err = errors.Join(err, work.close())
 	r.Lateness = work.late.quantiles()
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()

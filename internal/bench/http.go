@@ -42,7 +42,7 @@ func (h HTTP) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	defer stop()
 	due := time.Now().Add(loadTime(h.Jobs) + 2*time.Second).Truncate(time.Millisecond)
-	err = b.preload(ctx, h.Jobs, func(i int) carillon.Job {
+	err = b.preload(ctx, h.Jobs, 0, func(i int) carillon.Job {
 		s.ledger.plan(i, due)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: s.ledger.name(i), Due: carillon.At(due), Target: carillon.HTTP(urls[i%len(urls)]),
 			Data: carillon.JSON(i)}
@@ -80,12 +80,18 @@ func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time)
 	if err := pause(ctx, time.Until(due.Add(-100*time.Millisecond))); err != nil {
 		return r, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, r.Bench)
+	if err != nil {
+		return r, err
+	}
+	defer w.close()
 	stop := b.watch("callbacks", int64(h.Jobs), s.ledger.delivered.Load)
 	until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond, func() bool { return s.ledger.delivered.Load() >= int64(h.Jobs) })
 	r.took(time.Since(due))
 	stop()
-	r.charge(m)
+	if err := w.end(&r); err != nil {
+		return r, err
+	}
 	r.Span = s.ledger.span().Seconds()
 	r.Lateness = s.late.quantiles()
 	gone := until(ctx, 10*time.Second, func() bool { return b.empty(ctx, s.ledger.prefix) })
@@ -93,7 +99,7 @@ func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time)
 	if gone {
 		return r, nil
 	}
-	err := b.mustBeGone(ctx, s.ledger.prefix, &r)
+	err = b.mustBeGone(ctx, s.ledger.prefix, &r)
 	return r, err
 }
 

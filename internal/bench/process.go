@@ -25,6 +25,14 @@ func startMeter(pid int) *meter {
 	return m
 }
 
+// each is the CPU time used since the start for each of n operations, in microseconds; a nil meter measures nothing.
+func (m *meter) each(n int64) float64 {
+	if m == nil || n <= 0 {
+		return 0
+	}
+	return float64(m.cpu().Microseconds()) / float64(n)
+}
+
 // cpu is the CPU time used since the start.
 func (m *meter) cpu() time.Duration {
 	now, err := cpuTime(m.pid)

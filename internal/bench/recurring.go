@@ -48,7 +48,7 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
-	err = b.preload(ctx, r.Jobs, func(i int) carillon.Job {
+	err = b.preload(ctx, r.Jobs, 0, func(i int) carillon.Job {
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: ticks.name(i), Schedule: "@every " + r.Every.String(),
 			Due: carillon.At(ticks.first(i)), Target: carillon.WorkerQueue(prefix), History: carillon.History{Runs: 1}}
 	}, func(int) {})
@@ -63,17 +63,23 @@ func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ti
 	if err := pause(ctx, time.Until(from)); err != nil {
 		return res, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, res.Bench)
+	if err != nil {
+		return res, err
+	}
+	defer w.close()
 	stop := b.watch("ticks", int64(float64(r.Jobs)*r.For.Seconds()/r.Every.Seconds()), t.counted.Load)
 	end := from.Add(r.For)
-	err := pause(ctx, time.Until(end))
+	err = pause(ctx, time.Until(end))
 	stop()
 	if err != nil {
 		return res, err
 	}
 	res.Operations = t.counted.Load()
 	res.took(r.For)
-	res.charge(m)
+	if err := w.end(&res); err != nil {
+		return res, err
+	}
 	until(ctx, 10*time.Second, func() bool { return t.outstanding(end) == 0 })
 	res.Ledger = t.verdict(end)
 	res.Ledger.Stale = work.stale.Load()

@@ -12,7 +12,8 @@ import (
 // Restart measures what a node does with many jobs that are due far in the future: its memory, and how long after kill -9
 // and a new start the first run is received.
 type Restart struct {
-	Jobs int // default 100,000
+	Jobs int           // default 100,000
+	Idle time.Duration // how long to watch what an idle node costs; default 5 s
 	// Server is the node's process; Dial connects to it.
 	Server *Server
 	Dial   func(address string) (Conn, error)
@@ -22,6 +23,9 @@ type Restart struct {
 func (r Restart) Run(ctx context.Context, cfg Config) (Result, error) {
 	if r.Jobs <= 0 {
 		r.Jobs = 100_000
+	}
+	if r.Idle <= 0 {
+		r.Idle = 5 * time.Second
 	}
 	prefix := newPrefix()
 	loaded, err := r.load(ctx, cfg, prefix)
@@ -43,16 +47,34 @@ func (r Restart) Run(ctx context.Context, cfg Config) (Result, error) {
 	}
 	res.took(time.Since(killed))
 	res.Rate = 0
-	if err := pause(ctx, 2*time.Second); err != nil { // the window is loaded, the heap has settled
-		return res, err
+	err = r.idle(ctx, cfg, &res)
+	return res, err
+}
+
+// settling is how long the window takes to load and the heap to settle, at most.
+const settling = 2 * time.Second
+
+// idle watches what the node costs while nothing is due.
+func (r Restart) idle(ctx context.Context, cfg Config, res *Result) error {
+	if err := pause(ctx, settling); err != nil {
+		return err
 	}
-	m := startMeter(r.Server.PID())
-	if err := pause(ctx, 5*time.Second); err != nil {
-		return res, err
+	cfg.Node = r.Server.Node(r.Dial)
+	b := &Bench{cfg: cfg} // without connections: they would not be idle
+	defer b.watch("watching the idle node", 0, func() int64 { return 0 })()
+	w, err := b.begin(ctx, res.Bench)
+	if err != nil {
+		return err
 	}
-	res.RSS = m.rss()
-	res.Notes = append(res.Notes, fmt.Sprintf("idle: %.2f %% of a core", 100*m.cpu().Seconds()/5))
-	return res, nil
+	defer w.close()
+	if err := pause(ctx, r.Idle); err != nil {
+		return err
+	}
+	share := w.server.cpu().Seconds() / r.Idle.Seconds()
+	res.Idle = &share
+	err = w.end(res)
+	res.CPU, res.Client = 0, 0 // there are no operations
+	return err
 }
 
 // load puts the jobs, and one that is due at once and that nobody takes yet; it returns the node's memory.
@@ -62,21 +84,16 @@ func (r Restart) load(ctx context.Context, cfg Config, prefix string) (rss int64
 		return 0, err
 	}
 	defer b.Close()
-	due := time.Now().AddDate(1, 0, 0)
-	err = b.preload(ctx, r.Jobs, func(i int) carillon.Job {
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%sfar/%d", prefix, i), Target: carillon.WorkerQueue(prefix),
-			Due: carillon.At(due.Add(time.Duration(i) * time.Millisecond)), Data: carillon.JSON(i)}
-	}, func(int) {})
-	if err != nil {
+	if err := b.preloadFar(ctx, prefix, r.Jobs); err != nil {
 		return 0, err
 	}
 	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due", Target: carillon.WorkerQueue(prefix)})
-	return startMeter(r.Server.PID()).rss(), err
+	return startMeter(b.cfg.Node.PID).rss(), err
 }
 
 // open connects to the node.
 func (r Restart) open(cfg Config) (*Bench, error) {
-	cfg.Node = Node{PID: r.Server.PID(), Connect: func() (Conn, error) { return r.Dial(r.Server.Address()) }}
+	cfg.Node = r.Server.Node(r.Dial)
 	return Open(cfg)
 }
 

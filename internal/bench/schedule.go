@@ -33,9 +33,18 @@ func (s Schedule) withDefaults() Schedule {
 		s.Batch = 256
 	}
 	if s.Payload <= 0 {
-		s.Payload = 64
+		s.Payload = defaultPayload
 	}
+	s.Batch = batchOf(s.Batch, s.Payload)
 	return s
+}
+
+// defaultPayload is in bytes.
+const defaultPayload = 64
+
+// payload is so many bytes.
+func payload(n int) carillon.Data {
+	return carillon.Bytes(bytes.Repeat([]byte("x"), n), carillon.ContentTypeBinary)
 }
 
 // Run measures. The ledger's word is that every acknowledged job is there afterwards.
@@ -44,13 +53,18 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	prefix := newPrefix()
 	ledger := newLedger(prefix, s.Jobs)
 	due := time.Now().AddDate(1, 0, 0)
-	data := carillon.Bytes(bytes.Repeat([]byte("x"), s.Payload), carillon.ContentTypeBinary)
+	data := payload(s.Payload)
 	job := func(i int) carillon.Job {
 		ledger.plan(i, due)
 		return carillon.Job{Namespace: b.cfg.Namespace, Name: ledger.name(i), Due: carillon.At(due), Data: data,
 			Target: carillon.WorkerQueue(prefix)}
 	}
-	m, start := startMeter(b.cfg.Node.PID), time.Now()
+	w, err := b.begin(ctx, "schedule")
+	if err != nil {
+		return Result{}, err
+	}
+	defer w.close()
+	start := time.Now()
 	took, err := b.put(ctx, "putting jobs", load{jobs: s.Jobs, mode: s.Mode, callers: s.Callers, batch: s.Batch, rate: s.Rate,
 		job: job, acked: ledger.ack})
 	if err != nil {
@@ -59,7 +73,9 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	r := Result{Bench: "schedule", Operations: int64(s.Jobs), Latency: took.quantiles(),
 		Parameters: fmt.Sprintf("%d jobs, %s, %d callers, %d B", s.Jobs, s.Mode, s.Callers, s.Payload)}
 	r.took(time.Since(start))
-	r.charge(m)
+	if err := w.end(&r); err != nil {
+		return r, err
+	}
 	if r.Ledger, err = b.count(ctx, ledger); err != nil {
 		return r, err
 	}

@@ -9,25 +9,33 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
 )
 
-// Server is a node in a process of its own, started for a bench.
-type Server struct {
-	binary string
-	store  string
-	log    io.Writer
-	grpc   string
-	http   string
-	cmd    *exec.Cmd
-	exited chan struct{}
+// Program is a node to be started in a process of its own.
+type Program struct {
+	Binary     string // carillon
+	Store      string // as for serve
+	Partitions int    // of a new store; 0 = the default
+	Log        io.Writer
 }
 
-// Spawn starts binary, which is carillon, with a store, and waits until it is ready. What it logs goes to log.
-func Spawn(ctx context.Context, binary, store string, log io.Writer) (*Server, error) {
-	s := &Server{binary: binary, store: store, log: log}
-	for _, addr := range []*string{&s.grpc, &s.http} {
+// Server is a node in a process of its own, started for a bench.
+type Server struct {
+	program Program
+	grpc    string
+	http    string
+	debug   string
+	cmd     *exec.Cmd
+	exited  chan struct{}
+}
+
+// Spawn starts a node and waits until it is ready.
+func Spawn(ctx context.Context, p Program) (*Server, error) {
+	s := &Server{program: p}
+	for _, addr := range []*string{&s.grpc, &s.http, &s.debug} {
 		var err error
 		if *addr, err = freeAddress(); err != nil {
 			return nil, err
@@ -48,17 +56,20 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Address is where the node takes gRPC.
-func (s *Server) Address() string { return s.grpc }
-
-// PID is the node's process.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+// Node is the node under load, connected to by dial.
+func (s *Server) Node(dial func(address string) (Conn, error)) Node {
+	return Node{PID: s.cmd.Process.Pid, HTTP: s.http, Debug: s.debug, Connect: func() (Conn, error) { return dial(s.grpc) }}
+}
 
 // Start starts the node, again if it was killed, and waits until it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	args := []string{"serve", "--store", s.store, "--grpc", s.grpc, "--http", s.http, "--allow-target", "127.0.0.0/8", "--log-level", "warn"}
-	s.cmd = exec.Command(s.binary, args...) //nolint:noctx // it outlives the call that starts it
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	args := []string{"serve", "--store", s.program.Store, "--grpc", s.grpc, "--http", s.http, "--debug-listen", s.debug,
+		"--allow-target", "127.0.0.0/8", "--log-level", "warn"}
+	if s.program.Partitions > 0 {
+		args = append(args, "--partitions", strconv.Itoa(s.program.Partitions))
+	}
+	s.cmd = exec.Command(s.program.Binary, args...) //nolint:noctx // it outlives the call that starts it
+	s.cmd.Stdout, s.cmd.Stderr = s.program.Log, s.program.Log
 	s.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
 	s.exited = make(chan struct{})
 	if err := s.cmd.Start(); err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,6 +13,7 @@ type Steady struct {
 	For     time.Duration // default 10 s
 	Workers int           // sessions; default 4
 	Credits int           // runs in flight for each; default 10,000
+	Payload int           // bytes; default 64
 }
 
 // Run measures.
@@ -22,39 +24,54 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	if s.For <= 0 {
 		s.For = 10 * time.Second
 	}
+	if s.Payload <= 0 {
+		s.Payload = defaultPayload
+	}
 	n := max(1, int(s.Rate*s.For.Seconds()))
 	prefix := newPrefix()
 	ledger := newLedger(prefix, n)
 	start := time.Now().Add(loadTime(n) + 2*time.Second)
-	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(), ledger)
+	watch := newStallWatch(ledger, b.cfg.Node.HTTP, start, s.For+time.Second)
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(), watch)
 	if err != nil {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
 	due := func(i int) time.Time { return start.Add(time.Duration(float64(i) / s.Rate * float64(time.Second))) }
-	if err := b.preloadOneShots(ctx, ledger, prefix, due); err != nil {
+	if err := b.preloadOneShots(ctx, ledger, prefix, s.Payload, due); err != nil {
 		return Result{}, err
 	}
-	return s.measure(ctx, b, work, ledger, start)
+	return s.measure(ctx, b, work, ledger, watch)
 }
 
-func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, start time.Time) (Result, error) {
+func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, watch *stallWatch) (Result, error) {
 	n := int64(len(l.due))
 	r := Result{Bench: "steady", Operations: n, Parameters: fmt.Sprintf("%.0f runs/s for %s", s.Rate, s.For)}
+	start := watch.start
 	if time.Until(start) < 0 {
 		r.Notes = append(r.Notes, "loading took longer than planned: the first jobs were due before all were put")
 	}
 	if err := pause(ctx, time.Until(start)); err != nil {
 		return r, err
 	}
-	m := startMeter(b.cfg.Node.PID)
+	w, err := b.begin(ctx, r.Bench)
+	if err != nil {
+		return r, err
+	}
+	defer w.close()
+	if err := watch.begin(ctx); err != nil {
+		return r, err
+	}
+	defer watch.close()
 	stop := b.watch("runs", n, l.delivered.Load)
 	until(ctx, s.For+time.Minute, func() bool { return work.acks.Load() >= n })
 	stop()
 	r.took(time.Since(start))
-	r.charge(m)
+	err = w.end(&r)
 	r.Span = l.span().Seconds()
-	err := work.close()
+	stalls, noStalls := watch.end(ctx, work.late)
+	r.Stalls = stalls
+	err = errors.Join(err, noStalls, work.close())
 	r.Lateness = work.late.quantiles()
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()

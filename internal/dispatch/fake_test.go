@@ -108,7 +108,7 @@ func named(address string) partition.Queue {
 // runOf is delivery number seq of partition p.
 func runOf(p int, q partition.Queue, seq int) partition.Delivery {
 	id := carillon.RunIdentity{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
-	return partition.Delivery{Queue: q, Run: carillon.Run{ID: id, Token: "token-" + id}}
+	return partition.Delivery{Partition: p, Queue: q, Run: carillon.Run{ID: id, Token: "token-" + id}}
 }
 
 // runsOf is n deliveries of partition p, beginning at seq.

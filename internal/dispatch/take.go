@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -140,20 +139,11 @@ func (h *Hub) place(d *partition.Delivery) *Seat {
 	if q == nil || h.draining {
 		return nil
 	}
-	s := q.place(partitionOf(d), d.Durable)
+	s := q.place(d.Partition, d.Durable)
 	if s == nil {
 		h.settle(q) // wakes nobody: there was no room
 	}
 	return s
-}
-
-// partitionOf is where a delivery comes from; a run id that cannot be read belongs to no partition.
-func partitionOf(d *partition.Delivery) int {
-	id, err := carillon.ParseRunID(d.Run.ID)
-	if err != nil {
-		return -1
-	}
-	return int(id.Partition)
 }
 
 // Cancel tells whoever holds an attempt to stop it: after a worker reconnected two sessions may, and one of them may be

@@ -52,7 +52,7 @@ func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition
 	for i := range jobs {
 		req, err := e.request(jobs[i], carillon.PutOptions{})
 		if err == nil {
-			err = e.plannable(ctx, &req.Job, at)
+			err = e.plannable(ctx, req.Job, at)
 		}
 		if err != nil {
 			return nil, inBatch(i, err)

@@ -100,7 +100,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 	warnings := make([][]string, len(reqs))
 	byPart := map[*owned][]*wanted{}
 	for i := range reqs {
-		j := &reqs[i].Job
+		j := reqs[i].Job
 		reqs[i].Waits = nil
 		for k, name := range j.After {
 			w := &wanted{i, k, batch, partition.Edge{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
@@ -216,7 +216,7 @@ func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillo
 	if !slices.Contains(patch.Fields, "after") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil
 	}
-	reqs := []partition.PutRequest{{Job: carillon.Job{Namespace: key.Namespace, Name: key.Name, After: names}}}
+	reqs := []partition.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, After: names}}}
 	warnings, err := e.link(ctx, reqs, false)
 	if err != nil {
 		return nil, nil, err

@@ -89,6 +89,7 @@ type Engine struct {
 	dispatcher Dispatcher
 	parts      []*owned
 	macKey     []byte
+	signers    sync.Pool      // of *partition.Signer, for tokens that come in
 	wg         sync.WaitGroup // of the partitions' goroutines
 	stop       chan struct{}  // closed: partitions flush and end
 	stopOnce   sync.Once

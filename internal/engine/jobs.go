@@ -20,20 +20,34 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err != nil {
 		return carillon.Put{}, err
 	}
-	reqs := []partition.PutRequest{req}
-	warnings, err := e.link(ctx, reqs, false)
+	warnings, err := e.linkOne(ctx, &req)
 	if err != nil {
 		return carillon.Put{}, err
 	}
-	put, err := ask(ctx, e.partitionOf(req.Job.Key()), editCall(req.Job.Key()), func(p *owned, now int64) (carillon.Put, error) {
-		return p.m.Put(now, reqs[0])
+	key := req.Job.Key()
+	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
+		return p.m.Put(now, req)
 	})
 	if err != nil {
 		return put, err
 	}
 	e.scheduled(1)
-	put.Warnings = append(put.Warnings, warnings[0]...)
+	put.Warnings = append(put.Warnings, warnings...)
 	return put, nil
+}
+
+// linkOne is link for a put of its own; most jobs wait for no other.
+func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
+	if len(req.Job.After) == 0 {
+		return nil, nil
+	}
+	reqs := []partition.PutRequest{*req}
+	warnings, err := e.link(ctx, reqs, false)
+	if err != nil {
+		return nil, err
+	}
+	*req = reqs[0]
+	return warnings[0], nil
 }
 
 // request checks a job and makes a put of it.
@@ -49,7 +63,7 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 		job.Name, o.IfAbsent = id.String(), true
 	}
 	job.Status = nil
-	req := partition.PutRequest{Job: job, Options: o}
+	req := partition.PutRequest{Job: &job, Options: o}
 	if err := job.Validate(e.cfg.Limits); err != nil {
 		return req, err
 	}
@@ -59,6 +73,7 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if _, err := io.ReadFull(e.cfg.Random, req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
+	req.Spec = partition.EncodeSpec(&job) // here, where callers do it side by side, not on the partition's goroutine
 	return req, nil
 }
 

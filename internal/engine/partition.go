@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -124,6 +125,7 @@ func (p *owned) begin(term store.Term, now int64) error {
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
+	cfg.GrantsKept = cmp.Or(cfg.GrantsKept, max(partition.DefaultGrantsKept, grantsKept/p.e.store.Meta().Partitions))
 	p.m = partition.New(cfg)
 	p.m.LoadParked(parked)
 	p.m.LoadEdges(rest.edges, now)
@@ -140,6 +142,9 @@ func (p *owned) begin(term store.Term, now int64) error {
 	p.published.Store(&term)
 	return nil
 }
+
+// grantsKept is how many attempts the node makes durable for their age within the time that makes them old, at least.
+const grantsKept = 8192
 
 // minWindow is the least a partition keeps in memory, however many share the node's budget.
 const minWindow = 256
@@ -206,9 +211,7 @@ func (p *owned) round() {
 	p.feed(now)
 	p.dispatch(in, now)
 	p.m.PassTokens()
-	for _, ref := range p.touched {
-		p.m.Settle(ref)
-	}
+	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)

@@ -1,20 +1,35 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
-// Reports takes what consumers say of attempts. A token that is not of this store is stale.
+// Reports takes what consumers say of attempts. A token that is not of this store is stale. Each partition is told once,
+// however many of the reports are for it.
 func (e *Engine) Reports(rs []partition.Report) {
+	in := make([]report, 0, len(rs))
 	for i := range rs {
 		tok, p := e.token(rs[i].Token)
 		if p == nil {
 			stale(rs[i].From, rs[i].Token)
 			continue
 		}
-		p.box.put(func(m *mail) { m.reports = append(m.reports, report{tok, rs[i]}) })
+		in = append(in, report{tok, rs[i]})
+	}
+	slices.SortStableFunc(in, func(a, b report) int { return cmp.Compare(a.tok.Run.Partition, b.tok.Run.Partition) })
+	for len(in) > 0 {
+		p, n := in[0].tok.Run.Partition, 1
+		for n < len(in) && in[n].tok.Run.Partition == p {
+			n++
+		}
+		same := in[:n]
+		e.parts[p].box.put(func(m *mail) { m.reports = append(m.reports, same...) })
+		in = in[n:]
 	}
 }
 
@@ -57,8 +72,13 @@ func (e *Engine) Consumers(q partition.Queue) {
 }
 
 // token reads a token and finds its partition; nil if there is none.
-func (e *Engine) token(s string) (partition.Token, *owned) {
-	tok, err := partition.ParseToken(s, e.macKey)
+func (e *Engine) token(text string) (partition.Token, *owned) {
+	s, ok := e.signers.Get().(*partition.Signer)
+	if !ok {
+		s = partition.NewSigner(e.macKey)
+	}
+	tok, err := s.Parse(text)
+	e.signers.Put(s)
 	if err != nil || int(tok.Run.Partition) >= len(e.parts) {
 		return tok, nil
 	}

@@ -5,6 +5,7 @@
 //	runs.go      calls about runs
 //	bulk.go      PutJobs, the client stream
 //	work.go      Work, the stream of workers
+//	parts.go     its messages, cut to size
 //	server.go    the gRPC server around it, its limits
 //	guard.go     what is around every call: panics, errors, deadlines
 //

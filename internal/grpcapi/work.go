@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,9 +14,9 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Work implements the rpc: it ties a worker's stream to a session. Four goroutines, none of which can hold up another
-// worker: this one watches; one carries what the worker says to the session; one takes from the session; one writes.
-// The last two are apart so that all that has gathered while a message was being written goes into the next one.
+// Work implements the rpc: it ties a worker's stream to a session. Three goroutines, none of which can hold up another
+// worker: this one watches; one carries what the worker says to the session; one carries what the session says to the
+// worker. All that the session gathers while a message is being written goes into the next one.
 func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkResponse]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -38,16 +39,13 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		return err
 	}
 
-	w := &worker{stream: stream, session: session, inbox: make(chan carillon.WorkResponse, inboxDepth),
-		stall: newStall(s.options.StallTimeout)}
+	w := &worker{stream: stream, session: session, stall: newStall(s.options.StallTimeout)}
 	defer w.stall.stop()
+	old := time.AfterFunc(s.options.ConnectionAge, w.sendAway)
+	defer old.Stop()
 	read, written := make(chan error, 1), make(chan error, 1)
 	go func() { read <- safely(func() error { return w.read(ctx, opening) }) }()
-	go func() { written <- safely(func() error { return w.write(s.options.ConnectionAge) }) }()
-	go func() {
-		defer close(w.inbox)
-		w.taken = safely(func() error { return w.take(ctx) })
-	}()
+	go func() { written <- safely(func() error { return w.write(ctx) }) }()
 	select {
 	case err = <-read: // the worker is gone, spoke nonsense, or has said all
 		if err == nil {
@@ -70,16 +68,11 @@ func (w *worker) finish(written <-chan error) {
 	}
 }
 
-// inboxDepth is how many of a session's messages may wait to be written. They are merged when the stream has room, so a
-// small number is enough; beyond it the session itself must wait.
-const inboxDepth = 16
-
 // worker is one worker's stream and session.
 type worker struct {
 	stream  grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkResponse]
 	session carillon.Session
-	inbox   chan carillon.WorkResponse
-	taken   error // why the inbox was closed
+	sending sync.Mutex // held by send: a stream takes one message at a time
 	stall   *stall
 }
 
@@ -106,36 +99,15 @@ func (w *worker) read(ctx context.Context, m *pb.WorkRequest) error {
 	}
 }
 
-// take moves the session's words to the inbox until the session ends.
-func (w *worker) take(ctx context.Context) error {
+// write carries the session's words to the worker until the session ends; io.EOF is its good end.
+func (w *worker) write(ctx context.Context) error {
 	for {
 		resp, err := w.session.Receive(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
 			return err
-		}
-		select {
-		case w.inbox <- resp:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// write sends what the inbox has, as much as is there in one message. After the age it asks the worker to connect anew,
-// shortly before the transport closes the connection.
-func (w *worker) write(age time.Duration) error {
-	old := time.NewTimer(age)
-	defer old.Stop()
-	for {
-		var resp carillon.WorkResponse
-		select {
-		case first, ok := <-w.inbox:
-			if !ok {
-				return w.ended()
-			}
-			resp = gather(first, w.inbox)
-		case <-old.C:
-			resp.Drain = true
 		}
 		for part := range parts(resp) {
 			if err := w.send(&part); err != nil {
@@ -145,15 +117,13 @@ func (w *worker) write(age time.Duration) error {
 	}
 }
 
-// ended is the error of a session that is over; io.EOF is its good end.
-func (w *worker) ended() error {
-	if errors.Is(w.taken, io.EOF) {
-		return nil
-	}
-	return w.taken
-}
+// sendAway asks the worker to connect anew, shortly before the transport closes the old connection. If that cannot be
+// said any more, the stream is over anyway.
+func (w *worker) sendAway() { _ = w.send(&carillon.WorkResponse{Drain: true}) }
 
 func (w *worker) send(resp *carillon.WorkResponse) error {
+	w.sending.Lock()
+	defer w.sending.Unlock()
 	w.stall.begin()
 	defer w.stall.end()
 	return w.stream.Send(wire.WorkResponseToProto(resp))

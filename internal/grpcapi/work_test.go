@@ -200,26 +200,6 @@ func TestWorkOldStream(t *testing.T) {
 	})
 }
 
-// TestGather: what waits goes into one message, in order, and not beyond what a message holds.
-func TestGather(t *testing.T) {
-	inbox := make(chan carillon.WorkResponse, 100)
-	for i := range 10 {
-		inbox <- carillon.WorkResponse{Runs: []carillon.Run{{ID: fmt.Sprint(i)}}, Acks: []string{fmt.Sprint("a", i)}}
-	}
-	inbox <- carillon.WorkResponse{Nodes: []string{"n1"}, Drain: true, Stale: []string{"s"}, Cancel: []string{"c"}}
-	got := gather(<-inbox, inbox)
-	if len(got.Runs) != 10 || got.Runs[9].ID != "9" || len(got.Acks) != 10 || got.Nodes[0] != "n1" || !got.Drain ||
-		len(got.Stale) != 1 || len(got.Cancel) != 1 {
-		t.Errorf("gathered %+v", got)
-	}
-	for range 10 {
-		inbox <- carillon.WorkResponse{Runs: []carillon.Run{{Data: carillon.Bytes(make([]byte, maxPart/2), "")}}}
-	}
-	if got := gather(<-inbox, inbox); len(got.Runs) != 2 {
-		t.Errorf("%d runs of half a message each in one", len(got.Runs))
-	}
-}
-
 // TestParts: however much a session hands over at once, no message is too large, nothing is lost, the order is kept.
 func TestParts(t *testing.T) {
 	for _, size := range []int{0, 100, maxPart / 3, 3 * maxPart} {

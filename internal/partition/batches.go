@@ -86,10 +86,12 @@ func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
 		return 0, store.ErrDamaged
 	}
 	r.Spec = in.b
-	if r.Job, err = store.DecodeSpec(r.Spec, key); err != nil {
+	j, err := store.DecodeSpec(r.Spec, key)
+	if err != nil {
 		return 0, err
 	}
-	r.Job.Paused = paused[0] == 1
+	j.Paused = paused[0] == 1
+	r.Job = &j
 	return n, nil
 }
 
@@ -151,13 +153,13 @@ func Plannable(j *carillon.Job, at int64) error {
 // Keeps reports whether the job is there and would keep its times if it were put: it need not be able to begin anew.
 func (m *Machine) Keeps(j *carillon.Job) bool {
 	e := m.find(j.Key())
-	return e != nil && !replans(e, *m.jobOf(e), *j)
+	return e != nil && !replans(e, m.jobOf(e), j)
 }
 
 // PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
 func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
 	for i := range reqs {
-		if err := Plannable(&reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(&reqs[i].Job) {
+		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
 			return nil, i, err
 		}
 		if err := permits(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
@@ -216,7 +218,7 @@ func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
 			continue
 		}
 		// It had been checked. What could not begin anew was there then, and has been deleted since: as though after the batch.
-		puts[i] = carillon.Put{Job: r.Job}
+		puts[i] = carillon.Put{Job: *r.Job}
 		if first == nil {
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
@@ -238,7 +240,7 @@ func (m *Machine) stored(reqs []PutRequest) []carillon.Put {
 	for i := range reqs {
 		e := m.find(reqs[i].Job.Key())
 		if e == nil { // it has ended meanwhile
-			puts[i] = carillon.Put{Job: reqs[i].Job, Changed: true}
+			puts[i] = carillon.Put{Job: *reqs[i].Job, Changed: true}
 			continue
 		}
 		puts[i] = carillon.Put{Job: m.view(e), Created: e.state.Generation == 1, Changed: true}

@@ -15,7 +15,7 @@ func batchOf(names ...string) []partition.PutRequest {
 	var reqs []partition.PutRequest
 	for i, name := range names {
 		j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
-		reqs = append(reqs, partition.PutRequest{Job: j, Random: [8]byte{byte(i + 1)}, At: epoch})
+		reqs = append(reqs, partition.PutRequest{Job: &j, Random: [8]byte{byte(i + 1)}, At: epoch})
 	}
 	return reqs
 }
@@ -69,7 +69,7 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 	for i := range got {
 		if g, w := got[i], reqs[i]; g.At != epoch || g.Random != w.Random || g.Job.Paused != w.Job.Paused || g.Job.Key() != w.Job.Key() ||
-			!bytes.Equal(g.Spec, store.EncodeSpec(&g.Job)) != g.Job.Paused || !bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
+			!bytes.Equal(g.Spec, store.EncodeSpec(g.Job)) != g.Job.Paused || !bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
 			t.Errorf("read %+v", g)
 		}
 	}

@@ -35,7 +35,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 		}
 		n--
 		d := m.grant(e, q, now)
-		if first || e.limit != (Limit{}) {
+		if first || e.limit != nil {
 			m.pledge(e, d, now)
 			continue
 		}
@@ -56,23 +56,27 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 		r.Started = now
 	}
 	m.countGrant(e, time.Duration(now-r.Due))
-	e.queue = q
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
-	e.token = Token{Grant: r.Grant, Run: id, Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
-		Queue: q, Target: j.Target, Timeout: timeout,
+		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
 		Run: carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
-			Token: e.token, Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
+			Token: m.tokenOf(e), Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
 			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
 		},
 	}
+}
+
+// tokenOf is the token of the attempt in force. It is needed twice at most, so it is not kept.
+func (m *Machine) tokenOf(e *entry) string {
+	r := &e.state.Run
+	return m.signer.Sign(Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt})
 }
 
 // startClocks sets when the attempt is over if nothing is heard of it.
@@ -82,7 +86,7 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	r.Deadline = now + int64(j.TimeoutOrDefault())
 	e.renewal = j.LeaseOrDefault()
 	e.lease, e.granted = now+int64(e.renewal), now
-	if e.queue.Kind == "http" {
+	if e.queue != nil && e.queue.Kind == "http" {
 		r.Deadline += int64(httpGrace)
 		e.lease = r.Deadline
 	}
@@ -129,7 +133,7 @@ func (m *Machine) generation(e *entry) uint64 {
 // report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
 	m.letGo(e)
-	e.place, e.token = idle, ""
+	e.place = idle
 	if !reported {
 		e.state.Run.Grant.Term = store.Term{}
 	}
@@ -148,10 +152,10 @@ func (m *Machine) stop(e *entry) {
 		return
 	}
 	q := e.queue
-	if q == (Queue{}) { // taken over without its spec
-		q = m.queueOf(e)
+	if q == nil { // taken over without its spec
+		q = new(m.queueOf(e))
 	}
-	m.cancels = append(m.cancels, Cancel{Queue: q, Token: e.token, RunID: e.state.Identity(m.cfg.Partition).String()})
+	m.cancels = append(m.cancels, Cancel{Queue: *q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()})
 }
 
 // queueOf is the queue of e's target; the zero queue if its spec is not in memory.

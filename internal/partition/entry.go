@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -31,33 +30,32 @@ type entry struct {
 	parent   *entry // of a pending run: its job
 	children int    // of a job: its pending runs in memory
 
-	place place
-	wake  int64  // what the timer waits for; 0 = nothing
-	timer int    // index in the heap; -1 = not in it
-	seq   uint64 // the batch that holds the newest change
-	held  uint64 // the batch that must be durable before its run is handed out
-	fresh bool   // the spec must be written
-	gone  bool   // deleted; kept until that is durable
+	place    place
+	fresh    bool // the spec must be written
+	gone     bool // deleted; kept until that is durable
+	recalled bool // the store has it as parked
+	durable  bool // whether the grant is in the state as stored
+	first    bool // the attempt in force was written before it was handed out
+	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
 
+	timer   int    // index in Machine.timers; -1 = not armed
+	slot    int    // index in the queue's list
+	seq     uint64 // the batch that holds the newest change
+	held    uint64 // the batch that must be durable before its run is handed out
 	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
+	later   int64  // until when the next scheduled time is held back for want of memory
 
-	recalled bool          // the store has it as parked
-	parkedIn Queue         // where, if recalled
-	readyAt  int64         // since when it waits in a queue
-	slot     int           // index in the queue's list
-	token    string        // of the attempt in force
-	granted  int64         // when it was handed out
-	durable  bool          // whether the grant is in the state as stored
-	since    uint64        // the batch that filled when it was granted
-	lease    int64         // expiry as renewed by beats; state.Run.Lease is what is stored
-	renewal  time.Duration // what a beat extends the lease to; 0 = not known yet
-	waits    bool          // the next scheduled time is known to wait for the unfinished run; see overlaps
-	later    int64         // until when the next one is held back for want of memory
-	queue    Queue         // of the attempt in force or the place in a ready list
-	first    bool          // the attempt in force was written before it was handed out
-	pledge   uint64        // it has not been handed out yet: the pledge's number
-	limit    Limit         // of which the attempt in force holds a token; zero = none
-	line     *line         // in which it waits for a token, or for which it tries its luck in a ready list
+	parkedIn *Queue // where, if recalled
+	queue    *Queue // of the attempt in force or the place in a ready list
+	line     *line  // in which it waits for a token, or for which it tries its luck in a ready list
+	readyAt  int64  // since when it waits in a queue
+
+	granted int64         // when the attempt in force was handed out
+	since   uint64        // the batch that filled when it was granted
+	lease   int64         // expiry as renewed by beats; state.Run.Lease is what is stored
+	renewal time.Duration // what a beat extends the lease to; 0 = not known yet
+	pledge  uint64        // it has not been handed out yet: the pledge's number
+	limit   *Limit        // of which the attempt in force holds a token; nil = none
 }
 
 // dirty reports whether e has a change that is not durable yet.
@@ -184,15 +182,11 @@ func earliest(a, b int64) int64 {
 
 // setWake arms e's timer; 0 disarms it.
 func (m *Machine) setWake(e *entry, at int64) {
-	e.wake = at
 	switch {
-	case at == 0 && e.timer >= 0:
-		heap.Remove(&m.timers, e.timer)
-	case at == 0:
+	case at != 0:
+		m.timers.set(e, at)
 	case e.timer >= 0:
-		heap.Fix(&m.timers, e.timer)
-	default:
-		heap.Push(&m.timers, e)
+		m.timers.drop(e)
 	}
 }
 
@@ -206,7 +200,7 @@ func (m *Machine) rearm(e *entry) {
 	case e.place == running:
 		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
 		if !e.durable {
-			at = earliest(at, e.granted+int64(m.cfg.GrantAfter))
+			at = earliest(at, m.keepDue(e))
 		}
 		m.setWake(e, at)
 	default:
@@ -244,36 +238,4 @@ func afterLife(s *store.State) int64 {
 		return 0
 	}
 	return s.Expires + 1
-}
-
-// timers is a heap of entries by wake, then ref, so that the order is the same everywhere.
-type timers []*entry
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	if t[i].wake != t[j].wake {
-		return t[i].wake < t[j].wake
-	}
-	return t[i].ref.Compare(t[j].ref) < 0
-}
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].timer, t[j].timer = i, j
-}
-
-// Push is for container/heap.
-func (t *timers) Push(x any) {
-	e := x.(*entry)
-	e.timer = len(*t)
-	*t = append(*t, e)
-}
-
-// Pop is for container/heap.
-func (t *timers) Pop() any {
-	old := *t
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	e.timer = -1
-	return e
 }

@@ -61,6 +61,9 @@ func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 	} else if keep == 0 {
 		return
 	}
+	if m.out.runs == nil {
+		m.out.runs = make([]store.RunRecord, 0, max(1, min(m.out.usual, mostRoom)))
+	}
 	m.out.runs = append(m.out.runs, r)
 	m.wait(m.out.seq)
 	if m.kept++; 2*m.kept >= m.cfg.HistoryExpires {
@@ -76,6 +79,9 @@ func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 		m.out.trims = append(m.out.trims, store.Trim{Key: r.Key, Keep: keep})
 	}
 }
+
+// mostRoom is for how many finished runs of a batch room is made beforehand, going by the batch before.
+const mostRoom = 128
 
 // trimSlack is how many runs beyond the limit the store holds before it is trimmed, so that not every tick deletes.
 const trimSlack = 10

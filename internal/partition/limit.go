@@ -97,10 +97,10 @@ func (m *Machine) takeToken(e *entry) (key Line, ok bool) {
 	if j.LimitKey == "" {
 		return key, true
 	}
-	key = Line{Limit: Limit{e.ref.Namespace, j.LimitKey}, Queue: e.queue}
+	key = Line{Limit: Limit{e.ref.Namespace, j.LimitKey}, Queue: *e.queue}
 	ok, limited := m.cfg.Limiter.Take(key)
 	if ok && limited {
-		e.limit, e.state.Run.Limited = key.Limit, true
+		e.state.Run.Limited, e.limit = true, new(key.Limit)
 		m.out.small = append(m.out.small, store.Small{Kind: SmallLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
 	}
 	return key, ok
@@ -108,11 +108,11 @@ func (m *Machine) takeToken(e *entry) (key Line, ok bool) {
 
 // release gives the token of e's attempt back once its end is durable.
 func (m *Machine) release(e *entry) {
-	if e.limit == (Limit{}) {
+	if e.limit == nil {
 		return
 	}
-	m.returnToken(e.limit, e.ref)
-	e.limit, e.state.Run.Limited = Limit{}, false
+	m.returnToken(*e.limit, e.ref)
+	e.limit, e.state.Run.Limited = nil, false
 }
 
 func (m *Machine) returnToken(l Limit, ref store.Ref) {
@@ -137,8 +137,10 @@ func (m *Machine) releaseAll(key carillon.Key) {
 
 // adoptToken goes on with the token of an attempt that an earlier owner handed out.
 func (m *Machine) adoptToken(e *entry) {
-	e.limit = m.charged[e.ref]
-	delete(m.charged, e.ref)
+	if l, charged := m.charged[e.ref]; charged {
+		e.limit = new(l)
+		delete(m.charged, e.ref)
+	}
 }
 
 // setAside lets a due run wait for a token.

@@ -22,6 +22,7 @@ type Config struct {
 
 	MisfireAfter   time.Duration // a time this late because nobody owned the partition was missed; default 5 s
 	GrantAfter     time.Duration // an attempt this old is made durable; default 1 s
+	GrantsKept     int           // how many at most within that time: others get their turn later; default 128
 	TakeoverGrace  time.Duration // added to the beat interval for leases found at takeover; default 2 s
 	StageAfter     time.Duration // a due run without consumer or room is parked after this; default 1 s
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
@@ -40,6 +41,7 @@ const (
 	DefaultHorizon        = time.Hour
 	DefaultMisfireAfter   = 5 * time.Second // decisions.md 15
 	DefaultGrantAfter     = time.Second     // decisions.md 1
+	DefaultGrantsKept     = 128
 	DefaultTakeoverGrace  = 2 * time.Second
 	DefaultStageAfter     = time.Second
 	DefaultDeadRetention  = 30 * 24 * time.Hour
@@ -53,6 +55,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Horizon, DefaultHorizon)
 	set(&c.MisfireAfter, DefaultMisfireAfter)
 	set(&c.GrantAfter, DefaultGrantAfter)
+	set(&c.GrantsKept, DefaultGrantsKept)
 	set(&c.TakeoverGrace, DefaultTakeoverGrace)
 	set(&c.StageAfter, DefaultStageAfter)
 	set(&c.DeadRetention, DefaultDeadRetention)
@@ -95,11 +98,13 @@ type Fired struct {
 // Machine is the state of one partition in memory. It is used from one goroutine.
 type Machine struct {
 	cfg       Config
+	signer    *Signer // of tokens
 	entries   map[store.Ref]*entry
 	live      map[carillon.RunIdentity]*entry // unfinished runs that are in memory
 	timers    timers
 	queues    map[Queue]*queue
 	active    []*queue // those in which due runs wait
+	spare     *queue   // one that has been forgotten, for the next that is made
 	window    window
 	schedules map[scheduleKey]*schedule.Schedule
 
@@ -107,7 +112,10 @@ type Machine struct {
 	deleting map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
 	needs    map[store.Ref]struct{}    // records to read before their owners can go on
 	blocked  []*entry                  // due, but with a change that is not yet durable
+	woken    []*entry                  // memory for blocked
+	ticked   int64                     // when Tick was called last
 	grants   int                       // attempts in force
+	keepAt   int64                     // when the next attempt may be made durable for its age; see mayKeep
 	pledges  []pledge                  // attempts to be handed out once they are durable, in the order of their batches
 	pledged  uint64                    // pledges so far
 	lines    map[Line]*line            // runs that wait for tokens
@@ -135,6 +143,7 @@ type scheduleKey struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:       cfg.withDefaults(),
+		signer:    NewSigner(cfg.MACKey),
 		entries:   map[store.Ref]*entry{},
 		live:      map[carillon.RunIdentity]*entry{},
 		queues:    map[Queue]*queue{},

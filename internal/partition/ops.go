@@ -10,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// PutRequest is a put. The job has been validated.
+// PutRequest is a put. The job has been validated, and nobody changes it.
 type PutRequest struct {
-	Job     carillon.Job
+	Job     *carillon.Job
 	Options carillon.PutOptions
 	Random  [8]byte // for the uid of a new job
 
@@ -60,9 +60,9 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 		return carillon.Put{}, err
 	}
 	if e == nil {
-		return m.create(now, req)
+		return m.create(now, &req)
 	}
-	return m.replace(now, e, req)
+	return m.replace(now, e, &req)
 }
 
 // permits reports why the options of a put do not let it replace e, or create a job if e is nil.
@@ -102,16 +102,20 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits
 			return carillon.Put{}, err
 		}
 	}
-	return m.replace(now, e, PutRequest{Job: j, Waits: waits})
+	return m.replace(now, e, &PutRequest{Job: &j, Waits: waits})
 }
 
 // EncodeSpec is the spec as it is stored and compared: pausing is part of the state.
-func EncodeSpec(j carillon.Job) []byte {
-	j.Paused = false
-	return store.EncodeSpec(&j)
+func EncodeSpec(j *carillon.Job) []byte {
+	if j.Paused {
+		going := *j
+		going.Paused = false
+		j = &going
+	}
+	return store.EncodeSpec(j)
 }
 
-func (m *Machine) create(now int64, req PutRequest) (carillon.Put, error) {
+func (m *Machine) create(now int64, req *PutRequest) (carillon.Put, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
@@ -119,6 +123,7 @@ func (m *Machine) create(now int64, req PutRequest) (carillon.Put, error) {
 		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
 	}}
 	m.setSpec(e, req.encoded())
+	e.job = j // for as long as this takes: it need not be decoded, but what it points to is the caller's
 	if err := m.plan(e, at); err != nil {
 		m.window.bytes -= len(e.spec)
 		return carillon.Put{}, err
@@ -129,7 +134,9 @@ func (m *Machine) create(now int64, req PutRequest) (carillon.Put, error) {
 	m.entries[ref] = e
 	m.touch(e)
 	m.rearm(e)
-	return carillon.Put{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(&j)}, nil
+	put := carillon.Put{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
+	e.job = nil
+	return put, nil
 }
 
 func warnings(j *carillon.Job) []string {
@@ -151,8 +158,8 @@ func (m *Machine) plan(e *entry, now int64) error {
 	return nil
 }
 
-func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, error) {
-	j, spec, old := req.Job, req.encoded(), *m.jobOf(e)
+func (m *Machine) replace(now int64, e *entry, req *PutRequest) (carillon.Put, error) {
+	j, spec, old := req.Job, req.encoded(), m.jobOf(e)
 	retimed := replans(e, old, j)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
@@ -177,7 +184,7 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	s.Generation++
 	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
 	if retimed {
-		m.retime(e, &j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
+		m.retime(e, j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
 	}
 	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
@@ -186,21 +193,21 @@ func (m *Machine) replace(now int64, e *entry, req PutRequest) (carillon.Put, er
 	}
 	m.setPaused(e, j.Paused, now)
 	m.rearm(e)
-	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(&j)}, nil
+	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
 // replans reports whether a put of j in place of old has e's times counted anew. A job that came back for a dead run has none.
-func replans(e *entry, old, j carillon.Job) bool {
+func replans(e *entry, old, j *carillon.Job) bool {
 	return retimes(old, j) || rearms(j) || e.state.Anchor == 0
 }
 
 // retimes reports whether a put changes when the job runs.
-func retimes(a, b carillon.Job) bool {
+func retimes(a, b *carillon.Job) bool {
 	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due || a.TTL != b.TTL || a.Repeats != b.Repeats
 }
 
 // rearms reports whether a put counts from now whatever was there before: a one-shot with a relative or absent due time.
-func rearms(j carillon.Job) bool {
+func rearms(j *carillon.Job) bool {
 	if j.Recurring() {
 		return false
 	}
@@ -213,10 +220,11 @@ func rearms(j carillon.Job) bool {
 
 // sameButNotes reports whether two jobs differ at most in what never fences: labels and note (decisions.md 13), and which
 // jobs the next run waits for.
-func sameButNotes(a, b carillon.Job) bool {
-	a.Labels, a.Note, b.Labels, b.Note = nil, "", nil, ""
-	a.After, b.After = nil, nil
-	return bytes.Equal(EncodeSpec(a), EncodeSpec(b))
+func sameButNotes(a, b *carillon.Job) bool { return bytes.Equal(withoutNotes(*a), withoutNotes(*b)) }
+
+func withoutNotes(j carillon.Job) []byte {
+	j.Labels, j.Note, j.After = nil, "", nil
+	return EncodeSpec(&j)
 }
 
 // retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its

@@ -78,7 +78,7 @@ func (m *Machine) displace(e *entry, now int64) {
 	m.unlist(e)
 	m.keepRun(e, now, end)
 	m.touch(e)
-	e.token, e.state.Phase = "", carillon.PhaseScheduled
+	e.state.Phase = carillon.PhaseScheduled
 	m.start(e, t, now)
 }
 

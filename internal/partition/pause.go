@@ -28,7 +28,7 @@ func (m *Machine) annotate(e *entry, note string) {
 	m.touch(e)
 	j := *m.jobOf(e)
 	j.Note = note
-	m.setSpec(e, EncodeSpec(j))
+	m.setSpec(e, EncodeSpec(&j))
 	e.fresh = true
 }
 

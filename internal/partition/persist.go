@@ -17,12 +17,25 @@ type builder struct {
 	trims   []store.Trim
 	expire  *store.Expire
 	small   []store.Small
-	sealed  []sealedBatch     // full, in order, not yet handed out
-	flight  []*entry          // changed by batches handed out and not yet durable
-	ending  []store.RunRecord // finished runs in those batches
-	freed   []Queue           // see sealedBatch
-	tokens  []Limit           // of attempts that the batch ends
-	spent   []Limit           // those of batches handed out
+	sealed  []sealedBatch  // full, in order, not yet handed out
+	flight  []*entry       // changed by batches handed out and not yet durable
+	ending  []*store.Batch // those batches, if runs finish in them
+	freed   []Queue        // see sealedBatch
+	tokens  []Limit        // of attempts that the batch ends
+	spent   []Limit        // those of batches handed out
+
+	spare []*entry // memory for changed
+	usual int      // how many runs finished in the last batch in which any did
+}
+
+// recycle is memory to be filled anew. Much of it, as a herd leaves behind, is given back.
+func recycle[S ~[]T, T any](used S) S {
+	const most = 512
+	if cap(used) > most {
+		return nil
+	}
+	clear(used)
+	return used[:0]
 }
 
 type sealedBatch struct {
@@ -61,9 +74,12 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 		return nil, 0
 	}
 	s := m.out.sealed[0]
-	m.out.sealed = m.out.sealed[1:]
+	m.out.sealed = slices.Delete(m.out.sealed, 0, 1)
 	m.out.flight = append(m.out.flight, s.changed...)
-	m.out.ending = append(m.out.ending, s.batch.Runs...)
+	m.out.spare = recycle(s.changed)
+	if len(s.batch.Runs) > 0 {
+		m.out.ending = append(m.out.ending, s.batch)
+	}
 	m.out.freed = append(m.out.freed, s.freed...)
 	m.out.spent = append(m.out.spent, s.tokens...)
 	return s.batch, s.seq
@@ -78,6 +94,12 @@ func (m *Machine) seal() {
 	}
 	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
+	if gone := goneOf(o.changed); gone < len(o.changed) {
+		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: none is moved
+	}
+	if len(o.runs) > 0 {
+		o.usual = len(o.runs)
+	}
 	var freed []Queue
 	for _, e := range o.changed {
 		if e.gone {
@@ -88,12 +110,24 @@ func (m *Machine) seal() {
 		}
 		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != e.parkedIn.String()) {
 			e.recalled = false
-			freed = append(freed, e.parkedIn)
+			freed = append(freed, *e.parkedIn)
 		}
 	}
 	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, tokens: o.tokens})
-	o.changed, o.runs, o.redrive, o.trims, o.expire, o.small, o.tokens = nil, nil, nil, nil, nil, nil, nil
+	o.changed, o.spare = o.spare, nil
+	o.runs, o.redrive, o.trims, o.expire, o.small, o.tokens = nil, nil, nil, nil, nil, nil
 	o.seq++
+}
+
+// goneOf is how many of the entries are deleted.
+func goneOf(entries []*entry) int {
+	n := 0
+	for _, e := range entries {
+		if e.gone {
+			n++
+		}
+	}
+	return n
 }
 
 // lastOf keeps the last of the small records with one key: a batch holds each at most once.
@@ -172,14 +206,16 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		}
 	}
 	clear(m.out.flight[len(kept):])
-	m.out.flight = kept
+	if m.out.flight = kept; len(kept) == 0 {
+		m.out.flight = recycle(kept)
+	}
 	for _, q := range m.out.freed {
 		m.forget(q)
 	}
 	for _, l := range m.out.spent {
 		m.cfg.Limiter.Free(l)
 	}
-	m.out.ending, m.out.freed, m.out.spent = nil, nil, nil
+	m.out.ending, m.out.freed, m.out.spent = recycle(m.out.ending), nil, nil
 	m.AwaitTokens()
 	m.forgetBackfills()
 	m.shrink()
@@ -188,14 +224,14 @@ func (m *Machine) Committed(seq uint64, now int64) {
 
 // Ending finds a run that has finished in a batch which is not durable yet, and makes the answer wait for it.
 func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
-	named := func(r store.RunRecord) bool { return r.ID == id }
 	look := func(runs []store.RunRecord, seq uint64) (r store.RunRecord, ok bool) {
-		i := slices.IndexFunc(runs, named)
-		if i < 0 {
-			return r, false
+		for i := range runs {
+			if runs[i].ID == id {
+				m.wait(seq)
+				return runs[i], true
+			}
 		}
-		m.wait(seq)
-		return runs[i], true
+		return r, false
 	}
 	if r, ok := look(m.out.runs, m.out.seq); ok {
 		return r, true
@@ -205,13 +241,18 @@ func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
 			return r, true
 		}
 	}
-	return look(m.out.ending, m.out.seq-1-uint64(len(m.out.sealed)))
+	for _, b := range m.out.ending {
+		if r, ok := look(b.Runs, m.out.seq-1-uint64(len(m.out.sealed))); ok {
+			return r, true
+		}
+	}
+	return store.RunRecord{}, false
 }
 
 // unblock lets due runs go on whose changes have become durable and whose specs have been read.
 func (m *Machine) unblock(now int64) {
 	waiting := m.blocked
-	m.blocked = m.blocked[len(m.blocked):]
+	m.blocked, m.woken = m.woken, nil // whoever is set aside meanwhile waits for the next time
 	for _, e := range waiting {
 		switch {
 		case e.gone:
@@ -222,6 +263,7 @@ func (m *Machine) unblock(now int64) {
 			m.rearm(e)
 		}
 	}
+	m.woken = recycle(waiting)
 }
 
 // resume goes on with an entry that was set aside.

@@ -13,7 +13,7 @@ func (r *rig) putIf(j carillon.Job, o carillon.PutOptions) (carillon.Put, error)
 	j.Namespace, j.Target = carillon.DefaultNamespace, carillon.WorkerQueue("q")
 	r.bring(j.Key())
 	r.uids++
-	p, err := r.m.Put(r.now, partition.PutRequest{Job: j, Options: o, Random: [8]byte{byte(r.uids), 1}})
+	p, err := r.m.Put(r.now, partition.PutRequest{Job: &j, Options: o, Random: [8]byte{byte(r.uids), 1}})
 	r.flush()
 	return p, err
 }

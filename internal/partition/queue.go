@@ -68,11 +68,12 @@ type Slots struct {
 
 // Delivery is one attempt on its way to a consumer.
 type Delivery struct {
-	Queue   Queue
-	Durable bool         // the attempt is in the store already
-	Run     carillon.Run // with Token, Data, Metadata, Deadline, Lease
-	Target  carillon.Target
-	Timeout time.Duration
+	Partition int // that it comes from
+	Queue     Queue
+	Durable   bool         // the attempt is in the store already
+	Run       carillon.Run // with Token, Data, Metadata, Deadline, Lease
+	Target    carillon.Target
+	Timeout   time.Duration
 }
 
 // Cancel tells a consumer to stop an attempt.

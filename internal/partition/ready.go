@@ -51,9 +51,9 @@ func (m *Machine) enqueue(e *entry, now int64) {
 		m.block(e)
 		return
 	}
-	e.queue = QueueOf(e.ref.Namespace, m.jobOf(e).Target)
+	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
+	e.queue = &q.name
 	e.place, e.readyAt = ready, now
-	q := m.queue(e.queue)
 	heap.Push(&q.lists[e.state.Class], e)
 	if !q.listed {
 		q.listed = true
@@ -67,7 +67,7 @@ func (m *Machine) dequeue(e *entry) {
 	if e.place == aside {
 		heap.Remove(&e.line.list, e.slot)
 	} else {
-		heap.Remove(&m.queue(e.queue).lists[e.state.Class], e.slot)
+		heap.Remove(&m.queue(*e.queue).lists[e.state.Class], e.slot)
 	}
 	left := e.place
 	e.place = idle
@@ -89,7 +89,11 @@ func (m *Machine) block(e *entry) {
 func (m *Machine) queue(q Queue) *queue {
 	st := m.queues[q]
 	if st == nil {
-		st = &queue{name: q, parked: parked{none: true}}
+		if st = m.spare; st == nil {
+			st = &queue{}
+		}
+		m.spare = nil
+		st.name, st.parked = q, parked{none: true}
 		m.queues[q] = st
 	}
 	return st
@@ -102,6 +106,10 @@ func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
 func (m *Machine) leaveQueue(q *queue) {
 	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[q.name] == q {
 		delete(m.queues, q.name)
+		for i := range q.lists {
+			q.lists[i] = recycle(q.lists[i])
+		}
+		m.spare = q // where few runs are due at a time a queue comes and goes with each
 	}
 }
 

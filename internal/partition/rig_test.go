@@ -125,9 +125,7 @@ func (r *rig) step() {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
 			r.m.Tick(r.now) // as the engine does, before what has been read leaves again
-			for _, ref := range refs {
-				r.m.Settle(ref)
-			}
+			r.m.Settle(refs)
 		}
 		r.readAhead()
 		r.m.Tick(r.now)
@@ -175,7 +173,7 @@ func (r *rig) put(j carillon.Job) (carillon.Put, error) {
 	}
 	r.bring(j.Key())
 	r.uids++
-	req := partition.PutRequest{Job: j}
+	req := partition.PutRequest{Job: &j}
 	binary.BigEndian.PutUint64(req.Random[:], r.uids)
 	return r.m.Put(r.now, req)
 }

@@ -26,8 +26,9 @@ func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
 // recall counts a parked record that is in memory; the store's note about the queue stays until it is written otherwise.
 func (m *Machine) recall(e *entry) {
 	if !e.recalled {
-		e.recalled, e.parkedIn = true, ParseQueue(e.state.Queue)
-		m.queue(e.parkedIn).parked.recalled++
+		q := m.queue(ParseQueue(e.state.Queue))
+		e.recalled, e.parkedIn = true, &q.name
+		q.parked.recalled++
 	}
 }
 

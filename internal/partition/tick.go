@@ -13,8 +13,9 @@ import (
 // Tick does what time brings up to now: runs become due, leases and timeouts end, attempts become old enough to be made
 // durable, lives end.
 func (m *Machine) Tick(now int64) {
+	m.ticked = now
 	for len(m.timers) > 0 && m.timers[0].wake <= now {
-		e := m.timers[0]
+		e := m.timers.first()
 		m.setWake(e, 0)
 		m.wakeUp(e, now)
 	}
@@ -62,7 +63,7 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case e.lease <= now:
 		m.stop(e)
 		m.fail(e, now, failure{message: "lease expired: no beat within " + m.jobOf(e).LeaseOrDefault().String(), lost: true})
-	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now:
+	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.mayKeep(now):
 		m.keepGrant(e)
 		m.rearm(e)
 	default:
@@ -75,6 +76,22 @@ func (m *Machine) keepGrant(e *entry) {
 	e.durable = true
 	e.state.Run.Lease = e.lease
 	m.touch(e)
+}
+
+// mayKeep reports whether one more attempt may be made durable for its age, and counts it. When so much is due that results
+// take longer than GrantAfter, writing every attempt would double what the store has to do and make them take longer still.
+func (m *Machine) mayKeep(now int64) bool {
+	if m.keepAt > now {
+		return false
+	}
+	m.keepAt = max(m.keepAt, now-int64(m.cfg.GrantAfter)) + int64(m.cfg.GrantAfter)/int64(m.cfg.GrantsKept)
+	return true
+}
+
+// keepDue is when e's attempt is next old enough to be made durable: at GrantAfter, and as often as it passes again.
+func (m *Machine) keepDue(e *entry) int64 {
+	after := int64(m.cfg.GrantAfter)
+	return e.granted + after*(1+max(0, m.ticked-e.granted)/after)
 }
 
 // begin starts the run that is due. It is written only if it does not end soon: until then the store's next time says

@@ -173,7 +173,7 @@ func (w *estate) request(j carillon.Job) partition.PutRequest {
 		w.t.Fatal(err)
 	}
 	w.uids++
-	req := partition.PutRequest{Job: j, Waits: w.register(&j)}
+	req := partition.PutRequest{Job: &j, Waits: w.register(&j)}
 	binary.BigEndian.PutUint64(req.Random[:], w.uids)
 	w.whole(j.Key())
 	if old, err := w.m.Job(j.Key()); err == nil {

@@ -102,7 +102,7 @@ func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	r.advance(10 * time.Second)
 	other := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "b", Target: carillon.WorkerQueue("q")}
 	put := func(j carillon.Job) error {
-		_, _, err := r.m.PutAll(r.now, []partition.PutRequest{{Job: other}, {Job: j}})
+		_, _, err := r.m.PutAll(r.now, []partition.PutRequest{{Job: &other}, {Job: &j}})
 		r.flush()
 		return err
 	}

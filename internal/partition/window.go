@@ -94,9 +94,12 @@ func (m *Machine) retreat(to store.Cursor, now int64) bool {
 		return false
 	}
 	w.retreated = now
+	if most := m.waitingIdle(); m.waiting()-most > m.cfg.WindowJobs/4 {
+		return false // whatever leaves, there is no room: not worth a look at each
+	}
 	var later []*entry
-	for _, e := range m.timers {
-		if m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
+	for _, t := range m.timers {
+		if e := t.e; m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
 			later = append(later, e)
 		}
 	}
@@ -116,6 +119,10 @@ const (
 	retreatEvery = 100 * time.Millisecond
 	retreatAhead = 10 * time.Second
 )
+
+// waitingIdle is how many records wait for their time, at most: those with a timer, but for the attempts in force, which
+// all have one, unless they are pledged.
+func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pledges)) }
 
 // evictable reports whether the store knows all there is to know of e, and nothing in memory needs it.
 func (m *Machine) evictable(e *entry) bool {
@@ -236,11 +243,9 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 // takeOver goes on with an attempt that an earlier owner handed out. Beats may have renewed its lease since it was stored,
 // so it gets at least one beat interval (decisions.md 18).
 func (m *Machine) takeOver(e *entry, now int64) {
-	r := &e.state.Run
 	e.place, e.durable, e.granted = running, true, now
 	m.grants++
 	m.adoptToken(e)
-	e.token = Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt}.Sign(m.cfg.MACKey)
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
 	}
@@ -255,7 +260,9 @@ func (m *Machine) guess(e *entry) {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 		beat = beatInterval(e.renewal)
 	}
-	e.queue = m.queueOf(e)
+	if q := m.queueOf(e); q != (Queue{}) {
+		e.queue = &q
+	}
 	e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace))
 }
 
@@ -309,13 +316,15 @@ func (m *Machine) busy() bool {
 	return false
 }
 
-// Settle drops from memory what an operation brought in and the window does not hold. The engine calls it when a round of
-// operations is done.
-func (m *Machine) Settle(ref store.Ref) {
-	if e := m.entries[ref]; e != nil {
-		m.settle(e)
-		m.shrink()
+// Settle drops from memory what operations brought in and the window does not hold. The engine calls it when a round of
+// them is done.
+func (m *Machine) Settle(refs []store.Ref) {
+	for _, ref := range refs {
+		if e := m.entries[ref]; e != nil {
+			m.settle(e)
+		}
 	}
+	m.shrink()
 }
 
 // settle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
@@ -332,8 +341,13 @@ func (m *Machine) settle(e *entry) {
 	}
 	if len(e.spec) > InlineSpec {
 		m.setSpec(e, nil)
+	} else if m.timers[e.timer].wake > m.ticked+int64(keepDecoded) {
+		e.job, e.sched = nil, nil
 	}
 }
+
+// keepDecoded is how soon a job must be due for its decoded spec to stay in memory, which is several times as large.
+const keepDecoded = 5 * time.Second
 
 // lighten drops the long spec of a run that has been handed out when memory for specs is short: it is read again when the
 // attempt ends.
@@ -361,7 +375,7 @@ func (m *Machine) evict(e *entry) {
 		m.unread(q)
 		if e.recalled {
 			e.recalled = false
-			m.forget(e.parkedIn)
+			m.forget(*e.parkedIn)
 		}
 	}
 	if p := e.parent; p != nil {
@@ -379,8 +393,8 @@ func (m *Machine) shrink() {
 		return
 	}
 	var waiting []*entry
-	for _, e := range m.timers {
-		if m.evictable(e) {
+	for _, t := range m.timers {
+		if e := t.e; m.evictable(e) {
 			waiting = append(waiting, e)
 		}
 	}

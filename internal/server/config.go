@@ -28,6 +28,8 @@ type Config struct {
 
 	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one. Default [DefaultGRPC], [DefaultHTTP].
 	GRPC, HTTP string
+	// Debug is the address to serve profiles of the process at (package profiling). Default: they are not served.
+	Debug string
 	// Insecure allows addresses beyond loopback although nobody is authenticated.
 	Insecure bool
 	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides localhost and IP
@@ -106,7 +108,11 @@ func (c Config) withDefaults() Config {
 // Validate names everything that is wrong with the configuration, all at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	return errors.Join(c.validateNode(), c.validateListener("grpc", c.GRPC), c.validateListener("http", c.HTTP))
+	faults := []error{c.validateNode(), c.validateListener("grpc", c.GRPC), c.validateListener("http", c.HTTP)}
+	if c.Debug != "" {
+		faults = append(faults, c.validateListener("debug_listen", c.Debug))
+	}
+	return errors.Join(faults...)
 }
 
 // validateNode judges what a node without listeners needs.

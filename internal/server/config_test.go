@@ -11,7 +11,7 @@ import (
 
 func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
-		Store: "postgres://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
+		Store: "postgres://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
 		AllowTargets:   []netip.Prefix{{}},
 		SigningSecrets: map[string][]string{"default": {"secret"}},
 	}.Validate()
@@ -19,7 +19,7 @@ func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 		t.Fatal("it was accepted")
 	}
 	for _, want := range []string{`store: "postgres" is not supported`, `"pebble:DIR"`, `"memory:"`, "partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
-		`http: "nowhere"`, "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns", "allow_targets[0]", "signing_secrets[default][0]"} {
+		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns", "allow_targets[0]", "signing_secrets[default][0]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

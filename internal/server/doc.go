@@ -4,6 +4,7 @@
 //	stores.go   which store a URL means
 //	node.go     store, engine, hub and metrics: a node without listeners, as package embedded runs it
 //	server.go   a node with its gRPC and HTTP listeners
+//	debug.go    its listener for profiles, if it is to have one
 //
 // Everything that is started is ended by who started it. A node leaves in this order: it says that it is not ready; nothing
 // new is handed out and workers are told to go elsewhere; attempts in force go on within [Config.DrainGrace], while calls

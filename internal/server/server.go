@@ -24,6 +24,7 @@ type Server struct {
 	grpcAt net.Listener
 	http   *http.Server
 	httpAt net.Listener
+	debug  *debugFace
 }
 
 // Limits of the HTTP listener; a body is limited by package httpapi.
@@ -67,10 +68,15 @@ func (s *Server) listen() error {
 	if s.httpAt, err = net.Listen("tcp", s.config.HTTP); err != nil {
 		return errors.Join(fmt.Errorf("http: %w", err), s.grpcAt.Close())
 	}
+	if s.debug, err = listenDebug(&s.config, s.log); err != nil {
+		return errors.Join(err, s.grpcAt.Close(), s.httpAt.Close())
+	}
 	return nil
 }
 
-func (s *Server) closeListeners() error { return errors.Join(s.grpcAt.Close(), s.httpAt.Close()) }
+func (s *Server) closeListeners() error {
+	return errors.Join(s.grpcAt.Close(), s.httpAt.Close(), s.debug.close())
+}
 
 // serveFaces puts the faces over the node's scheduler.
 func (s *Server) serveFaces() error {
@@ -108,18 +114,34 @@ func (s *Server) GRPCAddr() string { return s.grpcAt.Addr().String() }
 // HTTPAddr is where HTTP is listened for.
 func (s *Server) HTTPAddr() string { return s.httpAt.Addr().String() }
 
+// DebugAddr is where profiles are served; empty if they are not.
+func (s *Server) DebugAddr() string {
+	if s.debug == nil {
+		return ""
+	}
+	return s.debug.at.Addr().String()
+}
+
 // Ready is nil if the node can serve, otherwise it says why not.
 func (s *Server) Ready() error { return s.node.Ready() }
 
 // Run serves until ctx ends or a listener fails, then leaves in good order. It must be called once, also to end a server
 // that is not needed after all.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 2)
-	go func() { failed <- wrap("grpc", s.grpc.Serve(s.grpcAt)) }()
-	go func() { failed <- wrap("http", s.http.Serve(s.httpAt)) }()
+	faces := []func() error{
+		func() error { return wrap("grpc", s.grpc.Serve(s.grpcAt)) },
+		func() error { return wrap("http", s.http.Serve(s.httpAt)) },
+	}
+	if s.debug != nil {
+		faces = append(faces, s.debug.serve)
+	}
+	failed := make(chan error, len(faces))
+	for _, serve := range faces {
+		go func() { failed <- serve() }()
+	}
 	s.log.Info("node is up", "grpc", s.GRPCAddr(), "http", s.HTTPAddr(), "store", s.config.Store)
 	var err error
-	running := 2
+	running := len(faces)
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -155,6 +177,7 @@ func (s *Server) stopFaces() {
 	if err := s.http.Shutdown(ctx); err != nil {
 		_ = s.http.Close() // Shutdown has said what is wrong: callers did not end in time
 	}
+	s.debug.stop(ctx)
 }
 
 // wrap names the listener that failed; that it was closed is no failure.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"net/http"
+	"regexp"
 	"runtime"
 	"time"
 
@@ -41,7 +42,7 @@ type Metrics struct {
 // New makes the metrics of a node whose program has the version.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(goRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
 	kinds := m.counters(attempts)
 	m.attempts = map[string]prometheus.Counter{}
@@ -62,6 +63,14 @@ func New(version string) *Metrics {
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(info)
 	return m
+}
+
+// goRuntime are the metrics of the Go runtime; besides the usual ones, how long goroutines wait for a CPU, which tells a node
+// that has too little of it, and how long the garbage collector stops all of them.
+func goRuntime() prometheus.Collector {
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
+		Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`),
+	}))
 }
 
 func (m *Metrics) counter(name string) prometheus.Counter {

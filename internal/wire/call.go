@@ -12,7 +12,18 @@ import (
 
 // PutToProto is the outcome of a put as a message.
 func PutToProto(p *carillon.Put) *pb.PutJobResponse {
-	return &pb.PutJobResponse{Job: JobToProto(&p.Job), Created: p.Created, Changed: p.Changed, Warnings: p.Warnings}
+	b := &struct { // the answer to a put costs one allocation
+		response pb.PutJobResponse
+		job      jobBlock
+		status   statusBlock
+	}{}
+	b.job.fill(&p.Job)
+	if p.Job.Status != nil {
+		b.job.job.Status = b.status.fill(p.Job.Status)
+	}
+	m := &b.response
+	m.Job, m.Created, m.Changed, m.Warnings = &b.job.job, p.Created, p.Changed, p.Warnings
+	return m
 }
 
 // PutFromProto is the message as the outcome of a put.

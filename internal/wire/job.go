@@ -7,9 +7,27 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
+// jobBlock is the memory of one job's message with its target, which most often is a worker queue.
+type jobBlock struct {
+	job    pb.Job
+	target pb.Target
+	kind   pb.Target_Worker
+	worker pb.WorkerTarget
+}
+
 // JobToProto is the job as a message.
 func JobToProto(j *carillon.Job) *pb.Job {
-	return &pb.Job{
+	b := &jobBlock{}
+	b.fill(j)
+	if j.Status != nil {
+		b.job.Status = new(statusBlock).fill(j.Status)
+	}
+	return &b.job
+}
+
+// fill fills in all but the status.
+func (b *jobBlock) fill(j *carillon.Job) {
+	b.job = pb.Job{
 		Namespace:     j.Namespace,
 		Name:          j.Name,
 		Schedule:      j.Schedule,
@@ -23,7 +41,7 @@ func JobToProto(j *carillon.Job) *pb.Job {
 		ContentType:   j.Data.ContentType,
 		Metadata:      j.Metadata,
 		Labels:        j.Labels,
-		Target:        targetToProto(&j.Target),
+		Target:        b.fillTarget(&j.Target),
 		FailurePolicy: policyToProto(&j.FailurePolicy),
 		Timeout:       durationText(j.Timeout),
 		Lease:         durationText(j.Lease),
@@ -37,8 +55,17 @@ func JobToProto(j *carillon.Job) *pb.Job {
 		Paused:        j.Paused,
 		Note:          text(j.Note),
 		History:       historyToProto(j.History),
-		Status:        statusToProto(j.Status),
 	}
+}
+
+func (b *jobBlock) fillTarget(t *carillon.Target) *pb.Target {
+	if t.Worker == nil || *t != (carillon.Target{Worker: t.Worker}) {
+		return targetToProto(t)
+	}
+	b.worker.Queue = t.Worker.Queue
+	b.kind.Worker = &b.worker
+	b.target.Kind = &b.kind
+	return &b.target
 }
 
 // JobFromProto is the message as a job.
@@ -102,27 +129,26 @@ func historyToProto(h carillon.History) *pb.History {
 	return &pb.History{Runs: clampInt32(h.Runs), Keep: durationText(h.Keep)}
 }
 
-func statusToProto(s *carillon.JobStatus) *pb.JobStatus {
-	if s == nil {
-		return nil
-	}
-	block := &struct { // one piece of memory for what every status has
-		status           pb.JobStatus
-		counters         pb.Counters
-		created, updated timestamppb.Timestamp
-		nextRun          timestamppb.Timestamp
-	}{}
-	m := &block.status
+// statusBlock is the memory of what every status has.
+type statusBlock struct {
+	status           pb.JobStatus
+	counters         pb.Counters
+	created, updated timestamppb.Timestamp
+	nextRun          timestamppb.Timestamp
+}
+
+func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
+	m := &b.status
 	m.Uid = s.UID[:]
 	m.Generation = s.Generation
-	m.CreateTime = fillTimestamp(&block.created, s.Created)
-	m.UpdateTime = fillTimestamp(&block.updated, s.Updated)
+	m.CreateTime = fillTimestamp(&b.created, s.Created)
+	m.UpdateTime = fillTimestamp(&b.updated, s.Updated)
 	m.Phase = enumTo[pb.Phase](s.Phase)
-	m.NextRunTime = fillTimestamp(&block.nextRun, s.NextRun)
+	m.NextRunTime = fillTimestamp(&b.nextRun, s.NextRun)
 	m.LastRun = optionalRunToProto(s.LastRun)
 	m.CurrentRun = optionalRunToProto(s.Current)
 	m.RunsCount = s.Counters.Fired
-	m.Counters = &block.counters
+	m.Counters = &b.counters
 	fillCounters(m.Counters, s.Counters)
 	m.Waiting = s.Waiting
 	return m

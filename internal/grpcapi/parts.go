@@ -10,35 +10,6 @@ import (
 // most 4 MiB.
 const maxPart = 1 << 20
 
-// gather adds to first what waits in the inbox, until it makes a full message.
-func gather(first carillon.WorkResponse, inbox <-chan carillon.WorkResponse) carillon.WorkResponse {
-	resp, size := first, responseSize(&first)
-	for size < maxPart {
-		select {
-		case next, ok := <-inbox:
-			if !ok {
-				return resp // the writer finds it closed when it comes back
-			}
-			size += responseSize(&next)
-			merge(&resp, next)
-		default:
-			return resp
-		}
-	}
-	return resp
-}
-
-func merge(into *carillon.WorkResponse, next carillon.WorkResponse) {
-	into.Runs = append(into.Runs, next.Runs...)
-	into.Cancel = append(into.Cancel, next.Cancel...)
-	into.Stale = append(into.Stale, next.Stale...)
-	into.Acks = append(into.Acks, next.Acks...)
-	if next.Nodes != nil {
-		into.Nodes = next.Nodes
-	}
-	into.Drain = into.Drain || next.Drain
-}
-
 // parts cuts a response into messages of at most about maxPart bytes each: first the words, then the runs.
 func parts(resp carillon.WorkResponse) iter.Seq[carillon.WorkResponse] {
 	return func(yield func(carillon.WorkResponse) bool) {
@@ -64,14 +35,6 @@ const (
 	runOverhead  = 160
 	wordOverhead = 4
 )
-
-func responseSize(r *carillon.WorkResponse) int {
-	size := wordsSize(r)
-	for i := range r.Runs {
-		size += runSize(&r.Runs[i])
-	}
-	return size
-}
 
 func wordsSize(r *carillon.WorkResponse) int {
 	size := 0

@@ -1,0 +1,17 @@
+// Command peers measures Carillon beside other schedulers: the same work, on the same machine, in the same run.
+//
+// It starts every server itself, on free ports and in temporary folders, and ends them all. What is not installed is left out
+// with a line that says so. Run it by `make bench-peers` in the root of the project.
+//
+//	main.go       flags, and one contestant after the other
+//	contest.go    what a contestant must be able to do, and who they are
+//	measure.go    the measures: put, bulk, now, herd, steady
+//	ledger.go     what should have run, and what did
+//	report.go     a result, the table
+//	server.go     a server process; proc.go: its CPU time
+//	version.go    versions of modules
+//	carillon.go, river.go (on postgres.go), asynq.go, dapr.go   one contestant each
+//	daprpb/       Dapr's wire, as far as it is used
+//
+// It is a module of its own so that nobody who uses Carillon depends on its peers. It needs Unix; CPU times need Linux.
+package main
