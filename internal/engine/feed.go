@@ -162,6 +162,10 @@ func (p *owned) served(q partition.Queue) bool {
 // stageAtOnce is how many runs of a queue one poll parks.
 const stageAtOnce = 10_000
 
+// keepFor is for how many polls' work of a queue without room stays in memory while others may be kept out: parking writes
+// each run once more and reads it again, so in a herd that is only large it would take most of the time.
+const keepFor = 10
+
 // park moves due runs to the store that wait in vain: those without a consumer, and those of a queue so slow that they keep
 // others out of memory.
 func (p *owned) park(now int64) {
@@ -177,8 +181,10 @@ func (p *owned) park(now int64) {
 		switch {
 		case p.unserved[w.Queue]:
 			p.m.Stage(w.Queue, before, stageAtOnce)
-		case p.m.Crowded(now) && p.blocked[w.Queue] && p.moved[w.Queue] < w.N:
-			p.m.Stage(w.Queue, before, w.N-p.moved[w.Queue])
+		case p.m.Crowded(now) && p.blocked[w.Queue]:
+			if most := keepFor * p.moved[w.Queue]; w.N > most {
+				p.m.Stage(w.Queue, before, w.N-most)
+			}
 		}
 	}
 }
