@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -64,7 +65,7 @@ func (p *owned) settled(c committed, now int64) {
 		p.waiting[n].answer(nil)
 		n++
 	}
-	p.waiting = append(p.waiting[:0], p.waiting[n:]...)
+	p.waiting = slices.Delete(p.waiting, 0, n) // which lets go of what the answers hold
 }
 
 // answer is something to tell once a batch is durable, or has failed.
