@@ -121,7 +121,7 @@ func (p *owned) settled(c *commit, now int64) {
 		p.waiting[n].answer(nil)
 		n++
 	}
-	p.waiting = slices.Delete(p.waiting, 0, n)
+	p.waiting = slices.Delete(p.waiting, 0, n) // which lets go of what the answers hold
 }
 
 // answer is something to tell once a batch is durable, or has failed.

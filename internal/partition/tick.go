@@ -177,7 +177,7 @@ func (m *Machine) expireRun(e *entry, now int64) {
 // remove deletes the record. It stays in memory until that is durable.
 func (m *Machine) remove(e *entry) {
 	m.unlist(e)
-	e.gone = true
+	e.gone, e.job, e.sched = true, nil, nil
 	m.setWake(e, 0)
 	m.touch(e)
 	if e.ref.Seq == 0 {
