@@ -13,6 +13,9 @@ type Record struct {
 	// redriven one has its own).
 	Spec  []byte
 	State State
+	// Kept is, in a put without Spec, the stored spec if the writer has it at hand: a store that keeps spec and state together
+	// need not read it to write it again. Nil says nothing; other stores pass it over.
+	Kept []byte
 }
 
 // State is what a tick rewrites. Times are UTC nanoseconds since 1970; 0 = none.

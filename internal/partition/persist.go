@@ -155,8 +155,11 @@ func lastOf(small []store.Small) []store.Small {
 func (m *Machine) record(e *entry) store.Record {
 	m.file(e)
 	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
-	if e.fresh {
+	switch {
+	case e.fresh:
 		r.Spec = e.spec
+	case e.own() && len(e.spec) <= InlineSpec:
+		r.Kept = e.spec
 	}
 	return r
 }

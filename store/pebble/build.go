@@ -136,16 +136,16 @@ func (w *builder) put(r *store.Record) error {
 	if err := w.dropIndex(r.Ref, &old, &next); err != nil {
 		return err
 	}
-	return w.writeIndex(r.Ref, &old, &next, sp.inline)
+	return w.writeIndex(r.Ref, &old, &next)
 }
 
 // head reads the head of a record, if it is not known.
 func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
-	var value, spec []byte
+	var value []byte
 	if w.old = w.recall(w.key); len(w.old) > 0 {
 		f, _ := cutFact(w.old)
-		value, ok, spec = f.head, f.exists, f.spec
+		value, ok = f.head, f.exists
 	} else {
 		value, ok, err = get(w.read, w.key)
 	}
@@ -153,7 +153,6 @@ func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
 		return head{}, false, err
 	}
 	h, err = parseHead(w.partition, value)
-	h.spec = spec
 	if err != nil {
 		return head{}, false, fmt.Errorf("head of %s: %w", r.Key, err)
 	}
@@ -168,9 +167,9 @@ func (w *builder) recall(key []byte) []byte {
 	return w.part.known.look(w.old[:0], key)
 }
 
-// note notes what is known of a record after the batch: next, and the spec in its body.
-func (w *builder) note(key []byte, head, spec []byte) {
-	w.facts = appendFact(w.facts, &fact{key: key, exists: true, head: head, spec: spec})
+// note notes what is known of a record after the batch.
+func (w *builder) note(key, head []byte) {
+	w.facts = appendFact(w.facts, &fact{key: key, exists: true, head: head})
 }
 
 // spec decides where the record's spec is kept. A nil Spec keeps the old one.
@@ -182,6 +181,9 @@ func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
 		return spec{form: specInKey, length: old.specLen}, nil
 	case r.Spec == nil && old.is(specInline):
 		next.flags |= specInline
+		if r.Kept != nil {
+			return spec{form: specInBody, inline: r.Kept}, nil
+		}
 		return w.inlineSpec(r.Ref, old)
 	case r.Spec == nil:
 		return spec{}, nil
@@ -203,22 +205,35 @@ func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
 
 // inlineSpec reads the spec out of an old body.
 func (w *builder) inlineSpec(r store.Ref, old *head) (spec, error) {
-	if len(w.old) > 0 {
-		return spec{form: specInBody, inline: old.spec}, nil
-	}
-	body := old.body
-	if !old.bodyInHead() {
-		var ok bool
-		var err error
-		w.key = appendBodyKey(w.key[:0], w.partition, old, r)
-		if body, ok, err = get(w.read, w.key); err != nil {
-			return spec{}, err
-		} else if !ok {
-			return spec{}, fmt.Errorf("body of %s: %w", r.Key, errKey)
-		}
+	body, err := w.body(r, old)
+	if err != nil {
+		return spec{}, err
 	}
 	_, sp, err := splitBody(body)
 	return sp, err
+}
+
+// body reads an old body.
+func (w *builder) body(r store.Ref, old *head) ([]byte, error) {
+	switch {
+	case !old.bodyInHead():
+		w.key = appendBodyKey(w.key[:0], w.partition, old, r)
+	case len(old.body) > 0:
+		return old.body, nil
+	default: // the head was known, which is without it
+		w.key = appendHeadKey(w.key[:0], w.partition, r)
+	}
+	value, ok, err := get(w.read, w.key)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fmt.Errorf("body of %s: %w", r.Key, errKey)
+	case !old.bodyInHead():
+		return value, nil
+	}
+	h, err := parseHead(w.partition, value)
+	return h.body, err
 }
 
 // appendBodyKey appends the key that holds the body of a record that is in an index.
@@ -261,7 +276,7 @@ func (w *builder) drop(key []byte, twice bool) error {
 }
 
 // writeIndex writes the head, the index entries, and the body, which is in w.val, into one of them.
-func (w *builder) writeIndex(r store.Ref, old, next *head, inline []byte) error {
+func (w *builder) writeIndex(r store.Ref, old, next *head) error {
 	body := w.val
 	if next.is(hasDue) {
 		w.key = appendDueKey(w.key[:0], w.partition, next.class, next.due, r)
@@ -283,7 +298,7 @@ func (w *builder) writeIndex(r store.Ref, old, next *head, inline []byte) error 
 	}
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
 	w.key2 = next.append(w.key2[:0])
-	w.note(w.key, w.key2, inline)
+	w.note(w.key, w.key2)
 	w.key2 = append(w.key2, body...)
 	return w.out.Set(w.key, w.key2, nil)
 }

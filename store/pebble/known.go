@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// known remembers what the last reads and writes of a partition said about its heads and the specs in its bodies, so that
-// most writes need not read what they replace: a new job was found absent a moment ago, and who rewrites a record most
-// often wrote it. It is as large as it was made, whatever the store holds.
+// known remembers what the last reads and writes of a partition said about its heads, so that most writes need not read what
+// they replace: a new job was found absent a moment ago, and who rewrites a record most often wrote it. It is as large as it
+// was made, whatever the store holds.
 //
 // It says what Pebble has after the last commit. Commits change it one after the other, in the committer, as soon as they
 // are visible; until then nobody builds on what they change, because an Apply of the partition, or the claim before it, has
@@ -31,12 +31,11 @@ type facts struct {
 	entries []byte
 }
 
-// fact is what is known of a record: its head without a body, and the spec that its body holds.
+// fact is what is known of a record: its head without a body.
 type fact struct {
 	key    []byte
 	exists bool
 	head   []byte
-	spec   []byte
 }
 
 func newKnown(size int) *known { return &known{most: size / 2, seed: maphash.MakeSeed()} }
@@ -47,7 +46,7 @@ func appendFact(b []byte, f *fact) []byte {
 	if !f.exists {
 		return append(b, 0)
 	}
-	return appendBytes(appendBytes(append(b, 1), f.head), f.spec)
+	return appendBytes(append(b, 1), f.head)
 }
 
 func appendBytes(b, part []byte) []byte {
@@ -60,7 +59,6 @@ func cutFact(b []byte) (f fact, rest []byte) {
 	f.key = c.bytes(c.uvarint())
 	if f.exists = c.byte() == 1; f.exists {
 		f.head = c.bytes(c.uvarint())
-		f.spec = c.bytes(c.uvarint())
 	}
 	return f, c.b
 }

@@ -21,14 +21,12 @@ func headKnown(k *known, key string) string {
 		return "damaged"
 	case !f.exists:
 		return "absent"
-	case string(f.spec) != "spec of "+string(f.head):
-		return "spec " + string(f.spec)
 	}
 	return string(f.head)
 }
 
 func factOf(key, head string) *fact {
-	return &fact{key: []byte(key), exists: head != "", head: []byte(head), spec: []byte("spec of " + head)}
+	return &fact{key: []byte(key), exists: head != "", head: []byte(head)}
 }
 
 // A read that began before a commit and ends after it teaches nothing, whatever the commit wrote.

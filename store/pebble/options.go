@@ -19,13 +19,13 @@ type Options struct {
 	// 0 = 32 MiB, negative = as little as Pebble can do with.
 	CacheBytes int64
 	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while the disk is
-	// slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0 = 16 MiB.
+	// slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0 = 32 MiB.
 	MemTableBytes int
 	// InlineSpec is the longest spec, in bytes, that is kept with the state; longer ones are written once, under a key of
 	// their own, and read by themselves. 0 = 1 KiB, which is what the engine asks Due for; negative = none.
 	InlineSpec int
 	// KnownBytes is how much is remembered of what was just read or written, so that it need not be read again to be
-	// replaced: about 100 bytes a record, and its spec. 0 = 8 MiB, negative = nothing.
+	// replaced: about 100 bytes a record. 0 = 8 MiB, negative = nothing.
 	KnownBytes int
 	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
 	CommitBytes int
@@ -58,7 +58,7 @@ type Events struct {
 // Defaults of the options.
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 16 << 20
+	defaultMemTableBytes = 32 << 20
 	defaultInlineSpec    = 1 << 10
 	defaultKnownBytes    = 8 << 20
 	defaultCommitBytes   = 2 << 20

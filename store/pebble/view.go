@@ -59,11 +59,7 @@ func (v *view) record(ref store.Ref) (store.Record, error) {
 		return r, err
 	}
 	h, err := parseHead(v.partition, value)
-	f := fact{key: key, exists: true, head: value[:len(value)-len(h.body)]}
-	if h.is(specInline) {
-		f.spec = r.Spec
-	}
-	v.known.learn(v.turn, &f)
+	v.known.learn(v.turn, &fact{key: key, exists: true, head: value[:len(value)-len(h.body)]})
 	return r, err
 }
 

@@ -174,6 +174,9 @@ func (p *player) record(ref store.Ref) store.Record {
 		}
 	} else {
 		r.Spec = nil
+		if p.IntN(2) == 0 {
+			r.Kept = p.model.records[ref].Spec
+		}
 	}
 	r.State.Generation, r.State.Queue = uint64(p.step), oneOf(p, playQueues)
 	if p.IntN(4) > 0 {
