@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -98,12 +99,30 @@ func (r *rig) land() {
 	if len(r.batches) == 0 {
 		return
 	}
+	r.wantKept(r.batches[0])
 	if err := r.shard.Apply(context.Background(), r.batches[0]); err != nil {
 		r.t.Fatal(err)
 	}
 	r.durable = r.seqs[0]
 	r.m.Committed(r.durable, r.now)
 	r.batches, r.seqs = nil, nil
+}
+
+// wantKept checks that a spec which is said to be stored is.
+func (r *rig) wantKept(b *store.Batch) {
+	for i := range b.Puts {
+		p := &b.Puts[i]
+		if p.Kept == nil {
+			continue
+		}
+		stored, err := r.shard.Read(context.Background(), []store.Ref{p.Ref})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if p.Spec != nil || !bytes.Equal(p.Kept, stored[0].Spec) {
+			r.t.Fatalf("%v is put with the kept spec %x, where %x is stored", p.Ref, p.Kept, stored[0].Spec)
+		}
+	}
 }
 
 // flush applies batches until none is left.
