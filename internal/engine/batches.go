@@ -27,13 +27,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	if err != nil {
 		return nil, err
 	}
-	byPart := e.byPartition(reqs)
-	var puts []carillon.Put
-	if len(byPart) == 1 {
-		puts, err = e.putTogether(ctx, reqs)
-	} else {
-		puts, err = e.putAcross(ctx, reqs)
-	}
+	puts, err := e.putBatch(ctx, reqs)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +36,21 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	}
 	e.scheduled(len(reqs))
 	return puts, nil
+}
+
+// putBatch stores jobs in the cheapest way that stores all or none.
+func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+	parts := e.byPartition(reqs)
+	if len(parts) == 1 {
+		return e.putTogether(ctx, reqs)
+	}
+	if l := parts.lane(); l != nil {
+		puts, err := l.putJoint(ctx, reqs, parts)
+		if !errors.Is(err, errApart) {
+			return puts, err
+		}
+	}
+	return e.putAcross(ctx, reqs)
 }
 
 // requests checks all that can be wrong with the jobs of a batch, as of now, so that storing them cannot fail.
@@ -93,13 +102,16 @@ func inBatch(i int, err error) error {
 	return carillon.WithField(err, fmt.Sprintf("jobs[%d].%s", i, e.Field))
 }
 
-func (e *Engine) byPartition(reqs []partition.PutRequest) map[*owned][]int {
-	byPart := map[*owned][]int{}
+// byPart is which requests of a batch, by index, fall to which partition.
+type byPart map[*owned][]int
+
+func (e *Engine) byPartition(reqs []partition.PutRequest) byPart {
+	parts := byPart{}
 	for i := range reqs {
 		p := e.partitionOf(reqs[i].Job.Key())
-		byPart[p] = append(byPart[p], i)
+		parts[p] = append(parts[p], i)
 	}
-	return byPart
+	return parts
 }
 
 // putTogether stores jobs of one partition in one store batch.
@@ -171,7 +183,7 @@ type batch struct {
 	e           *Engine
 	id          string
 	coordinator *owned // of the first job; it holds the intent
-	byPart      map[*owned][]int
+	byPart      byPart
 	puts        []carillon.Put
 
 	turn   turn // guards the rest; a lock would be held while the store is asked

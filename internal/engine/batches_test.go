@@ -257,7 +257,7 @@ func (c *crashes) wantAllOrNone(n *node, all bool) {
 func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
-		n := start(t, f)
+		n := startWith(t, engine.Config{Store: f, Lanes: 5})
 		writes := 0
 		var mu sync.Mutex
 		f.fail(func(apply func() error) error {
@@ -292,7 +292,7 @@ func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 func TestABatchWhoseIntentIsRefusedIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
-		n := start(t, f)
+		n := startWith(t, engine.Config{Store: f, Lanes: 5})
 		f.fail(func(func() error) error { return errors.New("disk full") })
 		_, err := n.PutJobs(context.Background(), batchJobs())
 		var e *carillon.Error

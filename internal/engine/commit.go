@@ -32,6 +32,7 @@ func (l *lane) commit() {
 			continue
 		}
 		if b, seq := p.m.Batch(); b != nil {
+			p.sent = seq
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
 			g.commits = append(g.commits, commit{p: p, seq: seq})
 		}
@@ -96,7 +97,6 @@ func (l *lane) settle(g *group) {
 	for i := range g.commits {
 		c := &g.commits[i]
 		if p := c.p; g.writes[i].Shard == p.shard { // otherwise of a term that is over
-			p.checkLease(nil)
 			p.settled(c, now)
 			p.box.ring()
 		}
@@ -107,10 +107,8 @@ func (l *lane) settle(g *group) {
 
 // settled takes the outcome of a batch.
 func (p *owned) settled(c *commit, now int64) {
-	switch {
-	case p.m == nil:
-		return
-	case c.err != nil:
+	if c.err != nil {
+		p.sent = p.durable // what became of it is known, as far as it can be
 		p.lose(c.err)
 		return
 	}

@@ -16,6 +16,7 @@
 //	lease.go      keeping them, and giving up in time
 //	sink.go       what consumers say
 //	batches.go    jobs that are stored together, across partitions
+//	joint.go      the same in one lane, which is cheaper
 //	edges.go      what partitions tell each other about jobs that wait for others
 //	jobs.go runs.go list.go   the calls
 //	stored.go     reads while a partition cannot serve

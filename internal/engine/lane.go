@@ -19,6 +19,7 @@ type lane struct {
 	groups  chan *group   // to the committer
 	settled chan *group   // and back
 	claimed chan []tenure // what became of claims
+	joints  joints
 
 	// Of the lane's goroutine alone.
 	group    group
@@ -85,6 +86,7 @@ func (l *lane) pass() {
 			p.round()
 		}
 	}
+	l.putJoints()
 	l.commit()
 }
 
@@ -119,6 +121,7 @@ func (l *lane) sleep() time.Duration {
 
 // end makes the last batches durable and leaves.
 func (l *lane) end() {
+	l.joints.close()
 	for _, p := range l.parts {
 		if p.m != nil {
 			p.m.KeepGrants()

@@ -106,6 +106,28 @@ func TestATermThatIsOver(t *testing.T) {
 	}
 }
 
+// TestAWriteOnItsWayWhenTheLeaseRunsOut may become durable after all: its caller is told that nobody knows.
+func TestAWriteOnItsWayWhenTheLeaseRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
+		l := &landlord{Store: f}
+		n := start(t, l)
+		f.fail(func(apply func() error) error { time.Sleep(time.Minute); return apply() })
+		l.set(errors.New("the store is out of reach"), false)
+		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || !e.Unknown {
+			t.Errorf("got %v", err)
+		}
+		f.fail(nil)
+		l.set(nil, false)
+		time.Sleep(2 * time.Minute)
+		if _, err := n.GetJob(context.Background(), carillon.Key{Namespace: "default", Name: "a"}); err != nil && !errors.Is(err, carillon.NotFound) {
+			t.Error(err)
+		}
+		n.stop()
+	})
+}
+
 // TestAFewLostRenewals are no reason to stop.
 func TestAFewLostRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 // owned is one partition that this node owns: its machine, and what lies between that and the lane which runs its rounds.
 type owned struct {
 	e      *Engine
+	lane   *lane
 	number int
 	box    *mailbox
 	ctx    context.Context // of reads: never cancelled, since they end with the store
@@ -19,12 +20,13 @@ type owned struct {
 	// Of the lane's goroutine alone.
 	term         store.Term
 	shard        store.Shard
-	m            *partition.Machine // nil: the term was lost
-	cause        error              // why
-	claiming     bool               // it is being claimed again: what comes in waits
-	retryAt      int64              // when it may be claimed again, by Engine.elapsed
-	wake         int64              // when the next round is due by itself, by Engine.elapsed
-	durable      uint64
+	m            *partition.Machine       // nil: the term was lost
+	cause        error                    // why
+	claiming     bool                     // it is being claimed again: what comes in waits
+	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
+	wake         int64                    // when the next round is due by itself, by Engine.elapsed
+	sent         uint64                   // the newest batch that has left for the store
+	durable      uint64                   // the newest one that is durable
 	waiting      []answer                 // in the order of their batches
 	blocked      map[partition.Queue]bool // queues that the dispatcher will tell us about
 	unserved     map[partition.Queue]bool // queues without a consumer
@@ -47,7 +49,7 @@ type owned struct {
 }
 
 func newOwned(l *lane, number int) *owned {
-	return &owned{e: l.e, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{})}
+	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{})}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -91,6 +93,14 @@ func (p *owned) round() {
 	p.feed(now)
 	p.dispatch(in, now)
 	p.m.PassTokens()
+	p.rest()
+}
+
+// rest ends what has been done with the machine for now.
+func (p *owned) rest() {
+	if p.m == nil {
+		return
+	}
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
 	if c := p.m.Cancels(); len(c) > 0 {

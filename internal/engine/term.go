@@ -103,6 +103,7 @@ const minWindow = 256
 // begin goes on under a new term.
 func (p *owned) begin(t *tenure) {
 	p.term, p.shard, p.m, p.durable, p.unfinished = t.term, t.shard, t.m, 0, true
+	p.sent = 0
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
 }
@@ -112,8 +113,14 @@ func (p *owned) begin(t *tenure) {
 func (p *owned) lose(cause error) {
 	err := unavailable(cause)
 	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
+	open := *err // of what is on its way
+	open.Unknown = true
 	for _, w := range p.waiting {
-		w.answer(err)
+		if w.seq <= p.sent {
+			w.answer(&open)
+		} else {
+			w.answer(err)
+		}
 	}
 	p.m, p.shard, p.waiting, p.cause = nil, nil, nil, cause
 	p.stats.Store(&partition.Stats{})

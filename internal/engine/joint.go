@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// joint is a batch put all of whose partitions are in one lane, on a store that makes groups durable. The lane puts the jobs
+// of all partitions right before a group leaves, which takes them all: they are durable as a whole, and need no intent.
+type joint struct {
+	portions []portion // in the order of their partitions
+	done     chan error
+
+	// Of the lane's goroutine alone.
+	left   int // portions that are not durable yet
+	failed error
+}
+
+// portion is what falls to one partition.
+type portion struct {
+	p       *owned
+	indices []int // in the batch
+	reqs    []partition.PutRequest
+	puts    []carillon.Put
+}
+
+// errApart: the jobs cannot all come into the next group.
+var errApart = errors.New("a batch put cannot be made durable in one group")
+
+// lane is the one that can make all jobs of a batch durable together, nil if there is none.
+func (b byPart) lane() *lane {
+	var in *lane
+	for p := range b {
+		if in == nil {
+			in = p.lane
+		}
+		if p.lane != in {
+			return nil
+		}
+	}
+	if in.grouper == nil {
+		return nil
+	}
+	return in
+}
+
+// putJoint stores jobs of several partitions of the lane, or none; errApart says that it takes an intent.
+func (l *lane) putJoint(ctx context.Context, reqs []partition.PutRequest, parts byPart) ([]carillon.Put, error) {
+	j := &joint{done: make(chan error, 1)}
+	for _, p := range l.parts {
+		if indices := parts[p]; len(indices) > 0 {
+			s := portion{p: p, indices: indices}
+			for _, i := range indices {
+				s.reqs = append(s.reqs, reqs[i])
+			}
+			j.portions = append(j.portions, s)
+		}
+	}
+	if !l.joints.put(j) {
+		return nil, errStopping()
+	}
+	l.ring()
+	select {
+	case err := <-j.done:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+	puts := make([]carillon.Put, len(reqs))
+	for _, s := range j.portions {
+		for k, i := range s.indices {
+			puts[i] = s.puts[k]
+		}
+	}
+	return puts, nil
+}
+
+// jointAtOnce is how many jobs of joint puts one group takes, or one put: the partitions have their rounds in between.
+const jointAtOnce = carillon.MaxBatch
+
+// joints are the joint puts that wait for the next group.
+type joints struct {
+	mu     sync.Mutex
+	wait   []*joint
+	closed bool
+}
+
+// put reports false, and does nothing, if the lane has ended.
+func (q *joints) put(j *joint) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.wait = append(q.wait, j)
+	return true
+}
+
+// take is the next one, nil if there is none.
+func (q *joints) take() *joint {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.wait) == 0 {
+		return nil
+	}
+	j := q.wait[0]
+	q.wait = slices.Delete(q.wait, 0, 1)
+	return j
+}
+
+// close refuses those that wait, and all that come.
+func (q *joints) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, j := range q.wait {
+		j.done <- errStopping()
+	}
+	q.wait = nil
+}
+
+// putJoints brings joint puts into memory if a group is about to leave.
+func (l *lane) putJoints() {
+	for jobs := 0; !l.flying; {
+		j := l.joints.take()
+		if j == nil {
+			return
+		}
+		l.put(j)
+		for _, s := range j.portions {
+			jobs += len(s.reqs)
+		}
+		if jobs >= jointAtOnce {
+			l.ring() // there may be more
+			return
+		}
+	}
+}
+
+// put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane.
+func (l *lane) put(j *joint) {
+	now := l.e.now()
+	defer func() {
+		for _, s := range j.portions {
+			s.p.rest()
+		}
+	}()
+	for i := range j.portions {
+		if err := j.portions[i].admit(now); err != nil {
+			j.done <- err
+			return
+		}
+	}
+	j.left = len(j.portions)
+	for i := range j.portions {
+		s := &j.portions[i]
+		s.p.m.Begin()
+		var bad int
+		if s.puts, bad, j.failed = s.p.m.PutAll(now, s.reqs); j.failed != nil {
+			j.giveUp(inBatch(s.indices[bad], j.failed))
+			return
+		}
+	}
+	for _, s := range j.portions {
+		s.p.reply(s.p.m.After(), j.settled)
+	}
+}
+
+// giveUp forgets what memory holds of a put that was found to be impossible after all; nothing of it has left.
+func (j *joint) giveUp(err error) {
+	for _, s := range j.portions {
+		s.p.lose(err)
+	}
+	j.done <- err
+}
+
+// settled takes the outcome of one portion.
+func (j *joint) settled(err error) {
+	if err != nil && (j.failed == nil || unknown(err)) {
+		j.failed = err
+	}
+	if j.left--; j.left == 0 {
+		j.done <- j.failed
+	}
+}
+
+// admit reports why the jobs cannot be put. Afterwards they can.
+func (s *portion) admit(now int64) error {
+	p := s.p
+	p.checkLease(nil)
+	if p.m == nil {
+		return errApart
+	}
+	c := call{pending: true}
+	for i := range s.reqs {
+		c.refs = append(c.refs, store.Ref{Key: s.reqs[i].Job.Key()})
+	}
+	err := p.bring(c.refs, nil, now)
+	if err == nil {
+		err = p.bringPending([]call{c}, now)
+	}
+	if err != nil {
+		p.readFailed(err)
+		return readError(err)
+	}
+	if bad, err := p.m.MayPut(now, s.reqs); err != nil {
+		return inBatch(s.indices[bad], err)
+	}
+	if !p.m.PutsNext(s.reqs) {
+		return errApart
+	}
+	return nil
+}
