@@ -14,7 +14,7 @@ const ageStep = 30 * time.Second
 
 // queue is what is due in memory for one target address.
 type queue struct {
-	name   Queue
+	name   *Queue // of this use of the memory: attempts in force hold on to it
 	lists  [classes]readyList
 	listed bool // in Machine.active
 	parked parked
@@ -52,7 +52,7 @@ func (m *Machine) enqueue(e *entry, now int64) {
 		return
 	}
 	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
-	e.queue = &q.name
+	e.queue = q.name
 	e.place, e.readyAt = ready, now
 	heap.Push(&q.lists[e.state.Class], e)
 	if !q.listed {
@@ -93,7 +93,7 @@ func (m *Machine) queue(q Queue) *queue {
 			st = &queue{}
 		}
 		m.spare = nil
-		st.name, st.parked = q, parked{none: true}
+		st.name, st.parked = new(q), parked{none: true}
 		m.queues[q] = st
 	}
 	return st
@@ -104,8 +104,8 @@ func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
 
 // leaveQueue forgets a queue of which nothing is left.
 func (m *Machine) leaveQueue(q *queue) {
-	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[q.name] == q {
-		delete(m.queues, q.name)
+	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[*q.name] == q {
+		delete(m.queues, *q.name)
 		for i := range q.lists {
 			q.lists[i] = recycle(q.lists[i])
 		}
@@ -133,7 +133,7 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 		}
 		kept = append(kept, q)
 		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
-		out = append(out, Waiting{Queue: q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
+		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
 	m.active = kept

@@ -27,7 +27,7 @@ func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
 func (m *Machine) recall(e *entry) {
 	if !e.recalled {
 		q := m.queue(ParseQueue(e.state.Queue))
-		e.recalled, e.parkedIn = true, &q.name
+		e.recalled, e.parkedIn = true, q.name
 		q.parked.recalled++
 	}
 }
@@ -54,7 +54,7 @@ func (m *Machine) LoadParked(records []store.Small) {
 		st := m.queue(ParseQueue(r.Key))
 		st.parked.restart()
 		st.parked.recorded = true
-		if key, limited := lineOf(st.name); limited {
+		if key, limited := lineOf(*st.name); limited {
 			m.stalled = append(m.stalled, m.line(key))
 		}
 	}

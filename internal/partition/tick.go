@@ -81,10 +81,11 @@ func (m *Machine) keepGrant(e *entry) {
 // mayKeep reports whether one more attempt may be made durable for its age, and counts it. When so much is due that results
 // take longer than GrantAfter, writing every attempt would double what the store has to do and make them take longer still.
 func (m *Machine) mayKeep(now int64) bool {
-	if m.keepAt > now {
+	after, each := int64(m.cfg.GrantAfter), int64(m.cfg.GrantAfter)/int64(m.cfg.GrantsKept)
+	if m.keepAt > now && m.keepAt <= now+each { // farther off only if the clock has gone back
 		return false
 	}
-	m.keepAt = max(m.keepAt, now-int64(m.cfg.GrantAfter)) + int64(m.cfg.GrantAfter)/int64(m.cfg.GrantsKept)
+	m.keepAt = min(max(m.keepAt, now-after), now) + each
 	return true
 }
 

@@ -1,0 +1,46 @@
+package partition_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// TestCancelNamesTheQueueOfTheAttempt: also when memory of its queue has gone to another since.
+func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "first", Timeout: 5 * time.Second, Due: carillon.At(time.Unix(0, r.now))})
+	if n := len(r.deliver(1)); n != 1 {
+		t.Fatalf("%d attempts, want 1", n)
+	}
+	r.step() // the queue is forgotten
+	r.mustPut(carillon.Job{Name: "second", Target: carillon.WorkerQueue("other"), Due: carillon.At(time.Unix(0, r.now))})
+	r.advance(5 * time.Second)
+	if len(r.cancels) != 1 || r.cancels[0].Queue != queueQ {
+		t.Errorf("cancels after the timeout: %+v, want one to %v", r.cancels, queueQ)
+	}
+}
+
+// TestGrantsAreKeptAfterTheClockWentBack: the budget for old attempts does not wait for a time that is far off again.
+func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
+	r := newRig(t, partition.Config{GrantsKept: 1})
+	job := func(name string) carillon.Job {
+		return carillon.Job{Name: name, Timeout: time.Hour, Lease: time.Hour, Due: carillon.At(time.Unix(0, epoch-int64(2*time.Hour)))}
+	}
+	r.mustPut(job("before"))
+	r.deliver(1)
+	r.advance(2 * time.Second)
+	r.now -= int64(time.Hour)
+	r.mustPut(job("after"))
+	if n := len(r.deliver(1)); n != 1 {
+		t.Fatalf("%d attempts, want 1", n)
+	}
+	r.advance(5 * time.Second)
+	for _, j := range r.jobs() {
+		if j.State.Phase != carillon.PhaseRunning {
+			t.Errorf("%s is stored as %v, want running", j.Name, j.State.Phase)
+		}
+	}
+}
