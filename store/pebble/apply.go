@@ -15,6 +15,8 @@ type change struct {
 	dues     []dueMark // what it puts into the due index
 	facts    []byte    // what is known of the records it changes
 	retained int64     // how many more finished runs, not dead, there are after it
+
+	childless bool // there are certainly no pending runs after it
 }
 
 var _ store.Grouper = (*Store)(nil)
@@ -99,7 +101,7 @@ func (w *builder) request(e *engine, req *request) error {
 // the group write it need not see.
 func (w *builder) change(e *engine, req *request, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
-	w.read, w.out, w.lives, w.retained = e.db, req.ops, w.lives[:0], 0
+	w.read, w.committed, w.out, w.lives, w.retained = e.db, e.db, req.ops, w.lives[:0], 0
 	dues, facts := len(w.dues), len(w.facts)
 	w.asks = !putsAfterDeletes(c.batch)
 	if readsOwnWrites(c.batch) {
@@ -111,6 +113,7 @@ func (w *builder) change(e *engine, req *request, c *change) error {
 		return err
 	}
 	c.dues, c.facts, c.retained = w.dues[dues:], w.facts[facts:], w.retained
+	c.childless = w.childless && !putsPending(c.batch)
 	if w.out != req.ops {
 		return req.ops.Apply(w.out, nil)
 	}

@@ -15,8 +15,9 @@ import (
 type builder struct {
 	part      *partition
 	partition int
-	inline    int // longest spec kept in the body
-	read      pebbledb.Reader
+	inline    int             // longest spec kept in the body
+	read      pebbledb.Reader // sees the batch's own writes, if that is needed
+	committed pebbledb.Reader // does not: what is learned from it is true even if the batch is refused
 	out       *pebbledb.Batch
 
 	dues     []dueMark // what the batch puts into the due index
@@ -25,8 +26,8 @@ type builder struct {
 	retained int64     // how many more finished runs, not dead, there are after the batch
 	lives    []liveRun // entries of the live index, written after all old ones are gone: a run may change its record
 
-	pending *pebbledb.Iterator // over the heads of pending runs; nil until needed
-	none    bool               // there are no pending runs in the partition, before the batch
+	pending   *pebbledb.Iterator // over the heads of pending runs; nil until needed
+	childless bool               // there are no pending runs in the partition, before the batch
 
 	key, key2, val, old []byte
 }
@@ -46,10 +47,7 @@ type dueMark struct {
 // build writes b's operations into out. Deletes come first, so that a put after the delete of its job stays.
 func (w *builder) build(b *store.Batch) error {
 	defer w.closePending()
-	puts := putsPending(b)
-	if w.none = w.part.childless.Load() && !puts; puts {
-		w.part.childless.Store(false)
-	}
+	w.childless = w.part.childless.Load()
 	for i := range b.Deletes {
 		if err := w.delete(b.Deletes[i]); err != nil {
 			return err
@@ -59,9 +57,6 @@ func (w *builder) build(b *store.Batch) error {
 		if err := w.put(&b.Puts[i]); err != nil {
 			return err
 		}
-	}
-	if w.none && !puts {
-		w.part.childless.Store(true)
 	}
 	if err := w.writeLive(); err != nil {
 		return err
@@ -352,20 +347,20 @@ func (w *builder) deleteOne(r store.Ref) error {
 	return w.drop(w.key, old.is(headTwice))
 }
 
-// pendingOf returns the pending runs of a job.
+// pendingOf returns the pending runs of a job, before the batch.
 func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
-	if w.none {
+	if w.childless {
 		return nil, nil
 	}
 	if w.pending == nil {
 		lower, upper := bounds(appendHead(nil, w.partition, kindPending))
-		it, err := w.read.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
+		it, err := w.committed.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 		if err != nil {
 			return nil, err
 		}
 		w.pending = it
 		if !it.First() {
-			w.none = it.Error() == nil
+			w.childless = it.Error() == nil
 			return nil, it.Error()
 		}
 	}

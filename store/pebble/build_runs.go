@@ -75,7 +75,7 @@ var notDead, isDead = []byte{0}, []byte{1}
 func (w *builder) beginRecent() error {
 	empty := true
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
-	err := each(w.read, lower, upper, func(_, _ []byte) (bool, error) {
+	err := each(w.committed, lower, upper, func(_, _ []byte) (bool, error) {
 		empty = false
 		return false, nil
 	})
@@ -202,7 +202,7 @@ func (w *builder) counted() (n int64, err error) {
 	}
 	last := int64(math.MinInt64)
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
-	err = each(w.read, lower, upper, func(key, value []byte) (bool, error) {
+	err = each(w.committed, lower, upper, func(key, value []byte) (bool, error) {
 		if len(key) < headLen+8 {
 			return false, errKey
 		}
@@ -216,8 +216,7 @@ func (w *builder) counted() (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w.part.recent.begin(after(last))
-	n -= w.retained // the scan sees the batch
+	w.part.recent.begin(last)
 	c.n.Store(n)
 	c.known.Store(true)
 	return n, nil

@@ -103,7 +103,7 @@ func TestRecentIsNeverWrong(t *testing.T) {
 	if id, key := runOf(-1, math.MaxInt64); r.add(&id, key) {
 		t.Fatal("something is certain before it was looked")
 	}
-	r.begin(100)
+	r.begin(99)
 	fresh, random := 0, rand.New(rand.NewPCG(3, 4))
 	for i := range runs {
 		id, key := runOf(i, int64(100+i/10))
@@ -120,5 +120,18 @@ func TestRecentIsNeverWrong(t *testing.T) {
 	}
 	if fresh < runs/10 {
 		t.Errorf("only %d of %d new runs are told to be new", fresh, runs)
+	}
+}
+
+// The latest time there is has no later one: a run of it is old once it was dropped.
+func TestRecentOfTheLatestTime(t *testing.T) {
+	r := newRecent()
+	r.begin(math.MinInt64)
+	for i := range 3 * filterRuns {
+		id, key := runOf(i, math.MaxInt64)
+		r.add(&id, key)
+	}
+	if id, key := runOf(0, math.MaxInt64); r.add(&id, key) {
+		t.Error("a run that was dropped is told to be new")
 	}
 }

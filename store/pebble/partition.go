@@ -9,8 +9,8 @@ type partition struct {
 	runs   runCount
 	known  *known
 	recent *recent
-	// childless says that there are no pending runs, so that the delete of a job need not look for them. Only Apply uses it,
-	// as it does runs.
+	// childless says that there are no pending runs after the last commit, so that the delete of a job need not look for them.
+	// Like known it is changed by the committer: a batch that is refused must not have a say.
 	childless atomic.Bool
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // recent tells of most runs that they are not in a partition's history yet, so that it need not be searched for each run
-// that finishes. It has every run recorded whose scheduled time is at or after since, in two Bloom filters, and so answers
-// for those times only. When the younger filter is full, the older one is dropped and since moves past its runs; scheduled
-// times grow, so few runs are older.
+// that finishes. It has every run recorded whose scheduled time is after past, in two Bloom filters, and so answers for
+// those times only. When the younger filter is full, the older one is dropped and past moves to the last of its runs;
+// scheduled times grow, so few runs are older.
 //
 // Runs are added when a batch is built, before anybody else can see them. That a batch is refused or lost, or that a run
 // leaves the history, only makes it search in vain.
@@ -19,9 +19,9 @@ type recent struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex
-	known      bool // since is
+	known      bool // past is
 	asked      bool
-	since      int64
+	past       int64
 	young, old filter
 }
 
@@ -38,14 +38,14 @@ const (
 	filterWords = filterRuns / 8
 )
 
-func newRecent() *recent { return &recent{seed: maphash.MakeSeed()} }
+func newRecent() *recent { return &recent{seed: maphash.MakeSeed(), past: math.MinInt64} }
 
-// begin says that no run of a scheduled time at or after since is in the history but those that were added.
-func (r *recent) begin(since int64) {
+// begin says that no run of a scheduled time after past is in the history but those that were added.
+func (r *recent) begin(past int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.known {
-		r.known, r.since = true, max(r.since, since)
+		r.known, r.past = true, max(r.past, past)
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *recent) add(id *carillon.RunIdentity, key []byte) (fresh bool) {
 	h := maphash.Bytes(r.seed, key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh = r.known && id.Scheduled >= r.since && !r.young.has(h) && !r.old.has(h)
+	fresh = r.known && id.Scheduled > r.past && !r.young.has(h) && !r.old.has(h)
 	if r.young.runs == filterRuns {
 		r.drop()
 	}
@@ -71,10 +71,17 @@ func (r *recent) add(id *carillon.RunIdentity, key []byte) (fresh bool) {
 	return fresh
 }
 
+// forget takes nothing for granted any more: what was lost with a commit may have let begin see too little.
+func (r *recent) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.asked = false, false
+}
+
 // drop makes room for a young filter.
 func (r *recent) drop() {
 	if r.old.runs > 0 {
-		r.since = max(r.since, after(r.old.last))
+		r.past = max(r.past, r.old.last)
 	}
 	r.young, r.old = filter{bits: r.old.bits}, r.young
 	clear(r.young.bits)

@@ -75,6 +75,7 @@ func (c *committer) unwritable() error {
 		return fmt.Errorf("%w; tried again: %w", why, err)
 	}
 	s.engines.replace(func() (*engine, error) {
+		s.forget() // what was read may have been in the system's memory only, and be gone
 		e, err := s.openForWriting()
 		if err == nil {
 			return e, nil
@@ -123,6 +124,7 @@ func (s *Store) forget() {
 		p.runs.known.Store(false)
 		p.known.forget()
 		p.childless.Store(false)
+		p.recent.forget()
 	}
 }
 
