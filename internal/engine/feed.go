@@ -141,7 +141,12 @@ const recallBelow = 512
 // recall reads parked runs back whose queue is served: that of those with room it knows, the others it asks after.
 func (p *owned) recall(rooms []partition.Queue, now int64) {
 	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
+	left := readAtOnce
 	for _, q := range p.parkedQueues {
+		if left <= 0 {
+			p.box.ring() // others have their turn first
+			return
+		}
 		if !q.Limited() && (p.blocked[q] || p.unserved[q]) {
 			continue
 		}
@@ -155,6 +160,7 @@ func (p *owned) recall(rooms []partition.Queue, now int64) {
 				return
 			}
 			p.m.LoadStaged(q, sq, records, now)
+			left -= max(1, len(records))
 		}
 	}
 }

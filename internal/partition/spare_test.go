@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,6 +42,38 @@ func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	for _, j := range r.jobs() {
 		if j.State.Phase != carillon.PhaseRunning {
 			t.Errorf("%s is stored as %v, want running", j.Name, j.State.Phase)
+		}
+	}
+}
+
+// TestNoAttemptIsForgottenForEver: others that use up the budget at every turn of a long attempt delay only for a while that it
+// is made durable.
+func TestNoAttemptIsForgottenForEver(t *testing.T) {
+	r := newRig(t, partition.Config{GrantsKept: 1})
+	job := func(name string) carillon.Job {
+		return carillon.Job{Name: name, Timeout: time.Hour, Lease: time.Hour, Due: carillon.At(time.Unix(0, r.now))}
+	}
+	r.mustPut(job("warm"))
+	r.mustPut(job("warm2"))
+	r.deliver(2)
+	r.advance(100 * time.Millisecond)
+	r.mustPut(job("long"))
+	r.deliver(1)
+	r.advance(900 * time.Millisecond)
+	var before []partition.Delivery
+	for i := range 12 {
+		r.mustPut(job(fmt.Sprint("short", i)))
+		now := r.deliver(1)
+		r.advance(500 * time.Millisecond)
+		for _, d := range before {
+			r.succeed(d)
+		}
+		before = now
+		r.advance(500 * time.Millisecond)
+	}
+	for _, j := range r.jobs() {
+		if j.Name == "long" && j.State.Phase != carillon.PhaseRunning {
+			t.Errorf("after 12 s it is stored as %v", j.State.Phase)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case e.lease <= now:
 		m.stop(e)
 		m.fail(e, now, failure{message: "lease expired: no beat within " + m.jobOf(e).LeaseOrDefault().String(), lost: true})
-	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.mayKeep(now):
+	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.mayKeep(e, now):
 		m.keepGrant(e)
 		m.rearm(e)
 	default:
@@ -78,9 +78,16 @@ func (m *Machine) keepGrant(e *entry) {
 	m.touch(e)
 }
 
-// mayKeep reports whether one more attempt may be made durable for its age, and counts it. When so much is due that results
-// take longer than GrantAfter, writing every attempt would double what the store has to do and make them take longer still.
-func (m *Machine) mayKeep(now int64) bool {
+// keepLatest is by how many times GrantAfter an attempt may be older until it is made durable, budget or no budget.
+const keepLatest = 10
+
+// mayKeep reports whether e's attempt may be made durable for its age, and counts it. When so much is due that results take
+// longer than GrantAfter, writing every attempt would double what the store has to do and make them take longer still, so
+// there is a budget, but for those that are really old.
+func (m *Machine) mayKeep(e *entry, now int64) bool {
+	if now-e.granted >= keepLatest*int64(m.cfg.GrantAfter) {
+		return true
+	}
 	after, each := int64(m.cfg.GrantAfter), int64(m.cfg.GrantAfter)/int64(m.cfg.GrantsKept)
 	if m.keepAt > now && m.keepAt <= now+each { // farther off only if the clock has gone back
 		return false

@@ -98,8 +98,8 @@ func runOf(i int, scheduled int64) (carillon.RunIdentity, []byte) {
 
 // No run that was recorded is told to be new, and most of those that are new are.
 func TestRecentIsNeverWrong(t *testing.T) {
-	const runs = 5 * filterRuns
-	r := newRecent()
+	const runs = 5 * (recentRuns / 64)
+	r := newRecent(64)
 	if id, key := runOf(-1, math.MaxInt64); r.add(&id, key) {
 		t.Fatal("something is certain before it was looked")
 	}
@@ -125,9 +125,9 @@ func TestRecentIsNeverWrong(t *testing.T) {
 
 // The latest time there is has no later one: a run of it is old once it was dropped.
 func TestRecentOfTheLatestTime(t *testing.T) {
-	r := newRecent()
+	r := newRecent(64)
 	r.begin(math.MinInt64)
-	for i := range 3 * filterRuns {
+	for i := range 3 * (recentRuns / 64) {
 		id, key := runOf(i, math.MaxInt64)
 		r.add(&id, key)
 	}

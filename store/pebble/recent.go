@@ -18,6 +18,7 @@ import (
 type recent struct {
 	seed maphash.Seed
 
+	most       int // runs of a filter
 	mu         sync.Mutex
 	known      bool // past is
 	asked      bool
@@ -25,20 +26,24 @@ type recent struct {
 	young, old filter
 }
 
-// filter is a Bloom filter over filterRuns runs, with 8 bits for each and three of them set: at most 3 of 100 are found that
-// are not there.
+// filter is a Bloom filter with 8 bits for each run and three of them set: at most 3 of 100 are found that are not there.
 type filter struct {
 	bits []uint64
 	runs int
 	last int64 // the latest scheduled time
 }
 
+// recentRuns is for how many runs the younger filters of a store have room, over all its partitions: 1 MiB, and as much for
+// the older ones. A filter for fewer than leastRuns would be more trouble than help.
 const (
-	filterRuns  = 1 << 14
-	filterWords = filterRuns / 8
+	recentRuns = 1 << 20
+	leastRuns  = 64
 )
 
-func newRecent() *recent { return &recent{seed: maphash.MakeSeed(), past: math.MinInt64} }
+// newRecent makes what a partition of so many needs.
+func newRecent(partitions int) *recent {
+	return &recent{seed: maphash.MakeSeed(), past: math.MinInt64, most: max(leastRuns, recentRuns/partitions)}
+}
 
 // begin says that no run of a scheduled time after past is in the history but those that were added.
 func (r *recent) begin(past int64) {
@@ -64,8 +69,11 @@ func (r *recent) add(id *carillon.RunIdentity, key []byte) (fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh = r.known && id.Scheduled > r.past && !r.young.has(h) && !r.old.has(h)
-	if r.young.runs == filterRuns {
+	if r.young.runs == r.most {
 		r.drop()
+	}
+	if r.young.bits == nil {
+		r.young.bits = make([]uint64, (r.most+7)/8)
 	}
 	r.young.add(h, id.Scheduled)
 	return fresh
@@ -88,14 +96,11 @@ func (r *recent) drop() {
 }
 
 func (f *filter) add(h uint64, scheduled int64) {
-	if f.bits == nil {
-		f.bits = make([]uint64, filterWords)
-	}
 	if f.runs == 0 {
 		f.last = math.MinInt64
 	}
 	f.runs, f.last = f.runs+1, max(f.last, scheduled)
-	for _, at := range places(h) {
+	for _, at := range f.places(h) {
 		f.bits[at/64] |= 1 << (at % 64)
 	}
 }
@@ -104,7 +109,7 @@ func (f *filter) has(h uint64) bool {
 	if f.runs == 0 {
 		return false
 	}
-	for _, at := range places(h) {
+	for _, at := range f.places(h) {
 		if f.bits[at/64]&(1<<(at%64)) == 0 {
 			return false
 		}
@@ -113,7 +118,7 @@ func (f *filter) has(h uint64) bool {
 }
 
 // places are the bits of a hash.
-func places(h uint64) [3]uint64 {
-	const bits = filterWords * 64
+func (f *filter) places(h uint64) [3]uint64 {
+	bits := uint64(len(f.bits)) * 64
 	return [3]uint64{h % bits, h >> 17 % bits, h >> 34 % bits}
 }
