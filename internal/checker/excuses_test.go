@@ -133,6 +133,15 @@ func retold() *tale {
 	return t
 }
 
+// retoldTwice is a batch whose answer was lost, and told when the first of two runs had begun.
+func retoldTwice() *tale {
+	t := retold()
+	t.Ops[0].Spec.Repeats = 2
+	t.Attempts, t.Results = t.Attempts[:2], t.Results[:2]
+	t.Final.Jobs = nil
+	return t
+}
+
 // turned is a job with a rule for runs that overlap, and from 35 s on with another.
 func turned(from, to string) func() *tale {
 	return func() *tale {
@@ -295,6 +304,7 @@ var excused = []corruption{
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
 	{"a batch told late without a fault", "S2", retold, func(t *tale) { t.Faults = nil }},
+	{"a batch told late has one run more without a fault", "S3", retoldTwice, func(t *tale) { t.Faults = nil }},
 	{"two runs on one success", "S12", chain, func(t *tale) { t.moved(7, 30.15) }},
 	{"a backfill has one time more", "S3", wholly, func(t *tale) { t.Ops[1].Answer.Runs = 4 }},
 	{"nothing stood there any more", "S12", stood, func(t *tale) {
