@@ -14,8 +14,7 @@ var _ store.Grouper = (*Store)(nil)
 // errOtherStore ends a group with a shard that this package did not make.
 var errOtherStore = errors.New("store: a shard of the group is of another store")
 
-// ApplyGroup makes all batches visible, or none. It holds the locks of all their partitions, taken in order of number, so
-// that two groups never wait for each other.
+// ApplyGroup makes all batches visible, or none.
 func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -28,17 +27,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 		}
 		shards[i] = sh
 	}
-	inOrder := slices.SortedFunc(slices.Values(shards), func(a, b *shard) int {
-		return cmp.Compare(a.p.owner.Partition, b.p.owner.Partition)
-	})
-	for _, sh := range inOrder {
-		sh.p.mu.Lock()
-	}
-	defer func() {
-		for _, sh := range inOrder {
-			sh.p.mu.Unlock()
-		}
-	}()
+	defer lockAll(shards)()
 	for _, sh := range shards {
 		if err := sh.p.writable(sh.term); err != nil {
 			return err
@@ -48,4 +37,19 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 		sh.p.change(writes[i].Batch)
 	}
 	return nil
+}
+
+// lockAll locks the shards' partitions in order of number, so that two groups never wait for each other.
+func lockAll(shards []*shard) (unlock func()) {
+	inOrder := slices.SortedFunc(slices.Values(shards), func(a, b *shard) int {
+		return cmp.Compare(a.p.owner.Partition, b.p.owner.Partition)
+	})
+	for _, sh := range inOrder {
+		sh.p.mu.Lock()
+	}
+	return func() {
+		for _, sh := range inOrder {
+			sh.p.mu.Unlock()
+		}
+	}
 }

@@ -13,6 +13,7 @@ type change struct {
 	shard    *shard
 	batch    *store.Batch
 	dues     []dueMark // what it puts into the due index
+	facts    []byte    // what is known of the records it changes
 	retained int64     // how many more finished runs, not dead, there are after it
 }
 
@@ -82,7 +83,7 @@ func (w *builder) request(e *engine, req *request) error {
 		return nil
 	}
 	req.ops = e.db.NewBatch()
-	w.dues = w.dues[:0]
+	w.dues, w.facts = w.dues[:0], w.facts[:0]
 	for i := range req.changes {
 		if err := w.change(e, req, &req.changes[i]); err != nil {
 			if why := e.failure(); why != nil {
@@ -99,7 +100,8 @@ func (w *builder) request(e *engine, req *request) error {
 func (w *builder) change(e *engine, req *request, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
 	w.read, w.out, w.lives, w.retained = e.db, req.ops, w.lives[:0], 0
-	first := len(w.dues)
+	dues, facts := len(w.dues), len(w.facts)
+	w.asks = !putsAfterDeletes(c.batch)
 	if readsOwnWrites(c.batch) {
 		ops := e.db.NewIndexedBatch()
 		defer func() { _ = ops.Close() }() // it was copied or is not wanted
@@ -108,7 +110,7 @@ func (w *builder) change(e *engine, req *request, c *change) error {
 	if err := w.build(c.batch); err != nil {
 		return err
 	}
-	c.dues, c.retained = w.dues[first:len(w.dues):len(w.dues)], w.retained
+	c.dues, c.facts, c.retained = w.dues[dues:], w.facts[facts:], w.retained
 	if w.out != req.ops {
 		return req.ops.Apply(w.out, nil)
 	}

@@ -20,13 +20,15 @@ type builder struct {
 	out       *pebbledb.Batch
 
 	dues     []dueMark // what the batch puts into the due index
+	asks     bool      // what is known of a record holds for the batch
+	facts    []byte    // what is known of the records after the batch
 	retained int64     // how many more finished runs, not dead, there are after the batch
 	lives    []liveRun // entries of the live index, written after all old ones are gone: a run may change its record
 
 	pending *pebbledb.Iterator // over the heads of pending runs; nil until needed
-	none    bool               // there are no pending runs in the partition
+	none    bool               // there are no pending runs in the partition, before the batch
 
-	key, key2, val []byte
+	key, key2, val, old []byte
 }
 
 // liveRun is an entry of the live index.
@@ -44,6 +46,10 @@ type dueMark struct {
 // build writes b's operations into out. Deletes come first, so that a put after the delete of its job stays.
 func (w *builder) build(b *store.Batch) error {
 	defer w.closePending()
+	puts := putsPending(b)
+	if w.none = w.part.childless.Load() && !puts; puts {
+		w.part.childless.Store(false)
+	}
 	for i := range b.Deletes {
 		if err := w.delete(b.Deletes[i]); err != nil {
 			return err
@@ -53,6 +59,9 @@ func (w *builder) build(b *store.Batch) error {
 		if err := w.put(&b.Puts[i]); err != nil {
 			return err
 		}
+	}
+	if w.none && !puts {
+		w.part.childless.Store(true)
 	}
 	if err := w.writeLive(); err != nil {
 		return err
@@ -71,11 +80,16 @@ func (w *builder) build(b *store.Batch) error {
 
 // readsOwnWrites reports whether an operation of b must see an earlier one of b.
 func readsOwnWrites(b *store.Batch) bool {
-	if len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || runsRepeat(b.Runs) {
-		return true
-	}
+	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || runsRepeat(b.Runs) || putsAfterDeletes(b)
+}
+
+// putsAfterDeletes reports whether a put may replace what b deletes: the delete of a job takes its pending runs with it.
+func putsAfterDeletes(b *store.Batch) bool { return len(b.Deletes) > 0 && putsPending(b) }
+
+// putsPending reports whether b puts a pending run.
+func putsPending(b *store.Batch) bool {
 	for i := range b.Puts {
-		if b.Puts[i].Seq > 0 && len(b.Deletes) > 0 {
+		if b.Puts[i].Seq > 0 {
 			return true
 		}
 	}
@@ -122,21 +136,41 @@ func (w *builder) put(r *store.Record) error {
 	if err := w.dropIndex(r.Ref, &old, &next); err != nil {
 		return err
 	}
-	return w.writeIndex(r.Ref, &old, &next)
+	return w.writeIndex(r.Ref, &old, &next, sp.inline)
 }
 
-// head reads the head of a record.
+// head reads the head of a record, if it is not known.
 func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
-	value, ok, err := get(w.read, w.key)
+	var value, spec []byte
+	if w.old = w.recall(w.key); len(w.old) > 0 {
+		f, _ := cutFact(w.old)
+		value, ok, spec = f.head, f.exists, f.spec
+	} else {
+		value, ok, err = get(w.read, w.key)
+	}
 	if err != nil || !ok {
 		return head{}, false, err
 	}
 	h, err = parseHead(w.partition, value)
+	h.spec = spec
 	if err != nil {
 		return head{}, false, fmt.Errorf("head of %s: %w", r.Key, err)
 	}
 	return h, true, nil
+}
+
+// recall is what is known of a record, if that may be asked.
+func (w *builder) recall(key []byte) []byte {
+	if !w.asks {
+		return nil
+	}
+	return w.part.known.look(w.old[:0], key)
+}
+
+// note notes what is known of a record after the batch: next, and the spec in its body.
+func (w *builder) note(key []byte, head, spec []byte) {
+	w.facts = appendFact(w.facts, &fact{key: key, exists: true, head: head, spec: spec})
 }
 
 // spec decides where the record's spec is kept. A nil Spec keeps the old one.
@@ -169,6 +203,9 @@ func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
 
 // inlineSpec reads the spec out of an old body.
 func (w *builder) inlineSpec(r store.Ref, old *head) (spec, error) {
+	if len(w.old) > 0 {
+		return spec{form: specInBody, inline: old.spec}, nil
+	}
 	body := old.body
 	if !old.bodyInHead() {
 		var ok bool
@@ -224,7 +261,7 @@ func (w *builder) drop(key []byte, twice bool) error {
 }
 
 // writeIndex writes the head, the index entries, and the body, which is in w.val, into one of them.
-func (w *builder) writeIndex(r store.Ref, old, next *head) error {
+func (w *builder) writeIndex(r store.Ref, old, next *head, inline []byte) error {
 	body := w.val
 	if next.is(hasDue) {
 		w.key = appendDueKey(w.key[:0], w.partition, next.class, next.due, r)
@@ -245,7 +282,9 @@ func (w *builder) writeIndex(r store.Ref, old, next *head) error {
 		w.lives = append(w.lives, liveRun{next.live, r})
 	}
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
-	w.key2 = append(next.append(w.key2[:0]), body...)
+	w.key2 = next.append(w.key2[:0])
+	w.note(w.key, w.key2, inline)
+	w.key2 = append(w.key2, body...)
 	return w.out.Set(w.key, w.key2, nil)
 }
 
@@ -293,7 +332,9 @@ func (w *builder) deleteOne(r store.Ref) error {
 			return err
 		}
 	}
-	return w.drop(appendHeadKey(w.key[:0], w.partition, r), old.is(headTwice))
+	w.key = appendHeadKey(w.key[:0], w.partition, r)
+	w.facts = appendFact(w.facts, &fact{key: w.key})
+	return w.drop(w.key, old.is(headTwice))
 }
 
 // pendingOf returns the pending runs of a job.
@@ -329,7 +370,7 @@ func (w *builder) closePending() {
 	if w.pending != nil {
 		_ = w.pending.Close() // its errors were returned where it was read
 	}
-	w.pending, w.none = nil, false
+	w.pending = nil
 }
 
 // bounds are the first key that begins with prefix and the first one after all of them.

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -11,6 +12,11 @@ import (
 func (w *builder) history(b *store.Batch) error {
 	for i := range b.Redrive {
 		if err := w.redrive(b.Redrive[i]); err != nil {
+			return err
+		}
+	}
+	if len(b.Runs) > 0 && w.part.recent.ask() {
+		if err := w.beginRecent(); err != nil {
 			return err
 		}
 	}
@@ -32,16 +38,19 @@ func (w *builder) history(b *store.Batch) error {
 
 // run writes a finished run and replaces an earlier record of it.
 func (w *builder) run(r *store.RunRecord) error {
-	old, ok, err := w.finished(&r.ID)
-	if err != nil {
-		return err
-	}
-	if ok {
-		if err := w.dropRunIndex(&old); err != nil {
+	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
+	if !w.part.recent.add(&r.ID, w.key) {
+		old, ok, err := w.finished(&r.ID)
+		if err != nil {
 			return err
 		}
+		if ok {
+			if err := w.dropRunIndex(&old); err != nil {
+				return err
+			}
+			w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
+		}
 	}
-	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
 	w.val = r.Append(w.val[:0])
 	if err := w.out.Set(w.key, w.val, nil); err != nil {
 		return err
@@ -60,6 +69,21 @@ func (w *builder) run(r *store.RunRecord) error {
 
 // Values of the age index.
 var notDead, isDead = []byte{0}, []byte{1}
+
+// beginRecent begins to tell new runs from old ones at once where there are no old ones. Otherwise, that takes the scan that
+// counts them.
+func (w *builder) beginRecent() error {
+	empty := true
+	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
+	err := each(w.read, lower, upper, func(_, _ []byte) (bool, error) {
+		empty = false
+		return false, nil
+	})
+	if err == nil && empty {
+		w.part.recent.begin(math.MinInt64)
+	}
+	return err
+}
 
 // finished reads a run of the history.
 func (w *builder) finished(id *carillon.RunIdentity) (r store.RunRecord, ok bool, err error) {
@@ -176,16 +200,23 @@ func (w *builder) counted() (n int64, err error) {
 	if c.known.Load() {
 		return c.n.Load(), nil
 	}
+	last := int64(math.MinInt64)
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
-	err = each(w.read, lower, upper, func(_, value []byte) (bool, error) {
+	err = each(w.read, lower, upper, func(key, value []byte) (bool, error) {
+		if len(key) < headLen+8 {
+			return false, errKey
+		}
+		id, err := parseRun(key[headLen+8:], w.partition) // past the end of retention
+		last = max(last, id.Scheduled)
 		if len(value) == 1 && value[0] == 0 {
 			n++
 		}
-		return true, nil
+		return true, err
 	})
 	if err != nil {
 		return 0, err
 	}
+	w.part.recent.begin(after(last))
 	n -= w.retained // the scan sees the batch
 	c.n.Store(n)
 	c.known.Store(true)

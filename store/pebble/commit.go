@@ -103,7 +103,10 @@ func (c *committer) commit(first *request) {
 	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {
 		e.guard.fail(err) // Pebble refused it; whatever it was, this engine takes no more
 	}
-	m.each(func(ch *change) { ch.shard.part.marks.visible() })
+	m.each(func(ch *change) {
+		ch.shard.part.marks.visible()
+		ch.shard.part.known.change(ch.facts)
+	})
 	c.last = m
 	c.syncs <- m
 }

@@ -8,13 +8,15 @@
 // The caller's goroutine turns its batch into Pebble operations: it reads the records that the batch replaces and finds
 // their index entries. The committer compares the term with the one in force, merges what waits from all partitions into
 // one write and hands it to Pebble without waiting for the disk, so that it merges the next one during the fsync. The
-// syncer waits for the fsync and answers. Claims go through the same queue, which makes fence and write one step.
+// syncer waits for the fsync and answers. Claims go through the same queue, which makes fence and write one step. A group of
+// batches is one request: built by its caller one after the other, and written whole.
 //
 // # How a record is kept
 //
 // A record's body (state, and a spec of up to [Options.InlineSpec] bytes) is the value of its due index entry, so that a
 // scan of what is due reads nothing else. The head, under the record's name, says where the body is and which other index
-// entries exist; it is all that a later write must read. docs/decisions/0004-pebble-keys.md has the measurements.
+// entries exist; it is all that a later write must read. What was just read or written is remembered, so that most writes
+// read nothing (known.go, recent.go). docs/decisions/0004-pebble-keys.md has the measurements.
 //
 // # When the disk fails
 //

@@ -131,11 +131,19 @@ func presentIn(t *testing.T, shards []store.Shard) uint64 {
 // takeOver claims both partitions; a claim that fails heals the disk.
 func takeOver(t *testing.T, s store.Store, f *faults) []store.Shard {
 	t.Helper()
-	if _, err := s.Leaser().Claim(t.Context(), "node", []int{0, 1}, time.Hour); err != nil {
+	terms, err := s.Leaser().Claim(t.Context(), "node", []int{0, 1}, time.Hour)
+	if err != nil {
 		f.healed.Store(true)
 		claimHealed(t, s)
+		return own(t, s, 2)
 	}
-	return own(t, s, 2)
+	shards := make([]store.Shard, len(terms))
+	for p := range shards {
+		if shards[p], err = s.Shard(p, terms[p]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return shards
 }
 
 // claimHealed claims partition 0 of a store whose disk works again. The first try may still meet the failure.

@@ -18,6 +18,7 @@ type head struct {
 	live    carillon.RunIdentity
 	specLen int    // specApart
 	body    []byte // of a record that is in neither index; aliases what was read
+	spec    []byte // of the body, if it is known; aliases what is known
 }
 
 // headFlags say what a head holds. The twice flags tell keys that were set more than once since they last were absent:

@@ -97,7 +97,7 @@ func (s *Store) loadFrom(e *engine) error {
 	}
 	s.meta = store.Meta{Format: m.Format, Partitions: m.Partitions, MACKey: m.MACKey}
 	for range m.Partitions {
-		s.parts = append(s.parts, &partition{marks: newMarks()})
+		s.parts = append(s.parts, &partition{marks: newMarks(), known: newKnown(s.opt.KnownBytes / m.Partitions), recent: newRecent()})
 	}
 	s.owners, err = loadOwners(e.db, m.Partitions, m.Boot)
 	return err

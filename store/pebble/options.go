@@ -24,6 +24,9 @@ type Options struct {
 	// InlineSpec is the longest spec, in bytes, that is kept with the state; longer ones are written once, under a key of
 	// their own, and read by themselves. 0 = 1 KiB, which is what the engine asks Due for; negative = none.
 	InlineSpec int
+	// KnownBytes is how much is remembered of what was just read or written, so that it need not be read again to be
+	// replaced: about 100 bytes a record, and its spec. 0 = 8 MiB, negative = nothing.
+	KnownBytes int
 	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
 	CommitBytes int
 	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to write again.
@@ -57,6 +60,7 @@ const (
 	defaultCacheBytes    = 32 << 20
 	defaultMemTableBytes = 16 << 20
 	defaultInlineSpec    = 1 << 10
+	defaultKnownBytes    = 8 << 20
 	defaultCommitBytes   = 2 << 20
 	defaultRetryAfter    = time.Second
 )
@@ -79,6 +83,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.InlineSpec == 0 {
 		o.InlineSpec = defaultInlineSpec
 	}
+	if o.KnownBytes == 0 {
+		o.KnownBytes = defaultKnownBytes
+	}
+	o.KnownBytes = max(o.KnownBytes, 0)
 	if o.CommitBytes <= 0 {
 		o.CommitBytes = defaultCommitBytes
 	}

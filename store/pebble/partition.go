@@ -7,6 +7,11 @@ type partition struct {
 	marks  *marks
 	flying atomic.Pointer[commit] // the last commit with writes of this partition
 	runs   runCount
+	known  *known
+	recent *recent
+	// childless says that there are no pending runs, so that the delete of a job need not look for them. Only Apply uses it,
+	// as it does runs.
+	childless atomic.Bool
 }
 
 // runCount is how many finished runs, not dead, a partition has. Only Apply uses it, which is called from one goroutine at

@@ -121,6 +121,8 @@ func (s *Store) forget() {
 		p.marks.forget()
 		p.flying.Store(nil)
 		p.runs.known.Store(false)
+		p.known.forget()
+		p.childless.Store(false)
 	}
 }
 

@@ -29,6 +29,8 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 type view struct {
 	*pebbledb.Snapshot
 	partition int
+	known     *known
+	turn      uint64 // of what is known; it was asked for before the snapshot was taken
 }
 
 // read calls f with a view, and returns when what f saw is durable. If that fails, it asks what is left of the store.
@@ -40,7 +42,8 @@ func (s *shard) read(ctx context.Context, f func(v *view) error) error {
 		var e *engine
 		err := s.s.engines.use(func(now *engine) error {
 			e = now
-			v := &view{Snapshot: e.db.NewSnapshot(), partition: s.number}
+			v := &view{partition: s.number, known: s.part.known, turn: s.part.known.turns.Load()}
+			v.Snapshot = e.db.NewSnapshot()
 			defer v.Close()
 			return f(v)
 		})

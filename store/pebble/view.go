@@ -45,11 +45,26 @@ func each(r pebbledb.Reader, lower, upper []byte, f func(key, value []byte) (mor
 
 // record reads a record.
 func (v *view) record(ref store.Ref) (store.Record, error) {
-	value, ok, err := get(v, appendHeadKey(nil, v.partition, ref))
-	if err != nil || !ok {
+	key := appendHeadKey(nil, v.partition, ref)
+	value, ok, err := get(v, key)
+	if err != nil {
 		return store.Record{Ref: ref}, err
 	}
-	return v.recordOf(ref, value, 0)
+	if !ok {
+		v.known.learn(v.turn, &fact{key: key})
+		return store.Record{Ref: ref}, nil
+	}
+	r, err := v.recordOf(ref, value, 0)
+	if err != nil {
+		return r, err
+	}
+	h, err := parseHead(v.partition, value)
+	f := fact{key: key, exists: true, head: value[:len(value)-len(h.body)]}
+	if h.is(specInline) {
+		f.spec = r.Spec
+	}
+	v.known.learn(v.turn, &f)
+	return r, err
 }
 
 // recordOf reads what a head leads to.
