@@ -119,7 +119,9 @@ func (w *worker) write(ctx context.Context) error {
 
 // sendAway asks the worker to connect anew, shortly before the transport closes the old connection. If that cannot be
 // said any more, the stream is over anyway.
-func (w *worker) sendAway() { _ = w.send(&carillon.WorkResponse{Drain: true}) }
+func (w *worker) sendAway() {
+	_ = safely(func() error { return w.send(&carillon.WorkResponse{Drain: true}) })
+}
 
 func (w *worker) send(resp *carillon.WorkResponse) error {
 	w.sending.Lock()
