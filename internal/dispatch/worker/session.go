@@ -52,7 +52,7 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
-	s.acking = time.AfterFunc(o.AckWait, s.ripen)
+	s.acking = time.AfterFunc(time.Hour, s.ripen) // Reset says when
 	s.acking.Stop()
 	s.member = h.NewMember(ctx, s, hello)
 	for _, seat := range s.member.Seats {
