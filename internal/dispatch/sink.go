@@ -10,7 +10,8 @@ import (
 // Sink takes what consumers say and what the hub has for partitions. The engine implements it. Calls come from any
 // goroutine and must not block; they may call the hub back.
 type Sink interface {
-	// Reports hands over results, and the slice with them. Each goes to the partition named in its token; what became of it is told through From.
+	// Reports hands over results, and the slice with them. Each goes to the partition named in its token; what became of it
+	// is told through From.
 	Reports(rs []partition.Report)
 	// Beats says that attempts are alive; a token that is not in force is answered by from.Stale.
 	Beats(bs []carillon.Beat, from partition.Reporter)

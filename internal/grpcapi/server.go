@@ -60,10 +60,6 @@ const (
 	handshakeTimeout = 10 * time.Second
 )
 
-// streamWorkers is how many goroutines are kept for calls; more calls at once get goroutines of their own. A kept one has
-// the stack that a call needs, a new one must grow it again in several steps.
-const streamWorkers = 256
-
 // Server is a gRPC server with the service, health and reflection on it.
 type Server struct {
 	*grpc.Server
@@ -74,7 +70,6 @@ type Server struct {
 func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	o := s.options
 	options := []grpc.ServerOption{
-		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
 		grpc.MaxRecvMsgSize(o.MaxMessage),

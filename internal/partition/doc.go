@@ -21,6 +21,7 @@
 //	StartBackfill …      backfill.go     a job's past times, as runs beside its schedule
 //	                     backfill_run.go when those runs are made, and what becomes of them
 //	WantDue, Loaded      window.go       which slice of the store is in memory
+//	                     timers.go       what entries wait for by themselves
 //	                     backlog.go      which class of a backlog is read first
 //	WantStaged, Stage    staging.go      what waits in the store for a consumer
 //	Batch, Committed     persist.go      what to write, and what may be said once it is written

@@ -31,10 +31,6 @@ type Node struct {
 // nodeID is the node among the members of its store: the only one.
 const nodeID = "local"
 
-// ackWait is how long an ack waits for a run, or for other acks, to go out with. The results of a busy worker end up in as
-// many partitions, so without it nearly every one is answered by a message of its own.
-const ackWait = time.Millisecond
-
 // startTimeout bounds the claim of the partitions.
 const startTimeout = 30 * time.Second
 
@@ -54,7 +50,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
-		Accept:     worker.Accept(worker.Options{AckWait: ackWait}),
+		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
 		Now:        c.Now,

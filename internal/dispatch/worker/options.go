@@ -22,9 +22,6 @@ type Options struct {
 	// MaxPendingBytes is how much waits to be received before a session's credits are held back; default 64 MiB. At twice
 	// that the session is dropped.
 	MaxPendingBytes int
-	// AckWait is how long an ack waits for company while there is nothing else to say. Nobody waits for an ack, and a message
-	// costs more than what is in it. Default 0: not at all.
-	AckWait time.Duration
 	// Stall is how long something may wait to be received before the session is dropped; default 30 s.
 	Stall time.Duration
 }

@@ -44,12 +44,7 @@ func (o *outbox) addToken(list *[]string, token string) {
 }
 
 func (o *outbox) empty() bool {
-	return len(o.acks) == 0 && !o.hurries()
-}
-
-// hurries reports whether something must go out at once: anything but acks.
-func (o *outbox) hurries() bool {
-	return len(o.runs)+len(o.cancels)+len(o.stales) > 0 || o.drain
+	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks) == 0 && !o.drain
 }
 
 // budget is how much still fits into a message.

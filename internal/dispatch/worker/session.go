@@ -30,10 +30,8 @@ type Session struct {
 	held    map[string]*attempt // by token
 	adopted int                 // how many of held were heard of by a beat
 	goodbye bool
-	ripe    bool  // acks may go out alone
 	err     error // why the session is over
 
-	acking *time.Timer // ripens acks
 	stall  *time.Timer
 	waited time.Time // since when something has waited
 }
@@ -52,8 +50,6 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
-	s.acking = time.AfterFunc(time.Hour, s.ripen) // Reset says when
-	s.acking.Stop()
 	s.member = h.NewMember(ctx, s, hello)
 	for _, seat := range s.member.Seats {
 		s.seats[seat.Queue().Address] = seat
@@ -162,26 +158,8 @@ func (s *Session) Drain() {
 func (s *Session) Accepted(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return
-	}
-	first := s.out.empty()
-	s.out.addToken(&s.out.acks, token)
-	switch {
-	case s.options.AckWait <= 0 || s.out.bytes > s.options.MaxMessageBytes:
-		s.ripe = true
-		s.announce()
-	case first:
-		s.acking.Reset(s.options.AckWait)
-	}
-}
-
-// ripen lets acks go out alone that have waited long enough for company.
-func (s *Session) ripen() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && !s.out.empty() {
-		s.ripe = true
+	if s.err == nil {
+		s.out.addToken(&s.out.acks, token)
 		s.announce()
 	}
 }
@@ -233,14 +211,10 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
 	full := s.out.bytes > s.options.MaxPendingBytes
-	if s.ripe || s.out.hurries() || s.err != nil {
-		msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems)
-		s.acking.Stop()
-		s.ripe = !s.out.empty()
-	}
+	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems)
 	s.waited = time.Time{}
 	s.stall.Stop()
-	if s.ripe {
+	if !s.out.empty() {
 		s.announce()
 	}
 	if !ok {
@@ -269,7 +243,6 @@ func (s *Session) end(err error) {
 	s.err = err
 	close(s.over)
 	s.stall.Stop()
-	s.acking.Stop()
 	unsent, _ := s.drop()
 	s.mu.Unlock()
 	s.member.Leave()
