@@ -112,7 +112,8 @@ func show(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 //   - of a one-shot: its due time, which may be past;
 //   - of a schedule without a due time: its first time after now (so one period after now if it is anchored);
 //   - of a schedule with one: its first time from then on. If that is past, the newest one up to now, so that the job fires
-//     once, at once, and missed nothing.
+//     once, at once, and missed nothing;
+//   - of a job of Dapr with a schedule and a due time: the due time, be it past, whether or not the schedule has it.
 //
 // expires is the end of the job's life, inclusive; zero is none. A job that could never run is refused.
 func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, expires time.Time, err error) {
@@ -123,7 +124,7 @@ func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, ex
 		return none, none, none, err
 	}
 	next = anchor
-	if sched != nil {
+	if sched != nil && (j.Target.Dapr == nil || j.Due.IsZero()) {
 		if next, err = firstMatch(sched, anchor, !j.Due.IsZero(), now); err != nil {
 			return none, none, none, err
 		}
@@ -197,7 +198,7 @@ func (j *Job) TimeoutOrDefault() time.Duration {
 }
 
 // leased reports whether attempts hold a lease, which beats extend.
-func (t Target) leased() bool { return t.Worker != nil || t.Exec != nil }
+func (t Target) leased() bool { return t.Worker != nil || t.Exec != nil || t.Dapr != nil }
 
 // LeaseOrDefault is how long an attempt lives without a beat.
 func (j *Job) LeaseOrDefault() time.Duration { return cmp.Or(j.Lease, DefaultLease) }

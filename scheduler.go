@@ -126,6 +126,7 @@ const MaxBatch = 1000
 type PutOptions struct {
 	IfAbsent     bool
 	IfGeneration uint64 // 0 = any
+	Anew         bool
 }
 
 // PutOption narrows a put.
@@ -136,6 +137,10 @@ func IfAbsent() PutOption { return func(o *PutOptions) { o.IfAbsent = true } }
 
 // IfGeneration puts only over generation n; otherwise FailedPrecondition.
 func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGeneration = n } }
+
+// Anew puts the job as if an older one of the name had been deleted first, in one step: it has another uid, its times and
+// counts begin anew even if nothing else changes, and unfinished runs of the older one are cancelled.
+func Anew() PutOption { return func(o *PutOptions) { o.Anew = true } }
 
 // ResolvePut collects the options.
 func ResolvePut(opts []PutOption) PutOptions {

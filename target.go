@@ -9,6 +9,7 @@ type Target struct {
 	NATS   *NATSTarget
 	Redis  *RedisTarget
 	Exec   *ExecTarget
+	Dapr   *DaprTarget
 }
 
 // WorkerTarget delivers to a worker connected for the queue.
@@ -67,6 +68,8 @@ func (t Target) Kind() string {
 		return "redis"
 	case t.Exec != nil:
 		return "exec"
+	case t.Dapr != nil:
+		return "dapr"
 	}
 	return ""
 }
@@ -76,6 +79,7 @@ func (t Target) count() int {
 	n := 0
 	for _, set := range [...]bool{
 		t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil, t.Redis != nil, t.Exec != nil,
+		t.Dapr != nil,
 	} {
 		if set {
 			n++

@@ -33,7 +33,10 @@ func (j *Job) checkName(lim *Limits) error {
 	if j.Name == "" {
 		return nil
 	}
-	return checkJobName(j.Name, lim.Name)
+	if err := checkJobName(j.Name, lim.Name); err != nil {
+		return err
+	}
+	return j.Target.Dapr.checkNameOf(j.Name)
 }
 
 // referenceNow stands in for the time of the put where only the form of a relative time matters.

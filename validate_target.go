@@ -19,6 +19,8 @@ func (j *Job) checkTarget(lim *Limits) error {
 		return ValidateQueueName("target.worker.queue", t.Worker.Queue)
 	case t.HTTP != nil:
 		return t.HTTP.check(lim)
+	case t.Dapr != nil:
+		return t.Dapr.check()
 	}
 	return NotSupported("target." + t.Kind())
 }

@@ -23,6 +23,8 @@ func (w *writer) target(field int, t *carillon.Target) {
 		w.texts(6, t.Redis.Server, t.Redis.Stream)
 	case t.Exec != nil:
 		w.exec(7, t.Exec)
+	case t.Dapr != nil:
+		w.texts(8, t.Dapr.AppID, t.Dapr.ActorType, t.Dapr.ActorID, t.Dapr.ConcurrencyKey)
 	}
 	w.endOrDrop(at)
 }
@@ -58,7 +60,7 @@ func (w *writer) exec(field int, t *carillon.ExecTarget) {
 func decodeTarget(t *carillon.Target, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
-		if r.field > 7 {
+		if r.field > 8 {
 			r.skip()
 			continue
 		}
@@ -86,6 +88,9 @@ func decodeTarget(t *carillon.Target, b []byte) error {
 		case 7:
 			t.Exec = new(carillon.ExecTarget)
 			r.check(decodeExec(t.Exec, body))
+		case 8:
+			t.Dapr = new(carillon.DaprTarget)
+			r.check(decodeTexts(body, &t.Dapr.AppID, &t.Dapr.ActorType, &t.Dapr.ActorID, &t.Dapr.ConcurrencyKey))
 		}
 	}
 	return r.err
@@ -148,6 +153,8 @@ func targetSize(t *carillon.Target) int {
 	switch {
 	case t.Worker != nil:
 		return perField + len(t.Worker.Queue)
+	case t.Dapr != nil:
+		return 4*perField + len(t.Dapr.AppID) + len(t.Dapr.ActorType) + len(t.Dapr.ActorID) + len(t.Dapr.ConcurrencyKey)
 	case t.HTTP != nil:
 		n := 2*perField + len(t.HTTP.URL) + len(t.HTTP.Method)
 		for k, v := range t.HTTP.Headers {

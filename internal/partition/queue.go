@@ -9,11 +9,11 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Queue is what credits are granted for: a worker queue, or the host of HTTP targets.
+// Queue is what credits are granted for: a worker queue, the host of HTTP targets, or an app or actor type of Dapr.
 type Queue struct {
 	Namespace string
-	Kind      string // a target's kind: "worker", "http"
-	Address   string // worker queue, or host with port
+	Kind      string // a target's kind: "worker", "http", "dapr"
+	Address   string // worker queue, host with port, or app/APP or actor/TYPE
 }
 
 // String is the queue as the store knows it; names hold no zero byte.
@@ -41,6 +41,8 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 		if u, err := url.Parse(t.HTTP.URL); err == nil {
 			q.Address = u.Host
 		}
+	case t.Dapr != nil:
+		q.Address = t.Dapr.Address()
 	}
 	return q
 }

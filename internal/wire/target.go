@@ -13,7 +13,7 @@ func targetToProto(t *carillon.Target) *pb.Target {
 	}
 	m := &pb.Target{}
 	for _, kind := range [...]func(*pb.Target, *carillon.Target) bool{
-		workerToProto, httpToProto, kafkaToProto, amqpToProto, natsToProto, redisToProto, execToProto,
+		workerToProto, httpToProto, kafkaToProto, amqpToProto, natsToProto, redisToProto, execToProto, daprToProto,
 	} {
 		several := m.Kind != nil
 		if kind(m, t) && several {
@@ -81,6 +81,15 @@ func execToProto(m *pb.Target, t *carillon.Target) bool {
 	return true
 }
 
+func daprToProto(m *pb.Target, t *carillon.Target) bool {
+	if t.Dapr == nil {
+		return false
+	}
+	m.Kind = &pb.Target_Dapr{Dapr: &pb.DaprTarget{AppId: t.Dapr.AppID, ActorType: t.Dapr.ActorType,
+		ActorId: t.Dapr.ActorID, ConcurrencyKey: t.Dapr.ConcurrencyKey}}
+	return true
+}
+
 // targetFromProto is the message as a target.
 func targetFromProto(m *pb.Target) carillon.Target {
 	switch k := m.GetKind().(type) {
@@ -102,6 +111,9 @@ func targetFromProto(m *pb.Target) carillon.Target {
 	case *pb.Target_Exec:
 		return carillon.Target{Exec: &carillon.ExecTarget{Artifact: k.Exec.GetArtifact(), SHA256: k.Exec.GetSha256(),
 			Entrypoint: k.Exec.GetEntrypoint(), Args: k.Exec.GetArgs(), Env: k.Exec.GetEnv()}}
+	case *pb.Target_Dapr:
+		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: k.Dapr.GetAppId(), ActorType: k.Dapr.GetActorType(),
+			ActorID: k.Dapr.GetActorId(), ConcurrencyKey: k.Dapr.GetConcurrencyKey()}}
 	}
 	return carillon.Target{}
 }

@@ -742,6 +742,7 @@ type Target struct {
 	//	*Target_Nats
 	//	*Target_Redis
 	//	*Target_Exec
+	//	*Target_Dapr
 	Kind          isTarget_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -847,6 +848,15 @@ func (x *Target) GetExec() *ExecTarget {
 	return nil
 }
 
+func (x *Target) GetDapr() *DaprTarget {
+	if x != nil {
+		if x, ok := x.Kind.(*Target_Dapr); ok {
+			return x.Dapr
+		}
+	}
+	return nil
+}
+
 type isTarget_Kind interface {
 	isTarget_Kind()
 }
@@ -886,6 +896,11 @@ type Target_Exec struct {
 	Exec *ExecTarget `protobuf:"bytes,7,opt,name=exec,proto3,oneof"`
 }
 
+type Target_Dapr struct {
+	// The sidecars of Dapr.
+	Dapr *DaprTarget `protobuf:"bytes,8,opt,name=dapr,proto3,oneof"`
+}
+
 func (*Target_Worker) isTarget_Kind() {}
 
 func (*Target_Http) isTarget_Kind() {}
@@ -899,6 +914,8 @@ func (*Target_Nats) isTarget_Kind() {}
 func (*Target_Redis) isTarget_Kind() {}
 
 func (*Target_Exec) isTarget_Kind() {}
+
+func (*Target_Dapr) isTarget_Kind() {}
 
 // WorkerTarget delivers to a worker connected for the queue.
 type WorkerTarget struct {
@@ -946,6 +963,80 @@ func (x *WorkerTarget) GetQueue() string {
 	return ""
 }
 
+// DaprTarget delivers to the sidecars of Dapr. Jobs put through Dapr's Scheduler protocol have it; their names begin with
+// dapr/app/APP/ or dapr/actor/TYPE/ID/.
+type DaprTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose job it is; of an actor reminder, who asked for it.
+	AppId string `protobuf:"bytes,1,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
+	// Of an actor reminder; empty for a job of an app.
+	ActorType string `protobuf:"bytes,2,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
+	// Of an actor reminder.
+	ActorId string `protobuf:"bytes,3,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
+	// Limits besides the actor type's apply to runs that share it.
+	ConcurrencyKey string `protobuf:"bytes,4,opt,name=concurrency_key,json=concurrencyKey,proto3" json:"concurrency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DaprTarget) Reset() {
+	*x = DaprTarget{}
+	mi := &file_carillon_v1_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DaprTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DaprTarget) ProtoMessage() {}
+
+func (x *DaprTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DaprTarget.ProtoReflect.Descriptor instead.
+func (*DaprTarget) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DaprTarget) GetAppId() string {
+	if x != nil {
+		return x.AppId
+	}
+	return ""
+}
+
+func (x *DaprTarget) GetActorType() string {
+	if x != nil {
+		return x.ActorType
+	}
+	return ""
+}
+
+func (x *DaprTarget) GetActorId() string {
+	if x != nil {
+		return x.ActorId
+	}
+	return ""
+}
+
+func (x *DaprTarget) GetConcurrencyKey() string {
+	if x != nil {
+		return x.ConcurrencyKey
+	}
+	return ""
+}
+
 // HttpTarget delivers by an HTTP request with the payload as its body.
 type HttpTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -961,7 +1052,7 @@ type HttpTarget struct {
 
 func (x *HttpTarget) Reset() {
 	*x = HttpTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[4]
+	mi := &file_carillon_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1064,7 @@ func (x *HttpTarget) String() string {
 func (*HttpTarget) ProtoMessage() {}
 
 func (x *HttpTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[4]
+	mi := &file_carillon_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1077,7 @@ func (x *HttpTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpTarget.ProtoReflect.Descriptor instead.
 func (*HttpTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HttpTarget) GetUrl() string {
@@ -1025,7 +1116,7 @@ type KafkaTarget struct {
 
 func (x *KafkaTarget) Reset() {
 	*x = KafkaTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[5]
+	mi := &file_carillon_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1128,7 @@ func (x *KafkaTarget) String() string {
 func (*KafkaTarget) ProtoMessage() {}
 
 func (x *KafkaTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[5]
+	mi := &file_carillon_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1141,7 @@ func (x *KafkaTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KafkaTarget.ProtoReflect.Descriptor instead.
 func (*KafkaTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KafkaTarget) GetCluster() string {
@@ -1089,7 +1180,7 @@ type AmqpTarget struct {
 
 func (x *AmqpTarget) Reset() {
 	*x = AmqpTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[6]
+	mi := &file_carillon_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1192,7 @@ func (x *AmqpTarget) String() string {
 func (*AmqpTarget) ProtoMessage() {}
 
 func (x *AmqpTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[6]
+	mi := &file_carillon_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1205,7 @@ func (x *AmqpTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmqpTarget.ProtoReflect.Descriptor instead.
 func (*AmqpTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AmqpTarget) GetBroker() string {
@@ -1151,7 +1242,7 @@ type NatsTarget struct {
 
 func (x *NatsTarget) Reset() {
 	*x = NatsTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[7]
+	mi := &file_carillon_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1254,7 @@ func (x *NatsTarget) String() string {
 func (*NatsTarget) ProtoMessage() {}
 
 func (x *NatsTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[7]
+	mi := &file_carillon_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1267,7 @@ func (x *NatsTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NatsTarget.ProtoReflect.Descriptor instead.
 func (*NatsTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NatsTarget) GetServer() string {
@@ -1206,7 +1297,7 @@ type RedisTarget struct {
 
 func (x *RedisTarget) Reset() {
 	*x = RedisTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[8]
+	mi := &file_carillon_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1309,7 @@ func (x *RedisTarget) String() string {
 func (*RedisTarget) ProtoMessage() {}
 
 func (x *RedisTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[8]
+	mi := &file_carillon_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1322,7 @@ func (x *RedisTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedisTarget.ProtoReflect.Descriptor instead.
 func (*RedisTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RedisTarget) GetServer() string {
@@ -1267,7 +1358,7 @@ type ExecTarget struct {
 
 func (x *ExecTarget) Reset() {
 	*x = ExecTarget{}
-	mi := &file_carillon_v1_job_proto_msgTypes[9]
+	mi := &file_carillon_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1370,7 @@ func (x *ExecTarget) String() string {
 func (*ExecTarget) ProtoMessage() {}
 
 func (x *ExecTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[9]
+	mi := &file_carillon_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1383,7 @@ func (x *ExecTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTarget.ProtoReflect.Descriptor instead.
 func (*ExecTarget) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecTarget) GetArtifact() string {
@@ -1350,7 +1441,7 @@ type FailurePolicy struct {
 
 func (x *FailurePolicy) Reset() {
 	*x = FailurePolicy{}
-	mi := &file_carillon_v1_job_proto_msgTypes[10]
+	mi := &file_carillon_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1453,7 @@ func (x *FailurePolicy) String() string {
 func (*FailurePolicy) ProtoMessage() {}
 
 func (x *FailurePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[10]
+	mi := &file_carillon_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1466,7 @@ func (x *FailurePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailurePolicy.ProtoReflect.Descriptor instead.
 func (*FailurePolicy) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FailurePolicy) GetKind() isFailurePolicy_Kind {
@@ -1469,7 +1560,7 @@ type DropPolicy struct {
 
 func (x *DropPolicy) Reset() {
 	*x = DropPolicy{}
-	mi := &file_carillon_v1_job_proto_msgTypes[11]
+	mi := &file_carillon_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1572,7 @@ func (x *DropPolicy) String() string {
 func (*DropPolicy) ProtoMessage() {}
 
 func (x *DropPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[11]
+	mi := &file_carillon_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1585,7 @@ func (x *DropPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropPolicy.ProtoReflect.Descriptor instead.
 func (*DropPolicy) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 // ConstantPolicy retries after the same delay.
@@ -1510,7 +1601,7 @@ type ConstantPolicy struct {
 
 func (x *ConstantPolicy) Reset() {
 	*x = ConstantPolicy{}
-	mi := &file_carillon_v1_job_proto_msgTypes[12]
+	mi := &file_carillon_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1613,7 @@ func (x *ConstantPolicy) String() string {
 func (*ConstantPolicy) ProtoMessage() {}
 
 func (x *ConstantPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[12]
+	mi := &file_carillon_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1626,7 @@ func (x *ConstantPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConstantPolicy.ProtoReflect.Descriptor instead.
 func (*ConstantPolicy) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConstantPolicy) GetInterval() string {
@@ -1565,7 +1656,7 @@ type SchedulePolicy struct {
 
 func (x *SchedulePolicy) Reset() {
 	*x = SchedulePolicy{}
-	mi := &file_carillon_v1_job_proto_msgTypes[13]
+	mi := &file_carillon_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1668,7 @@ func (x *SchedulePolicy) String() string {
 func (*SchedulePolicy) ProtoMessage() {}
 
 func (x *SchedulePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[13]
+	mi := &file_carillon_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1681,7 @@ func (x *SchedulePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulePolicy.ProtoReflect.Descriptor instead.
 func (*SchedulePolicy) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SchedulePolicy) GetCron() string {
@@ -1626,7 +1717,7 @@ type ExponentialPolicy struct {
 
 func (x *ExponentialPolicy) Reset() {
 	*x = ExponentialPolicy{}
-	mi := &file_carillon_v1_job_proto_msgTypes[14]
+	mi := &file_carillon_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1729,7 @@ func (x *ExponentialPolicy) String() string {
 func (*ExponentialPolicy) ProtoMessage() {}
 
 func (x *ExponentialPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[14]
+	mi := &file_carillon_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1742,7 @@ func (x *ExponentialPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExponentialPolicy.ProtoReflect.Descriptor instead.
 func (*ExponentialPolicy) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExponentialPolicy) GetInitial() string {
@@ -1720,7 +1811,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_carillon_v1_job_proto_msgTypes[15]
+	mi := &file_carillon_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1823,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[15]
+	mi := &file_carillon_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1836,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobStatus) GetUid() []byte {
@@ -1848,7 +1939,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_carillon_v1_job_proto_msgTypes[16]
+	mi := &file_carillon_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1951,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_job_proto_msgTypes[16]
+	mi := &file_carillon_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1964,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_carillon_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Counters) GetFired() uint64 {
@@ -1968,7 +2059,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
 	"\aHistory\x12\x12\n" +
 	"\x04runs\x18\x01 \x01(\x05R\x04runs\x12\x12\n" +
-	"\x04keep\x18\x02 \x01(\tR\x04keep\"\xe5\x02\n" +
+	"\x04keep\x18\x02 \x01(\tR\x04keep\"\x94\x03\n" +
 	"\x06Target\x123\n" +
 	"\x06worker\x18\x01 \x01(\v2\x19.carillon.v1.WorkerTargetH\x00R\x06worker\x12-\n" +
 	"\x04http\x18\x02 \x01(\v2\x17.carillon.v1.HttpTargetH\x00R\x04http\x120\n" +
@@ -1976,10 +2067,18 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x04amqp\x18\x04 \x01(\v2\x17.carillon.v1.AmqpTargetH\x00R\x04amqp\x12-\n" +
 	"\x04nats\x18\x05 \x01(\v2\x17.carillon.v1.NatsTargetH\x00R\x04nats\x120\n" +
 	"\x05redis\x18\x06 \x01(\v2\x18.carillon.v1.RedisTargetH\x00R\x05redis\x12-\n" +
-	"\x04exec\x18\a \x01(\v2\x17.carillon.v1.ExecTargetH\x00R\x04execB\x06\n" +
+	"\x04exec\x18\a \x01(\v2\x17.carillon.v1.ExecTargetH\x00R\x04exec\x12-\n" +
+	"\x04dapr\x18\b \x01(\v2\x17.carillon.v1.DaprTargetH\x00R\x04daprB\x06\n" +
 	"\x04kind\"$\n" +
 	"\fWorkerTarget\x12\x14\n" +
-	"\x05queue\x18\x01 \x01(\tR\x05queue\"\xb2\x01\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\"\x86\x01\n" +
+	"\n" +
+	"DaprTarget\x12\x15\n" +
+	"\x06app_id\x18\x01 \x01(\tR\x05appId\x12\x1d\n" +
+	"\n" +
+	"actor_type\x18\x02 \x01(\tR\tactorType\x12\x19\n" +
+	"\bactor_id\x18\x03 \x01(\tR\aactorId\x12'\n" +
+	"\x0fconcurrency_key\x18\x04 \x01(\tR\x0econcurrencyKey\"\xb2\x01\n" +
 	"\n" +
 	"HttpTarget\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
@@ -2120,7 +2219,7 @@ func file_carillon_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_carillon_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_carillon_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_carillon_v1_job_proto_goTypes = []any{
 	(DaylightSaving)(0),           // 0: carillon.v1.DaylightSaving
 	(Overlap)(0),                  // 1: carillon.v1.Overlap
@@ -2132,63 +2231,65 @@ var file_carillon_v1_job_proto_goTypes = []any{
 	(*History)(nil),               // 7: carillon.v1.History
 	(*Target)(nil),                // 8: carillon.v1.Target
 	(*WorkerTarget)(nil),          // 9: carillon.v1.WorkerTarget
-	(*HttpTarget)(nil),            // 10: carillon.v1.HttpTarget
-	(*KafkaTarget)(nil),           // 11: carillon.v1.KafkaTarget
-	(*AmqpTarget)(nil),            // 12: carillon.v1.AmqpTarget
-	(*NatsTarget)(nil),            // 13: carillon.v1.NatsTarget
-	(*RedisTarget)(nil),           // 14: carillon.v1.RedisTarget
-	(*ExecTarget)(nil),            // 15: carillon.v1.ExecTarget
-	(*FailurePolicy)(nil),         // 16: carillon.v1.FailurePolicy
-	(*DropPolicy)(nil),            // 17: carillon.v1.DropPolicy
-	(*ConstantPolicy)(nil),        // 18: carillon.v1.ConstantPolicy
-	(*SchedulePolicy)(nil),        // 19: carillon.v1.SchedulePolicy
-	(*ExponentialPolicy)(nil),     // 20: carillon.v1.ExponentialPolicy
-	(*JobStatus)(nil),             // 21: carillon.v1.JobStatus
-	(*Counters)(nil),              // 22: carillon.v1.Counters
-	nil,                           // 23: carillon.v1.Job.MetadataEntry
-	nil,                           // 24: carillon.v1.Job.LabelsEntry
-	nil,                           // 25: carillon.v1.HttpTarget.HeadersEntry
-	nil,                           // 26: carillon.v1.ExecTarget.EnvEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Run)(nil),                   // 28: carillon.v1.Run
+	(*DaprTarget)(nil),            // 10: carillon.v1.DaprTarget
+	(*HttpTarget)(nil),            // 11: carillon.v1.HttpTarget
+	(*KafkaTarget)(nil),           // 12: carillon.v1.KafkaTarget
+	(*AmqpTarget)(nil),            // 13: carillon.v1.AmqpTarget
+	(*NatsTarget)(nil),            // 14: carillon.v1.NatsTarget
+	(*RedisTarget)(nil),           // 15: carillon.v1.RedisTarget
+	(*ExecTarget)(nil),            // 16: carillon.v1.ExecTarget
+	(*FailurePolicy)(nil),         // 17: carillon.v1.FailurePolicy
+	(*DropPolicy)(nil),            // 18: carillon.v1.DropPolicy
+	(*ConstantPolicy)(nil),        // 19: carillon.v1.ConstantPolicy
+	(*SchedulePolicy)(nil),        // 20: carillon.v1.SchedulePolicy
+	(*ExponentialPolicy)(nil),     // 21: carillon.v1.ExponentialPolicy
+	(*JobStatus)(nil),             // 22: carillon.v1.JobStatus
+	(*Counters)(nil),              // 23: carillon.v1.Counters
+	nil,                           // 24: carillon.v1.Job.MetadataEntry
+	nil,                           // 25: carillon.v1.Job.LabelsEntry
+	nil,                           // 26: carillon.v1.HttpTarget.HeadersEntry
+	nil,                           // 27: carillon.v1.ExecTarget.EnvEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Run)(nil),                   // 29: carillon.v1.Run
 }
 var file_carillon_v1_job_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.Job.dst:type_name -> carillon.v1.DaylightSaving
-	23, // 1: carillon.v1.Job.metadata:type_name -> carillon.v1.Job.MetadataEntry
-	24, // 2: carillon.v1.Job.labels:type_name -> carillon.v1.Job.LabelsEntry
+	24, // 1: carillon.v1.Job.metadata:type_name -> carillon.v1.Job.MetadataEntry
+	25, // 2: carillon.v1.Job.labels:type_name -> carillon.v1.Job.LabelsEntry
 	8,  // 3: carillon.v1.Job.target:type_name -> carillon.v1.Target
-	16, // 4: carillon.v1.Job.failure_policy:type_name -> carillon.v1.FailurePolicy
+	17, // 4: carillon.v1.Job.failure_policy:type_name -> carillon.v1.FailurePolicy
 	1,  // 5: carillon.v1.Job.overlap:type_name -> carillon.v1.Overlap
 	2,  // 6: carillon.v1.Job.misfire:type_name -> carillon.v1.Misfire
 	3,  // 7: carillon.v1.Job.class:type_name -> carillon.v1.Class
 	7,  // 8: carillon.v1.Job.history:type_name -> carillon.v1.History
-	21, // 9: carillon.v1.Job.status:type_name -> carillon.v1.JobStatus
+	22, // 9: carillon.v1.Job.status:type_name -> carillon.v1.JobStatus
 	9,  // 10: carillon.v1.Target.worker:type_name -> carillon.v1.WorkerTarget
-	10, // 11: carillon.v1.Target.http:type_name -> carillon.v1.HttpTarget
-	11, // 12: carillon.v1.Target.kafka:type_name -> carillon.v1.KafkaTarget
-	12, // 13: carillon.v1.Target.amqp:type_name -> carillon.v1.AmqpTarget
-	13, // 14: carillon.v1.Target.nats:type_name -> carillon.v1.NatsTarget
-	14, // 15: carillon.v1.Target.redis:type_name -> carillon.v1.RedisTarget
-	15, // 16: carillon.v1.Target.exec:type_name -> carillon.v1.ExecTarget
-	25, // 17: carillon.v1.HttpTarget.headers:type_name -> carillon.v1.HttpTarget.HeadersEntry
-	26, // 18: carillon.v1.ExecTarget.env:type_name -> carillon.v1.ExecTarget.EnvEntry
-	17, // 19: carillon.v1.FailurePolicy.drop:type_name -> carillon.v1.DropPolicy
-	18, // 20: carillon.v1.FailurePolicy.constant:type_name -> carillon.v1.ConstantPolicy
-	19, // 21: carillon.v1.FailurePolicy.schedule:type_name -> carillon.v1.SchedulePolicy
-	20, // 22: carillon.v1.FailurePolicy.exponential:type_name -> carillon.v1.ExponentialPolicy
-	4,  // 23: carillon.v1.FailurePolicy.on_exhausted:type_name -> carillon.v1.OnExhausted
-	27, // 24: carillon.v1.JobStatus.create_time:type_name -> google.protobuf.Timestamp
-	27, // 25: carillon.v1.JobStatus.update_time:type_name -> google.protobuf.Timestamp
-	5,  // 26: carillon.v1.JobStatus.phase:type_name -> carillon.v1.Phase
-	27, // 27: carillon.v1.JobStatus.next_run_time:type_name -> google.protobuf.Timestamp
-	28, // 28: carillon.v1.JobStatus.last_run:type_name -> carillon.v1.Run
-	28, // 29: carillon.v1.JobStatus.current_run:type_name -> carillon.v1.Run
-	22, // 30: carillon.v1.JobStatus.counters:type_name -> carillon.v1.Counters
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	11, // 11: carillon.v1.Target.http:type_name -> carillon.v1.HttpTarget
+	12, // 12: carillon.v1.Target.kafka:type_name -> carillon.v1.KafkaTarget
+	13, // 13: carillon.v1.Target.amqp:type_name -> carillon.v1.AmqpTarget
+	14, // 14: carillon.v1.Target.nats:type_name -> carillon.v1.NatsTarget
+	15, // 15: carillon.v1.Target.redis:type_name -> carillon.v1.RedisTarget
+	16, // 16: carillon.v1.Target.exec:type_name -> carillon.v1.ExecTarget
+	10, // 17: carillon.v1.Target.dapr:type_name -> carillon.v1.DaprTarget
+	26, // 18: carillon.v1.HttpTarget.headers:type_name -> carillon.v1.HttpTarget.HeadersEntry
+	27, // 19: carillon.v1.ExecTarget.env:type_name -> carillon.v1.ExecTarget.EnvEntry
+	18, // 20: carillon.v1.FailurePolicy.drop:type_name -> carillon.v1.DropPolicy
+	19, // 21: carillon.v1.FailurePolicy.constant:type_name -> carillon.v1.ConstantPolicy
+	20, // 22: carillon.v1.FailurePolicy.schedule:type_name -> carillon.v1.SchedulePolicy
+	21, // 23: carillon.v1.FailurePolicy.exponential:type_name -> carillon.v1.ExponentialPolicy
+	4,  // 24: carillon.v1.FailurePolicy.on_exhausted:type_name -> carillon.v1.OnExhausted
+	28, // 25: carillon.v1.JobStatus.create_time:type_name -> google.protobuf.Timestamp
+	28, // 26: carillon.v1.JobStatus.update_time:type_name -> google.protobuf.Timestamp
+	5,  // 27: carillon.v1.JobStatus.phase:type_name -> carillon.v1.Phase
+	28, // 28: carillon.v1.JobStatus.next_run_time:type_name -> google.protobuf.Timestamp
+	29, // 29: carillon.v1.JobStatus.last_run:type_name -> carillon.v1.Run
+	29, // 30: carillon.v1.JobStatus.current_run:type_name -> carillon.v1.Run
+	23, // 31: carillon.v1.JobStatus.counters:type_name -> carillon.v1.Counters
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_job_proto_init() }
@@ -2205,23 +2306,24 @@ func file_carillon_v1_job_proto_init() {
 		(*Target_Nats)(nil),
 		(*Target_Redis)(nil),
 		(*Target_Exec)(nil),
+		(*Target_Dapr)(nil),
 	}
-	file_carillon_v1_job_proto_msgTypes[10].OneofWrappers = []any{
+	file_carillon_v1_job_proto_msgTypes[11].OneofWrappers = []any{
 		(*FailurePolicy_Drop)(nil),
 		(*FailurePolicy_Constant)(nil),
 		(*FailurePolicy_Schedule)(nil),
 		(*FailurePolicy_Exponential)(nil),
 	}
-	file_carillon_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
 	file_carillon_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
 	file_carillon_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_carillon_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_job_proto_rawDesc), len(file_carillon_v1_job_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

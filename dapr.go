@@ -1,0 +1,87 @@
+package carillon
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// DaprTarget delivers to the sidecars of Dapr: of an app, or, for an actor reminder, of whichever apps host the actor type.
+// Jobs that were put through Dapr's Scheduler protocol have it (docs/dapr.md), and their names begin with [DaprTarget.Prefix].
+type DaprTarget struct {
+	AppID          string // whose job it is; of an actor reminder, who asked for it
+	ActorType      string // of an actor reminder; empty for a job of an app
+	ActorID        string // likewise
+	ConcurrencyKey string // limits besides the actor type's apply to runs that share it
+}
+
+// DaprPrefix begins the names of the jobs that have a [DaprTarget], and of no others.
+const DaprPrefix = "dapr/"
+
+// Prefix is what the names of the target's jobs begin with: dapr/app/APP/ or dapr/actor/TYPE/ID/.
+func (t *DaprTarget) Prefix() string {
+	if t.ActorType == "" {
+		return DaprPrefix + "app/" + EscapeLevel(t.AppID) + "/"
+	}
+	return DaprPrefix + "actor/" + EscapeLevel(t.ActorType) + "/" + EscapeLevel(t.ActorID) + "/"
+}
+
+// Address is where the target's runs wait for a sidecar: app/APP or actor/TYPE.
+func (t *DaprTarget) Address() string {
+	if t.ActorType == "" {
+		return "app/" + t.AppID
+	}
+	return "actor/" + t.ActorType
+}
+
+// EscapeLevel writes any text as one level of a job's name, or as the beginning of one: what a name must not hold is
+// percent-encoded, and a dot in front, as "." and ".." are no levels. What begins with s is escaped to what begins with
+// EscapeLevel(s).
+func EscapeLevel(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		bad := r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) || strings.ContainsRune("%:/", r)
+		if bad || (i == 0 && r == '.') {
+			for _, c := range []byte(s[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// checkNameOf holds a job's name against its target: names under [DaprPrefix] belong to Dapr's jobs.
+func (t *DaprTarget) checkNameOf(name string) error {
+	switch {
+	case t == nil && strings.HasPrefix(name, DaprPrefix):
+		return Errorf(InvalidArgument, "name", "%q begins with %q, which is kept for jobs with a target of kind dapr", clip(name), DaprPrefix)
+	case t != nil && (!strings.HasPrefix(name, t.Prefix()) || strings.Contains(name[len(t.Prefix()):], "/")):
+		return Errorf(InvalidArgument, "name", "%q is not %q and one level, as the target asks for", clip(name), clip(t.Prefix()))
+	}
+	return nil
+}
+
+func (t *DaprTarget) check() error {
+	for _, f := range [...]struct{ name, value string }{
+		{"app_id", t.AppID}, {"actor_type", t.ActorType}, {"actor_id", t.ActorID}, {"concurrency_key", t.ConcurrencyKey},
+	} {
+		if len(f.value) > MaxName {
+			return tooLarge("target.dapr."+f.name, len(f.value), MaxName)
+		}
+		if !printable(f.value) {
+			return Errorf(InvalidArgument, "target.dapr."+f.name, "%q has a character that is not printable", clip(f.value))
+		}
+	}
+	switch {
+	case t.AppID == "":
+		return Errorf(InvalidArgument, "target.dapr.app_id", "it is missing")
+	case (t.ActorType == "") != (t.ActorID == ""):
+		return Errorf(InvalidArgument, "target.dapr.actor_id", "an actor reminder has both actor_type and actor_id, a job of an app neither")
+	}
+	return nil
+}
