@@ -145,7 +145,7 @@ func (c *check) gives(e *effect, t time.Time) bool {
 	if e.job.Schedule == "" {
 		return t.Equal(first) || (first.IsZero() && !t.Before(low) && !t.After(high))
 	}
-	if e.op.Outcome == OK && !first.IsZero() && !c.retold(e.op) {
+	if e.op.Outcome == OK && !first.IsZero() {
 		if t.Before(first) {
 			return false
 		}
@@ -155,10 +155,6 @@ func (c *check) gives(e *effect, t time.Time) bool {
 	}
 	return e.sched.is(t, low, high)
 }
-
-// retold reports whether the answer to a batch may tell of its jobs as they stood later: what had to be said again after a fault
-// finds them stored, and perhaps begun.
-func (c *check) retold(o *Op) bool { return o.Kind == BatchPut && c.fault(o.Invoke, o.Return, nil) }
 
 // mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.
 func (c *check) mayCarry(j *job, a *Attempt) bool {

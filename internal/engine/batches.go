@@ -285,20 +285,17 @@ func (b *batch) applyIn(p *owned, indices []int) error {
 		c.refs = append(c.refs, store.Ref{Key: b.reqs[i].Job.Key()})
 	}
 	b.turn.give()
-	puts, err := ask(context.Background(), p, c, func(p *owned, now int64) ([]carillon.Put, error) {
+	_, err := ask(context.Background(), p, c, func(p *owned, now int64) (struct{}, error) {
 		puts, err := p.m.ApplyShare(now, &share)
 		if err != nil {
 			p.e.log.Error("a job of a decided batch could not be stored", "batch", share.Batch, "error", err)
 		}
-		return puts, nil
+		for k := range puts { // none if an earlier try has stored them, whose answer was lost: what it was is here
+			b.puts[indices[k]] = puts[k]
+		}
+		return struct{}{}, nil
 	})
-	if err != nil {
-		return err
-	}
-	for k, i := range indices {
-		b.puts[i] = puts[k]
-	}
-	return nil
+	return err
 }
 
 // link registers the edges of the batch's jobs.

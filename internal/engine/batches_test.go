@@ -288,6 +288,70 @@ func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 	})
 }
 
+// TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid: the store takes the share of a partition, and its acknowledgement is lost.
+// When the partition is owned again, and the batch is answered, the first run has begun, and a job has ended: the answer is what it
+// would have been. If the store has not taken the share, the answer is that of the try which it took.
+func TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid(t *testing.T) {
+	for name, land := range map[string]bool{"written": true, "not written": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
+				n := startWith(t, engine.Config{Store: f, Lanes: 5})
+				n.consume("q", 10, success)
+				f.fail(loseShares(land))
+				jobs := batchJobs()
+				for i := range jobs {
+					jobs[i].Target = carillon.WorkerQueue("q")
+				}
+				jobs[0] = carillon.Job{Name: jobs[0].Name, Schedule: "@every 100ms", Target: jobs[0].Target}
+				at := time.Now()
+				puts, err := n.PutJobs(context.Background(), jobs)
+				if err != nil || len(puts) != len(jobs) {
+					t.Fatalf("%d answers, %v", len(puts), err)
+				}
+				if took := time.Since(at); took < 500*time.Millisecond {
+					t.Fatalf("answered after %v: no partition was claimed again", took)
+				}
+				for i, put := range puts {
+					next := at.Add(time.Hour)
+					switch i {
+					case 0:
+						next = at.Add(100 * time.Millisecond)
+					case len(jobs) - 1:
+						next = at
+					}
+					if !put.Created || !put.Changed || put.Job.Status == nil || !put.Job.Status.NextRun.Equal(next) {
+						t.Errorf("%s: created %v, changed %v, %+v; want the next run at %v", put.Job.Name, put.Created, put.Changed, put.Job.Status, next)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				n.stop()
+				wantNoSmall(t, f.Store, 'i', 'a')
+			})
+		})
+	}
+}
+
+// loseShares lets the intent through, loses what comes right after it, written or not, and is gone half a second later.
+func loseShares(land bool) func(apply func() error) error {
+	var mu sync.Mutex
+	var since time.Time
+	return func(apply func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case since.IsZero():
+			since = time.Now()
+			return apply()
+		case time.Since(since) >= 500*time.Millisecond:
+			return apply()
+		case land:
+			return errors.Join(apply(), fmt.Errorf("%w: lost", store.ErrUnknown))
+		}
+		return fmt.Errorf("%w: lost", store.ErrUnknown)
+	}
+}
+
 // TestABatchWhoseIntentIsRefusedIsNotStored also checks that the caller is told so.
 func TestABatchWhoseIntentIsRefusedIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,6 +103,46 @@ func TestFailedCommits(t *testing.T) {
 	}
 }
 
+// TestAnAttemptThatNeverLeftIsNotWaitedFor: the acknowledgement of an attempt that is to be durable first is lost, so that the
+// partition is claimed again. The node knows that nobody has the attempt: the run does not wait for its lease.
+func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
+	for name, land := range map[string]bool{"written": true, "not written": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.Background()
+				f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+				n := start(t, f)
+				s, err := n.hub.Local().Connect(ctx, carillon.Hello{Namespace: "default", Queues: []string{"q"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}); err != nil {
+					t.Fatal(err)
+				}
+				job := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Lease: 30 * time.Second, Target: carillon.WorkerQueue("q")}
+				if _, err := n.PutJob(ctx, job); err != nil {
+					t.Fatal(err)
+				}
+				f.fail(func(apply func() error) error {
+					f.fail(nil)
+					if land {
+						if err := apply(); err != nil {
+							return err
+						}
+					}
+					return fmt.Errorf("%w: lost", store.ErrUnknown)
+				})
+				due := time.Now().Add(time.Minute)
+				msg, err := s.Receive(ctx)
+				if late := time.Since(due); err != nil || len(msg.Runs) != 1 || msg.Runs[0].Attempt != 1 || late < 0 || late > time.Second {
+					t.Errorf("%+v %v, %v late", msg.Runs, err, late)
+				}
+				n.stop()
+			})
+		})
+	}
+}
+
 // TestStoreOutage checks that while the store takes nothing, nothing is acknowledged and readiness says so, and that what is
 // due runs once it is back.
 func TestStoreOutage(t *testing.T) {

@@ -122,10 +122,21 @@ func (p *owned) lose(cause error) {
 			w.answer(err)
 		}
 	}
+	p.takeBack(p.m.Pledged())
 	p.m, p.shard, p.waiting, p.cause = nil, nil, nil, cause
 	p.stats.Store(&partition.Stats{})
 	p.abandon()
 	p.e.dispatcher.Forget(p.number)
+}
+
+// takeBack keeps for the next term of this node attempts that were to be durable before they leave, and will not leave: the store
+// may hold them, and their runs would wait until they are over.
+func (p *owned) takeBack(pledged []partition.Token) {
+	p.box.keep(func(m *mail) {
+		for _, tok := range pledged {
+			m.losses = append(m.losses, loss{tok, true})
+		}
+	})
 }
 
 // abandon forgets a term.

@@ -208,19 +208,18 @@ type Share struct {
 	Reqs        []PutRequest
 }
 
-// ApplyShare stores the share in one store batch, together with a mark, unless the mark says that it is stored already. A
-// late share is one whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch
-// had come first.
-func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
+// ApplyShare stores the share in one store batch, together with a mark, unless the mark says that it is stored already: then puts
+// is nil, and the answer is that of the last call which had one, for no earlier one can have become durable. A late share is one
+// whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch had come first.
+func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first error) {
 	if mark, done := m.marks[s.Batch]; done {
 		m.wait(mark.seq)
-		return m.stored(s.Reqs), nil
+		return nil, nil
 	}
 	if m.deletes(s.Reqs) {
 		m.seal()
 	}
-	puts := make([]carillon.Put, len(s.Reqs))
-	var first error
+	puts = make([]carillon.Put, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]
 		e := m.find(r.Job.Key())
@@ -247,20 +246,6 @@ func (m *Machine) ApplyShare(now int64, s *Share) ([]carillon.Put, error) {
 type appliedMark struct {
 	coordinator int
 	seq         uint64 // the batch that holds it
-}
-
-// stored is what a batch whose answer was lost came to, as far as that can be told afterwards.
-func (m *Machine) stored(reqs []PutRequest) []carillon.Put {
-	puts := make([]carillon.Put, len(reqs))
-	for i := range reqs {
-		e := m.find(reqs[i].Job.Key())
-		if e == nil { // it has ended meanwhile
-			puts[i] = carillon.Put{Job: *reqs[i].Job, Changed: true}
-			continue
-		}
-		puts[i] = carillon.Put{Job: m.view(e), Created: e.state.Generation == 1, Changed: true}
-	}
-	return puts
 }
 
 // LoadApplied takes the small records of kind SmallApplied, at takeover.

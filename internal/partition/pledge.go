@@ -65,15 +65,31 @@ func (m *Machine) withdraw(e *entry) {
 	r, c := &e.state.Run, m.count(e)
 	switch {
 	case r.Attempt == 1:
-		c.Fired--
+		uncount(&c.Fired)
 		if r.Started-r.Due > int64(lateAfter) {
-			c.Late--
+			uncount(&c.Late)
 		}
 		r.Started = 0
 	case !resumes(r):
-		c.Retried--
+		uncount(&c.Retried)
 	}
 	r.Attempt--
+}
+
+// uncount takes one from a counter. That of a job may not know of an attempt beside its own which an earlier owner counted, but
+// did not write.
+func uncount(n *uint64) { *n -= min(*n, 1) }
+
+// Pledged are the attempts that have not been handed out yet. An owner that gives up its term hands out none of them, though the
+// store may hold them: its next term can take them back with [Machine.Undelivered], so that nobody waits for their leases.
+func (m *Machine) Pledged() []Token {
+	var out []Token
+	for i := range m.pledges {
+		if e := m.pledges[i].e; e.pledge == m.pledges[i].nth {
+			out = append(out, Token{Grant: e.state.Run.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: e.state.Run.Attempt})
+		}
+	}
+	return out
 }
 
 // withdrawAll takes back every attempt that has not been handed out.

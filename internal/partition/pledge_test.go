@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,6 +101,71 @@ func TestAnAttemptThatKillsTheProcessCounts(t *testing.T) {
 	}
 	if h := r.history("a"); starts != 3 || len(h) != 1 || h[0].Status != carillon.RunDead || h[0].Attempt != 3 {
 		t.Fatalf("%d starts, history %+v", starts, h)
+	}
+}
+
+// TestANewTermTakesBackWhatNeverLeft: an attempt that was to be durable first, and whose owner lost its term before it could hand it
+// out, is handed out by the next term at once, as the same number, whether or not the store has it. One that an earlier owner may
+// have handed out is not taken back.
+func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
+	for _, landed := range []bool{false, true} {
+		for _, beside := range []bool{false, true} {
+			t.Run(fmt.Sprintf("landed %v, beside %v", landed, beside), func(t *testing.T) {
+				r := newRig(t, partition.Config{})
+				if beside {
+					r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch).Add(time.Hour))})
+					if _, err := r.m.Trigger(r.now, keyA); err != nil {
+						t.Fatal(err)
+					}
+					r.flush()
+					r.m.Deliver(r.now, queueQ, 1, true)
+				} else {
+					r.pledgeOne(carillon.Job{})
+				}
+				pledged := r.m.Pledged()
+				if len(pledged) != 1 || pledged[0].Attempt != 1 {
+					t.Fatalf("pledged: %+v", pledged)
+				}
+				if landed {
+					r.land()
+				}
+				r.start()
+				r.m.Undelivered(r.now, pledged[0])
+				r.flush()
+				ds := r.deliver(2)
+				if len(ds) != 1 || ds[0].Run.Attempt != 1 || r.succeed(ds[0]) != partition.Accepted {
+					t.Fatalf("delivered: %+v", ds)
+				}
+				r.flush()
+				if h := r.history("a"); len(h) != 1 || h[0].Attempt != 1 || h[0].Status != carillon.RunSucceeded {
+					t.Errorf("history: %+v", h)
+				}
+				if !beside {
+					return
+				}
+				if j, err := r.m.Job(keyA); err != nil || j.Status.Counters != (carillon.Counters{Fired: 1, Succeeded: 1}) {
+					t.Errorf("counted: %+v %v", j.Status.Counters, err)
+				}
+			})
+		}
+	}
+}
+
+// TestWhatHasLeftIsNotPledged, nor is what was taken back.
+func TestWhatHasLeftIsNotPledged(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.pledgeOne(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
+	if _, err := r.m.Delete(r.now, keyA); err != nil {
+		t.Fatal(err)
+	}
+	if pledged := r.m.Pledged(); len(pledged) != 0 {
+		t.Errorf("deleted, and pledged: %+v", pledged)
+	}
+	r.flush()
+	r.m.Granted(r.now)
+	r.pledgeOne(carillon.Job{})
+	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.Pledged()) != 0 {
+		t.Errorf("left: %+v, pledged: %+v", ds, r.m.Pledged())
 	}
 }
 

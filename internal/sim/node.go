@@ -95,17 +95,19 @@ func wrap[T any](f func(T) T, v T) T {
 	return f(v)
 }
 
-// kill ends the node as SIGKILL would: nothing that is not durable survives. What is left of it ends by itself.
-func (n *node) kill(ctx context.Context) {
+// kill ends the node as SIGKILL would: nothing that is not durable survives. What is left of it ends by itself. It reports false if
+// the node is down, and whoever killed it will start it again.
+func (n *node) kill(ctx context.Context) bool {
 	l := n.leave()
 	if l == nil {
-		return
+		return false
 	}
 	l.sky.kill()
 	n.ends.Go(func() {
 		_ = l.hub.Close()      // a dead node's connections end whatever it says
 		_ = l.engine.Stop(ctx) // it cannot release what it is cut off from
 	})
+	return true
 }
 
 // stop ends the node in order.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/checker"
 	"github.com/carillonhq/carillon/internal/sim"
@@ -219,6 +220,28 @@ func (s *tally) enough(t *testing.T, n int) {
 	}
 	for _, w := range sim.Chaos.Kinds {
 		need("operations of kind "+string(w.Kind), s.ops[w.Kind][checker.OK], n/20)
+	}
+}
+
+// TestANodeThatIsDownIsStartedOnce kills a node once more while the store does not let it start: one life follows, of which nothing
+// is left in the end.
+func TestANodeThatIsDownIsStartedOnce(t *testing.T) {
+	p := sim.Quiet.Generate(1)
+	p.Faults = []sim.Fault{
+		{Kind: sim.Kill, At: 5 * time.Second, For: time.Second},
+		{Kind: sim.LeasesFail, At: 5500 * time.Millisecond, For: 3 * time.Second, Share: 1},
+		{Kind: sim.Kill, At: 7 * time.Second, For: 500 * time.Millisecond},
+	}
+	h := live(t, &p, sim.Options{})
+	if v := checker.Check(h, checker.Spec{}); v.Result == checker.Failed {
+		t.Error(v)
+	}
+	lives := map[string]bool{}
+	for _, c := range h.Claims {
+		lives[c.Node] = true
+	}
+	if len(lives) < 2 {
+		t.Errorf("lives: %v", lives)
 	}
 }
 

@@ -176,7 +176,9 @@ func (w *world) inflict(ctx context.Context, i int) {
 	n := w.nodes[min(f.Node, len(w.nodes)-1)]
 	switch f.Kind {
 	case Kill:
-		n.kill(ctx)
+		if !n.kill(ctx) { // a start that the store has put off until now
+			break
+		}
 		pauseUntil(actor, w.at(f.At+f.For))
 		for n.start(ctx) != nil { // the store fails too: somebody restarts it until it works
 			pause(actor, 200*time.Millisecond)
