@@ -235,8 +235,8 @@ func (w *world) effectsOf(j *job) []*effect {
 		out = append(out, e)
 	}
 	out = slices.DeleteFunc(out, func(e *effect) bool { return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out) })
-	for i, e := range out {
-		w.define(e, out[:i])
+	for _, e := range out {
+		w.define(e, out)
 	}
 	for _, e := range out {
 		e.until = w.never()
@@ -322,14 +322,14 @@ func (w *world) settle(j *job, e *effect, all []*effect) (nothing bool) {
 	return last && w.h.Final.Whole && j.final != nil
 }
 
-// define works out what a job is by an effect; before are those that began earlier.
-func (w *world) define(e *effect, before []*effect) {
-	if !e.op.defines() {
+// define works out what a job is by an effect; all are the changes of the job.
+func (w *world) define(e *effect, all []*effect) {
+	if !e.op.defines() || e.job != nil {
 		return
 	}
 	e.job = e.op.Spec
 	if e.op.Kind == Patch {
-		e.job, e.vague = patched(e, before)
+		e.job, e.vague = w.patched(e, all)
 	}
 	if e.job.Schedule != "" {
 		s, err := parse(e.job.Schedule, e.job.Zone, e.job.Literal)
@@ -337,20 +337,27 @@ func (w *world) define(e *effect, before []*effect) {
 	}
 }
 
-// patched is the job that a patch made of the last definition before it; vague says that this need not be the one.
-func patched(e *effect, before []*effect) (*Job, bool) {
+// patched is the job that a patch made of the last definition before it, which may have been called after it: a call may wait
+// for a node that starts; vague says that this need not be the one.
+func (w *world) patched(e *effect, all []*effect) (*Job, bool) {
 	var base *effect
 	vague := false
-	for _, x := range before {
+	for _, x := range all {
+		if x == e || x.after(e) {
+			continue
+		}
 		if x.op.defines() {
-			base = x
 			vague = vague || !x.sure || !e.after(x)
+			if base == nil || !base.after(x) {
+				base = x
+			}
 		}
 		vague = vague || (x.op.deletes() && !e.after(x))
 	}
 	if base == nil {
 		return e.op.Spec, true
 	}
+	w.define(base, all)
 	j := overlay(*base.job, *e.op.Spec, e.op.Fields)
 	return &j, vague || base.vague
 }
