@@ -247,6 +247,18 @@ func behind() *tale {
 	return t
 }
 
+// busyBehind is a serial job one of whose runs took until after the next time; that it ended was stamped by a clock that was 5 s
+// behind.
+func busyBehind() *tale {
+	t := steady("a")
+	t.Ops[0].Spec.Lease = time.Minute
+	t.Faults = []Fault{{Kind: "clock", From: sec(34), To: sec(36), Skew: -5 * time.Second}}
+	t.Results[1].Sent, t.Results[1].Told = sec(35), sec(35.1)
+	t.ended("a", "succeeded", 20, 30.05)
+	t.moved(2, 35.2)
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -280,6 +292,7 @@ var excused = []corruption{
 	{"more times skipped by a clock that was behind", "S12", behind, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
 	{"retried sooner than the put before the patch says", "I11", overtaken, func(t *tale) { t.moved(1, 11.1) }},
 	{"the put before the patch was refused", "I11", overtaken, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"busy by a clock that was not so far behind", "L1", busyBehind, func(t *tale) { t.Faults[0].Skew = -time.Second }},
 	{"in force until its timeout", "S9", timedOut, func(t *tale) { t.Ops[0].Spec.Timeout = 11 * time.Second }},
 	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
 	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},

@@ -185,7 +185,8 @@ func (w *world) busyTimes(j *job) {
 		}
 		for _, rec := range r.records {
 			if !rec.Finished.IsZero() {
-				end = later(r.attempts[len(r.attempts)-1].At, rec.Finished)
+				by := rec.Finished.Add(w.wrong(rec.Finished, rec.Finished)) // the node's clock
+				end = later(r.attempts[len(r.attempts)-1].At, by)
 			}
 		}
 		j.busy = append(j.busy, span{r.first().At, end.Add(w.k.Dispatch)})
