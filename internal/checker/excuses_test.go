@@ -259,6 +259,38 @@ func busyBehind() *tale {
 	return t
 }
 
+// swung is a run whose lease was over sooner than it seemed: the clock was behind when it began, and ahead when it ended.
+func swung() *tale {
+	t := lost()
+	t.Faults = []Fault{{Kind: "clock", From: sec(5), To: sec(5.5), Skew: -500 * time.Millisecond},
+		{Kind: "clock", From: sec(7), To: sec(9), Skew: 500 * time.Millisecond}}
+	t.Attempts[1].At = sec(8.2)
+	return t
+}
+
+// cameBack is a job that was deleted with another payload than that with which a run of it had died: the redrive of that run
+// brought it back as it then was, and a patch made it recur again.
+func cameBack() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p"}, 0, 10)
+	t.attempt("a", 10, 10.1, 1)
+	t.said(Permanent, 10.5)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "q", KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(20), Changed: true}}, 12, 12.1)
+	t.op(Op{Kind: Delete, Job: "a"}, 15, 15.1)
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@10"}, 21, 21.1)
+	t.attempt("a", 10, 21.2, 1).Token = "again"
+	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"schedule"}, Spec: &Job{Schedule: "@every 10s"},
+		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(32), Changed: true}}, 22, 22.1)
+	t.attempt("a", 10, 22.2, 2)
+	t.said(Success, 22.3)
+	for s := 32.0; s < 60; s += 10 {
+		t.ran("a", s, s+0.1)
+	}
+	t.is("a").Generation = 3
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -293,6 +325,9 @@ var excused = []corruption{
 	{"retried sooner than the put before the patch says", "I11", overtaken, func(t *tale) { t.moved(1, 11.1) }},
 	{"the put before the patch was refused", "I11", overtaken, func(t *tale) { t.Ops[2].Outcome = Fail }},
 	{"busy by a clock that was not so far behind", "L1", busyBehind, func(t *tale) { t.Faults[0].Skew = -time.Second }},
+	{"a clock that was behind all the time", "S10", swung, func(t *tale) { t.Faults[1].Skew = -500 * time.Millisecond }},
+	{"patched before it came back", "S2", cameBack, func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},
+	{"came back with a payload of nobody", "S2", cameBack, func(t *tale) { t.Attempts[4].Payload = "z" }},
 	{"in force until its timeout", "S9", timedOut, func(t *tale) { t.Ops[0].Spec.Timeout = 11 * time.Second }},
 	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
 	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},
