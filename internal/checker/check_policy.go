@@ -58,7 +58,7 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so", max(r.Skipped, 1), c.show(from),
 			c.show(r.Scheduled), r.Reason)
 	}
-	if !c.rightCount(j, r, from) {
+	if !c.rightCount(j, r, from, hi) {
 		c.addf("S12", j.String(), "a record says that %d times from %s to %s did not run (%s), which is not how many there were", r.Skipped,
 			c.show(from), c.show(r.Scheduled), r.Reason)
 	}
@@ -68,14 +68,15 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 // mostCounted is where the product stops counting the times of a record one by one.
 const mostCounted = 10_000
 
-// rightCount reports whether some definition of the job has as many times in the stretch of a record as it says.
-func (c *check) rightCount(j *job, r FinalRun, from time.Time) bool {
+// rightCount reports whether some definition of the job has as many times in the stretch of a record, written by then, as it
+// says.
+func (c *check) rightCount(j *job, r FinalRun, from, by time.Time) bool {
 	if r.Skipped == 0 || r.Skipped >= mostCounted {
 		return !from.After(r.Scheduled)
 	}
 	return !from.After(r.Scheduled) && slices.ContainsFunc(j.effects, func(e *effect) bool {
 		switch {
-		case e.job == nil || e.lo.After(later(r.Finished, r.Scheduled)):
+		case e.job == nil || e.lo.After(by):
 			return false
 		case e.vague || e.alien || e.sched == nil || (e.sched.anchored && e.sched.step.months > 0):
 			return true

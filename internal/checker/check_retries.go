@@ -39,7 +39,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
 func (c *check) expired(r *run, before, a *Attempt) bool {
-	alive, wrong := before.At, c.wrong(before.At, a.At)
+	alive, wrong := before.At, c.drift(before.At, a.At)
 	for _, b := range r.beats {
 		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) {
 			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
@@ -138,7 +138,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		case res.Kind != Failure || c.k.Virtual:
 			return
 		}
-		if a.At.Before(from.Add(-c.wrong(res.Sent, a.At))) && !redriven(r, a.At) {
+		if a.At.Before(from.Add(-c.drift(res.Sent, a.At))) && !redriven(r, a.At) {
 			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
 				from.Sub(a.At))
 		}

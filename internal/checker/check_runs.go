@@ -45,7 +45,7 @@ func (c *check) content(r *run) {
 	j := r.job
 	for _, a := range r.attempts {
 		had := slices.ContainsFunc(j.effects, func(e *effect) bool {
-			return e.job != nil && !e.lo.After(a.At) && (e.job.Payload == a.Payload || e.vague)
+			return e.job != nil && !e.lo.After(a.At) && e.job.Payload == a.Payload
 		})
 		if a.Payload == "" && r.first().Payload != "" || a.Payload != "" && !had && len(j.effects) > 0 {
 			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that its job never had", a.Number, r.id)

@@ -195,6 +195,93 @@ func once() *tale {
 	return t
 }
 
+// overtaken is a recurring job with a patch that had to wait for the node, and a put that came later and was applied before it:
+// what failed is retried as that put says.
+func overtaken() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "o", Policy: Policy{Kind: "constant", Interval: 3 * time.Second}}, 0, 10)
+	spec := *t.Ops[0].Spec
+	spec.Policy.Interval = time.Second
+	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"payload"}, Spec: &Job{Payload: "p"},
+		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(10), Changed: true}}, 1, 4)
+	t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 2, 3)
+	t.Faults = []Fault{{Kind: "kill", From: sec(0.5), To: sec(2)}}
+	for s := 10.0; s < 60; s += 10 {
+		t.attempt("a", s, s+0.1, 1)
+		t.said(Failure, s+0.2)
+		t.attempt("a", s, s+1.3, 2)
+		t.said(Success, s+1.4)
+	}
+	t.is("a").Generation = 3
+	return t
+}
+
+// timedOut is a job one of whose runs died of its timeout, was answered too late, and was redriven much later.
+func timedOut() *tale {
+	t := held("a", Job{Lease: time.Minute, Timeout: 8 * time.Second, Policy: Policy{Kind: "drop"}}, 50, 10, 3)
+	r := &t.Results[0]
+	r.Sent, r.Told, r.Verdict = sec(20.5), sec(20.6), Stale
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@10"}, 35, 35.1)
+	t.attempt("a", 10, 35.2, 1).Token = "again"
+	t.said(Success, 35.4)
+	return t
+}
+
+// behind is a job that was put, and a time of it skipped by hand, by a clock that was 19 s behind.
+func behind() *tale {
+	t := newTale()
+	t.Faults = []Fault{{Kind: "clock", From: sec(19), To: sec(22), Skew: -19 * time.Second}}
+	t.put("a", Job{Schedule: "@every 10s", Repeats: 2, Payload: "p"}, 20, 11)
+	t.op(Op{Kind: Skip, Job: "a", Answer: Answer{NextRun: sec(11)}}, 21, 21.1)
+	t.skipped("a", "skipped", 11, 11, 1, 2.05)
+	t.ran("a", 21, 22.1)
+	return t
+}
+
+// busyBehind is a serial job one of whose runs took until after the next time; that it ended was stamped by a clock that was 5 s
+// behind.
+func busyBehind() *tale {
+	t := steady("a")
+	t.Ops[0].Spec.Lease = time.Minute
+	t.Faults = []Fault{{Kind: "clock", From: sec(34), To: sec(36), Skew: -5 * time.Second}}
+	t.Results[1].Sent, t.Results[1].Told = sec(35), sec(35.1)
+	t.ended("a", "succeeded", 20, 30.05)
+	t.moved(2, 35.2)
+	return t
+}
+
+// swung is a run whose lease was over sooner than it seemed: the clock was behind when it began, and ahead when it ended.
+func swung() *tale {
+	t := lost()
+	t.Faults = []Fault{{Kind: "clock", From: sec(5), To: sec(5.5), Skew: -500 * time.Millisecond},
+		{Kind: "clock", From: sec(7), To: sec(9), Skew: 500 * time.Millisecond}}
+	t.Attempts[1].At = sec(8.2)
+	return t
+}
+
+// cameBack is a job that was deleted with another payload than that with which a run of it had died: the redrive of that run
+// brought it back as it then was, and a patch made it recur again.
+func cameBack() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p"}, 0, 10)
+	t.attempt("a", 10, 10.1, 1)
+	t.said(Permanent, 10.5)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "q", KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(20), Changed: true}}, 12, 12.1)
+	t.op(Op{Kind: Delete, Job: "a"}, 15, 15.1)
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@10"}, 21, 21.1)
+	t.attempt("a", 10, 21.2, 1).Token = "again"
+	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"schedule"}, Spec: &Job{Schedule: "@every 10s"},
+		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(32), Changed: true}}, 22, 22.1)
+	t.attempt("a", 10, 22.2, 2)
+	t.said(Success, 22.3)
+	for s := 32.0; s < 60; s += 10 {
+		t.ran("a", s, s+0.1)
+	}
+	t.is("a").Generation = 3
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -224,6 +311,15 @@ var excused = []corruption{
 	{"missed in a pause without being asked", "S12", caughtUp("skip"), func(t *tale) { t.Ops[2].CatchUp = false }},
 	{"caught up without being asked", "S2", caughtUp("all"), func(t *tale) { t.Ops[2].CatchUp = false }},
 	{"another time than the one to be skipped", "S12", passed, func(t *tale) { t.Ops[1].Answer.NextRun = sec(40) }},
+	{"skipped by a clock that was not so far behind", "S12", behind, func(t *tale) { t.Faults[0].Skew = -5 * time.Second }},
+	{"more times skipped by a clock that was behind", "S12", behind, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
+	{"retried sooner than the put before the patch says", "I11", overtaken, func(t *tale) { t.moved(1, 11.1) }},
+	{"the put before the patch was refused", "I11", overtaken, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"busy by a clock that was not so far behind", "L1", busyBehind, func(t *tale) { t.Faults[0].Skew = -time.Second }},
+	{"a clock that was behind all the time", "S10", swung, func(t *tale) { t.Faults[1].Skew = -500 * time.Millisecond }},
+	{"patched before it came back", "S2", cameBack, func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},
+	{"came back with a payload of nobody", "S2", cameBack, func(t *tale) { t.Attempts[4].Payload = "z" }},
+	{"in force until its timeout", "S9", timedOut, func(t *tale) { t.Ops[0].Spec.Timeout = 11 * time.Second }},
 	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
 	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},
 	{"redriven with a payload of nobody", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "z" }},

@@ -148,6 +148,11 @@ func (w *world) certain(r *run, i int) span {
 	if i+1 < len(r.attempts) {
 		end = earlier(end, r.attempts[i+1].At)
 	}
+	for _, e := range r.job.effects {
+		if e.job != nil && e.job.Timeout > 0 { // a run that was redriven has no record of when it ended first
+			end = earlier(end, a.At.Add(e.job.Timeout))
+		}
+	}
 	for _, o := range r.job.ops {
 		ends := o.defines() || o.deletes() || o.Kind == Cancel || o.Kind == Redrive || o.Kind == Skip || o.Kind == BackfillCancel
 		// Before a.At too, if it may have taken effect after the attempt was on its way.
@@ -180,7 +185,8 @@ func (w *world) busyTimes(j *job) {
 		}
 		for _, rec := range r.records {
 			if !rec.Finished.IsZero() {
-				end = later(r.attempts[len(r.attempts)-1].At, rec.Finished)
+				by := rec.Finished.Add(w.wrong(rec.Finished, rec.Finished)) // the node's clock
+				end = later(r.attempts[len(r.attempts)-1].At, by)
 			}
 		}
 		j.busy = append(j.busy, span{r.first().At, end.Add(w.k.Dispatch)})

@@ -235,8 +235,8 @@ func (w *world) effectsOf(j *job) []*effect {
 		out = append(out, e)
 	}
 	out = slices.DeleteFunc(out, func(e *effect) bool { return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out) })
-	for i, e := range out {
-		w.define(e, out[:i])
+	for _, e := range out {
+		w.define(j, e, out)
 	}
 	for _, e := range out {
 		e.until = w.never()
@@ -322,14 +322,14 @@ func (w *world) settle(j *job, e *effect, all []*effect) (nothing bool) {
 	return last && w.h.Final.Whole && j.final != nil
 }
 
-// define works out what a job is by an effect; before are those that began earlier.
-func (w *world) define(e *effect, before []*effect) {
-	if !e.op.defines() {
+// define works out what a job is by an effect; all are the changes of the job.
+func (w *world) define(j *job, e *effect, all []*effect) {
+	if !e.op.defines() || e.job != nil {
 		return
 	}
 	e.job = e.op.Spec
 	if e.op.Kind == Patch {
-		e.job, e.vague = patched(e, before)
+		e.job, e.vague = w.patched(j, e, all)
 	}
 	if e.job.Schedule != "" {
 		s, err := parse(e.job.Schedule, e.job.Zone, e.job.Literal)
@@ -337,22 +337,29 @@ func (w *world) define(e *effect, before []*effect) {
 	}
 }
 
-// patched is the job that a patch made of the last definition before it; vague says that this need not be the one.
-func patched(e *effect, before []*effect) (*Job, bool) {
+// patched is the job that a patch made of the last definition before it, which may have been called after it: a call may wait
+// for a node that starts; vague says that this need not be the one.
+func (w *world) patched(j *job, e *effect, all []*effect) (*Job, bool) {
 	var base *effect
 	vague := false
-	for _, x := range before {
-		if x.op.defines() {
-			base = x
-			vague = vague || !x.sure || !e.after(x)
+	for _, x := range all {
+		if x == e || x.after(e) {
+			continue
 		}
-		vague = vague || (x.op.deletes() && !e.after(x))
+		if x.op.defines() {
+			vague = vague || !x.sure || !e.after(x)
+			if base == nil || !base.after(x) {
+				base = x
+			}
+		}
+		vague = vague || (x.op.deletes() && (!e.after(x) || revived(j, x.lo, e.hi))) // it came back as it was when some run died
 	}
 	if base == nil {
 		return e.op.Spec, true
 	}
-	j := overlay(*base.job, *e.op.Spec, e.op.Fields)
-	return &j, vague || base.vague
+	w.define(j, base, all)
+	made := overlay(*base.job, *e.op.Spec, e.op.Fields)
+	return &made, vague || base.vague
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -429,6 +436,17 @@ func (w *world) wrong(from, to time.Time) time.Duration {
 		}
 	}
 	return w.k.Clock + most
+}
+
+// drift is by how much a stretch may have been longer or shorter by an owner's clock than by the harness's.
+func (w *world) drift(from, to time.Time) time.Duration {
+	low, high := time.Duration(0), time.Duration(0)
+	for i := range w.h.Faults {
+		if f := &w.h.Faults[i]; !f.To.Before(from) && !f.From.After(to) {
+			low, high = min(low, f.Skew), max(high, f.Skew)
+		}
+	}
+	return w.k.Clock + high - low
 }
 
 // reached reports whether an owner's clock may have shown t by some moment.
