@@ -206,6 +206,9 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 		r.advance(after)
 		r.hangUp(ds...)
 		r.hangUp(ds[:10]...) // said twice
+		if r.take(); len(r.batches) != 0 {
+			t.Fatalf("%d records are written: those that wait for it are not delivered at once", len(r.batches[0].Puts))
+		}
 		if s := r.m.Stats(); s.InFlight != 0 {
 			t.Fatalf("%d are in force", s.InFlight)
 		}
@@ -246,6 +249,26 @@ func (r *rig) sendAll(n int) (out []partition.Delivery) {
 		out = append(out, ds...)
 	}
 	return out
+}
+
+// TestACountThatWasLostIsNotTakenBack: an attempt of a pending run is in the store and what its job counted is not.
+func TestACountThatWasLostIsNotTakenBack(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(daprJob(carillon.Job{Name: "a", Schedule: "@yearly"}))
+	r.trigger(daprName("a"))
+	r.flush()
+	for range 3 {
+		r.sendOne()
+		r.advance(5 * time.Second)
+		r.own()
+		r.bring(keyOf(daprName("a")))
+		r.flush()
+	}
+	r.succeed(r.sendOne())
+	r.flush()
+	if c := r.jobs()[0].State.Counters; c.Fired != 1 || c.Succeeded != 1 || c.Late > 1 || c.Retried != 0 {
+		t.Fatalf("counted %+v", c)
+	}
 }
 
 // TestALimitOutlivesStreams: an attempt that is taken back gives its token back, by the node that handed it out or the next.
