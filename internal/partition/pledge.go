@@ -59,7 +59,7 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 	return true
 }
 
-// withdraw takes back an attempt that never left: it does not count.
+// withdraw takes back an attempt that does not count.
 func (m *Machine) withdraw(e *entry) {
 	m.leave(e, false)
 	r, c := &e.state.Run, m.count(e)

@@ -100,12 +100,30 @@ func (r *rig) land() {
 		return
 	}
 	r.wantKept(r.batches[0])
+	r.wantOnce(r.batches[0])
 	if err := r.shard.Apply(context.Background(), r.batches[0]); err != nil {
 		r.t.Fatal(err)
 	}
 	r.durable = r.seqs[0]
 	r.m.Committed(r.durable, r.now)
 	r.batches, r.seqs = nil, nil
+}
+
+// wantOnce checks that a batch changes each record once.
+func (r *rig) wantOnce(b *store.Batch) {
+	seen := make(map[store.Ref]bool, len(b.Puts)+len(b.Deletes))
+	for i := range b.Puts {
+		if seen[b.Puts[i].Ref] {
+			r.t.Fatalf("%v is put twice in one batch", b.Puts[i].Ref)
+		}
+		seen[b.Puts[i].Ref] = true
+	}
+	for _, ref := range b.Deletes {
+		if seen[ref] {
+			r.t.Fatalf("%v is changed and deleted in one batch", ref)
+		}
+		seen[ref] = true
+	}
 }
 
 // wantKept checks that a spec which is said to be stored is.
