@@ -2,6 +2,7 @@ package daprtls
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,9 @@ type Sentry struct {
 	ClientTrustDomains []string
 	// Log is told of renewals and of what goes wrong. Default: nothing is.
 	Log *slog.Logger
+
+	// dial connects to sentry: tests have it in memory, where time can stand still.
+	dial func(context.Context, string) (net.Conn, error)
 }
 
 // Files says which files have the identity ([FromFiles]); all are PEM, and read again when they change.

@@ -29,11 +29,15 @@ func (o Sentry) sign(ctx context.Context, anchors x509bundle.Source) (*signed, e
 		return nil, err
 	}
 	config := tlsconfig.TLSClientConfig(anchors, tlsconfig.AuthorizeID(id))
-	conn, err := grpc.NewClient(o.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
+	if o.dial != nil {
+		options = append(options, grpc.WithContextDialer(o.dial))
+	}
+	conn, err := grpc.NewClient(o.Address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("sentry_address %s: %w", o.Address, err)
 	}
-	defer conn.Close() //nolint:errcheck // nothing is lost with it
+	defer conn.Close()
 	answer, err := sentryv1.NewCAClient(conn).SignCertificate(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("sentry at %s: %w", o.Address, err)
