@@ -321,7 +321,7 @@ func TestTrustAnchorsRotate(t *testing.T) {
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
-	newDisk(t).write(path, []byte("secret"))
+	newDisk(t).write(path, []byte("secret\n"))
 	accounts := serviceAccountTokens
 	t.Cleanup(func() { serviceAccountTokens = accounts })
 	for name, c := range map[string]struct {

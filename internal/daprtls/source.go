@@ -88,15 +88,15 @@ func (s *Source) put(svid *x509svid.SVID) {
 	}
 }
 
-// Wait returns when there is a first identity; otherwise with the context's error and why there is none yet.
+// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why there is none yet.
 func (s *Source) Wait(ctx context.Context) error {
 	select {
 	case <-s.ready:
 		return nil
 	case <-s.done:
-		return errors.Join(errors.New("closed before there was an identity"), s.Err())
+		return s.Ready()
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), s.Err())
+		return errors.Join(ctx.Err(), s.Ready())
 	}
 }
 
