@@ -338,7 +338,7 @@ func TestTokens(t *testing.T) {
 		"in Kubernetes, by variable":  {variable: path, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
 		"in Kubernetes":               {accounts: []string{path, "nowhere"}, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
 		"in Kubernetes, older chart":  {accounts: []string{dir + "/none", path}, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
-		"in Kubernetes, none":         {accounts: []string{dir + "/none", dir + "/none"}, o: Sentry{Kubernetes: true}, wrong: true},
+		"in Kubernetes, none":         {accounts: []string{dir + "/none", dir + "/none"}, o: Sentry{Kubernetes: true}, want: sentryv1.SignCertificateRequest_UNKNOWN},
 		"outside, accounts are there": {accounts: []string{path, path}, want: sentryv1.SignCertificateRequest_UNKNOWN},
 		"a file that is missing":      {o: Sentry{TokenFile: dir + "/none"}, wrong: true},
 		"an empty file":               {o: Sentry{TokenFile: os.DevNull}, wrong: true},
@@ -349,6 +349,18 @@ func TestTokens(t *testing.T) {
 		if (err != nil) != c.wrong || token != c.token || (err == nil && validator != c.want) {
 			t.Errorf("%s: %q, %v, %v", name, token, validator, err)
 		}
+	}
+}
+
+// Sentry judges a node without a token; where there should be one, the fault says where it was looked for.
+func TestRefusedWithoutAToken(t *testing.T) {
+	o := Sentry{Address: "sentry:443", Kubernetes: true}
+	const want = "shown no token because neither /var/run/secrets/dapr.io/sentrytoken/token nor /var/run/secrets/kubernetes.io/serviceaccount/token is there"
+	if err := o.refused("", status.Error(codes.PermissionDenied, "no")); !strings.Contains(err.Error(), want) || status.Code(err) != codes.PermissionDenied {
+		t.Error(err)
+	}
+	if err := o.refused("token", status.Error(codes.PermissionDenied, "no")); strings.Contains(err.Error(), "token") {
+		t.Error(err)
 	}
 }
 

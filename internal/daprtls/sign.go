@@ -40,7 +40,7 @@ func (o Sentry) sign(ctx context.Context, anchors x509bundle.Source) (*signed, e
 	defer conn.Close()
 	answer, err := sentryv1.NewCAClient(conn).SignCertificate(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("sentry at %s: %w", o.Address, err)
+		return nil, o.refused(request.Token, err)
 	}
 	got := &signed{cert: answer.WorkloadCertificate, key: key}
 	if got.svid, err = o.judge(got, anchors); err != nil {

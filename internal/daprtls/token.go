@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	sentryv1 "github.com/carillonhq/carillon/api/dapr/proto/sentry/v1"
 )
 
@@ -41,7 +44,15 @@ func (o Sentry) token() (string, sentryv1.SignCertificateRequest_TokenValidator,
 			return token, sentryv1.SignCertificateRequest_KUBERNETES, err
 		}
 	}
-	return "", 0, fmt.Errorf("no token to show to sentry: neither %s nor %s is there", serviceAccountTokens[0], serviceAccountTokens[1])
+	return "", sentryv1.SignCertificateRequest_UNKNOWN, nil
+}
+
+// refused says what sentry answered, and that it was shown no token where one was to be expected.
+func (o Sentry) refused(token string, err error) error {
+	if o.Kubernetes && token == "" && status.Code(err) == codes.PermissionDenied {
+		return fmt.Errorf("sentry at %s, shown no token because neither %s is there: %w", o.Address, strings.Join(serviceAccountTokens, " nor "), err)
+	}
+	return fmt.Errorf("sentry at %s: %w", o.Address, err)
 }
 
 func readToken(path string) (string, error) {
