@@ -68,6 +68,9 @@ type Config struct {
 	// Version of the program, for the metrics. Default "dev".
 	Version string
 
+	// Faces are further services on the gRPC listener. Default none.
+	Faces []Face
+
 	// tune changes how a folder is opened: tests put a disk under it that fails.
 	tune func(*pebble.Options)
 }

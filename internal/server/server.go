@@ -20,11 +20,12 @@ type Server struct {
 	config Config
 	log    *slog.Logger
 
-	grpc   *grpcapi.Server
-	grpcAt net.Listener
-	http   *http.Server
-	httpAt net.Listener
-	debug  *debugFace
+	grpc       *grpcapi.Server
+	grpcAt     net.Listener
+	stopOthers func() // ends the streams of [Config.Faces]
+	http       *http.Server
+	httpAt     net.Listener
+	debug      *debugFace
 }
 
 // Limits of the HTTP listener; a body is limited by package httpapi.
@@ -80,7 +81,7 @@ func (s *Server) closeListeners() error {
 
 // serveFaces puts the faces over the node's scheduler.
 func (s *Server) serveFaces() error {
-	service := grpcapi.NewService(s.node.remote(), grpcapi.Options{Logger: s.log, Now: s.config.Now})
+	service := grpcapi.NewService(s.node.Remote(), s.grpcOptions())
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Interceptor:    service.Guard,
@@ -93,6 +94,7 @@ func (s *Server) serveFaces() error {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
 	s.grpc = grpcapi.NewServer(service)
+	s.stopOthers = s.node.register(s.config.Faces, s.grpc)
 	s.http = &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -163,6 +165,7 @@ func (s *Server) leave() error {
 	defer cancel()
 	s.node.drain(grace)
 	err := s.node.Stop()
+	s.stopOthers()
 	s.stopFaces()
 	return errors.Join(err, s.node.store.Close())
 }
