@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
@@ -84,9 +83,9 @@ func TestFaults(t *testing.T) {
 		{"ttl of one", "n", appOf("app"), ttl(far(), "1h"), codes.Unknown, "job.ttl"},
 		{"other ttl", "n", appOf("app"), ttl(scheduled("@daily"), "garbage"), codes.Unknown, "job.ttl"},
 		{"ttl repeats", "n", appOf("app"), ttl(scheduled("@daily"), "R1/PT1H"), codes.Unknown, "job.ttl"},
-		{"ttl before due time", "n", appOf("app"), ttl(&pb.Job{Schedule: proto.String("@daily"), DueTime: proto.String("2099-01-01T00:00:00Z")},
+		{"ttl before due time", "n", appOf("app"), ttl(&pb.Job{Schedule: new("@daily"), DueTime: new("2099-01-01T00:00:00Z")},
 			"2098-01-01T00:00:00Z"), codes.Unknown, "job.ttl"},
-		{"large data", "n", appOf("app"), &pb.Job{DueTime: proto.String("1h"), Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 2<<20)}},
+		{"large data", "n", appOf("app"), &pb.Job{DueTime: new("1h"), Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 2<<20)}},
 			codes.ResourceExhausted, "job.data"},
 	} {
 		_, err := r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: c.name, Metadata: c.metadata, Job: c.job})

@@ -36,7 +36,7 @@ func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (
 		Namespace: key.Namespace, Name: key.Name, Target: carillon.Target{Dapr: t},
 		DST: carillon.DSTLiteral, Misfire: carillon.MisfireAll, CatchUpLimit: carillon.MaxCatchUp, Overlap: carillon.OverlapSerial,
 	}
-	if err = checkForm(m); err != nil {
+	if err := checkForm(m); err != nil {
 		return job, false, err
 	}
 	if m.Schedule != nil {
@@ -174,7 +174,7 @@ func repeatsAsWritten(job *carillon.Job) *uint32 {
 	if err != nil || n == 0 {
 		return nil
 	}
-	return proto.Uint32(uint32(min(n, math.MaxUint32)))
+	return new(uint32(min(n, math.MaxUint32)))
 }
 
 // jobToDapr is a job as its sidecar put it, whatever has been done to it since through Carillon's own API.

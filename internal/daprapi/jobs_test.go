@@ -26,7 +26,7 @@ func constant(interval *durationpb.Duration, retries *uint32) *common.JobFailure
 		Constant: &common.JobFailurePolicyConstant{Interval: interval, MaxRetries: retries}}}
 }
 
-var byDefault = constant(durationpb.New(time.Second), proto.Uint32(3))
+var byDefault = constant(durationpb.New(time.Second), new(uint32(3)))
 
 // TestJobsComeBackAsTheyWere: whatever Dapr takes is shown as it was written.
 func TestJobsComeBackAsTheyWere(t *testing.T) {
@@ -55,14 +55,14 @@ func TestJobsComeBackAsTheyWere(t *testing.T) {
 		texts("@every 1h30m", "", ""), texts("@every 1.5s", "1h", "PT2H"), texts("@daily", "", "48h"), texts("@daily", "2099-01-31T00:00:00Z", "P1M"),
 		texts("", "1h", ""), texts("", "P1Y2M3DT4H5M6S", ""), texts("", "9999-12-31T23:59:59Z", ""), texts("", "2540400h", ""),
 		texts("", "2099-01-01T00:00:00.123456789+02:00", ""),
-		{DueTime: proto.String("1h"), Repeats: proto.Uint32(1)},
-		{Schedule: proto.String("@daily"), Repeats: proto.Uint32(math.MaxUint32)},
-		{DueTime: proto.String("1h"), Data: &anypb.Any{TypeUrl: "bogus/none", Value: []byte{0, 255}}},
-		{DueTime: proto.String("1h"), Data: &anypb.Any{}},
+		{DueTime: new("1h"), Repeats: new(uint32(1))},
+		{Schedule: new("@daily"), Repeats: new(uint32(math.MaxUint32))},
+		{DueTime: new("1h"), Data: &anypb.Any{TypeUrl: "bogus/none", Value: []byte{0, 255}}},
+		{DueTime: new("1h"), Data: &anypb.Any{}},
 		policy(&common.JobFailurePolicy{Policy: &common.JobFailurePolicy_Drop{Drop: &common.JobFailurePolicyDrop{}}}),
-		policy(constant(nil, nil)), policy(constant(nil, proto.Uint32(3))), policy(constant(durationpb.New(0), proto.Uint32(0))),
-		policy(constant(durationpb.New(-time.Second), proto.Uint32(3))), policy(constant(durationpb.New(time.Minute), nil)),
-		policy(constant(&durationpb.Duration{Seconds: 1 << 60}, proto.Uint32(math.MaxUint32))),
+		policy(constant(nil, nil)), policy(constant(nil, new(uint32(3)))), policy(constant(durationpb.New(0), new(uint32(0)))),
+		policy(constant(durationpb.New(-time.Second), new(uint32(3)))), policy(constant(durationpb.New(time.Minute), nil)),
+		policy(constant(&durationpb.Duration{Seconds: 1 << 60}, new(uint32(math.MaxUint32)))),
 	}
 	for i, job := range jobs {
 		name := strconv.Itoa(i)
@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 func TestExistingJobs(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	r.put("n", actorOf("t", "i"), far())
-	again := &pb.ScheduleJobRequest{Name: "n", Metadata: actorOf("t", "i"), Job: &pb.Job{Schedule: proto.String("@daily")}}
+	again := &pb.ScheduleJobRequest{Name: "n", Metadata: actorOf("t", "i"), Job: &pb.Job{Schedule: new("@daily")}}
 	again.Metadata.AppId = "other"
 	_, err := r.client.ScheduleJob(t.Context(), again)
 	if st := status.Convert(err); st.Code() != codes.AlreadyExists || st.Message() != "job already exists: 'actorreminder||default||t||i||n'" {
@@ -145,7 +145,7 @@ func TestExistingJobs(t *testing.T) {
 	if err != nil || len(all.GetJobs()) != 1 || all.GetJobs()[0].GetMetadata().GetAppId() != "other" || all.GetJobs()[0].GetJob().GetSchedule() != "@daily" {
 		t.Errorf("there is %v, %v", all, err)
 	}
-	again.Job.Schedule = proto.String("garbage")
+	again.Job.Schedule = new("garbage")
 	if _, err := r.client.ScheduleJob(t.Context(), again); status.Code(err) != codes.Unknown {
 		t.Errorf("overwrite with nonsense: %v", err)
 	}
@@ -158,7 +158,7 @@ func TestExistingJobs(t *testing.T) {
 func TestLifeThatEndsAtOnce(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	for _, ttl := range []string{"0s", "-1h", "1ms", "2020-01-01T00:00:00Z"} {
-		job := &pb.Job{Schedule: proto.String("0 0 0 1 1 *"), Ttl: &ttl}
+		job := &pb.Job{Schedule: new("0 0 0 1 1 *"), Ttl: &ttl}
 		r.put("n", appOf("app"), job)
 		if got := r.get("n", appOf("app")); got != nil {
 			t.Errorf("ttl %s: there is %v", ttl, got)
@@ -178,7 +178,7 @@ func TestLifeThatEndsAtOnce(t *testing.T) {
 func TestLists(t *testing.T) {
 	r := start(t, "memory:", Options{ListBytes: 100_000})
 	for i := range carillon.MaxBatch + 10 {
-		r.put(fmt.Sprint("n", i), appOf("many"), &pb.Job{DueTime: proto.String("1h")})
+		r.put(fmt.Sprint("n", i), appOf("many"), &pb.Job{DueTime: new("1h")})
 	}
 	if n := len(r.list(appOf("many"))); n != carillon.MaxBatch+10 {
 		t.Errorf("%d jobs", n)
@@ -186,7 +186,7 @@ func TestLists(t *testing.T) {
 	if n := len(r.list(appOf("man"))); n != 0 {
 		t.Errorf("%d jobs of another app", n)
 	}
-	r.put("large", appOf("many"), &pb.Job{DueTime: proto.String("1h"), Data: &anypb.Any{Value: make([]byte, 100_000)}})
+	r.put("large", appOf("many"), &pb.Job{DueTime: new("1h"), Data: &anypb.Any{Value: make([]byte, 100_000)}})
 	_, err := r.client.ListJobs(t.Context(), &pb.ListJobsRequest{Metadata: appOf("many")})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a list that is too large: %v", err)
@@ -208,7 +208,7 @@ func TestDeletes(t *testing.T) {
 			return err
 		}
 	}
-	yes, no := proto.Bool(true), proto.Bool(false)
+	yes, no := new(true), new(false)
 	for i, c := range []struct {
 		delete func() error
 		left   [4]int // lapp, lapp2, lt, lt2
@@ -257,7 +257,7 @@ func TestDeletes(t *testing.T) {
 // TestPatchedJobs: what was done through Carillon's own API is shown as far as Dapr's words go.
 func TestPatchedJobs(t *testing.T) {
 	r := start(t, "memory:", Options{})
-	r.put("n", appOf("app"), &pb.Job{Schedule: proto.String("1,,2 0 0 * * *"), DueTime: proto.String("9999-01-01T00:00:00Z"),
+	r.put("n", appOf("app"), &pb.Job{Schedule: new("1,,2 0 0 * * *"), DueTime: new("9999-01-01T00:00:00Z"),
 		FailurePolicy: constant(nil, nil), Data: &anypb.Any{TypeUrl: "t", Value: []byte("v")}})
 	key := carillon.Key{Namespace: "default", Name: "dapr/app/app/n"}
 	if _, err := r.jobs.SetPaused(t.Context(), key, carillon.Pause{Paused: true}); err != nil {

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
@@ -88,7 +87,7 @@ func actorOf(actorType, id string) *pb.JobMetadata {
 }
 
 // far is a job that does not run while a test lasts.
-func far() *pb.Job { return &pb.Job{DueTime: proto.String("2099-01-01T00:00:00Z")} }
+func far() *pb.Job { return &pb.Job{DueTime: new("2099-01-01T00:00:00Z")} }
 
 // put stores a job.
 func (r *rig) put(name string, m *pb.JobMetadata, job *pb.Job) {

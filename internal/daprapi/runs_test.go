@@ -22,13 +22,13 @@ import (
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
-func soon() *pb.Job { return &pb.Job{DueTime: proto.String("0s")} }
+func soon() *pb.Job { return &pb.Job{DueTime: new("0s")} }
 
 func TestRunReachesItsSidecar(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watchApp("app")
 		data := &anypb.Any{TypeUrl: "bogus/none", Value: []byte{1, 2, 3}}
-		r.put("A job:1", appOf("app"), &pb.Job{DueTime: proto.String("0s"), Data: data})
+		r.put("A job:1", appOf("app"), &pb.Job{DueTime: new("0s"), Data: data})
 		m := s.next()
 		if m.GetName() != "A job:1" || !proto.Equal(m.GetData(), data) || !proto.Equal(m.GetMetadata(), appOf("app")) {
 			t.Errorf("got %v", m)
@@ -46,7 +46,7 @@ func TestReminders(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "host", Namespace: "default", ActorTypes: []string{"My Type"}})
 		m := actorOf("My Type", "id||1")
-		m.ConcurrencyKey = proto.String("SendEmail")
+		m.ConcurrencyKey = new("SendEmail")
 		r.put("wake", m, soon())
 		if got := s.next(); got.GetName() != "wake" || !proto.Equal(got.GetMetadata(), m) {
 			t.Errorf("got %v", got)
@@ -156,11 +156,11 @@ func TestFailedTimesOfASchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watchApp("app")
 		begin := time.Now()
-		r.put("n", appOf("app"), &pb.Job{Schedule: proto.String("@every 10s"), Repeats: proto.Uint32(2),
-			FailurePolicy: constant(durationpb.New(time.Second), proto.Uint32(1))})
-		for _, at := range []time.Duration{10, 11, 20, 21} {
+		r.put("n", appOf("app"), &pb.Job{Schedule: new("@every 10s"), Repeats: new(uint32(2)),
+			FailurePolicy: constant(durationpb.New(time.Second), new(uint32(1)))})
+		for _, at := range []time.Duration{10 * time.Second, 11 * time.Second, 20 * time.Second, 21 * time.Second} {
 			id := s.expect("n")
-			sameTime(t, "an attempt", begin, at*time.Second)
+			sameTime(t, "an attempt", begin, at)
 			s.fail(id)
 		}
 		synctest.Wait()
@@ -175,7 +175,7 @@ func TestDueTimeAndSchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) { // the bubble begins at midnight
 		s := r.watchApp("app")
 		begin := time.Now()
-		r.put("n", appOf("app"), &pb.Job{Schedule: proto.String("0 */10 * * * *"), DueTime: proto.String("90s"), Repeats: proto.Uint32(3)})
+		r.put("n", appOf("app"), &pb.Job{Schedule: new("0 */10 * * * *"), DueTime: new("90s"), Repeats: new(uint32(3))})
 		for _, at := range []time.Duration{90 * time.Second, 10 * time.Minute, 20 * time.Minute} {
 			id := s.expect("n")
 			sameTime(t, "a run", begin, at)
@@ -192,10 +192,10 @@ func TestDueTimeAndSchedule(t *testing.T) {
 func TestMissedTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		now := time.Now()
-		at := func(d time.Duration) *string { return proto.String(now.Add(d).UTC().Format(time.RFC3339)) }
+		at := func(d time.Duration) *string { return new(now.Add(d).UTC().Format(time.RFC3339)) }
 		for _, job := range []*pb.Job{
-			{Schedule: proto.String("@every 1m"), DueTime: at(-5 * time.Minute), Repeats: proto.Uint32(6)},
-			{Schedule: proto.String("0 * * * * *"), DueTime: at(-10 * time.Minute), Ttl: proto.String("5m")},
+			{Schedule: new("@every 1m"), DueTime: at(-5 * time.Minute), Repeats: new(uint32(6))},
+			{Schedule: new("0 * * * * *"), DueTime: at(-10 * time.Minute), Ttl: new("5m")},
 		} {
 			s := r.watchApp("app")
 			r.put("n", appOf("app"), job)
@@ -220,7 +220,7 @@ func TestMissedTimes(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watchApp("app")
-		job := &pb.Job{Schedule: proto.String("@every 10s"), Repeats: proto.Uint32(2)}
+		job := &pb.Job{Schedule: new("@every 10s"), Repeats: new(uint32(2))}
 		r.put("n", appOf("app"), job)
 		old := s.expect("n")
 		time.Sleep(5 * time.Second)
@@ -264,11 +264,11 @@ func TestConcurrencyLimits(t *testing.T) {
 			return &pb.ConcurrencyLimit{MaxConcurrent: n, Name: name, Target: &pb.ConcurrencyLimit_Actor{Actor: &pb.ConcurrencyLimitActor{Type: "t"}}}
 		}
 		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "app", Namespace: "default", ActorTypes: []string{"t"},
-			ConcurrencyLimits: []*pb.ConcurrencyLimit{limit(2, nil), limit(1, proto.String("k")), limit(0, nil), {MaxConcurrent: 1}}})
+			ConcurrencyLimits: []*pb.ConcurrencyLimit{limit(2, nil), limit(1, new("k")), limit(0, nil), {MaxConcurrent: 1}}})
 		for i := range 6 {
 			m := actorOf("t", fmt.Sprint(i))
 			if i%2 == 0 {
-				m.ConcurrencyKey = proto.String("k")
+				m.ConcurrencyKey = new("k")
 			}
 			r.put("n", m, soon())
 		}
@@ -315,7 +315,7 @@ func TestDeafSidecar(t *testing.T) {
 		r.watchApp("deaf")
 		good := r.watchApp("good")
 		for i := range 40 {
-			r.put(fmt.Sprint("n", i), appOf("deaf"), &pb.Job{DueTime: proto.String("0s"),
+			r.put(fmt.Sprint("n", i), appOf("deaf"), &pb.Job{DueTime: new("0s"),
 				Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 500<<10)}})
 		}
 		begin := time.Now()

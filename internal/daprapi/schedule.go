@@ -203,7 +203,7 @@ func number(text string) (uint, error) {
 
 // tidy reports whether Carillon reads a value alike: not with a sign, nor with zeros in front.
 func (f *cronField) tidy(text string) bool {
-	return tidy(text) || f.names != nil && len(text) == len(f.names[0])
+	return tidy(text) || len(f.names) > 0 && len(text) == len(f.names[0])
 }
 
 func tidy(text string) bool {
