@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"log/slog"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,8 +23,10 @@ type Options struct {
 
 	MaxMessage      int           // bytes of one received message; default 4 MiB
 	MaxStreams      uint32        // per connection; default 1,000
-	ConnectionAge   time.Duration // after it a connection, and a worker's stream, is asked to go; default 30 min
+	ConnectionAge   time.Duration // after it a connection, and a worker's stream, is asked to go; default 30 min, negative: never
 	ConnectionGrace time.Duration // after it what is still there is cut; default 1 min
+	PingInterval    time.Duration // of an idle connection, to find dead peers; default 30 s
+	PingTimeout     time.Duration // a peer that has not answered a ping by then is dead; default 10 s
 	StallTimeout    time.Duration // a worker that has not read for so long loses its stream; default 30 s
 }
 
@@ -39,6 +42,11 @@ func (o Options) withDefaults() Options {
 	o.MaxStreams = orDefault(o.MaxStreams, 1000)
 	o.ConnectionAge = orDefault(o.ConnectionAge, 30*time.Minute)
 	o.ConnectionGrace = orDefault(o.ConnectionGrace, time.Minute)
+	o.PingInterval = orDefault(o.PingInterval, 30*time.Second)
+	o.PingTimeout = orDefault(o.PingTimeout, 10*time.Second)
+	if o.ConnectionAge < 0 {
+		o.ConnectionAge = math.MaxInt64
+	}
 	o.StallTimeout = orDefault(o.StallTimeout, 30*time.Second)
 	return o
 }
@@ -54,9 +62,7 @@ func orDefault[T comparable](v, def T) T {
 // Limits that nobody has asked to change.
 const (
 	maxHeaderList    = 16 << 10
-	minPingInterval  = 10 * time.Second // a client that pings more often is cut
-	pingInterval     = 30 * time.Second // of an idle connection, to find dead peers
-	pingTimeout      = 10 * time.Second
+	minPingInterval  = 5 * time.Second // a client that pings more often is cut; gRPC for Go never does before 10 s
 	handshakeTimeout = 10 * time.Second
 )
 
@@ -68,7 +74,18 @@ type Server struct {
 
 // NewServer makes a server of s; extra options, such as credentials, come last.
 func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
-	o := s.options
+	server := NewFrame(s.options, extra...)
+	pb.RegisterSchedulerServiceServer(server, s)
+	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	reflection.Register(server)
+	return server
+}
+
+// NewFrame makes a server with health alone: for services of others behind the guard and the limits of this package.
+// Extra options, such as credentials, come last.
+func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
+	o = o.withDefaults()
+	s := &Service{options: o} // whose interceptors need no more
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
@@ -80,14 +97,11 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge:      o.ConnectionAge,
 			MaxConnectionAgeGrace: o.ConnectionGrace,
-			Time:                  pingInterval,
-			Timeout:               pingTimeout,
+			Time:                  o.PingInterval,
+			Timeout:               o.PingTimeout,
 		}),
 	}
 	server := &Server{Server: grpc.NewServer(append(options, extra...)...), Health: health.NewServer()}
-	pb.RegisterSchedulerServiceServer(server, s)
 	healthpb.RegisterHealthServer(server, server.Health)
-	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	reflection.Register(server)
 	return server
 }

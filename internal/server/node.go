@@ -100,9 +100,6 @@ type scheduler struct {
 // process with them.
 func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()) }
 
-// remote is the node's, for callers elsewhere.
-func (n *Node) remote() carillon.Scheduler { return n.scheduler(n.hub) }
-
 func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: work}
 }

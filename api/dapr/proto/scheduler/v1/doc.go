@@ -1,0 +1,2 @@
+// Package schedulerv1 is the protocol of Dapr's Scheduler. Every other file is generated.
+package schedulerv1
