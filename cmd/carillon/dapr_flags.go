@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
-	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/daprtls"
 	"github.com/carillonhq/carillon/internal/server"
 )
 
@@ -28,11 +28,9 @@ type daprFlags struct {
 	metricsListen string
 	metricsPort   int
 
-	tls          bool
-	trustDomain  string
-	trustAnchors string
-	sentry       string
-	identityDir  string
+	tls    bool
+	sentry daprtls.Sentry
+	files  daprtls.Files // ours
 
 	dataDir       string
 	etcdEmbed     bool
@@ -47,6 +45,9 @@ type daprFlags struct {
 
 // daprMode is the mode in which sentry, the cluster and the namespaces are those of Kubernetes.
 const daprMode = "kubernetes"
+
+// daprDrainGrace is as long as Dapr's scheduler takes to leave.
+const daprDrainGrace = 5 * time.Second
 
 // newDaprFlags are the flags with the words that they take.
 func newDaprFlags() *daprFlags {
@@ -84,11 +85,11 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 
 func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.tls, "tls-enabled", false, "let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
-	flags.StringVar(&f.trustDomain, "trust-domain", "localhost", "trust `domain` of Dapr's control plane")
-	flags.StringVar(&f.trustAnchors, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt", "`file` of the control plane's trust anchors")
-	flags.StringVar(&f.sentry, "sentry-address", "", "`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443")
-	flags.StringVar(&f.identityDir, "identity-directory-write", "",
-		"`folder` to write the certificate, its key and the trust anchors to; default secrets/dapr.io/tls in the folder for temporary files")
+	c := &f.sentry
+	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain, "trust `domain` of Dapr's control plane")
+	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt", "`file` of the control plane's trust anchors")
+	flags.StringVar(&c.Address, "sentry-address", "", "`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
+	flags.StringVar(&c.WriteTo, "identity-directory-write", "", "`folder` to write the certificate, its key and the trust anchors to; default none")
 	flags.Var(&f.mode, "mode", "where Dapr runs")
 }
 
@@ -160,19 +161,10 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Insecure, "insecure", false, "let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
 	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace, "how long runs in force may go on when the node leaves; 0 is not at all")
+	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
+	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")
+	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")
+	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil, "trust `domain` whose sidecars are let in; repeatable; default all")
 	c.Limits = carillon.DefaultLimits()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
-}
-
-// sentryAddress is where sentry is: by default where Dapr's is in Kubernetes.
-func (f *daprFlags) sentryAddress() string {
-	return cmp.Or(f.sentry, "dapr-sentry."+daprNamespace()+".svc:443")
-}
-
-// daprNamespace is the namespace of Dapr's control plane, from the environment as Dapr's programs read it.
-func daprNamespace() string {
-	if ns, ok := os.LookupEnv("NAMESPACE"); ok {
-		return ns
-	}
-	return "default"
 }

@@ -85,7 +85,7 @@ func (s *Server) doorHTTP(d *door, service *grpcapi.Service) error {
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Interceptor:    service.Guard,
-		Ready:          func(context.Context) error { return s.node.Ready() },
+		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
 		TrustedOrigins: s.config.TrustedOrigins,
@@ -119,7 +119,14 @@ func (s *Server) HealthzAddr() string { return s.address("healthz") }
 func (s *Server) MetricsAddr() string { return s.address("metrics") }
 
 // Ready is nil if the node can serve, otherwise it says why not.
-func (s *Server) Ready() error { return s.node.Ready() }
+func (s *Server) Ready() error {
+	if c := s.config.Sidecars; c != nil && c.Ready != nil {
+		if err := c.Ready(); err != nil {
+			return err
+		}
+	}
+	return s.node.Ready()
+}
 
 // Run serves until ctx ends or a listener fails, then leaves in good order. It must be called once, also to end a server
 // that is not needed after all.

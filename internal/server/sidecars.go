@@ -17,6 +17,8 @@ type Sidecars struct {
 	Address string
 	// Options of the listener, such as credentials. Default: plain text.
 	Options []grpc.ServerOption
+	// Ready is nil while sidecars can be let in, otherwise it says why not. Default: they always can.
+	Ready func() error
 	// Face is the service.
 	Face Face
 }
@@ -48,7 +50,7 @@ func (s *Server) doorSidecars(d *door) error {
 func (s *Server) doorHealthz(d *door) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.node.Ready(); err != nil {
+		if err := s.Ready(); err != nil {
 			s.log.Debug("healthz: not ready", "reason", err)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}

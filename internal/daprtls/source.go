@@ -1,0 +1,172 @@
+package daprtls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+)
+
+// poll is how often files are looked at, and whether the identity is due: a change holds within about this time.
+const poll = time.Second
+
+// ErrNoIdentity is why nobody can connect: the node has no certificate yet, or the last one has ended.
+var ErrNoIdentity = errors.New("no identity")
+
+// Source keeps the identity of the listener in force. It is safe for concurrent use.
+type Source struct {
+	held    held
+	log     *slog.Logger
+	domains map[spiffeid.TrustDomain]bool // of clients; empty: all
+
+	ready  chan struct{} // closed when there is a first identity
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the goroutine has ended
+}
+
+// keeper knows where an identity comes from.
+type keeper interface {
+	// look does what is due, and says what is wrong. One goroutine at a time calls it.
+	look(ctx context.Context, s *Source) error
+}
+
+func newSource(log *slog.Logger, domains map[spiffeid.TrustDomain]bool) *Source {
+	return &Source{log: log, domains: domains, ready: make(chan struct{}), done: make(chan struct{})}
+}
+
+// keep looks from now on, until Close.
+func (s *Source) keep(k keeper) {
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(s.done)
+		tick := time.NewTicker(poll)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			s.fault(ctx, k.look(ctx, s))
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
+// fault notes how a look ended. A fault is logged once for as long as it stays the same.
+func (s *Source) fault(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // what failed because of Close is no fault
+	}
+	if before := s.held.fault(err); err != nil && (before == nil || before.Error() != err.Error()) {
+		s.log.WarnContext(ctx, "identity for Dapr's sidecars", "err", err)
+	}
+}
+
+// put puts an identity in force, for connections made from now on.
+func (s *Source) put(svid *x509svid.SVID) {
+	leaf := svid.Certificates[0]
+	s.log.Info("identity for Dapr's sidecars", "id", svid.ID.String(), "until", leaf.NotAfter.UTC())
+	if s.held.put(svid) {
+		close(s.ready)
+	}
+}
+
+// Wait returns when there is a first identity; otherwise with the context's error and why there is none yet.
+func (s *Source) Wait(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-s.done:
+		return errors.Join(errors.New("closed before there was an identity"), s.Err())
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.Err())
+	}
+}
+
+// Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its cause. It is
+// meant for a node's readiness.
+func (s *Source) Err() error {
+	_, err := s.held.GetX509SVID()
+	return err
+}
+
+// Close ends the goroutine and waits for it. The identity stays in force for as long as its certificate is valid.
+func (s *Source) Close() error {
+	s.cancel()
+	<-s.done
+	return nil
+}
+
+// held is what handshakes are made with.
+type held struct {
+	mu      sync.Mutex
+	svid    *x509svid.SVID
+	anchors *x509bundle.Bundle
+	err     error // how the last look ended
+}
+
+// GetX509SVID is the identity in force.
+func (h *held) GetX509SVID() (*x509svid.SVID, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var why error
+	if h.svid == nil {
+		why = fmt.Errorf("%w yet", ErrNoIdentity)
+	} else if end := h.svid.Certificates[0].NotAfter; time.Now().After(end) {
+		why = fmt.Errorf("%w: the last certificate ended at %s", ErrNoIdentity, end.UTC().Format(time.RFC3339))
+	}
+	switch {
+	case why == nil:
+		return h.svid, nil
+	case h.err == nil:
+		return nil, why
+	}
+	return nil, fmt.Errorf("%w: %w", why, h.err)
+}
+
+// GetX509BundleForTrustDomain are the trust anchors in force. As in Dapr they vouch for every trust domain.
+func (h *held) GetX509BundleForTrustDomain(spiffeid.TrustDomain) (*x509bundle.Bundle, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.anchors == nil {
+		return nil, errors.New("no trust anchors yet")
+	}
+	return h.anchors, nil
+}
+
+// put puts an identity in force and reports whether it is the first.
+func (h *held) put(svid *x509svid.SVID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.svid == nil
+	h.svid = svid
+	return first
+}
+
+// trust puts trust anchors in force, and reports whether the identity, if any, still leads up to one of them.
+func (h *held) trust(anchors *x509bundle.Bundle) bool {
+	h.mu.Lock()
+	h.anchors = anchors
+	svid := h.svid
+	h.mu.Unlock()
+	if svid == nil {
+		return true
+	}
+	_, _, err := x509svid.Verify(svid.Certificates, h)
+	return err == nil
+}
+
+// fault keeps how a look ended, and returns how the one before did.
+func (h *held) fault(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.err
+	h.err = err
+	return before
+}
