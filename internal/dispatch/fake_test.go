@@ -94,7 +94,7 @@ func hub(o Options) (*Hub, *log) {
 func join(t testing.TB, h *Hub, queues ...string) *crew {
 	t.Helper()
 	c := &crew{}
-	c.member = h.NewMember(context.Background(), c, carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c.member = h.NewMember(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	if err := c.member.Join(); err != nil {
 		t.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func TestDrain(t *testing.T) {
 	if len(l.undelivered) != 1 {
 		t.Fatal("a leaving node delivered")
 	}
-	m := h.NewMember(context.Background(), &crew{}, carillon.Hello{Queues: []string{"q"}})
+	m := h.NewMember(context.Background(), &crew{}, "worker", carillon.Hello{Queues: []string{"q"}})
 	if err := m.Join(); !errors.Is(err, carillon.Unavailable) {
 		t.Fatalf("a leaving node took a worker: %v", err)
 	}

@@ -8,10 +8,13 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Member is a worker that is here, with a seat at each of its queues.
+// Member is a worker, or a sidecar of Dapr, that is here, with a seat at each of its queues.
 type Member struct {
-	Seats []*Seat // one per queue of the hello, in its order
+	Seats   []*Seat // one per queue of the hello, in its order
+	Gates   []Gate  // in force while the member has its seats; set before Join
+	Credits int     // that each seat begins with; set before Join
 
+	kind   string
 	hub    *Hub
 	worker Worker
 	hello  carillon.Hello
@@ -19,14 +22,12 @@ type Member struct {
 	nth    uint64
 }
 
-// kindWorker is the kind of the queues that workers serve.
-const kindWorker = "worker"
-
-// NewMember prepares the seats of a worker that connected with ctx; they count from Join on.
-func (h *Hub) NewMember(ctx context.Context, w Worker, hello carillon.Hello) *Member {
-	m := &Member{hub: h, worker: w, hello: hello, since: h.options.Now()}
+// NewMember prepares the seats of a worker that connected with ctx, at the queues of a kind ("worker", "dapr"); they count
+// from Join on.
+func (h *Hub) NewMember(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Member {
+	m := &Member{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
 	for _, address := range hello.Queues {
-		name := partition.Queue{Namespace: hello.Namespace, Kind: kindWorker, Address: address}
+		name := partition.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
 		m.Seats = append(m.Seats, &Seat{hub: h, name: name, consumer: w, local: IsLocal(ctx), gone: true})
 	}
 	return m
@@ -53,7 +54,7 @@ func (m *Member) Join() error {
 		if len(q.seats) == 0 {
 			first = append(first, s.name)
 		}
-		s.gone = false
+		s.gone, s.credits = false, m.Credits
 		q.add(s)
 	}
 	h.mu.Unlock()

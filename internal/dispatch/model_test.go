@@ -133,7 +133,7 @@ func (m *model) steps() map[string]func(*rapid.T) {
 		"": func(t *rapid.T) { m.t = t; m.check() },
 		"join": func(*rapid.T) {
 			c := &crew{}
-			c.member = m.h.NewMember(context.Background(), c, helloFor("q"))
+			c.member = m.h.NewMember(context.Background(), c, "worker", helloFor("q"))
 			if err := c.member.Join(); err != nil {
 				m.t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestModel(t *testing.T) {
 // settle gives enough credits: in the end nobody waits.
 func (m *model) settle() {
 	c := &crew{}
-	c.member = m.h.NewMember(context.Background(), c, helloFor("q"))
+	c.member = m.h.NewMember(context.Background(), c, "worker", helloFor("q"))
 	if err := c.member.Join(); err != nil {
 		m.t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func (w *hand) work(h *Hub) {
 		w.mu.Lock()
 		w.deaf = false
 		w.mu.Unlock()
-		w.member = h.NewMember(context.Background(), w, helloFor("q"))
+		w.member = h.NewMember(context.Background(), w, "worker", helloFor("q"))
 		if err := w.member.Join(); err != nil {
 			panic(err)
 		}
@@ -321,7 +321,7 @@ func TestRace(t *testing.T) {
 	}
 	workers.Wait()
 	last := &hand{m: m}
-	last.member = m.h.NewMember(context.Background(), last, helloFor("q"))
+	last.member = m.h.NewMember(context.Background(), last, "worker", helloFor("q"))
 	if err := last.member.Join(); err != nil {
 		t.Fatal(err)
 	}

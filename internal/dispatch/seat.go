@@ -40,8 +40,11 @@ func (s *Seat) Queue() partition.Queue { return s.name }
 // Grant lets n more deliveries come; n < 0 takes credits back, those included that are granted later.
 func (s *Seat) Grant(n int) { s.change(func() { s.credits += n }) }
 
-// Done says that n deliveries have ended and lets again more come.
-func (s *Seat) Done(n, again int) {
+// Done says that n deliveries without a key have ended and lets again more come.
+func (s *Seat) Done(n, again int) { s.DoneOf("", n, again) }
+
+// DoneOf says that n deliveries with the key have ended and lets again more come, of whatever key.
+func (s *Seat) DoneOf(_ string, n, again int) {
 	s.change(func() {
 		s.flight -= n
 		s.credits += again

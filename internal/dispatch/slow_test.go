@@ -95,7 +95,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	here := &crew{}
-	here.member = h.NewMember(context.WithValue(t.Context(), localKey{}, true), here, helloFor("q"))
+	here.member = h.NewMember(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
 	if err := here.member.Join(); err != nil {
 		t.Fatal(err)
 	}

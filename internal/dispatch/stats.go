@@ -31,8 +31,9 @@ func (h *Hub) Queues() []QueueStats {
 	return all
 }
 
-// WorkerStats is a worker that is here.
+// WorkerStats is a worker, or a sidecar of Dapr, that is here.
 type WorkerStats struct {
+	Kind      string // of its queues: "worker" or "dapr"
 	Namespace string
 	ID        string
 	Labels    map[string]string
@@ -47,7 +48,7 @@ func (h *Hub) Workers() []WorkerStats {
 	defer h.mu.Unlock()
 	all := make([]WorkerStats, 0, len(h.members))
 	for _, m := range h.present() {
-		w := WorkerStats{Namespace: m.hello.Namespace, ID: m.hello.WorkerID, Labels: m.hello.Labels,
+		w := WorkerStats{Kind: m.kind, Namespace: m.hello.Namespace, ID: m.hello.WorkerID, Labels: m.hello.Labels,
 			Queues: slices.Clone(m.hello.Queues), Since: m.since}
 		for _, s := range m.Seats {
 			w.InFlight += s.flight

@@ -76,6 +76,7 @@ type Delivery struct {
 	Run       *carillon.Run // with Token, Data, Metadata, Deadline, Lease; of this delivery alone
 	Target    carillon.Target
 	Timeout   time.Duration
+	Key       string // runs of a queue that share it may be limited together; "" = none
 }
 
 // Cancel tells a consumer to stop an attempt.

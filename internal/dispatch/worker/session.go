@@ -12,6 +12,9 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
+// kind is the kind of the queues that workers serve.
+const kind = "worker"
+
 // Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Worker] towards the hub
 // and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
 type Session struct {
@@ -50,7 +53,7 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
-	s.member = h.NewMember(ctx, s, hello)
+	s.member = h.NewMember(ctx, s, kind, hello)
 	for _, seat := range s.member.Seats {
 		s.seats[seat.Queue().Address] = seat
 	}

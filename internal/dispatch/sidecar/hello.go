@@ -1,0 +1,137 @@
+package sidecar
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Hello is what a sidecar says of itself when it begins to watch.
+type Hello struct {
+	Namespace, AppID string
+	Jobs             bool     // it takes the jobs of its app
+	ActorTypes       []string // whose reminders it takes; what is empty or said twice changes nothing
+	Gates            []Gate   // in force as long as one who named them is here; the newest word counts
+}
+
+// Gate is the most runs of an actor type that may be in flight at once in the namespace, or of those of them that have a
+// concurrency key in common. The sidecar need not host the type.
+type Gate struct {
+	ActorType string // empty: no gate
+	Key       string // empty: the whole type
+	Most      int    // below 1: no gate
+}
+
+// Options limit a session; the zero value means the defaults.
+type Options struct {
+	// Credits is how many runs of one queue may be in flight or wait for the sidecar; default 32,768.
+	Credits int
+	// MaxBatchBytes is about how much [Session.Receive] returns at once; default 1 MiB. A single run may be larger.
+	MaxBatchBytes int
+	// MaxBatchItems is the most runs that Receive returns at once; default 4,096.
+	MaxBatchItems int
+	// MaxPendingBytes is how much waits to be received before the session's credits are held back; default 64 MiB. At twice
+	// that the session ends.
+	MaxPendingBytes int
+	// Stall is for how long something may wait, or be on its way to the sidecar, without a call of Receive; then the session
+	// ends. Default 30 s.
+	Stall time.Duration
+}
+
+// Defaults of the options, and limits of a hello.
+const (
+	DefaultCredits         = 1 << 15
+	DefaultMaxBatchBytes   = 1 << 20
+	DefaultMaxBatchItems   = 1 << 12
+	DefaultMaxPendingBytes = 64 << 20
+	DefaultStall           = 30 * time.Second
+
+	MaxActorTypes = 4096
+	MaxGates      = 4096
+	MaxName       = carillon.MaxName // bytes of an app id, actor type or concurrency key
+)
+
+func (o Options) withDefaults() Options {
+	o.Credits = cmp.Or(o.Credits, DefaultCredits)
+	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, DefaultMaxBatchBytes)
+	o.MaxBatchItems = cmp.Or(o.MaxBatchItems, DefaultMaxBatchItems)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
+	o.Stall = cmp.Or(o.Stall, DefaultStall)
+	return o
+}
+
+// check validates a hello.
+func (h *Hello) check() error {
+	if err := carillon.ValidateNamespace(h.Namespace); err != nil {
+		return err
+	}
+	if h.AppID == "" {
+		return carillon.Errorf(carillon.InvalidArgument, "app_id", "it is missing")
+	}
+	if err := checkName("app_id", h.AppID); err != nil {
+		return err
+	}
+	if n := len(h.ActorTypes); n > MaxActorTypes {
+		return carillon.Errorf(carillon.InvalidArgument, "actor_types", "at most %d, not %d", MaxActorTypes, n)
+	}
+	if n := len(h.Gates); n > MaxGates {
+		return carillon.Errorf(carillon.InvalidArgument, "concurrency_limits", "at most %d, not %d", MaxGates, n)
+	}
+	for _, t := range h.ActorTypes {
+		if err := checkName("actor_types", t); err != nil {
+			return err
+		}
+	}
+	for _, g := range h.Gates {
+		if err := cmp.Or(checkName("concurrency_limits.actor.type", g.ActorType), checkName("concurrency_limits.name", g.Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkName(field, name string) error {
+	if len(name) > MaxName {
+		return carillon.Errorf(carillon.InvalidArgument, field, "at most %d bytes, not %d", MaxName, len(name))
+	}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return carillon.Errorf(carillon.InvalidArgument, field, "%q has a character that is not printable", name)
+	}
+	return nil
+}
+
+// addresses is where the sidecar takes runs from, each once.
+func (h *Hello) addresses() []string {
+	var all []string
+	if h.Jobs {
+		all = append(all, (&carillon.DaprTarget{AppID: h.AppID}).Address())
+	}
+	seen := make(map[string]bool, len(h.ActorTypes))
+	for _, t := range h.ActorTypes {
+		if t != "" && !seen[t] {
+			seen[t] = true
+			all = append(all, (&carillon.DaprTarget{ActorType: t}).Address())
+		}
+	}
+	return slices.Clip(all)
+}
+
+// gates is what the sidecar asks of the hub.
+func (h *Hello) gates() []dispatch.Gate {
+	var all []dispatch.Gate
+	for _, g := range h.Gates {
+		if g.ActorType == "" || g.Most < 1 {
+			continue
+		}
+		q := partition.Queue{Namespace: h.Namespace, Kind: kind, Address: (&carillon.DaprTarget{ActorType: g.ActorType}).Address()}
+		all = append(all, dispatch.Gate{Queue: q, Key: g.Key, Most: g.Most})
+	}
+	return all
+}
