@@ -71,7 +71,7 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 	flags.IntVar(&f.port, "port", 50006, "port to take sidecars at; 0 picks a free one, also below")
 	flags.StringVar(&f.listen, "listen-address", "", "`address` to take sidecars at; default all of this machine")
 	flags.StringVar(&f.broadcast, "override-broadcast-host-port", "",
-		"`host:port` that sidecars are told; default the address listened on, or this machine's")
+		"`host:port` that sidecars are told to connect to; default where each has reached the node")
 	flags.IntVar(&f.healthzPort, "healthz-port", 8080, "port to answer /healthz at")
 	flags.StringVar(&f.healthzListen, "healthz-listen-address", "", "`address` to answer /healthz at; default all of this machine")
 	flags.BoolVar(&f.metrics, "enable-metrics", true, "serve metrics")

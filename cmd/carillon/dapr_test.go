@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -17,7 +18,47 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/internal/daprapi"
+	"github.com/carillonhq/carillon/internal/server"
 )
+
+// TestALeavingNodeEndsItsStreams: streams that are open for ever do not hold a node up, nor does it cut them.
+func TestALeavingNodeEndsItsStreams(t *testing.T) {
+	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None, HTTP: server.None,
+		DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0", Face: daprFace(daprapi.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(node.SidecarsAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := pb.NewSchedulerClient(conn)
+	hosts, err := c.WatchHosts(t.Context(), &pb.WatchHostsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, err := hosts.Recv(); err != nil || len(told.GetHosts()) != 1 || told.GetHosts()[0].GetAddress() != node.SidecarsAddr() {
+		t.Errorf("told %v, %v; want where the node was reached, %s", told, err, node.SidecarsAddr())
+	}
+	jobs, err := c.WatchJobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial := &pb.WatchJobsRequestInitial{Namespace: "default", AppId: "app"}
+	if err := jobs.Send(&pb.WatchJobsRequest{WatchJobRequestType: &pb.WatchJobsRequest_Initial{Initial: initial}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	for name, stream := range map[string]grpc.ClientStream{"WatchHosts": hosts, "WatchJobs": jobs} {
+		if err := stream.RecvMsg(&pb.WatchJobsResponse{}); err == nil || strings.Contains(err.Error(), "reading from server") {
+			t.Errorf("%s ended with %v", name, err)
+		}
+	}
+}
 
 // addressIn is where a node listens, from its log.
 func addressIn(ts *testscript.TestScript, log, door string) string {
