@@ -88,7 +88,8 @@ func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
 	c := &f.sentry
 	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain, "trust `domain` of Dapr's control plane")
 	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt", "`file` of the control plane's trust anchors")
-	flags.StringVar(&c.Address, "sentry-address", "", "`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
+	flags.StringVar(&c.Address, "sentry-address", "",
+		"`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
 	flags.StringVar(&c.WriteTo, "identity-directory-write", "", "`folder` to write the certificate, its key and the trust anchors to; default none")
 	flags.Var(&f.mode, "mode", "where Dapr runs")
 }
@@ -164,7 +165,8 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
 	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")
 	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")
-	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil, "trust `domain` whose sidecars are let in; repeatable; default all")
+	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil,
+		"trust `domain` whose sidecars are let in; repeatable; default all")
 	c.Limits = carillon.DefaultLimits()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
 }

@@ -78,7 +78,9 @@ func page(ts *testscript.TestScript, neg bool, args []string) {
 	var code int
 	var text []byte
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		res, err := http.Get("http://" + addressIn(ts, args[0], args[1]) + args[2])
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+addressIn(ts, args[0], args[1])+args[2], http.NoBody)
+		ts.Check(err)
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 		ts.Check(err)
 		code = res.StatusCode
 		text, err = io.ReadAll(res.Body)
@@ -111,7 +113,7 @@ func sidecar(ts *testscript.TestScript, neg bool, args []string) {
 		if status.Code(err) == codes.NotFound {
 			err = nil
 		} else {
-			err = fmt.Errorf("the job is there: %v", err)
+			ts.Fatalf("the job is there: %v", err)
 		}
 	case "work":
 		err = workOnce(ctx, c, args[2])

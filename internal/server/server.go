@@ -93,7 +93,7 @@ func (s *Server) doorHTTP(d *door, service *grpcapi.Service) error {
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log) //nolint:gosec // overHTTP sets the others
+	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log)
 	return nil
 }
 

@@ -55,13 +55,14 @@ func (s *Server) doorHealthz(d *door) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log) //nolint:gosec // overHTTP sets the others
+	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
 	return nil
 }
 
 // doorMetrics serves the metrics at every path, as Dapr's programs do: some are scraped at /, some at /metrics.
 func (s *Server) doorMetrics(d *door) error {
-	d.overHTTP(&http.Server{Handler: s.ifNamed(d, s.node.Metrics().Handler()), ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log) //nolint:gosec // overHTTP sets the others
+	handler := s.ifNamed(d, s.node.Metrics().Handler())
+	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
 	return nil
 }
 

@@ -28,7 +28,7 @@ var (
 var table = []telemetry.Metric{
 	{Name: sidecars, Type: "gauge", Help: "Streams of sidecars that take runs."},
 	{Name: created, Type: "counter", Labels: ofKind, Help: "Jobs scheduled, by type: job, actor."},
-	{Name: createdFailed, Type: "counter", Labels: ofKind, Help: "Jobs that were valid and could not be scheduled, such as those that exist already."},
+	{Name: createdFailed, Type: "counter", Labels: ofKind, Help: "Jobs that were not scheduled, such as those that exist already."},
 	{Name: triggered, Type: "counter", Labels: ofKind, Help: "Runs that a sidecar has reported a success."},
 	{Name: failed, Type: "counter", Labels: ofKind, Help: "Attempts that a sidecar has reported a failure."},
 	{Name: undelivered, Type: "counter", Labels: ofKind, Help: "Attempts whose sidecar left or could not take them; they are delivered again."},
