@@ -115,7 +115,8 @@ func show(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 //     once, at once, and missed nothing;
 //   - of a job of Dapr with a schedule and a due time: the due time, be it past, whether or not the schedule has it.
 //
-// expires is the end of the job's life, inclusive; zero is none. A job that could never run is refused.
+// expires is the end of the job's life, inclusive; zero is none. A job that could never run is refused: with the cause
+// [ErrEndsFirst] if its life ends before its first run. Of other jobs than Dapr's it must also end after now.
 func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, expires time.Time, err error) {
 	now = now.Round(0).UTC()
 	var none time.Time
@@ -131,7 +132,7 @@ func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, ex
 	}
 	switch {
 	case expires.IsZero():
-	case expires.Before(now):
+	case expires.Before(now) && j.Target.Dapr == nil:
 		return none, none, none, Errorf(InvalidArgument, "ttl", "the job's life ended at %s, which is past", show(expires))
 	case next.After(expires):
 		return none, none, none, endsTooSoon(expires, next)
@@ -154,8 +155,14 @@ func (j *Job) life(now time.Time) (anchor, expires time.Time, err error) {
 	return anchor, expires, err
 }
 
+// ErrEndsFirst is the cause, for errors.Is, of the error about a job whose life would end before its first run. Like every
+// cause it does not cross the wire.
+var ErrEndsFirst = errors.New("the job's life ends before its first run")
+
 func endsTooSoon(expires, first time.Time) error {
-	return Errorf(InvalidArgument, "ttl", "the job's life ends at %s, before its first run at %s", show(expires), show(first))
+	e := Errorf(InvalidArgument, "ttl", "the job's life ends at %s, before its first run at %s", show(expires), show(first))
+	e.Err = ErrEndsFirst
+	return e
 }
 
 // firstMatch is the first time of a schedule as [FirstRun] says.

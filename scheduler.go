@@ -139,7 +139,8 @@ func IfAbsent() PutOption { return func(o *PutOptions) { o.IfAbsent = true } }
 func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGeneration = n } }
 
 // Anew puts the job as if an older one of the name had been deleted first, in one step: it has another uid, its times and
-// counts begin anew even if nothing else changes, and unfinished runs of the older one are cancelled.
+// counts begin anew even if nothing else changes, and unfinished runs of the older one are cancelled. With [IfAbsent] there is
+// no older one; [IfGeneration] is about the older one, the new one begins at generation 1. It is not part of the API on the wire.
 func Anew() PutOption { return func(o *PutOptions) { o.Anew = true } }
 
 // ResolvePut collects the options.

@@ -16,6 +16,9 @@ func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 		return carillon.Put{}, err
 	}
 	o := carillon.ResolvePut(opts)
+	if o.Anew {
+		return carillon.Put{}, carillon.NotSupported("anew")
+	}
 	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
 	if err != nil {
 		return carillon.Put{}, err

@@ -40,7 +40,7 @@ func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (
 		return job, false, err
 	}
 	if m.Schedule != nil {
-		if job.Schedule, err = scheduleText(m.GetSchedule()); err != nil {
+		if job.Schedule, err = ScheduleText(m.GetSchedule()); err != nil {
 			return job, false, refused("job.schedule", err)
 		}
 		keep(&job, writtenSchedule, job.Schedule, m.GetSchedule())

@@ -68,11 +68,11 @@ func start(t testing.TB, store string, o Options) *rig {
 }
 
 // bubble runs a test against a node in a bubble, where time costs nothing.
-func bubble(t *testing.T, test func(r *rig)) {
+func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, "memory:", Options{})
-		test(r)
+		test(t, r)
 		r.stop()
 	})
 }

@@ -21,14 +21,19 @@ func (e *Engine) Reports(rs []partition.Report) {
 		}
 		in = append(in, report{tok, &rs[i]})
 	}
-	slices.SortStableFunc(in, func(a, b report) int { return cmp.Compare(a.tok.Run.Partition, b.tok.Run.Partition) })
+	each(e, in, func(r *report) uint16 { return r.tok.Run.Partition }, func(m *mail, same []report) { m.reports = append(m.reports, same...) })
+}
+
+// each puts what has come in for several partitions into the mail of each, once.
+func each[T any](e *Engine, in []T, partition func(*T) uint16, put func(m *mail, same []T)) {
+	slices.SortStableFunc(in, func(a, b T) int { return cmp.Compare(partition(&a), partition(&b)) })
 	for len(in) > 0 {
-		p, n := in[0].tok.Run.Partition, 1
-		for n < len(in) && in[n].tok.Run.Partition == p {
+		p, n := partition(&in[0]), 1
+		for n < len(in) && partition(&in[n]) == p {
 			n++
 		}
 		same := in[:n]
-		e.parts[p].box.put(func(m *mail) { m.reports = append(m.reports, same...) })
+		e.parts[p].box.put(func(m *mail) { put(m, same) })
 		in = in[n:]
 	}
 }
@@ -48,15 +53,17 @@ func (e *Engine) Beats(bs []carillon.Beat, from partition.Reporter) {
 // Lost takes attempts whose consumer has said goodbye.
 func (e *Engine) Lost(tokens []string) { e.losses(tokens, false) }
 
-// Undelivered takes back attempts that never left.
+// Undelivered takes back attempts that never left, or whose consumer has gone with its stream: see [partition.Machine.Undelivered].
 func (e *Engine) Undelivered(tokens []string) { e.losses(tokens, true) }
 
 func (e *Engine) losses(tokens []string, undelivered bool) {
+	in := make([]loss, 0, len(tokens))
 	for _, t := range tokens {
 		if tok, p := e.token(t); p != nil {
-			p.box.put(func(m *mail) { m.losses = append(m.losses, loss{tok, undelivered}) })
+			in = append(in, loss{tok, undelivered})
 		}
 	}
+	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition }, func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
 }
 
 // Room tells a partition that slots of a queue are reserved for it.
@@ -175,7 +182,11 @@ func (p *owned) fetchRuns(in mail, now int64) error {
 		}
 	}
 	for i := range in.losses {
-		ids = append(ids, in.losses[i].tok.Run)
+		l := &in.losses[i]
+		if _, here := p.m.Holds(l.tok.Run); here && l.undelivered {
+			continue // it is read when there is room: a stream's end may take back more than memory holds
+		}
+		ids = append(ids, l.tok.Run)
 	}
 	return p.bring(nil, ids, now)
 }

@@ -63,7 +63,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	id := s.Identity(m.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
-		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
+		Partition: m.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout, Key: concurrencyKey(&j.Target),
 		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
@@ -86,8 +86,12 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	r.Deadline = now + int64(j.TimeoutOrDefault())
 	e.renewal = j.LeaseOrDefault()
 	e.lease, e.granted = now+int64(e.renewal), now
-	if e.queue != nil && e.queue.Kind == "http" {
+	switch {
+	case e.queue == nil:
+	case e.queue.Kind == "http":
 		r.Deadline += int64(httpGrace)
+		e.lease = r.Deadline
+	case e.queue.Kind == "dapr": // nobody beats: the end of the stream says who has lost what
 		e.lease = r.Deadline
 	}
 }

@@ -5,6 +5,7 @@
 // Everything it holds beyond the store's records can be thrown away and loaded again.
 //
 //	Put Patch Delete …   ops.go          what callers ask for; each tells after which batch to answer
+//	                     anew.go         a put as if the job had been deleted first
 //	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
 //	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
 //	                     pledge.go       attempts that are durable before they are handed out
@@ -14,6 +15,7 @@
 //	                     retry.go        what happens on failure
 //	                     misfire.go      the node was down at fire time
 //	                     overlap.go      the last run is still going
+//	                     dapr.go         what is different for jobs of Dapr
 //	SetPaused            pause.go        jobs that fire nothing, and how they go on
 //	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions
 //	Register, Letters    edges.go        who waits for the jobs of this partition, and what to tell them

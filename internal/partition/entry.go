@@ -212,6 +212,8 @@ func (m *Machine) rearm(e *entry) {
 func (m *Machine) idleDue(e *entry) int64 {
 	s := &e.state
 	switch {
+	case s.Run.Live && s.Phase == carillon.PhaseStaged && e.isDapr():
+		return m.overlapDue(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		return earliest(afterLife(s), m.overlapDue(e))
 	case s.Run.Live:

@@ -13,7 +13,7 @@ const (
 	ReasonPaused   = "paused"   // the job was paused
 	ReasonExpired  = "expired"  // the job's life ended first
 	ReasonDeleted  = "deleted"  // the job was deleted
-	ReasonReplaced = "replaced" // a put gave the job another time
+	ReasonReplaced = "replaced" // a put gave the job another time, or had it begin anew
 	ReasonSkipped  = "skipped"  // somebody asked for it to be passed over
 	ReasonSchedule = "schedule" // a backfill's schedule cannot be read any more
 )

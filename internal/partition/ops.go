@@ -59,8 +59,11 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 	if err := permits(e, &req); err != nil {
 		return carillon.Put{}, err
 	}
-	if e == nil {
+	switch {
+	case e == nil:
 		return m.create(now, &req)
+	case req.Options.Anew:
+		return m.anew(now, e, &req)
 	}
 	return m.replace(now, e, &req)
 }
@@ -116,6 +119,19 @@ func EncodeSpec(j *carillon.Job) []byte {
 }
 
 func (m *Machine) create(now int64, req *PutRequest) (carillon.Put, error) {
+	e, err := m.draft(now, req)
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	if old := m.entries[e.ref]; old != nil && old.seq == m.out.seq {
+		m.seal() // the delete of its namesake must come first
+	}
+	m.entries[e.ref] = e
+	return m.created(e, req.Job), nil
+}
+
+// draft is a new job, which is nowhere yet.
+func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
@@ -123,20 +139,22 @@ func (m *Machine) create(now int64, req *PutRequest) (carillon.Put, error) {
 		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
 	}}
 	m.setSpec(e, req.encoded())
-	e.job = j // for as long as this takes: it need not be decoded, but what it points to is the caller's
+	e.job = j // until it is created: it need not be decoded, but what it points to is the caller's
 	if err := m.plan(e, at); err != nil {
 		m.window.bytes -= len(e.spec)
-		return carillon.Put{}, err
+		return nil, err
 	}
-	if old := m.entries[ref]; old != nil && old.seq == m.out.seq {
-		m.seal() // the delete of its namesake must come first
-	}
-	m.entries[ref] = e
+	return e, nil
+}
+
+// created has a new job written, and its time awaited.
+func (m *Machine) created(e *entry, j *carillon.Job) carillon.Put {
+	e.job = j
 	m.touch(e)
 	m.rearm(e)
 	put := carillon.Put{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
 	e.job = nil
-	return put, nil
+	return put
 }
 
 func warnings(j *carillon.Job) []string {
@@ -373,17 +391,23 @@ func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) 
 	if e == nil {
 		return carillon.Deleted{}, notFound(key)
 	}
-	var d carillon.Deleted
-	for _, r := range m.runsOf(e) {
+	d := carillon.Deleted{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}
+	m.remove(e)
+	return d, nil
+}
+
+// cancelRuns ends all that goes on of a job that ends: its unfinished runs, which stay in the history as cancelled, and its
+// backfills. It reports whether a consumer had one of the runs. The job's own is left for whoever ends the job.
+func (m *Machine) cancelRuns(job *entry, now int64, reason string) (interrupted bool) {
+	for _, r := range m.runsOf(job) {
 		if m.revoke(r) {
-			d.Interrupted = true
+			interrupted = true
 		}
-		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: ReasonDeleted})
-		if r != e {
+		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: reason})
+		if r != job {
 			m.remove(r)
 		}
 	}
-	m.dropBackfills(key)
-	m.remove(e)
-	return d, nil
+	m.dropBackfills(job.ref.Key)
+	return interrupted
 }

@@ -170,6 +170,9 @@ func (m *Machine) file(e *entry) {
 	if e.place == running {
 		s.Phase, s.Queue = carillon.PhaseRunning, ""
 		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
+		if e.isDapr() {
+			s.Due = s.Run.Due // a new owner must find it at once
+		}
 		return
 	}
 	switch {
@@ -272,7 +275,7 @@ func (m *Machine) unblock(now int64) {
 // resume goes on with an entry that was set aside.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
-	if s.Run.Live && s.Phase == carillon.PhaseStaged && (s.Expires == 0 || now <= s.Expires) {
+	if s.Run.Live && s.Phase == carillon.PhaseStaged && !e.expired(now) {
 		m.enqueue(e, now) // it was on its way back from the store
 		return
 	}

@@ -59,22 +59,25 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 	return true
 }
 
-// withdraw takes back an attempt that never left: it does not count.
+// withdraw takes back an attempt that does not count.
 func (m *Machine) withdraw(e *entry) {
 	m.leave(e, false)
 	r, c := &e.state.Run, m.count(e)
 	switch {
 	case r.Attempt == 1:
-		c.Fired--
+		uncount(&c.Fired)
 		if r.Started-r.Due > int64(lateAfter) {
-			c.Late--
+			uncount(&c.Late)
 		}
 		r.Started = 0
 	case !resumes(r):
-		c.Retried--
+		uncount(&c.Retried)
 	}
 	r.Attempt--
 }
+
+// uncount takes one back that was counted. A pending run's attempt may be in the store and what its job counted not.
+func uncount(n *uint64) { *n -= min(*n, 1) }
 
 // withdrawAll takes back every attempt that has not been handed out.
 func (m *Machine) withdrawAll() {

@@ -148,7 +148,8 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	return Accepted
 }
 
-// Undelivered takes back an attempt that never left: it does not count.
+// Undelivered takes back an attempt that never left, or whose stream has ended, for a consumer whose attempts go with their
+// stream: it does not count, and the run is due at once.
 func (m *Machine) Undelivered(now int64, tok Token) {
 	m.Begin()
 	e := m.live[tok.Run]
@@ -156,6 +157,9 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 		return
 	}
 	written := e.durable || e.first || e.seq >= e.since // or something else had it written
+	if e.isDapr() {
+		written = false // whoever finds it in the store takes it back: see reclaim
+	}
 	m.withdraw(e)
 	if written {
 		m.touch(e)

@@ -29,7 +29,7 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	j := m.jobOf(e)
 	policy := j.FailurePolicy.Resolve(j.Recurring())
 	due, again := m.nextAttempt(e, policy, now, f)
-	if again && e.owner() != nil && e.owner().state.Expires != 0 && due > e.owner().state.Expires {
+	if o := e.owner(); again && o != nil && o.expired(due) {
 		again = false
 	}
 	if !again {
@@ -59,6 +59,8 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	switch {
 	case f.lost:
 		due = now
+	case e.isDapr() && p.Kind == carillon.PolicyConstant:
+		return r.Due + int64(p.Interval), true // in the past, too: the next one counts from there
 	case p.Kind == carillon.PolicySchedule:
 		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: m.jobOf(e).Location()})
 		if err != nil {

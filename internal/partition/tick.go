@@ -33,7 +33,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 	case e.place == ready || e.place == aside:
 		m.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-		if s.Expires != 0 && now > s.Expires {
+		if e.expired(now) {
 			m.expireRun(e, now)
 		} else {
 			m.rearm(e)

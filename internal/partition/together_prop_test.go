@@ -38,7 +38,7 @@ func (w *estate) round(n int, first bool) {
 		}
 	}
 	w.step()
-	for _, q := range workQueues {
+	for _, q := range w.queues {
 		ds, spare := w.m.Deliver(w.now, q, n, first)
 		if len(ds) > n || spare > n {
 			w.t.Fatalf("%d deliveries and %d spare slots of %d", len(ds), spare, n)
@@ -137,6 +137,9 @@ func (w *estate) say(d partition.Delivery, res carillon.Result) partition.Verdic
 	w.load(tok)
 	before, had := w.m.Run(tok.Run)
 	v := w.report(d, res)
+	if v == partition.Accepted && w.dapr && had && before.Status == carillon.RunRunning && w.born[d.Run.Token] != w.life {
+		w.t.Fatalf("the result of an attempt is accepted whose stream has ended: %+v", d.Run)
+	}
 	if newest := w.newest[d.Run.ID]; v == partition.Accepted && newest != d.Run.Token && (w.kept[newest] || w.born[newest] == w.life) {
 		w.t.Fatalf("the result of an attempt is accepted that is not the newest: %+v", d.Run)
 	}
@@ -225,7 +228,7 @@ func (w *estate) Stage(rt *rapid.T) {
 		w.m.StageAside(w.now, 1000)
 		return
 	}
-	w.m.Stage(rapid.SampledFrom(workQueues).Draw(rt, "queue"), w.now, 1000)
+	w.m.Stage(rapid.SampledFrom(w.queues).Draw(rt, "queue"), w.now, 1000)
 }
 
 // Post tells successes and brings the answers back, if they are not lost.
@@ -280,6 +283,9 @@ func (w *estate) Crash(rt *rapid.T) {
 	}
 	w.life++
 	w.pending, w.mail = nil, nil
+	if w.dapr {
+		clear(w.firmly) // who had them has gone
+	}
 	w.own()
 	w.bank.recharge(w.held)
 	for l, n := range w.bank.inForce {
@@ -340,7 +346,7 @@ func (w *estate) finish() {
 		w.setLimit(l, 100)
 	}
 	for _, paused := range []bool{false, true} {
-		for _, n := range estateNames {
+		for _, n := range w.names {
 			w.whole(keyOf(n))
 			_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.Pause{Paused: paused}) // there need not be such a job
 		}
@@ -357,7 +363,7 @@ func (w *estate) finish() {
 			w.t.Fatalf("%s has not come to its end: %+v", r.Name, s)
 		}
 	}
-	for _, name := range estateNames {
+	for _, name := range w.names {
 		if !w.retimed[name] {
 			w.once(name)
 		}
@@ -457,9 +463,16 @@ func (w *estate) acts() []func(*rapid.T) {
 
 // TestEverythingTogether does everything at once to jobs with any of the features, crashes, lost answers and failed commits
 // included, and holds what comes out against what all features promise.
-func TestEverythingTogether(t *testing.T) {
+func TestEverythingTogether(t *testing.T) { everythingTogether(t, newEstate) }
+
+// TestEverythingTogetherOfDapr does the same to jobs of Dapr, whose attempts go with the node that handed them out.
+func TestEverythingTogetherOfDapr(t *testing.T) {
+	everythingTogether(t, func(rt *rapid.T) *estate { return newEstate(rt).ofDapr() })
+}
+
+func everythingTogether(t *testing.T, begin func(*rapid.T) *estate) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newEstate(rt)
+		w := begin(rt)
 		acts := w.acts()
 		for range 3 {
 			w.Put(rt)

@@ -75,9 +75,33 @@ type estate struct {
 	mail    []partition.Letter
 	fills   []string // ids of backfills
 	shares  int
+
+	names  []string
+	queues []partition.Queue
+	dapr   bool // the jobs are of Dapr
 }
 
-var estateNames = []string{"a", "b", "c", "d"}
+// target is that of the i-th queue.
+func (w *estate) target(i int) carillon.Target {
+	if w.dapr {
+		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x", ConcurrencyKey: fmt.Sprint(i)}}
+	}
+	return carillon.WorkerQueue(w.queues[i].Address)
+}
+
+func (w *estate) someTarget() carillon.Target {
+	return w.target(rapid.IntRange(0, len(w.queues)-1).Draw(w.rt, "queue"))
+}
+
+// ofDapr makes all jobs those of one app.
+func (w *estate) ofDapr() *estate {
+	w.dapr, w.names = true, nil
+	for _, n := range []string{"a", "b", "c", "d"} {
+		w.names = append(w.names, "dapr/app/x/"+n)
+	}
+	w.queues = []partition.Queue{queueX}
+	return w
+}
 
 func newEstate(rt *rapid.T) *estate {
 	b := newBank()
@@ -87,6 +111,7 @@ func newEstate(rt *rapid.T) *estate {
 	w := &estate{
 		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
 		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
+		names: []string{"a", "b", "c", "d"}, queues: workQueues,
 	}
 	w.rig = newRig(rt, partition.Config{
 		WindowJobs:  rapid.SampledFrom([]int{4, 64}).Draw(rt, "window"),
@@ -97,17 +122,20 @@ func newEstate(rt *rapid.T) *estate {
 	return w
 }
 
-func (w *estate) someName() string { return rapid.SampledFrom(estateNames).Draw(w.rt, "name") }
+func (w *estate) someName() string { return rapid.SampledFrom(w.names).Draw(w.rt, "name") }
 
 // some is a job with any of the features.
 func (w *estate) some() carillon.Job {
 	rt := w.rt
 	j := carillon.Job{
-		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: carillon.WorkerQueue(rapid.SampledFrom([]string{"q", "r"}).Draw(rt, "queue")),
+		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: w.someTarget(),
 		Lease:   time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
 		Class:   rapid.SampledFrom([]carillon.Class{carillon.ClassNormal, carillon.ClassCritical, carillon.ClassLow}).Draw(rt, "class"),
 		History: carillon.History{Runs: 10_000}, LimitKey: rapid.SampledFrom([]string{"", "k", "k", "l"}).Draw(rt, "limit key"),
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+	}
+	if w.dapr {
+		j.Timeout = j.Lease // nothing else ends an attempt whose result is lost
 	}
 	j.Metadata = map[string]string{"limit": j.LimitKey}
 	j.Data.Bytes = make([]byte, rapid.SampledFrom([]int{1, 1, 2 << 10}).Draw(rt, "size"))
@@ -130,25 +158,12 @@ func (w *estate) some() carillon.Job {
 		j.FailurePolicy = carillon.Constant(2 * time.Second).WithMaxRetries(1)
 		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	}
-	for _, n := range estateNames {
+	for _, n := range w.names {
 		if n != j.Name && rapid.IntRange(0, 15).Draw(rt, "after") == 7 {
 			j.After = append(j.After, n)
 		}
 	}
 	return j
-}
-
-// whole has the job in memory with all its pending runs, as a call of the engine does that edits it.
-func (w *estate) whole(k carillon.Key) {
-	w.bring(k)
-	for last := uint64(0); ; {
-		refs := w.m.Absent(k, last, 100)
-		if len(refs) == 0 {
-			return
-		}
-		w.m.Load(w.read(refs), w.now)
-		last = refs[len(refs)-1].Seq
-	}
 }
 
 // register makes the jobs that j waits for know it, and finds out which have succeeded for good.
@@ -183,8 +198,24 @@ func (w *estate) request(j carillon.Job) partition.PutRequest {
 }
 
 func (w *estate) Put(*rapid.T) {
-	if _, err := w.m.Put(w.now, w.request(w.some())); err != nil {
-		w.t.Fatal(err)
+	w.putNow(w.request(w.some()))
+}
+
+// putNow puts a job, at times anew: then it has another uid, and nothing of the older one is left.
+func (w *estate) putNow(req partition.PutRequest) {
+	old, err := w.m.Job(req.Job.Key())
+	req.Options.Anew = rapid.IntRange(0, 2).Draw(w.rt, "anew") == 0
+	put, failed := w.m.Put(w.now, req)
+	if failed != nil {
+		w.t.Fatal(failed)
+	}
+	if st := put.Job.Status; req.Options.Anew {
+		if st.Generation != 1 || !put.Created || st.Counters != (carillon.Counters{}) || st.Current != nil || st.LastRun != nil {
+			w.t.Fatalf("put anew: %+v", put)
+		}
+		if err == nil && old.Status.UID == st.UID {
+			w.t.Fatalf("%s has its uid still", req.Job.Name)
+		}
 	}
 }
 
@@ -208,11 +239,9 @@ func (w *estate) Again(rt *rapid.T) {
 	case 2:
 		j.After = nil
 	case 3:
-		j.Target = carillon.WorkerQueue(rapid.SampledFrom([]string{"q", "r"}).Draw(rt, "queue"))
+		j.Target = w.someTarget()
 	}
-	if _, err := w.m.Put(w.now, w.request(j)); err != nil {
-		rt.Fatal(err)
-	}
+	w.putNow(w.request(j))
 }
 
 // Batch decides a batch and stores it, unless a crash comes in between.

@@ -232,11 +232,14 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	if e.state.Phase == carillon.PhaseStaged {
 		m.recall(e)
 	}
-	if e.state.Phase == carillon.PhaseRunning {
+	switch {
+	case e.state.Phase != carillon.PhaseRunning:
+		m.setWake(e, e.state.Due)
+	case e.isDapr():
+		m.reclaim(e, now)
+	default:
 		m.takeOver(e, now)
-		return e
 	}
-	m.setWake(e, e.state.Due)
 	return e
 }
 

@@ -1,0 +1,23 @@
+package partition
+
+import "github.com/carillonhq/carillon"
+
+// anew puts a job in place of e as if e had been deleted first, in one batch: the record stays, and all that is in it is
+// another job's. Only what numbers its pending runs and counts its history goes on, as both are known by the job's name.
+func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.Put, error) {
+	if int(e.state.Pending) > e.children {
+		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
+	}
+	d, err := m.draft(now, req)
+	if err != nil {
+		return carillon.Put{}, err
+	}
+	m.cancelRuns(e, now, ReasonReplaced)
+	m.unlist(e) // while it is filed by its old state
+	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
+	m.window.bytes -= len(d.spec) // which is e's now
+	m.setSpec(e, d.spec)
+	e.state, e.fresh, e.later, e.content = d.state, true, 0, m.out.seq
+	return m.created(e, req.Job), nil
+}

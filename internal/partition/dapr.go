@@ -1,0 +1,38 @@
+package partition
+
+import (
+	"strings"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Jobs of Dapr differ where Dapr's users would notice (docs/dapr.md): an attempt goes with its stream and does not count then,
+// retries are due at times that hang on nothing but the scheduled time, and the end of a job's life bounds its scheduled times
+// alone, not when their runs are delivered.
+
+// isDapr reports whether e is a job of Dapr or a run of one. Its name says so, also while its spec is not in memory.
+func (e *entry) isDapr() bool { return strings.HasPrefix(e.ref.Name, carillon.DaprPrefix) }
+
+// concurrencyKey is what the limits of Dapr's sidecars apply to, besides the queue.
+func concurrencyKey(t *carillon.Target) string {
+	if t.Dapr == nil {
+		return ""
+	}
+	return t.Dapr.ConcurrencyKey
+}
+
+// expired reports whether a run of e that has begun must not go on at an instant because e's life has ended.
+func (e *entry) expired(at int64) bool {
+	return e.state.Expires != 0 && at > e.state.Expires && !e.isDapr()
+}
+
+// reclaim takes back an attempt that an earlier owner handed out: its stream has ended with that owner. That need not be
+// written, as every later owner would do the same.
+func (m *Machine) reclaim(e *entry, now int64) {
+	e.place = running
+	m.grants++
+	m.adoptToken(e)
+	m.withdraw(e)
+	e.state.Run.Limited = false // its token may have been given back by an owner who did not get to write more
+	m.enqueue(e, now)
+}
