@@ -104,9 +104,7 @@ func (y *yard) check() {
 	}
 	now := map[string]int{}
 	for c, n := range y.seen {
-		for _, token := range c.got[n:] {
-			y.flight[c] = append(y.flight[c], token)
-		}
+		y.flight[c] = append(y.flight[c], c.got[n:]...)
 		y.seen[c] = len(c.got)
 		for _, token := range c.got {
 			at[token]++
