@@ -182,9 +182,11 @@ func TestRenewedAtHalfItsLife(t *testing.T) {
 	})
 }
 
-// While sentry is away it is asked every 10 s at most; the identity stays in force until it ends.
+// While sentry is away it is asked every 10 s at most; the identity stays in force until it ends, and then the node says so
+// once.
 func TestSentryIsAway(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, p *signer, _ disk, s *Source) {
+	logged := &strings.Builder{}
+	bubble(t, func(o *Sentry) { o.Log = textLog(logged) }, func(t *testing.T, p *signer, _ disk, s *Source) {
 		p.set(func() { p.err = status.Error(codes.Unavailable, "away") })
 		pass(life/2 + time.Minute)
 		if calls, _ := p.called(); calls < 7 || calls > 11 {
@@ -197,12 +199,18 @@ func TestSentryIsAway(t *testing.T) {
 		if err := s.Err(); !errors.Is(err, ErrNoIdentity) || !strings.Contains(err.Error(), "away") {
 			t.Error(err)
 		}
+		if err := s.Ready(); err != nil {
+			t.Error("a probe would end the node:", err)
+		}
 		p.set(func() { p.err = nil })
 		pass(maxRetry + poll)
 		if err := s.Err(); err != nil {
 			t.Error(err)
 		}
 	})
+	if text := logged.String(); strings.Count(text, "level=WARN") != 1 || strings.Count(text, "no sidecar can connect any more") != 1 {
+		t.Error(text)
+	}
 }
 
 // Nothing is ready before sentry has signed, and the reason is said.
@@ -219,14 +227,17 @@ func TestNoIdentityYet(t *testing.T) {
 		if err := s.Err(); !errors.Is(err, ErrNoIdentity) || status.Code(err) != codes.DeadlineExceeded {
 			t.Error("sentry does not answer:", err)
 		}
+		if err := s.Ready(); !errors.Is(err, ErrNoIdentity) {
+			t.Error(err)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoIdentity) {
 			t.Error(err)
 		}
 		p.set(func() { p.hang = false })
-		if err := s.Wait(t.Context()); err != nil {
-			t.Error(err)
+		if err := s.Wait(t.Context()); err != nil || s.Ready() != nil {
+			t.Error(err, s.Ready())
 		}
 	})
 }
@@ -310,7 +321,7 @@ func TestTrustAnchorsRotate(t *testing.T) {
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
-	newDisk(t).write(path, []byte("secret"))
+	newDisk(t).write(path, []byte("secret\n"))
 	accounts := serviceAccountTokens
 	t.Cleanup(func() { serviceAccountTokens = accounts })
 	for name, c := range map[string]struct {

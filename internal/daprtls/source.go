@@ -26,6 +26,7 @@ type Source struct {
 	domains map[spiffeid.TrustDomain]bool // of clients; empty: all
 
 	ready  chan struct{} // closed when there is a first identity
+	lapsed bool          // it has been logged that the identity has ended; the goroutine's
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
 }
@@ -50,6 +51,7 @@ func (s *Source) keep(k keeper) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			s.fault(ctx, k.look(ctx, s))
+			s.lapse(ctx)
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -68,29 +70,49 @@ func (s *Source) fault(ctx context.Context, err error) {
 	}
 }
 
+// lapse logs once that the identity has ended.
+func (s *Source) lapse(ctx context.Context) {
+	err := s.Err()
+	if s.Ready() == nil && err != nil && !s.lapsed {
+		s.log.ErrorContext(ctx, "no sidecar can connect any more", "err", err)
+	}
+	s.lapsed = err != nil
+}
+
 // put puts an identity in force, for connections made from now on.
 func (s *Source) put(svid *x509svid.SVID) {
 	leaf := svid.Certificates[0]
-	s.log.Info("identity for Dapr's sidecars", "id", svid.ID.String(), "until", leaf.NotAfter.UTC())
+	s.log.Info("identity for Dapr's sidecars", "spiffe_id", svid.ID.String(), "until", leaf.NotAfter.UTC())
 	if s.held.put(svid) {
 		close(s.ready)
 	}
 }
 
-// Wait returns when there is a first identity; otherwise with the context's error and why there is none yet.
+// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why there is none yet.
 func (s *Source) Wait(ctx context.Context) error {
 	select {
 	case <-s.ready:
 		return nil
 	case <-s.done:
-		return errors.Join(errors.New("closed before there was an identity"), s.Err())
+		return s.Ready()
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), s.Err())
+		return errors.Join(ctx.Err(), s.Ready())
 	}
 }
 
-// Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its cause. It is
-// meant for a node's readiness.
+// Ready is nil once there has been an identity, before that an [ErrNoIdentity] with its cause. It is meant for the probes of a
+// node: like Dapr's scheduler it stays ready when its identity ends, since a restart would not bring a new one and would cut
+// the connections that there are.
+func (s *Source) Ready() error {
+	select {
+	case <-s.ready:
+		return nil
+	default:
+		return s.Err()
+	}
+}
+
+// Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its cause.
 func (s *Source) Err() error {
 	_, err := s.held.GetX509SVID()
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	sentryv1 "github.com/carillonhq/carillon/api/dapr/proto/sentry/v1"
 )
@@ -48,8 +49,9 @@ func readToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token to show to sentry: %w", err)
 	}
-	if len(raw) == 0 {
+	token := strings.TrimSpace(string(raw)) // an editor's line end is no part of it
+	if token == "" {
 		return "", fmt.Errorf("token to show to sentry: %s is empty", path)
 	}
-	return string(raw), nil
+	return token, nil
 }
