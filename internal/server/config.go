@@ -26,11 +26,17 @@ type Config struct {
 	// Partitions is P of a new store, fixed for its life; an existing store keeps its own. Default 64.
 	Partitions int
 
-	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one. Default [DefaultGRPC], [DefaultHTTP].
+	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one; [None] is not at all. Default
+	// [DefaultGRPC], [DefaultHTTP].
 	GRPC, HTTP string
+	// Sidecars is a listener for Dapr's sidecars. Default: there is none.
+	Sidecars *Sidecars
+	// Healthz and Metrics are addresses at which nothing is served but /healthz, and the metrics, as Dapr's programs do. They may
+	// be reachable from other machines without Insecure, for probes and scrapers. Default: they are not served there.
+	Healthz, Metrics string
 	// Debug is the address to serve profiles of the process at (package profiling). Default: they are not served.
 	Debug string
-	// Insecure allows addresses beyond loopback although nobody is authenticated.
+	// Insecure allows GRPC, HTTP and Debug beyond loopback although nobody is authenticated.
 	Insecure bool
 	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides localhost and IP
 	// addresses. Default: with Insecure all names, otherwise none.
@@ -75,6 +81,9 @@ type Config struct {
 	tune func(*pebble.Options)
 }
 
+// None is the address of a listener that there is not to be.
+const None = "none"
+
 // Defaults of the configuration.
 const (
 	DefaultGRPC       = "127.0.0.1:7070"
@@ -111,9 +120,9 @@ func (c Config) withDefaults() Config {
 // Validate names everything that is wrong with the configuration, all at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	faults := []error{c.validateNode(), c.validateListener("grpc", c.GRPC), c.validateListener("http", c.HTTP)}
-	if c.Debug != "" {
-		faults = append(faults, c.validateListener("debug_listen", c.Debug))
+	faults := []error{c.validateNode()}
+	for _, l := range c.listeners() {
+		faults = append(faults, c.validateListener(l))
 	}
 	return errors.Join(faults...)
 }
@@ -167,16 +176,16 @@ func (c Config) secrets() (map[string][][]byte, error) {
 }
 
 // validateListener refuses to be open to a network: whoever can reach a node may do everything there.
-func (c Config) validateListener(name, address string) error {
-	host, _, err := net.SplitHostPort(address)
+func (c Config) validateListener(l listener) error {
+	host, _, err := net.SplitHostPort(l.address)
 	if err != nil {
-		return fmt.Errorf("%s: %q is not an address such as 127.0.0.1:7070", name, address)
+		return fmt.Errorf("%s: %q is not an address such as 127.0.0.1:7070", l.name, l.address)
 	}
-	if c.Insecure || isLoopback(host) {
+	if c.Insecure || l.open || isLoopback(host) {
 		return nil
 	}
 	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
-		"listen on 127.0.0.1, or say insecure if the network may do everything", name, address)
+		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
 }
 
 // isLoopback reports whether a listener on the host can be reached from this machine only. Other names than localhost are
@@ -195,13 +204,18 @@ func (c Config) allowHost(hostport string) bool {
 	if c.Insecure && len(c.Hosts) == 0 {
 		return true
 	}
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
+	host := hostOf(hostport)
 	if host == "localhost" || slices.Contains(c.Hosts, host) {
 		return true
 	}
-	_, err = netip.ParseAddr(strings.Trim(host, "[]"))
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil
+}
+
+// hostOf is the host of host:port, or of a host alone.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return hostport
 }

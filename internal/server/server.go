@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -19,13 +18,7 @@ type Server struct {
 	node   *Node
 	config Config
 	log    *slog.Logger
-
-	grpc       *grpcapi.Server
-	grpcAt     net.Listener
-	stopOthers func() // ends the streams of [Config.Faces]
-	http       *http.Server
-	httpAt     net.Listener
-	debug      *debugFace
+	doors  []*door
 }
 
 // Limits of the HTTP listener; a body is limited by package httpapi.
@@ -52,7 +45,7 @@ func New(c Config) (*Server, error) {
 		return nil, errors.Join(err, s.closeListeners())
 	}
 	s.node = node
-	if err := s.serveFaces(); err != nil {
+	if err := s.openDoors(); err != nil {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		return nil, errors.Join(err, node.Close(now), s.closeListeners())
@@ -60,32 +53,39 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// listen opens the listeners, before the store is opened: a port that is taken is the most common mistake.
-func (s *Server) listen() error {
-	var err error
-	if s.grpcAt, err = net.Listen("tcp", s.config.GRPC); err != nil {
-		return fmt.Errorf("grpc: %w", err)
+// openDoors opens the doors to the node's scheduler.
+func (s *Server) openDoors() error {
+	service := grpcapi.NewService(s.node.Remote(), s.grpcOptions())
+	makers := map[string]func(*door) error{
+		"grpc":         func(d *door) error { return s.doorGRPC(d, service) },
+		"http":         func(d *door) error { return s.doorHTTP(d, service) },
+		"debug_listen": s.doorDebug,
+		"healthz":      s.doorHealthz,
+		"metrics":      s.doorMetrics,
+		"dapr":         s.doorSidecars,
 	}
-	if s.httpAt, err = net.Listen("tcp", s.config.HTTP); err != nil {
-		return errors.Join(fmt.Errorf("http: %w", err), s.grpcAt.Close())
-	}
-	if s.debug, err = listenDebug(&s.config, s.log); err != nil {
-		return errors.Join(err, s.grpcAt.Close(), s.httpAt.Close())
+	for _, d := range s.doors {
+		if err := makers[d.name](d); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (s *Server) closeListeners() error {
-	return errors.Join(s.grpcAt.Close(), s.httpAt.Close(), s.debug.close())
+// doorGRPC is Carillon's own API as gRPC.
+func (s *Server) doorGRPC(d *door, service *grpcapi.Service) error {
+	server := grpcapi.NewServer(service)
+	d.overGRPC(server, server.Health.Shutdown)
+	d.gone = s.node.register(s.config.Faces, server)
+	return nil
 }
 
-// serveFaces puts the faces over the node's scheduler.
-func (s *Server) serveFaces() error {
-	service := grpcapi.NewService(s.node.Remote(), s.grpcOptions())
+// doorHTTP is Carillon's own API as REST.
+func (s *Server) doorHTTP(d *door, service *grpcapi.Service) error {
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Interceptor:    service.Guard,
-		Ready:          func(context.Context) error { return s.node.Ready() },
+		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
 		TrustedOrigins: s.config.TrustedOrigins,
@@ -93,57 +93,51 @@ func (s *Server) serveFaces() error {
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	s.grpc = grpcapi.NewServer(service)
-	s.stopOthers = s.node.register(s.config.Faces, s.grpc)
-	s.http = &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong
-	}
+	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log)
 	return nil
 }
 
 // Scheduler is the node's, without a hop over the network.
 func (s *Server) Scheduler() carillon.Scheduler { return s.node.Scheduler() }
 
-// GRPCAddr is where gRPC is listened for.
-func (s *Server) GRPCAddr() string { return s.grpcAt.Addr().String() }
+// GRPCAddr is where gRPC is listened for; empty if it is not. So are the others.
+func (s *Server) GRPCAddr() string { return s.address("grpc") }
 
 // HTTPAddr is where HTTP is listened for.
-func (s *Server) HTTPAddr() string { return s.httpAt.Addr().String() }
+func (s *Server) HTTPAddr() string { return s.address("http") }
 
-// DebugAddr is where profiles are served; empty if they are not.
-func (s *Server) DebugAddr() string {
-	if s.debug == nil {
-		return ""
-	}
-	return s.debug.at.Addr().String()
-}
+// DebugAddr is where profiles are served.
+func (s *Server) DebugAddr() string { return s.address("debug_listen") }
+
+// SidecarsAddr is where Dapr's sidecars are listened for.
+func (s *Server) SidecarsAddr() string { return s.address("dapr") }
+
+// HealthzAddr is where /healthz is answered.
+func (s *Server) HealthzAddr() string { return s.address("healthz") }
+
+// MetricsAddr is where nothing but metrics is served.
+func (s *Server) MetricsAddr() string { return s.address("metrics") }
 
 // Ready is nil if the node can serve, otherwise it says why not.
-func (s *Server) Ready() error { return s.node.Ready() }
+func (s *Server) Ready() error {
+	if c := s.config.Sidecars; c != nil && c.Ready != nil {
+		if err := c.Ready(); err != nil {
+			return err
+		}
+	}
+	return s.node.Ready()
+}
 
 // Run serves until ctx ends or a listener fails, then leaves in good order. It must be called once, also to end a server
 // that is not needed after all.
 func (s *Server) Run(ctx context.Context) error {
-	faces := []func() error{
-		func() error { return wrap("grpc", s.grpc.Serve(s.grpcAt)) },
-		func() error { return wrap("http", s.http.Serve(s.httpAt)) },
+	failed := make(chan error, len(s.doors))
+	for _, d := range s.doors {
+		go func() { failed <- d.run() }()
 	}
-	if s.debug != nil {
-		faces = append(faces, s.debug.serve)
-	}
-	failed := make(chan error, len(faces))
-	for _, serve := range faces {
-		go func() { failed <- serve() }()
-	}
-	s.log.Info("node is up", "grpc", s.GRPCAddr(), "http", s.HTTPAddr(), "store", s.config.Store)
+	s.log.Info("node is up", append(s.addresses(), slog.String("store", s.config.Store))...)
 	var err error
-	running := len(faces)
+	running := len(s.doors)
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -158,35 +152,26 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// leave drains the node, then ends it and its faces.
+// leave drains the node, then ends it and its doors.
 func (s *Server) leave() error {
-	s.grpc.Health.Shutdown()
+	for _, d := range s.doors {
+		if d.leaving != nil {
+			d.leaving()
+		}
+	}
 	grace, cancel := context.WithTimeout(context.Background(), s.config.DrainGrace)
 	defer cancel()
 	s.node.drain(grace)
 	err := s.node.Stop()
-	s.stopOthers()
-	s.stopFaces()
+	s.closeDoors()
 	return errors.Join(err, s.node.store.Close())
 }
 
-// stopFaces lets calls under way end, and cuts those that do not.
-func (s *Server) stopFaces() {
+// closeDoors lets calls under way end, and cuts those that do not.
+func (s *Server) closeDoors() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	cut := context.AfterFunc(ctx, s.grpc.Stop)
-	defer cut()
-	s.grpc.GracefulStop()
-	if err := s.http.Shutdown(ctx); err != nil {
-		_ = s.http.Close() // Shutdown has said what is wrong: callers did not end in time
+	for _, d := range s.doors {
+		d.stop(ctx)
 	}
-	s.debug.stop(ctx)
-}
-
-// wrap names the listener that failed; that it was closed is no failure.
-func wrap(name string, err error) error {
-	if err == nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"net"
+	"os"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon/internal/daprapi"
+	"github.com/carillonhq/carillon/internal/daprapi/daprmetrics"
+	"github.com/carillonhq/carillon/internal/server"
+)
+
+// daprFace is Dapr's service for a node, counted under Dapr's names.
+func daprFace(o daprapi.Options) server.Face {
+	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
+		counted := o
+		counted.Metrics = daprmetrics.New(n.Metrics(), n.Hub().Gates)
+		return daprapi.Face(counted)(n, r)
+	}
+}
+
+// oneHost is the one address that sidecars are told; empty: each is told the one at which it has reached the node.
+func oneHost(address string) func() ([]string, <-chan struct{}) {
+	if address == "" {
+		return nil
+	}
+	return func() ([]string, <-chan struct{}) { return []string{address}, nil }
+}
+
+// advertised is the address that sidecars are told; empty: that at which each has reached the node. DAPR_HOST_IP is where
+// Dapr's programs are told which address of theirs others can reach.
+func (f *daprFlags) advertised() string {
+	ip := os.Getenv("DAPR_HOST_IP")
+	if f.broadcast != "" || ip == "" || f.port == 0 || onLoopback(f.listen) {
+		return f.broadcast
+	}
+	return net.JoinHostPort(ip, strconv.Itoa(f.port))
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/grpcapi"
+)
+
+// Sidecars is a gRPC listener for Dapr's sidecars. Nothing of Carillon's own is served there but health: who may use it, by a
+// certificate or because the network is trusted, may do what Dapr's protocol can and no more.
+type Sidecars struct {
+	// Address to listen on, host:port; port 0 picks a free one. It may be reachable from other machines without
+	// [Config.Insecure]: that is what sidecars expect, and Options decide who is let in.
+	Address string
+	// Options of the listener, such as credentials. Default: plain text.
+	Options []grpc.ServerOption
+	// Ready is nil while sidecars can be let in, otherwise it says why not. Default: they always can.
+	Ready func() error
+	// Face is the service.
+	Face Face
+}
+
+// perMessage is what a job of the largest payload and metadata may need besides in a message: names, texts and framing.
+const perMessage = 64 << 10
+
+// minMessage is the least limit on messages of sidecars.
+const minMessage = 4 << 20
+
+// maxMessage is the most bytes of a message from a sidecar: any job that the node takes fits. Answers have no limit, since a
+// list of jobs is one message.
+func maxMessage(l carillon.Limits) int {
+	return max(minMessage, l.Payload+l.Metadata+l.Labels+perMessage)
+}
+
+// doorSidecars lets Dapr's sidecars in.
+func (s *Server) doorSidecars(d *door) error {
+	c := s.config.Sidecars
+	o := FaceOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)})
+	server := grpcapi.NewFrame(o, c.Options...)
+	d.overGRPC(server, server.Health.Shutdown)
+	d.gone = s.node.register([]Face{c.Face}, server)
+	return nil
+}
+
+// doorHealthz answers /healthz as Dapr's programs do: 200 when the node can serve and 503 when it cannot, without a body.
+// The log says why.
+func (s *Server) doorHealthz(d *door) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.Ready(); err != nil {
+			s.log.Debug("healthz: not ready", "reason", err)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
+	return nil
+}
+
+// doorMetrics serves the metrics at every path, as Dapr's programs do: some are scraped at /, some at /metrics.
+func (s *Server) doorMetrics(d *door) error {
+	handler := s.ifNamed(d, s.node.Metrics().Handler())
+	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
+	return nil
+}
+
+// ifNamed refuses requests under foreign names if the door is on loopback: there only a page in a browser that rebinds a name
+// of its own has a use for them. A door on a network is reached under names that nobody has told the node.
+func (s *Server) ifNamed(d *door, handler http.Handler) http.Handler {
+	if isLoopback(hostOf(d.at.Addr().String())) {
+		return s.config.namedOnly(handler)
+	}
+	return handler
+}
