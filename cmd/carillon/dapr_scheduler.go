@@ -93,12 +93,15 @@ func endAtOnce(ctx context.Context, node *server.Server) error {
 
 // secure is whether only sidecars with certificates are let in.
 func (f *daprFlags) secure() bool {
-	return f.tls || f.mode.String() == daprMode || f.files.Cert != ""
+	return f.tls || f.mode.String() == daprMode || f.fromFiles()
 }
+
+// fromFiles is whether this node's certificate is in files.
+func (f *daprFlags) fromFiles() bool { return f.files.Cert+f.files.Key+f.files.CA != "" }
 
 // identity is that of this node, signed by sentry or from files.
 func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
-	if f.files.Cert != "" {
+	if f.fromFiles() {
 		files := f.files
 		files.ClientTrustDomains, files.Log = f.sentry.ClientTrustDomains, log
 		return daprtls.FromFiles(files)
@@ -218,6 +221,9 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 		if host, port, err := net.SplitHostPort(f.broadcast); err != nil || host == "" || port == "" {
 			wrong("--override-broadcast-host-port: %q is not an address such as scheduler.example:50006", f.broadcast)
 		}
+	}
+	if len(f.sentry.ClientTrustDomains) > 0 && !f.secure() {
+		wrong("--client-trust-domain: without --tls-enabled sidecars show no certificate")
 	}
 	if f.own.DrainGrace < 0 {
 		wrong("--drain-grace: %v is negative; give 0 to let nothing go on", f.own.DrainGrace)

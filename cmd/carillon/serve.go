@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/daprapi"
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
@@ -88,6 +89,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
+	cfg.Faces = []server.Face{daprapi.Face(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	node, err := server.New(cfg)
 	if err != nil {

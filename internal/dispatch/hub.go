@@ -107,15 +107,17 @@ func (h *Hub) Close() error {
 	return h.transports(Transport.Close)
 }
 
-// stop lets nothing new begin and returns who is there, in the order in which they came.
+// stop lets nothing new begin, hands back what is held for gates and returns who is there, in the order in which they came.
 func (h *Hub) stop() []*Member {
+	var n news
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock(&n)
 	h.draining = true
 	if h.sweeper != nil {
 		h.sweeper.Stop()
 	}
 	h.slow.end()
+	h.settle(&n, h.sorted()...)
 	return h.present()
 }
 
@@ -134,19 +136,6 @@ func (h *Hub) transports(f func(Transport) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// room is news for a partition.
-type room struct {
-	p int
-	q partition.Queue
-}
-
-// tell passes news on; the caller holds no lock.
-func (h *Hub) tell(rooms []room) {
-	for _, r := range rooms {
-		h.sink.Room(r.p, r.q)
-	}
 }
 
 // sweep forgets the queues of transports that have been idle since the last sweep.

@@ -20,6 +20,7 @@ type Member struct {
 	hello  carillon.Hello
 	since  time.Time
 	nth    uint64
+	seated bool // guarded by the hub's lock
 }
 
 // NewMember prepares the seats of a worker that connected with ctx, at the queues of a kind ("worker", "dapr"); they count
@@ -44,40 +45,75 @@ func (m *Member) Join() error {
 	h.joined++
 	m.nth = h.joined
 	h.members[m] = struct{}{}
+	m.seated = true
 	var first []partition.Queue
+	for _, g := range m.Gates {
+		h.served(g.Queue).limit(g.Key, g.Most)
+	}
 	for _, s := range m.Seats {
-		q := h.queues[s.name]
-		if q == nil {
-			q = newQueue(s.name)
-			h.queues[s.name] = q
-		}
+		q := h.served(s.name)
 		if len(q.seats) == 0 {
 			first = append(first, s.name)
 		}
 		s.gone, s.credits = false, m.Credits
 		q.add(s)
 	}
-	h.mu.Unlock()
+	var n news
+	h.settle(&n, m.queues()...)
+	h.unlock(&n)
 	for _, q := range first {
 		h.sink.Consumers(q)
 	}
 	return nil
 }
 
-// Rise takes the seats away with all their credits, but the worker is still here. Partitions that waited for the last
-// consumer of a queue are woken.
+// served is the queue of a name, made if need be, for one who serves or limits it.
+func (h *Hub) served(name partition.Queue) *queue {
+	q := h.queues[name]
+	if q == nil {
+		q = newQueue(name)
+		h.queues[name] = q
+	}
+	return q
+}
+
+// Rise takes the seats away with all their credits, and the gates, but the worker is still here. Partitions that waited for
+// the last consumer of a queue are woken.
 func (m *Member) Rise() {
 	h := m.hub
+	var n news
 	h.mu.Lock()
-	var rooms []room
+	defer h.unlock(&n)
+	if !m.seated {
+		return
+	}
+	m.seated = false
 	for _, s := range m.Seats {
-		if !s.gone {
-			s.queue.remove(s)
-			rooms = append(rooms, h.settle(s.queue)...)
+		s.queue.remove(s)
+	}
+	for _, g := range m.Gates {
+		h.queues[g.Queue].unlimit(g.Key)
+	}
+	h.settle(&n, m.queues()...)
+}
+
+// queues is where the member has its seats and gates, each once.
+func (m *Member) queues() []*queue {
+	all := make([]*queue, 0, len(m.Seats)+len(m.Gates))
+	seen := make(map[*queue]bool, len(m.Seats)+len(m.Gates))
+	add := func(name partition.Queue) {
+		if q := m.hub.queues[name]; q != nil && !seen[q] {
+			seen[q] = true
+			all = append(all, q)
 		}
 	}
-	h.mu.Unlock()
-	h.tell(rooms)
+	for _, s := range m.Seats {
+		add(s.name)
+	}
+	for _, g := range m.Gates {
+		add(g.Queue)
+	}
+	return all
 }
 
 // Leave takes the worker away with its seats.

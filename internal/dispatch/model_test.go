@@ -41,7 +41,7 @@ func (q *queue) check() error {
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
 	case waiting > 0 && len(q.seats) == 0:
 		return fmt.Errorf("%d wait for nobody", waiting)
-	case len(q.seats) == 0 && len(q.claims) == 0:
+	case len(q.seats) == 0 && len(q.claims) == 0 && !q.limited():
 		return fmt.Errorf("an empty queue is kept")
 	}
 	return nil

@@ -1,6 +1,10 @@
 package dispatch
 
-import "github.com/carillonhq/carillon/internal/partition"
+import (
+	"container/list"
+
+	"github.com/carillonhq/carillon/internal/partition"
+)
 
 // queue is the arithmetic of one queue: who offers credits, who has slots, who waits. The hub's lock guards it.
 type queue struct {
@@ -16,6 +20,13 @@ type queue struct {
 	waiting  waiting
 	opened   bool // by a transport, to be forgotten when idle
 	quiet    bool // not used since the last sweep
+
+	whole     gate                     // of all deliveries; those without a key wait behind it
+	gates     map[string]*gate         // of keys that are limited or in flight
+	ready     []*gate                  // those that may let something go, in turn
+	held      map[string]*list.Element // what is behind the gates, by token
+	heldBytes int
+	parcels   uint64 // held so far
 }
 
 // claim is what a partition has or wants of a queue.
@@ -26,12 +37,23 @@ type claim struct {
 	want     int // while waiting
 	head     partition.Head
 	at       int // in waiting; -1 = not waiting
+	short    int // runs that are known to wait for the queue's gate
 }
 
 func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
 
-// free is how many slots nobody has spoken for; below zero when consumers left whose credits were.
-func (q *queue) free() int { return q.credits - q.taken - q.reserved }
+// free is how many slots nobody has spoken for; below zero when consumers left whose credits were. What is held back has
+// its credits, but no place within the limit of the whole queue: others may go before it that no other gate stops.
+func (q *queue) free() int {
+	room := q.credits
+	if n := len(q.held); n > 0 {
+		room = min(room, MaxHeld) - n
+	}
+	if q.heldBytes >= MaxHeldBytes {
+		room = 0
+	}
+	return min(room, q.whole.room()) - q.taken - q.reserved
+}
 
 // take takes up to want slots for p, its reserved ones first, but no more than the node has room for, and lets it wait for
 // the rest if somebody serves the queue. While others wait nothing is free, so nobody gets ahead of them.
@@ -45,6 +67,7 @@ func (q *queue) take(p, want int, head partition.Head, room func() int) int {
 	n := max(0, min(want, q.free(), room()))
 	c.taken += n
 	q.taken += n
+	q.wasShort(c, want-n)
 	if n < want && len(q.seats) > 0 {
 		c.want, c.head = want-n, head
 		q.waiting.push(c)
@@ -85,21 +108,32 @@ func (q *queue) tidy(c *claim) {
 	}
 }
 
-// place uses a slot of p, or a free one if it has none, and names the seat that serves it; nil: there is no room. A consumer
-// in this process gets durable attempts only.
-func (q *queue) place(p int, durable bool) *Seat {
-	if c := q.claims[p]; c != nil && c.taken > 0 {
+// place uses a slot of the delivery's partition, or a free one if it has none, and names the seat that serves it. Nil: it is
+// held back for a gate, or else there is no room.
+func (q *queue) place(d *partition.Delivery) (s *Seat, held bool) {
+	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
 		q.tidy(c)
 	} else if q.free() <= 0 {
-		return nil
+		return nil, false
 	}
+	g := q.gate(d.Key)
+	if g.pending.Len() > 0 || g.room() == 0 || q.whole.room() == 0 {
+		return nil, q.hold(g, d)
+	}
+	if s = q.pick(d.Durable); s != nil {
+		q.begin(s, g)
+	}
+	q.forgetGate(g)
+	return s, false
+}
+
+// pick is the next seat with room; a consumer in this process gets durable attempts only.
+func (q *queue) pick(durable bool) *Seat {
 	for range q.open {
 		q.turn = (q.turn + 1) % len(q.open)
 		if s := q.open[q.turn]; durable || !s.local {
-			q.change(s, func() { s.credits-- })
-			s.flight++
 			return s
 		}
 	}
@@ -108,13 +142,11 @@ func (q *queue) place(p int, durable bool) *Seat {
 
 // wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
 // more it wakes all of them, to learn that.
-func (q *queue) wake(chunk int) []room {
-	var rooms []room
+func (q *queue) wake(chunk int, n *news) {
 	for len(q.waiting) > 0 && (q.free() > 0 || len(q.seats) == 0) {
 		r, _ := q.wakeFirst(chunk)
-		rooms = append(rooms, r)
+		n.rooms = append(n.rooms, r)
 	}
-	return rooms
 }
 
 // wakeFirst reserves free slots for the best of those who wait, but no more than most.
@@ -139,9 +171,10 @@ func (q *queue) add(s *Seat) {
 	q.sort(s)
 }
 
-// remove takes a seat away with its credits.
+// remove takes a seat away with its credits and all that is in flight there.
 func (q *queue) remove(s *Seat) {
 	q.change(s, func() { s.gone = true })
+	q.endAll(s)
 	if s.local {
 		q.local--
 	}
@@ -178,7 +211,7 @@ func (q *queue) sort(s *Seat) {
 
 // idle reports whether forgetting the queue would lose nothing.
 func (q *queue) idle() bool {
-	if len(q.claims) > 0 {
+	if len(q.claims) > 0 || q.limited() {
 		return false
 	}
 	for _, s := range q.seats {

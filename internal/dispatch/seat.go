@@ -13,9 +13,10 @@ type Seat struct {
 	local    bool // the consumer is in this process: what it gets must be durable, since it may take the process with it
 
 	// Guarded by the hub's lock.
-	queue   *queue // nil before its member joins
-	credits int    // may be below zero: a debt that the next grants pay
-	flight  int    // delivered and not done
+	queue   *queue         // nil before its member joins
+	credits int            // may be below zero: a debt that the next grants pay
+	flight  int            // delivered and not done
+	keys    map[string]int // how many of those have which key; nil = none ever had one
 	paused  bool
 	gone    bool
 	nth     int // in queue.seats
@@ -44,9 +45,9 @@ func (s *Seat) Grant(n int) { s.change(func() { s.credits += n }) }
 func (s *Seat) Done(n, again int) { s.DoneOf("", n, again) }
 
 // DoneOf says that n deliveries with the key have ended and lets again more come, of whatever key.
-func (s *Seat) DoneOf(_ string, n, again int) {
+func (s *Seat) DoneOf(key string, n, again int) {
 	s.change(func() {
-		s.flight -= n
+		s.queue.end(s, key, n)
 		s.credits += again
 	})
 }
@@ -57,14 +58,13 @@ func (s *Seat) Hold(held func() bool) { s.change(func() { s.paused = held() }) }
 
 func (s *Seat) change(f func()) {
 	h := s.hub
+	var n news
 	h.mu.Lock()
-	var rooms []room
 	if !s.gone {
 		s.queue.change(s, f)
-		rooms = h.settle(s.queue)
+		h.settle(&n, s.queue)
 	}
-	h.mu.Unlock()
-	h.tell(rooms)
+	h.unlock(&n)
 }
 
 // Outstanding is how many deliveries are in flight or may come.

@@ -76,23 +76,20 @@ func (s *slow) end() {
 
 // slowStep raises the bound, or lifts it.
 func (h *Hub) slowStep() {
+	var n news
 	h.mu.Lock()
-	var rooms []room
 	if s := &h.slow; s.active {
 		backlog := s.seen || h.overdueWaits()
 		s.seen = false
-		rooms = h.wakeAll()
+		h.wakeAll(&n)
 		if !backlog || s.bound() >= s.Most {
 			s.end()
-			for _, q := range h.sorted() {
-				rooms = append(rooms, h.settle(q)...)
-			}
+			h.settle(&n, h.sorted()...)
 		} else {
 			s.timer.Reset(s.Step)
 		}
 	}
-	h.mu.Unlock()
-	h.tell(rooms)
+	h.unlock(&n)
 }
 
 // overdueWaits reports whether a partition waits with a run that was overdue at the start.
@@ -114,25 +111,21 @@ func (h *Hub) room() int {
 	}
 	room := h.slow.bound()
 	for _, q := range h.queues {
-		room -= q.taken + q.reserved
-		for _, s := range q.seats {
-			room -= s.flight
-		}
+		room -= q.taken + q.reserved + q.whole.flight + len(q.held)
 	}
 	return room
 }
 
 // wakeAll reserves slots for those who wait, in all queues, best head first, as far as the node has room.
-func (h *Hub) wakeAll() []room {
-	var rooms []room
+func (h *Hub) wakeAll(n *news) {
 	for left := h.room(); ; {
 		q := h.firstToWake(left > 0)
 		if q == nil {
-			return rooms
+			return
 		}
-		r, n := q.wakeFirst(min(h.options.Chunk, max(0, left)))
-		rooms = append(rooms, r)
-		left -= n
+		r, slots := q.wakeFirst(min(h.options.Chunk, max(0, left)))
+		n.rooms = append(n.rooms, r)
+		left -= slots
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ type QueueStats struct {
 	Consumers int
 	Credits   int // deliveries that may come now
 	InFlight  int // delivered and not done
+	Held      int // held back for gates of keys
 	Waiting   int // partitions
 }
 
@@ -22,13 +24,44 @@ func (h *Hub) Queues() []QueueStats {
 	defer h.mu.Unlock()
 	all := make([]QueueStats, 0, len(h.queues))
 	for _, q := range h.sorted() {
-		st := QueueStats{Queue: q.name, Consumers: len(q.seats), Credits: q.credits, Waiting: len(q.waiting)}
-		for _, s := range q.seats {
-			st.InFlight += s.flight
-		}
-		all = append(all, st)
+		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.seats), Credits: q.credits, InFlight: q.whole.flight,
+			Held: len(q.held), Waiting: len(q.waiting)})
 	}
 	return all
+}
+
+// GateStats is where a gate in force stands.
+type GateStats struct {
+	Gate
+	InFlight  int
+	Pending   int    // runs that wait for it; of a whole queue, those that partitions have in memory
+	Throttled uint64 // runs that have had to wait, since it came into force
+}
+
+// Gates is where the gates in force stand, in the order of their queues and keys.
+func (h *Hub) Gates() []GateStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []GateStats
+	for _, q := range h.sorted() {
+		if g := &q.whole; g.named > 0 {
+			st := g.stats(q)
+			for _, c := range q.waiting {
+				st.Pending += c.want
+			}
+			all = append(all, st)
+		}
+		for _, key := range slices.Sorted(maps.Keys(q.gates)) {
+			if g := q.gates[key]; g.named > 0 {
+				all = append(all, g.stats(q))
+			}
+		}
+	}
+	return all
+}
+
+func (g *gate) stats(q *queue) GateStats {
+	return GateStats{Gate: Gate{q.name, g.key, g.most}, InFlight: g.flight, Pending: g.pending.Len(), Throttled: g.throttled}
 }
 
 // WorkerStats is a worker, or a sidecar of Dapr, that is here.

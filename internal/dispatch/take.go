@@ -32,22 +32,21 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 		q.standDown(p)
 	}
 	slots := partition.Slots{N: n, Served: len(q.seats) > 0, Durable: q.local > 0}
-	rooms := h.settle(q)
-	h.mu.Unlock()
-	h.tell(rooms)
+	var more news
+	h.settle(&more, q)
+	h.unlock(&more)
 	return slots
 }
 
 // Return gives back n slots that p took and does not need.
 func (h *Hub) Return(p int, name partition.Queue, n int) {
+	var more news
 	h.mu.Lock()
-	var rooms []room
 	if q := h.queues[name]; q != nil {
 		q.giveBack(p, n)
-		rooms = h.settle(q)
+		h.settle(&more, q)
 	}
-	h.mu.Unlock()
-	h.tell(rooms)
+	h.unlock(&more)
 }
 
 // queue is the queue of a name, opened if a transport serves it; nil if nobody does.
@@ -72,95 +71,79 @@ func (h *Hub) queue(name partition.Queue) *queue {
 	return q
 }
 
-// settle passes free slots to those who wait, and drops a queue that nobody serves or has slots of.
-func (h *Hub) settle(q *queue) []room {
-	var rooms []room
-	switch {
-	case h.draining:
-	case h.slow.active:
-		rooms = h.wakeAll()
-	default:
-		rooms = q.wake(h.options.Chunk)
+// settle passes on what was held back and has room, and free slots to those who wait, and drops queues that nobody serves,
+// limits or has slots of.
+func (h *Hub) settle(n *news, qs ...*queue) {
+	for _, q := range qs {
+		if h.draining || len(q.seats) == 0 {
+			q.giveUp(n)
+		} else {
+			q.pass(n)
+		}
+		if !h.draining && !h.slow.active {
+			q.wake(h.options.Chunk, n)
+		}
 	}
-	if len(q.seats) == 0 && len(q.claims) == 0 {
-		delete(h.queues, q.name)
+	if !h.draining && h.slow.active {
+		h.wakeAll(n)
 	}
-	return rooms
+	for _, q := range qs {
+		if len(q.seats) == 0 && len(q.claims) == 0 && !q.limited() {
+			delete(h.queues, q.name)
+		}
+	}
 }
 
 // Deliver hands deliveries to consumers, in turn among those of a queue that have room. The slice is not kept.
 func (h *Hub) Deliver(ds []partition.Delivery) {
-	loads, undelivered := h.share(ds)
-	for _, l := range loads {
-		if l.to.consumer.Deliver(l.ds) {
-			continue
-		}
-		for i := range l.ds {
-			undelivered = append(undelivered, l.ds[i].Run.Token)
-		}
-	}
-	if len(undelivered) > 0 {
-		h.sink.Undelivered(undelivered)
-	}
-}
-
-// load is what one consumer gets.
-type load struct {
-	to *Seat
-	ds []partition.Delivery
-}
-
-// share finds a seat for each delivery; the tokens of those without one are left over.
-func (h *Hub) share(ds []partition.Delivery) (loads []load, left []string) {
+	var n news
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock(&n)
 	for i := range ds {
-		s := h.place(&ds[i])
-		if s == nil {
-			left = append(left, ds[i].Run.Token)
-			continue
-		}
-		if s.load == 0 {
-			loads = append(loads, load{to: s, ds: make([]partition.Delivery, 0, 1+len(ds)/len(s.queue.seats))})
-			s.load = len(loads)
-		}
-		l := &loads[s.load-1]
-		l.ds = append(l.ds, ds[i])
+		h.place(&ds[i], len(ds), &n)
 	}
-	for _, l := range loads {
-		l.to.load = 0
-	}
-	return loads, left
 }
 
-// place finds the seat for a delivery; nil: there is none.
-func (h *Hub) place(d *partition.Delivery) *Seat {
+// place finds the seat for one of several deliveries.
+func (h *Hub) place(d *partition.Delivery, of int, n *news) {
 	q := h.queues[d.Queue]
 	if q == nil || h.draining {
-		return nil
+		n.undelivered = append(n.undelivered, d.Run.Token)
+		return
 	}
-	s := q.place(d.Partition, d.Durable)
-	if s == nil {
-		h.settle(q) // wakes nobody: there was no room
+	s, held := q.place(d)
+	if s != nil {
+		n.load(s, d, 1+of/len(q.seats))
+		return
 	}
-	return s
+	if !held {
+		n.undelivered = append(n.undelivered, d.Run.Token)
+	}
+	h.settle(n, q) // the slot may be another's
 }
 
 // Cancel tells whoever holds an attempt to stop it: after a worker reconnected two sessions may, and one of them may be
-// dead without knowing. Tokens that nobody holds are ignored.
+// dead without knowing. Tokens that nobody holds are ignored, and one that has just been let go by a gate may be missed: it
+// was on its way.
 func (h *Hub) Cancel(cs []partition.Cancel) {
 	for i := range cs {
-		for _, c := range h.consumers(cs[i].Queue) {
+		for _, c := range h.withdraw(&cs[i]) {
 			c.Cancel(cs[i].Token)
 		}
 	}
 }
 
-func (h *Hub) consumers(name partition.Queue) []Consumer {
+// withdraw drops what is held of a cancelled attempt, or else names those who may have it.
+func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
+	var n news
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	q := h.queues[name]
+	defer h.unlock(&n)
+	q := h.queues[c.Queue]
 	if q == nil {
+		return nil
+	}
+	if q.drop(c.Token) {
+		h.settle(&n, q)
 		return nil
 	}
 	cs := make([]Consumer, len(q.seats))
@@ -170,20 +153,22 @@ func (h *Hub) consumers(name partition.Queue) []Consumer {
 	return cs
 }
 
-// Forget gives back every slot of partition p, which has left this node, and ends its waits. It must not take afterwards,
-// unless it comes again.
+// Forget gives back every slot of partition p, which has left this node, ends its waits and drops what is held of it. It must
+// not take afterwards, unless it comes again.
 func (h *Hub) Forget(p int) {
+	var n news
 	h.mu.Lock()
-	var rooms []room
 	for _, q := range h.sorted() {
-		if c, has := q.claims[p]; has {
+		c, has := q.claims[p]
+		if has {
 			q.release(c)
 			q.giveBack(p, c.taken)
-			rooms = append(rooms, h.settle(q)...)
+		}
+		if q.dropOf(p) || has {
+			h.settle(&n, q)
 		}
 	}
-	h.mu.Unlock()
-	h.tell(rooms)
+	h.unlock(&n)
 }
 
 // sorted is all queues in the order of their names, so that the order of news does not hang on a map's.

@@ -62,7 +62,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(inFlight, stats.InFlight)
 	show(residentJobs, stats.Resident)
 	show(windowBytes, stats.Bytes)
-	show(workers, len(c.sources.Workers()))
+	show(workers, c.workers())
 	writable := 0
 	if c.sources.Trouble() == nil {
 		writable = 1
@@ -84,6 +84,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(queueInFlight, q.InFlight, labels...)
 		show(queuePartitions, q.Waiting, labels...)
 	}
+}
+
+// workers is how many workers are connected. Sidecars of Dapr are none; Dapr's own metrics count them.
+func (c *collector) workers() (n int) {
+	for _, w := range c.sources.Workers() {
+		if w.Kind == "worker" {
+			n++
+		}
+	}
+	return n
 }
 
 // depths shows the queues in which runs wait, also those that nobody serves.

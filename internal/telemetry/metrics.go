@@ -46,7 +46,7 @@ func New(version string) *Metrics {
 	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
 	kinds := m.counters(attempts)
 	m.attempts = map[string]prometheus.Counter{}
-	for _, kind := range []string{"worker", "http"} {
+	for _, kind := range []string{"worker", "http", "dapr"} {
 		m.attempts[kind] = kinds.WithLabelValues(kind)
 	}
 	m.finished = map[carillon.RunStatus]prometheus.Counter{
@@ -129,6 +129,9 @@ func (m *Metrics) onCommitted(records int, took time.Duration, err error) {
 	m.commits.Observe(took.Seconds())
 	m.commitRecords.Observe(float64(records))
 }
+
+// Add shows what others collect besides.
+func (m *Metrics) Add(cs ...prometheus.Collector) { m.registry.MustRegister(cs...) }
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {

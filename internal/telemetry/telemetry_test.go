@@ -52,8 +52,10 @@ func busy(queues int) *telemetry.Metrics {
 			}
 			return all
 		},
-		Depths:     func() map[partition.Queue]int { return map[partition.Queue]int{queueOf(0): 7} },
-		Workers:    func() []dispatch.WorkerStats { return make([]dispatch.WorkerStats, 6) },
+		Depths: func() map[partition.Queue]int { return map[partition.Queue]int{queueOf(0): 7} },
+		Workers: func() []dispatch.WorkerStats {
+			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
+		},
 		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
 		Partitions: func(context.Context) (int, int, error) { return 63, 64, nil },
 		Trouble:    func() error { return errors.New("the disk is full") },

@@ -1,0 +1,114 @@
+package daprapi
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+)
+
+// claim checks that a caller says who it is, and may be that.
+func (s *Service) claim(ctx context.Context, namespace, appID string) error {
+	if namespace == "" || appID == "" {
+		s.options.Metrics.SidecarError(ErrorAuth)
+		return status.Error(codes.InvalidArgument, "missing namespace or appID in request")
+	}
+	if s.options.Authorize != nil {
+		if err := s.options.Authorize(ctx, namespace, appID); err != nil {
+			s.options.Metrics.SidecarError(ErrorAuth)
+			return err
+		}
+	}
+	return nil
+}
+
+// address is a job's metadata after all checks that every call makes of it.
+type address struct {
+	namespace string
+	target    *carillon.DaprTarget
+	reminder  bool
+}
+
+// address checks the caller and reads what the metadata names.
+func (s *Service) address(ctx context.Context, m *pb.JobMetadata) (address, error) {
+	if err := s.claim(ctx, m.GetNamespace(), m.GetAppId()); err != nil {
+		return address{}, err
+	}
+	t, err := targetOf(m)
+	if err != nil {
+		return address{}, err
+	}
+	return address{m.GetNamespace(), t, m.GetTarget().GetJob() == nil && reminder(m)}, nil
+}
+
+// nowhere reports whether the address is that of a reminder without an actor, of which Carillon keeps none.
+func (a address) nowhere() bool {
+	return a.reminder && (a.target.ActorType == "" || a.target.ActorID == "")
+}
+
+// maxKey is the most bytes of a job's key as Dapr's scheduler writes it.
+const maxKey = 512
+
+// check holds a job's key to the rules of Dapr's scheduler, and its namespace to Carillon's, which is that of Kubernetes.
+// name is the job's, or what names begin with.
+func (a address) check(field, name string) error {
+	for _, part := range [...]struct{ field, text string }{
+		{"metadata.namespace", a.namespace},
+		{"metadata.app_id", a.target.AppID},
+		{"metadata.target.actor.type", a.target.ActorType},
+		{"metadata.target.actor.id", a.target.ActorID},
+		{field, name},
+	} {
+		if part.field == "metadata.app_id" && a.reminder {
+			continue // it is no part of a reminder's key
+		}
+		if err := checkCharacters(part.field, part.text); err != nil {
+			return err
+		}
+	}
+	if n := len(a.keyInDapr(name)); n > maxKey {
+		return refuse(field, "with namespace and target it has %d bytes, more than %d", n, maxKey)
+	}
+	return checkNamespace("metadata.namespace", a.namespace)
+}
+
+// keyInDapr is a job's key as Dapr's scheduler writes it.
+func (a address) keyInDapr(name string) string {
+	if a.reminder {
+		return strings.Join([]string{"actorreminder", a.namespace, a.target.ActorType, a.target.ActorID, name}, "||")
+	}
+	return strings.Join([]string{"app", a.namespace, a.target.AppID, name}, "||")
+}
+
+// checkCharacters refuses what no part of a key may have.
+func checkCharacters(field, text string) error {
+	if strings.ContainsAny(text, `/\#?`) {
+		return refuse(field, `%q has one of / \ # ?, which no name may have`, clip(text))
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return refuse(field, "%q has a control character", clip(text))
+	}
+	return nil
+}
+
+// checkNamespace holds a namespace to Carillon's rule.
+func checkNamespace(field, namespace string) error {
+	if err := carillon.ValidateNamespace(namespace); err != nil {
+		return carillon.WithField(err, field)
+	}
+	return nil
+}
+
+// clip keeps messages short.
+func clip(text string) string {
+	const most = 100
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
