@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		"--healthz-port=-1":                                "--healthz-port: -1 is not a port",
 		"--metrics-port=65536":                             "--metrics-port: 65536",
 		"--override-broadcast-host-port=nowhere":           "--override-broadcast-host-port: ",
-		"--client-trust-domain=a":                             "--client-trust-domain: without --tls-enabled",
+		"--client-trust-domain=a":                          "--client-trust-domain: without --tls-enabled",
 		"--drain-grace=-1s":                                "--drain-grace: -1s is negative",
 		"--store=redis:x":                                  `store: "redis" is not supported`,
 		"--grpc-listen=0.0.0.0:1":                          "grpc: 0.0.0.0:1 is reachable from other machines",
@@ -203,25 +203,32 @@ func TestWhereMetricsAre(t *testing.T) {
 	}
 }
 
-// TestWhatSidecarsAreTold: the listener's address, or this machine's if it listens everywhere.
+// TestWhatSidecarsAreTold: what the flags or the environment say, otherwise nothing but where they have reached the node.
 func TestWhatSidecarsAreTold(t *testing.T) {
-	t.Setenv("DAPR_HOST_IP", "10.1.2.3")
-	for at, want := range map[string]string{"127.0.0.1:5": "127.0.0.1:5", "[::1]:5": "[::1]:5", "[::]:5": "10.1.2.3:5", "0.0.0.0:5": "10.1.2.3:5"} {
-		d := &daprService{}
-		if err := d.advertise(at); err != nil || len(d.hosts()) != 1 || d.hosts()[0] != want {
-			t.Errorf("at %s: %v, %v", at, d.hosts(), err)
+	told := func(line string) string {
+		f, _ := daprLine(t, strings.Fields(line)...)
+		hosts := oneHost(f.advertised())
+		if hosts == nil {
+			return ""
 		}
-	}
-	d := &daprService{override: "scheduler.example:1"}
-	if err := d.advertise("0.0.0.0:5"); err != nil || d.hosts()[0] != "scheduler.example:1" {
-		t.Errorf("%v, %v", d.hosts(), err)
-	}
-	if _, err := reachable("[::]:5", func() (string, error) { return "", os.ErrNotExist }); err == nil {
-		t.Error("nobody knows the address, and that is no error")
+		addresses, changed := hosts()
+		if changed != nil {
+			t.Error("it can change")
+		}
+		return strings.Join(addresses, " ")
 	}
 	t.Setenv("DAPR_HOST_IP", "")
-	if _, err := hostAddress(); err != nil {
-		t.Log("this machine has no address:", err) // a sandbox without a network
+	for line, want := range map[string]string{"": "", "--listen-address=10.0.0.1": "", "--override-broadcast-host-port=a:1": "a:1"} {
+		if got := told(line); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+	t.Setenv("DAPR_HOST_IP", "10.1.2.3")
+	for line, want := range map[string]string{"": "10.1.2.3:50006", "--port=5": "10.1.2.3:5", "--port=0": "", "--listen-address=127.0.0.1": "",
+		"--override-broadcast-host-port=a:1": "a:1"} {
+		if got := told(line); got != want {
+			t.Errorf("with an address in the environment, %s: %q, want %q", line, got, want)
+		}
 	}
 }
 

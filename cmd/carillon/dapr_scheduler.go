@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/carillonhq/carillon/internal/daprapi"
 	"github.com/carillonhq/carillon/internal/daprtls"
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -63,31 +64,21 @@ func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
 
 // serve runs the node until ctx ends.
 func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
-	service := daprService{override: f.broadcast, log: c.Log}
+	service := daprapi.Options{Hosts: oneHost(f.advertised()), Logger: c.Log}
 	if f.secure() {
 		identity, err := f.identity(c.Log)
 		if err != nil {
 			return usagef("%s", err)
 		}
 		defer func() { err = errors.Join(err, identity.Close()) }()
-		service.authorize = identity.Authorize
+		service.Authorize = identity.Authorize
 		c.Sidecars.Options, c.Sidecars.Ready = identity.ServerOptions(), identity.Err
 	}
-	c.Sidecars.Face = service.face
+	c.Sidecars.Face = daprFace(service)
 	node, err := server.New(c)
 	if err != nil {
 		return err
 	}
-	if err := service.advertise(node.SidecarsAddr()); err != nil {
-		return errors.Join(err, endAtOnce(ctx, node))
-	}
-	return node.Run(ctx)
-}
-
-// endAtOnce ends a node that is not needed after all.
-func endAtOnce(ctx context.Context, node *server.Server) error {
-	ctx, cancel := context.WithCancel(ctx)
-	cancel()
 	return node.Run(ctx)
 }
 
@@ -217,10 +208,8 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 	if f.kubeconfig != "" && f.mode.String() != daprMode {
 		wrong("--kubeconfig: it goes with --mode kubernetes only")
 	}
-	if f.broadcast != "" {
-		if host, port, err := net.SplitHostPort(f.broadcast); err != nil || host == "" || port == "" {
-			wrong("--override-broadcast-host-port: %q is not an address such as scheduler.example:50006", f.broadcast)
-		}
+	if !isHostPort(f.broadcast) {
+		wrong("--override-broadcast-host-port: %q is not an address such as scheduler.example:50006", f.broadcast)
 	}
 	if len(f.sentry.ClientTrustDomains) > 0 && !f.secure() {
 		wrong("--client-trust-domain: without --tls-enabled sidecars show no certificate")
@@ -234,6 +223,12 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 		}
 	}
 	return joinFaults(faults)
+}
+
+// isHostPort is whether the text is an address that sidecars can be told, or nothing.
+func isHostPort(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	return text == "" || err == nil && host != "" && port != ""
 }
 
 // validateEtcd refuses what only an etcd could do.

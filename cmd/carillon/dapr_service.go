@@ -1,95 +1,40 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"net"
-	"net/netip"
 	"os"
-	"sync/atomic"
+	"strconv"
 
 	"google.golang.org/grpc"
 
+	"github.com/carillonhq/carillon/internal/daprapi"
+	"github.com/carillonhq/carillon/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// daprService puts Dapr's service on a listener of a node.
-type daprService struct {
-	override  string                                                   // what sidecars are told; empty: the listener's address
-	authorize func(ctx context.Context, namespace, appID string) error // nil: everybody may do everything
-	log       *slog.Logger
-
-	told atomic.Pointer[string] // where sidecars are to connect
+// daprFace is Dapr's service for a node, counted under Dapr's names.
+func daprFace(o daprapi.Options) server.Face {
+	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
+		counted := o
+		counted.Metrics = daprmetrics.New(n.Metrics(), n.Hub().Gates)
+		return daprapi.Face(counted)(n, r)
+	}
 }
 
-// face is the service for a node.
-func (d *daprService) face(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
-	return nil
+// oneHost is the one address that sidecars are told; empty: each is told the one at which it has reached the node.
+func oneHost(address string) func() ([]string, <-chan struct{}) {
+	if address == "" {
+		return nil
+	}
+	return func() ([]string, <-chan struct{}) { return []string{address}, nil }
 }
 
-// hosts is what WatchHosts says.
-func (d *daprService) hosts() []string {
-	if told := d.told.Load(); told != nil {
-		return []string{*told}
+// advertised is the address that sidecars are told; empty: that at which each has reached the node. DAPR_HOST_IP is where
+// Dapr's programs are told which address of theirs others can reach.
+func (f *daprFlags) advertised() string {
+	ip := os.Getenv("DAPR_HOST_IP")
+	if f.broadcast != "" || ip == "" || f.port == 0 || onLoopback(f.listen) {
+		return f.broadcast
 	}
-	return nil
-}
-
-// advertise settles what sidecars are told; at is the address of the listener.
-func (d *daprService) advertise(at string) error {
-	told := d.override
-	if told == "" {
-		var err error
-		if told, err = reachable(at, hostAddress); err != nil {
-			return err
-		}
-	}
-	d.told.Store(&told)
-	return nil
-}
-
-// reachable is an address at which a listener can be reached: its own, unless it listens at all addresses of this machine;
-// then that of the host.
-func reachable(at string, host func() (string, error)) (string, error) {
-	own, port, err := net.SplitHostPort(at)
-	if err != nil {
-		return "", err
-	}
-	if ip, err := netip.ParseAddr(own); err == nil && !ip.IsUnspecified() {
-		return at, nil
-	}
-	name, err := host()
-	if err != nil {
-		return "", fmt.Errorf("what are sidecars to be told? The listener is at %s, and %w: say the address that they can reach", at, err)
-	}
-	return net.JoinHostPort(name, port), nil
-}
-
-// hostAddress is the address of this machine as Dapr's programs choose it: DAPR_HOST_IP, or that which packets to elsewhere
-// come from. None is sent. Without a route it is any address that is not for this machine only.
-func hostAddress() (string, error) {
-	if ip := os.Getenv("DAPR_HOST_IP"); ip != "" {
-		return ip, nil
-	}
-	for _, elsewhere := range []string{"192.0.2.1:80", "[2001:db8::1]:80"} { // addresses that documentation has for examples
-		if conn, err := net.Dial("udp", elsewhere); err == nil {
-			local, ok := conn.LocalAddr().(*net.UDPAddr)
-			_ = conn.Close() // nothing was sent
-			if ok {
-				return local.IP.String(), nil
-			}
-		}
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range addresses {
-		if own, ok := a.(*net.IPNet); ok && own.IP.IsGlobalUnicast() {
-			return own.IP.String(), nil
-		}
-	}
-	return "", errors.New("this machine has no address but its own loopback")
+	return net.JoinHostPort(ip, strconv.Itoa(f.port))
 }

@@ -27,6 +27,8 @@ type serve struct {
 	logFormat choice
 	logLevel  choice
 	secrets   map[string][]string
+
+	daprAdvertise string
 }
 
 // newServe is `carillon serve`.
@@ -37,6 +39,9 @@ func newServe(a app) *cobra.Command {
 		Short: "Run a node",
 		Long: `Run a node until it is told to end. On SIGTERM or Ctrl-C it stops taking work, lets the attempts in force finish for a
 while and leaves; a second signal ends it at once.
+
+The gRPC address also speaks the protocol of Dapr's scheduler, for sidecars started with --scheduler-host-address. A node that
+has nothing but that, with the flags and ports of Dapr's scheduler and with its mutual TLS, is carillon dapr-scheduler.
 
 Every flag is a setting that may also come from the environment (CARILLON_STORE for --store) or from a YAML file (store;
 allow_target for --allow-target). The command line wins over the environment, the environment over the file. The file may
@@ -61,6 +66,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
+	flags.StringVar(&s.daprAdvertise, "dapr-advertise", "",
+		"`host:port` that sidecars of Dapr are told to connect to; default where each has reached the node")
 	flags.StringVar(&c.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
@@ -89,7 +96,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
-	cfg.Faces = []server.Face{daprapi.Face(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
+	cfg.Faces = []server.Face{daprFace(daprapi.Options{Hosts: oneHost(s.daprAdvertise), Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	node, err := server.New(cfg)
 	if err != nil {
@@ -134,6 +141,9 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 			return c, usagef("--allow-target: %q is neither an address nor a range such as 10.0.0.0/8", text)
 		}
 		c.AllowTargets = append(c.AllowTargets, prefix)
+	}
+	if !isHostPort(s.daprAdvertise) {
+		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070", s.daprAdvertise)
 	}
 	if c.Store == "" {
 		return c, usagef("--store: where are jobs to be kept? For example --store pebble:./carillon-data")
