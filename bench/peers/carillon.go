@@ -46,12 +46,9 @@ type carillonNode struct {
 }
 
 func startCarillon(ctx context.Context, binary string, s carillonSettings) (subject, string, error) {
-	binary, err := filepath.Abs(binary)
+	binary, err := carillonBinary(binary)
 	if err != nil {
 		return nil, "", err
-	}
-	if _, err := os.Stat(binary); err != nil {
-		return nil, "", absent{fmt.Sprintf("there is no %s: make build", binary)}
 	}
 	dir, err := tempDir("carillon")
 	if err != nil {
@@ -72,6 +69,18 @@ func startCarillon(ctx context.Context, binary string, s carillonSettings) (subj
 		return nil, "", errors.Join(err, n.close())
 	}
 	return n, says(ctx, binary, "version"), nil
+}
+
+// carillonBinary is where the binary is.
+func carillonBinary(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", absent{fmt.Sprintf("there is no %s: make build", path)}
+	}
+	return path, nil
 }
 
 // answers asks whether a page is there.

@@ -57,7 +57,7 @@ func contestants(carillonBinary string) []contestant {
 	all := carillonContestants(carillonBinary)
 	all = append(all, riverContestants()...)
 	all = append(all, asynqContestants()...)
-	return append(all, daprContestant())
+	return append(all, daprContestants(carillonBinary)...)
 }
 
 // pick leaves the contestants of one peer; all if the name is empty.

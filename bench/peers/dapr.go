@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/carillonhq/carillon/bench/peers/daprpb"
+	daprpb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
 // daprBinary is the environment variable that names the scheduler's binary.
@@ -26,21 +26,45 @@ const daprBinary = "CARILLON_DAPR_SCHEDULER"
 // daprConnections is how many connections there are, with a stream of runs on each.
 const daprConnections = 4
 
-func daprContestant() contestant {
-	return contestant{peer: "Dapr", settings: "default", durable: "fsync before the acknowledgement; the end of a run is not acknowledged",
-		ahead: time.Second, about: fmt.Sprintf("embedded etcd, %d connections, a stream of runs on each", daprConnections), start: startDapr}
+// daprContestants speak Dapr's protocol.
+func daprContestants(binary string) []contestant {
+	return []contestant{asDapr(binary), daprContestant()}
 }
 
-// daprScheduler is Dapr's scheduler with its embedded etcd. A queue is an app.
+func daprContestant() contestant {
+	return contestant{peer: "Dapr", settings: "default", durable: daprDurable, ahead: time.Second, about: "embedded etcd, " + daprAbout,
+		start: func(ctx context.Context) (subject, string, error) { return startDapr(ctx, os.Getenv(daprBinary)) }}
+}
+
+// asDapr is Carillon in place of Dapr's scheduler.
+func asDapr(binary string) contestant {
+	return contestant{peer: "Carillon", settings: "as Dapr", durable: daprDurable, ahead: time.Second, about: daprAbout,
+		start: func(ctx context.Context) (subject, string, error) {
+			binary, err := carillonBinary(binary)
+			if err != nil {
+				return nil, "", err
+			}
+			s, _, err := startDapr(ctx, binary, "dapr-scheduler")
+			return s, says(ctx, binary, "version"), err
+		}}
+}
+
+const daprDurable = "fsync before the acknowledgement; the end of a run is not acknowledged"
+
+var daprAbout = fmt.Sprintf("Dapr's protocol, %d connections, a stream of runs on each", daprConnections)
+
+// daprScheduler is a server that speaks the protocol of Dapr's scheduler. A queue is an app.
 type daprScheduler struct {
 	*server
 	conns []*grpc.ClientConn
 	turn  atomic.Uint32
+	at    string // where it listens
+	page  string // that says whether it is healthy
 }
 
-func startDapr(ctx context.Context) (subject, string, error) {
-	binary := os.Getenv(daprBinary)
-	if binary == "" {
+// startDapr starts a command that takes the flags of Dapr's scheduler.
+func startDapr(ctx context.Context, command string, args ...string) (subject, string, error) {
+	if command == "" {
 		return nil, "", absent{daprBinary + " does not name its binary"}
 	}
 	dir, err := tempDir("dapr")
@@ -52,20 +76,33 @@ func startDapr(ctx context.Context) (subject, string, error) {
 		return nil, "", err
 	}
 	port := func(i int) string { return strconv.Itoa(ports[i]) }
-	process, err := startServer(dir, nil, binary, "--listen-address", "127.0.0.1", "--port", port(0),
+	process, err := startServer(dir, nil, command, append(args, "--listen-address", "127.0.0.1", "--port", port(0),
 		"--healthz-listen-address", "127.0.0.1", "--healthz-port", port(1),
 		"--etcd-client-listen-address", "127.0.0.1", "--etcd-client-port", port(2),
 		"--etcd-initial-cluster", "dapr-scheduler-server-0=http://127.0.0.1:"+port(3), "--etcd-data-dir", filepath.Join(dir, "etcd"),
-		"--identity-directory-write", filepath.Join(dir, "identity"), "--enable-metrics=false", "--log-level", "error")
+		"--identity-directory-write", filepath.Join(dir, "identity"), "--enable-metrics=false", "--log-level", "error")...)
 	if err != nil {
 		return nil, "", err
 	}
-	d := &daprScheduler{server: process}
-	err = errors.Join(process.ready(ctx, answers("http://127.0.0.1:"+port(1)+"/healthz")), d.dial("127.0.0.1:"+port(0)))
-	if err != nil {
+	d := &daprScheduler{server: process, at: "127.0.0.1:" + port(0), page: "http://127.0.0.1:" + port(1) + "/healthz"}
+	if err := d.connect(ctx); err != nil {
 		return nil, "", errors.Join(err, d.close())
 	}
-	return d, "Dapr scheduler " + filepath.Base(binary), nil
+	return d, "Dapr scheduler " + filepath.Base(command), nil
+}
+
+// connect waits until the server is healthy and connects to it.
+func (d *daprScheduler) connect(ctx context.Context) error {
+	return errors.Join(d.ready(ctx, answers(d.page)), d.dial(d.at))
+}
+
+// again starts a server that was killed and connects to it.
+func (d *daprScheduler) again(ctx context.Context) error {
+	for _, c := range d.conns {
+		_ = c.Close() // it leads nowhere
+	}
+	d.conns = nil
+	return errors.Join(d.server.again(), d.connect(ctx))
 }
 
 func (d *daprScheduler) dial(address string) error {
@@ -98,9 +135,20 @@ func (d *daprScheduler) put(ctx context.Context, queue string, j job) error {
 	if err != nil {
 		return err
 	}
-	due := j.due.UTC().Format(time.RFC3339Nano)
-	_, err = d.client().ScheduleJob(ctx, &daprpb.ScheduleJobRequest{Name: strconv.Itoa(j.n), Metadata: daprMetadata(queue), Overwrite: true,
-		Job: &daprpb.Job{DueTime: &due, Data: data}})
+	return d.schedule(ctx, queue, j, &daprpb.Job{Data: data})
+}
+
+// schedule puts a job that is first due when j is.
+func (d *daprScheduler) schedule(ctx context.Context, queue string, j job, what *daprpb.Job) error {
+	what.DueTime = new(j.due.UTC().Format(time.RFC3339Nano))
+	_, err := d.client().ScheduleJob(ctx, &daprpb.ScheduleJobRequest{Name: strconv.Itoa(j.n), Metadata: daprMetadata(queue), Overwrite: true,
+		Job: what})
+	return err
+}
+
+// deleteAll removes all jobs of a queue.
+func (d *daprScheduler) deleteAll(ctx context.Context, queue string) error {
+	_, err := d.client().DeleteByMetadata(ctx, &daprpb.DeleteByMetadataRequest{Metadata: daprMetadata(queue)})
 	return err
 }
 

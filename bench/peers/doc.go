@@ -6,12 +6,12 @@
 //	main.go       flags, and one contestant after the other
 //	contest.go    what a contestant must be able to do, and who they are
 //	measure.go    the measures: put, bulk, now, herd, steady
+//	goals.go      those over Dapr's protocol: P1, P3, P5, P7, P8; ticks.go: their recurring jobs
 //	ledger.go     what should have run, and what did
 //	report.go     a result, the table
 //	server.go     a server process; proc.go: its CPU time
 //	version.go    versions of modules
 //	carillon.go, river.go (on postgres.go), asynq.go, dapr.go   one contestant each
-//	daprpb/       Dapr's wire, as far as it is used
 //
 // It is a module of its own so that nobody who uses Carillon depends on its peers. It needs Unix; CPU times need Linux.
 package main

@@ -29,8 +29,10 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 	binary := flags.String("carillon", "../../bin/carillon", "the carillon `binary`")
 	only := flags.String("peer", "", "measure this `peer` only")
 	lead := flags.Duration("lead", leadTime, "of steady: how long before its due time a job is put")
+	goals := flags.Bool("dapr", false, "measure the goals P1, P3, P5, P7 and P8 over Dapr's protocol instead")
 	asJSON := flags.Bool("json", false, "print the results as JSON")
-	if err := flags.Parse(args); err != nil {
+	err := flags.Parse(args)
+	if err != nil {
 		return err
 	}
 	s, ok := allSizes[*size]
@@ -38,11 +40,14 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 		return fmt.Errorf("there is no size %q", *size)
 	}
 	s.lead = *lead
-	who, err := pick(contestants(*binary), *only)
-	if err != nil {
+	who, do := contestants(*binary), (*bout).run
+	if *goals {
+		who, do = daprContestants(*binary), (*bout).daprGoals
+	}
+	if who, err = pick(who, *only); err != nil {
 		return err
 	}
-	took, rows, err := compete(ctx, who, s, errs)
+	took, rows, err := compete(ctx, who, s, do, errs)
 	if err != nil {
 		return err
 	}
@@ -54,9 +59,9 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 
 // compete measures one contestant after the other, so that each has the machine for itself, and returns who took part. What
 // comes in is told to errs.
-func compete(ctx context.Context, who []contestant, s sizes, errs io.Writer) (took []contestant, rows []row, err error) {
+func compete(ctx context.Context, who []contestant, s sizes, do measures, errs io.Writer) (took []contestant, rows []row, err error) {
 	for _, c := range who {
-		err := measured(ctx, &c, s, func(r row) {
+		err := measured(ctx, &c, s, do, func(r row) {
 			rows = append(rows, r)
 			fmt.Fprintln(errs, r.String())
 		})
@@ -72,13 +77,16 @@ func compete(ctx context.Context, who []contestant, s sizes, errs io.Writer) (to
 	return took, rows, nil
 }
 
+// measures is what is done with each contestant.
+type measures func(*bout, context.Context) error
+
 // measured does all measures of a contestant. Its version becomes part of what is said about it.
-func measured(ctx context.Context, c *contestant, s sizes, report func(row)) error {
+func measured(ctx context.Context, c *contestant, s sizes, do measures, report func(row)) error {
 	subject, version, err := c.start(ctx)
 	if err != nil {
 		return err
 	}
 	c.about = version + "; " + c.about
 	b := &bout{contestant: *c, subject: subject, sizes: s, version: version, report: report}
-	return errors.Join(b.run(ctx), subject.close())
+	return errors.Join(do(b, ctx), subject.close())
 }

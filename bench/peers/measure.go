@@ -17,15 +17,19 @@ type sizes struct {
 	steady               time.Duration
 	lead                 time.Duration // of steady: from the put to the due time
 	limit                time.Duration // how long a measure waits for what is missing
+	dapr                 daprSizes
 }
 
 // leadTime is that of steady, unless a flag sets it.
 const leadTime = 2 * time.Second
 
 var allSizes = map[string]sizes{
-	"tiny":  {put: 200, bulk: 512, now: 200, herd: 200, rate: 100, steady: time.Second, lead: leadTime, limit: 30 * time.Second},
-	"small": {put: 10_000, bulk: 20_480, now: 5_000, herd: 5_000, rate: 500, steady: 5 * time.Second, lead: leadTime, limit: 30 * time.Second},
-	"full":  {put: 50_000, bulk: 204_800, now: 50_000, herd: 50_000, rate: 1_000, steady: 20 * time.Second, lead: leadTime, limit: 3 * time.Minute},
+	"tiny": {put: 200, bulk: 512, now: 200, herd: 200, rate: 100, steady: time.Second, lead: leadTime, limit: 30 * time.Second,
+		dapr: daprSizes{put: 300, herd: 200, ticks: []int{100}, hold: 2 * time.Second, far: 300}},
+	"small": {put: 10_000, bulk: 20_480, now: 5_000, herd: 5_000, rate: 500, steady: 5 * time.Second, lead: leadTime, limit: 30 * time.Second,
+		dapr: daprSizes{put: 20_000, herd: 20_000, ticks: []int{2_000, 5_000, 10_000}, hold: 10 * time.Second, far: 100_000}},
+	"full": {put: 50_000, bulk: 204_800, now: 50_000, herd: 50_000, rate: 1_000, steady: 20 * time.Second, lead: leadTime, limit: 3 * time.Minute,
+		dapr: daprSizes{put: 60_000, herd: 20_000, ticks: []int{5_000, 10_000, 20_000, 30_000}, hold: 30 * time.Second, far: 100_000}},
 }
 
 const (
@@ -191,17 +195,22 @@ func (b *bout) steadily(ctx context.Context) error {
 
 // finish waits until all jobs of a ledger have run and the server has none left, and returns how many it has.
 func (b *bout) finish(ctx context.Context, l *ledger) (left int, err error) {
+	return b.finishOf(ctx, workQueue, l)
+}
+
+// finishOf is finish for another queue.
+func (b *bout) finishOf(ctx context.Context, queue string, l *ledger) (left int, err error) {
 	over := time.NewTimer(time.Duration(len(l.due))*time.Second/slowest + b.ahead + b.limit)
 	defer over.Stop()
 	select {
 	case <-l.all:
 	case <-over.C:
-		return b.unfinished(ctx, workQueue)
+		return b.unfinished(ctx, queue)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
 	for {
-		if left, err = b.unfinished(ctx, workQueue); err != nil || left == 0 {
+		if left, err = b.unfinished(ctx, queue); err != nil || left == 0 {
 			return left, err
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func TestEveryPeerDoesTheWork(t *testing.T) {
 			t.Parallel() // nothing depends on how long it takes
 			s := allSizes["tiny"]
 			var rows []row
-			err := measured(t.Context(), &c, s, func(r row) { rows = append(rows, r) })
+			err := measured(t.Context(), &c, s, (*bout).run, func(r row) { rows = append(rows, r) })
 			if isAbsent(err) {
 				t.Skip(err)
 			}
@@ -49,7 +50,7 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 		return nil, "", absent{"there is no server"}
 	}}}
 	var errs bytes.Buffer
-	took, rows, err := compete(t.Context(), who, allSizes["tiny"], &errs)
+	took, rows, err := compete(t.Context(), who, allSizes["tiny"], (*bout).run, &errs)
 	if err != nil || len(took) != 0 || len(rows) != 0 || errs.String() != "Nobody, default is left out: there is no server\n" {
 		t.Errorf("%v %v %v: %s", took, rows, err, &errs)
 	}
@@ -76,7 +77,7 @@ func TestLedger(t *testing.T) {
 
 func TestStatOfAProcess(t *testing.T) {
 	p, ok := parseStat([]byte("42 (a ) name) S 7 42 42 0 -1 4194560 9 9 9 9 100 20 3 4 20 0 1 0 5 6 7\n"))
-	if want := (process{pid: 42, parent: 7, used: 127 * clockTick}); !ok || p != want {
+	if want := (process{pid: 42, parent: 7, used: 127 * clockTick, resident: 7 * int64(os.Getpagesize())}); !ok || p != want {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for _, bad := range []string{"", "x (y) S 7", "42 (y) S 7 1"} {

@@ -16,26 +16,42 @@ const clockTick = 10 * time.Millisecond
 type process struct {
 	pid, parent int
 	used        time.Duration // of itself and of its children that have ended
+	resident    int64         // bytes
 }
 
 // treeCPU is the CPU time of a process and all below it, those that have ended included; 0 where there is no /proc. A
 // process group would not do: each of PostgreSQL's backends makes a session of its own.
 func treeCPU(root int) time.Duration {
-	children := map[int][]process{}
 	var sum time.Duration
+	for _, p := range tree(root) {
+		sum += p.used
+	}
+	return sum
+}
+
+// treeResident is the resident memory of a process and all below it, in bytes; 0 where there is no /proc.
+func treeResident(root int) int64 {
+	var sum int64
+	for _, p := range tree(root) {
+		sum += p.resident
+	}
+	return sum
+}
+
+// tree is a process and all below it.
+func tree(root int) []process {
+	children := map[int][]process{}
+	var all []process
 	for _, p := range processes() {
 		children[p.parent] = append(children[p.parent], p)
 		if p.pid == root {
-			sum = p.used
+			all = append(all, p)
 		}
 	}
-	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
-		for _, p := range children[todo[0]] {
-			sum += p.used
-			todo = append(todo, p.pid)
-		}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i].pid]...)
 	}
-	return sum
+	return all
 }
 
 // processes are all of this machine; one that ends meanwhile is left out.
@@ -59,13 +75,13 @@ func processes() []process {
 
 // parseStat reads a line of /proc/PID/stat; field 2, the name in parentheses, may hold anything.
 func parseStat(stat []byte) (p process, ok bool) {
-	const parent, user, last = 4 - 3, 14 - 3, 17 - 3 // field 3 is the first after the name; 14 to 17 are times
+	const parent, user, last, pages = 4 - 3, 14 - 3, 17 - 3, 24 - 3 // field 3 is the first after the name; 14 to 17 are times
 	pid, err := strconv.Atoi(string(stat[:max(0, bytes.IndexByte(stat, ' '))]))
 	if err != nil {
 		return p, false
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) <= last {
+	if len(fields) <= pages {
 		return p, false
 	}
 	p.pid = pid
@@ -79,5 +95,9 @@ func parseStat(stat []byte) (p process, ok bool) {
 		}
 		p.used += time.Duration(n) * clockTick
 	}
+	if p.resident, err = strconv.ParseInt(fields[pages], 10, 64); err != nil {
+		return p, false
+	}
+	p.resident *= int64(os.Getpagesize())
 	return p, true
 }

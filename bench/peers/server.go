@@ -25,25 +25,51 @@ type server struct {
 // startServer starts a command that keeps its data in dir; dir is removed when the server is closed. A nil owner is the user
 // who runs this program.
 func startServer(dir string, owner *syscall.Credential, command string, args ...string) (*server, error) {
-	s := &server{dir: dir, log: filepath.Join(dir, "log"), exited: make(chan struct{})}
-	log, err := os.Create(s.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	s.cmd = exec.Command(command, args...) //nolint:noctx,gosec // it outlives the call; the commands are those of this package
-	s.cmd.Dir = dir
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: owner}
-	if err := s.cmd.Start(); err != nil {
+	s := &server{dir: dir, log: filepath.Join(dir, "log")}
+	if err := s.run(owner, command, args...); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	go func() {
-		defer close(s.exited)
-		_ = s.cmd.Wait() // how it ended is in its log
-	}()
 	return s, nil
 }
+
+// run starts the process.
+func (s *server) run(owner *syscall.Credential, command string, args ...string) error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(command, args...) //nolint:noctx,gosec // it outlives the call; the commands are those of this package
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: owner}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	s.cmd, s.exited = cmd, exited
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	return nil
+}
+
+// kill ends the server by SIGKILL and leaves its folder.
+func (s *server) kill() error {
+	err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	<-s.exited
+	return err
+}
+
+// again starts the same server on what it has left.
+func (s *server) again() error {
+	old := s.cmd
+	return s.run(old.SysProcAttr.Credential, old.Path, old.Args[1:]...)
+}
+
+// resident is the memory of the server and all that it has started, in bytes.
+func (s *server) resident() int64 { return treeResident(s.cmd.Process.Pid) }
 
 // patience is how long a server may take to start, and to end.
 const patience = 30 * time.Second
