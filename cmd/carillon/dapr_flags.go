@@ -46,6 +46,9 @@ type daprFlags struct {
 // daprMode is the mode in which sentry, the cluster and the namespaces are those of Kubernetes.
 const daprMode = "kubernetes"
 
+// daprMaxPayload is more than what etcd, and so Dapr's scheduler, takes in one request at the settings that Dapr gives it.
+const daprMaxPayload = 4 << 20
+
 // daprDrainGrace is as long as Dapr's scheduler takes to leave.
 const daprDrainGrace = 5 * time.Second
 
@@ -168,5 +171,6 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil,
 		"trust `domain` whose sidecars are let in; repeatable; default all")
 	c.Limits = carillon.DefaultLimits()
+	c.Limits.Payload = daprMaxPayload
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
 }

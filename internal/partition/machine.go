@@ -86,6 +86,7 @@ type Events struct {
 	Finished func(carillon.RunStatus)
 	Retried  func()
 	Skipped  func(reason string, n uint64)
+	Staged   func(q Queue, n int) // due runs that found nobody to take them, or too few, and wait in the store
 }
 
 // Fired is one attempt handed to a consumer.

@@ -91,6 +91,9 @@ func (m *Machine) Stage(q Queue, before int64, n int) int {
 			}
 		}
 	}
+	if done > 0 && m.cfg.Events.Staged != nil {
+		m.cfg.Events.Staged(q, done)
+	}
 	return done
 }
 

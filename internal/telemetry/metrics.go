@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,8 @@ type Metrics struct {
 	finished  map[carillon.RunStatus]prometheus.Counter
 	retried   prometheus.Counter
 	skipped   *prometheus.CounterVec
+	staged    map[string]prometheus.Counter // by kind of target
+	onStaged  atomic.Pointer[func(q partition.Queue, n int)]
 	lateness  prometheus.Histogram
 
 	commits        prometheus.Histogram
@@ -44,11 +47,7 @@ func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(goRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
-	kinds := m.counters(attempts)
-	m.attempts = map[string]prometheus.Counter{}
-	for _, kind := range []string{"worker", "http", "dapr"} {
-		m.attempts[kind] = kinds.WithLabelValues(kind)
-	}
+	m.attempts, m.staged = m.byKind(attempts), m.byKind(runsStaged)
 	m.finished = map[carillon.RunStatus]prometheus.Counter{
 		carillon.RunSucceeded: m.counter(runsSucceeded),
 		carillon.RunFailed:    m.counter(runsFailed),
@@ -71,6 +70,15 @@ func goRuntime() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
 		Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`),
 	}))
+}
+
+// byKind is a counter for each kind of target.
+func (m *Metrics) byKind(name string) map[string]prometheus.Counter {
+	all, kinds := m.counters(name), map[string]prometheus.Counter{}
+	for _, kind := range []string{"worker", "http", "dapr"} {
+		kinds[kind] = all.WithLabelValues(kind)
+	}
+	return kinds
 }
 
 func (m *Metrics) counter(name string) prometheus.Counter {
@@ -99,6 +107,7 @@ func (m *Metrics) Events() engine.Events {
 			Finished: m.onFinished,
 			Retried:  m.retried.Inc,
 			Skipped:  func(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) },
+			Staged:   m.countStaged,
 		},
 		Scheduled: func(n int) { m.scheduled.Add(float64(n)) },
 		Committed: m.onCommitted,
@@ -113,6 +122,18 @@ func (m *Metrics) onFired(f partition.Fired) {
 		c.Inc()
 	}
 	m.lateness.Observe(f.Lateness.Seconds())
+}
+
+// OnStaged has f told of due runs that are put aside in the store; it must not block. There is one such f.
+func (m *Metrics) OnStaged(f func(q partition.Queue, n int)) { m.onStaged.Store(&f) }
+
+func (m *Metrics) countStaged(q partition.Queue, n int) {
+	if c := m.staged[q.Kind]; c != nil {
+		c.Add(float64(n))
+	}
+	if f := m.onStaged.Load(); f != nil {
+		(*f)(q, n)
+	}
 }
 
 func (m *Metrics) onFinished(s carillon.RunStatus) {

@@ -20,6 +20,7 @@ const (
 	runsCancelled = "carillon_runs_cancelled_total"
 	runsRetried   = "carillon_runs_retried_total"
 	runsSkipped   = "carillon_runs_skipped_total"
+	runsStaged    = "carillon_runs_staged_total"
 	lateness      = "carillon_lateness_seconds"
 	inFlight      = "carillon_runs_in_flight"
 
@@ -65,6 +66,7 @@ var table = []Metric{
 	{runsCancelled, counter, nil, "Runs cancelled, by a caller or because their job was deleted or changed."},
 	{runsRetried, counter, nil, "Attempts that failed and are to be retried."},
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
+	{runsStaged, counter, []string{"kind"}, "Due runs put aside in the store because nobody took them, by kind of target."},
 	{lateness, histogram, nil, "From when an attempt was due to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
 

@@ -6,20 +6,23 @@
 package daprmetrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillonhq/carillon/internal/daprapi"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/partition"
 )
 
 // latencyBuckets are Dapr's, in milliseconds.
 var latencyBuckets = []float64{100, 500, 1000, 5000, 10000}
 
-// Registry takes collectors, such as [*telemetry.Metrics].
-type Registry interface {
+// Node has the metrics of a node, such as [*telemetry.Metrics].
+type Node interface {
 	Add(cs ...prometheus.Collector)
+	OnStaged(f func(q partition.Queue, n int))
 }
 
 // Metrics are those of one node's face for sidecars. They are a [daprapi.Metrics].
@@ -39,7 +42,7 @@ type kind struct {
 }
 
 // New makes the metrics and adds them to those of the node, with what gates tells of concurrency limits.
-func New(r Registry, gates func() []dispatch.GateStats) *Metrics {
+func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 	m := &Metrics{
 		sidecars:    prometheus.NewGauge(prometheus.GaugeOpts(opts(sidecars))),
 		bulkDeleted: prometheus.NewCounter(prometheus.CounterOpts(opts(bulkDeleted))),
@@ -69,7 +72,20 @@ func New(r Registry, gates func() []dispatch.GateStats) *Metrics {
 	for _, e := range []daprapi.SidecarError{daprapi.ErrorSend, daprapi.ErrorRecv, daprapi.ErrorAuth} {
 		m.errors[e] = reasons.WithLabelValues(string(e))
 	}
+	r.OnStaged(m.staged)
 	return m
+}
+
+// staged counts runs that found no sidecar: Dapr counts each once as undelivered.
+func (m *Metrics) staged(q partition.Queue, n int) {
+	if q.Kind != "dapr" {
+		return
+	}
+	k := daprapi.KindJob
+	if strings.HasPrefix(q.Address, "actor/") {
+		k = daprapi.KindActor
+	}
+	m.of(k).undelivered.Add(float64(n))
 }
 
 func opts(name string) prometheus.Opts {

@@ -40,6 +40,10 @@ func busy(gates ...dispatch.GateStats) string {
 	m.TriggerFailed(daprapi.KindJob, 600*time.Millisecond)
 	m.TriggerFailed(daprapi.KindActor, time.Hour)
 	m.Undelivered(daprapi.KindActor)
+	staged := node.Events().Staged
+	staged(partition.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
+	staged(partition.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
+	staged(partition.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
 	m.SidecarError(daprapi.ErrorAuth)
 	m.SidecarError("of a later version")
 	rec := httptest.NewRecorder()
@@ -56,7 +60,8 @@ func TestWhatIsShown(t *testing.T) {
 		`dapr_scheduler_jobs_created_failed_total{type="actor"} 1`, `dapr_scheduler_jobs_created_failed_total{type="job"} 0`,
 		`dapr_scheduler_jobs_deleted_total{type="job"} 1`, "dapr_scheduler_jobs_bulk_deleted_total 1",
 		`dapr_scheduler_jobs_triggered_total{type="job"} 1`, `dapr_scheduler_jobs_failed_total{type="job"} 1`,
-		`dapr_scheduler_jobs_failed_total{type="actor"} 1`, `dapr_scheduler_jobs_undelivered_total{type="actor"} 1`,
+		`dapr_scheduler_jobs_failed_total{type="actor"} 1`, `dapr_scheduler_jobs_undelivered_total{type="actor"} 5`,
+		`dapr_scheduler_jobs_undelivered_total{type="job"} 2`, `carillon_runs_staged_total{kind="worker"} 9`, `carillon_runs_staged_total{kind="dapr"} 6`,
 		`dapr_scheduler_trigger_latency_bucket{type="job",le="100"} 1`, `dapr_scheduler_trigger_latency_bucket{type="job",le="500"} 1`,
 		`dapr_scheduler_trigger_latency_bucket{type="job",le="1000"} 2`, `dapr_scheduler_trigger_latency_bucket{type="actor",le="10000"} 0`,
 		`dapr_scheduler_trigger_latency_bucket{type="actor",le="+Inf"} 1`, `dapr_scheduler_trigger_latency_sum{type="job"} 700`,

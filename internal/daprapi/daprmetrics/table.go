@@ -31,7 +31,7 @@ var table = []telemetry.Metric{
 	{Name: createdFailed, Type: "counter", Labels: ofKind, Help: "Jobs that were not scheduled, such as those that exist already."},
 	{Name: triggered, Type: "counter", Labels: ofKind, Help: "Runs that a sidecar has reported a success."},
 	{Name: failed, Type: "counter", Labels: ofKind, Help: "Attempts that a sidecar has reported a failure."},
-	{Name: undelivered, Type: "counter", Labels: ofKind, Help: "Attempts whose sidecar left or could not take them; they are delivered again."},
+	{Name: undelivered, Type: "counter", Labels: ofKind, Help: "Runs that found no sidecar, and attempts whose sidecar left; they are delivered later."},
 	{Name: deleted, Type: "counter", Labels: ofKind, Help: "Calls that delete one job."},
 	{Name: bulkDeleted, Type: "counter", Help: "Calls that delete many jobs."},
 	{Name: latency, Type: "histogram", Labels: ofKind, Help: "From when an attempt was handed to a sidecar to its result, in milliseconds."},
