@@ -13,7 +13,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
-	"github.com/carillonhq/carillon/schedule"
 )
 
 // contentType of the data of a Dapr job: an encoded google.protobuf.Any. A job without has none.
@@ -29,35 +28,35 @@ const (
 	writtenPolicy   = "dapr.failure_policy"
 )
 
-// jobOf is a job of Dapr as Carillon keeps it. over reports that its life ends before it begins, so that it is not to be
-// kept at all. The errors are those of Dapr's scheduler, but for what only Carillon refuses.
-func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (job carillon.Job, over bool, err error) {
-	job = carillon.Job{
+// jobOf is a job of Dapr as Carillon keeps it. The errors are those of Dapr's scheduler, but for what only Carillon refuses.
+func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (carillon.Job, error) {
+	job := carillon.Job{
 		Namespace: key.Namespace, Name: key.Name, Target: carillon.Target{Dapr: t},
 		DST: carillon.DSTLiteral, Misfire: carillon.MisfireAll, CatchUpLimit: carillon.MaxCatchUp, Overlap: carillon.OverlapSerial,
 	}
 	if err := checkForm(m); err != nil {
-		return job, false, err
+		return job, err
 	}
 	if m.Schedule != nil {
+		var err error
 		if job.Schedule, err = ScheduleText(m.GetSchedule()); err != nil {
-			return job, false, refused("job.schedule", err)
+			return job, refused("job.schedule", err)
 		}
 		keep(&job, writtenSchedule, job.Schedule, m.GetSchedule())
 	}
 	setRepeats(&job, m)
 	setPolicy(&job, m.GetFailurePolicy())
-	if over, err = setLife(&job, m, now.UTC()); err != nil {
-		return job, false, err
+	if err := setLife(&job, m, now.UTC()); err != nil {
+		return job, err
 	}
 	if m.GetData() != nil {
 		b, err := proto.Marshal(m.GetData())
 		if err != nil {
-			return job, false, refuse("job.data", "%v", err)
+			return job, refuse("job.data", "%v", err)
 		}
 		job.Data = carillon.Bytes(b, contentType)
 	}
-	return job, over, nil
+	return job, nil
 }
 
 // checkForm is about which fields need which.
@@ -89,51 +88,28 @@ func setRepeats(job *carillon.Job, m *pb.Job) {
 }
 
 // setLife sets the due time and the end of the job's life.
-func setLife(job *carillon.Job, m *pb.Job, now time.Time) (over bool, err error) {
+func setLife(job *carillon.Job, m *pb.Job, now time.Time) error {
 	begin := now
 	if m.DueTime != nil {
+		var err error
 		if begin, err = instantOf(m.GetDueTime(), now); err != nil {
-			return false, refused("job.due_time", err)
+			return refused("job.due_time", err)
 		}
 		job.Due = whenOf(m.GetDueTime(), begin, now)
 		keep(job, writtenDue, job.Due.String(), m.GetDueTime())
 	}
 	if m.Ttl == nil {
-		return false, nil
+		return nil
 	}
 	end, err := instantOf(m.GetTtl(), begin)
 	switch {
 	case err != nil:
-		return false, refused("job.ttl", err)
+		return refused("job.ttl", err)
 	case m.DueTime != nil && begin.After(end):
-		return false, refuse("job.ttl", "the job's life ends at %s, before its due_time", end.UTC().Format(time.RFC3339))
-	case m.DueTime == nil && !end.After(now):
-		return true, nil
-	case end.Before(now):
-		return false, setPastLife(job, m, begin, end)
+		return refuse("job.ttl", "the job's life ends at %s, before its due_time", end.UTC().Format(time.RFC3339))
 	}
 	job.TTL = whenOf(m.GetTtl(), end, begin)
 	keep(job, writtenTTL, job.TTL.String(), m.GetTtl())
-	return false, nil
-}
-
-// setPastLife is about a life that is over, but not when it was due: every time that lies within it is made up for, as many
-// runs as there are.
-func setPastLife(job *carillon.Job, m *pb.Job, begin, end time.Time) error {
-	sched, err := schedule.Parse(job.Schedule, schedule.Options{Literal: true})
-	if err != nil {
-		return carillon.Errorf(carillon.InvalidArgument, "job.schedule", "%w", err)
-	}
-	runs := uint64(1 + sched.Count(begin, end, begin, carillon.MaxCatchUp))
-	if job.Repeats == 0 || runs < job.Repeats {
-		job.Repeats = runs
-	}
-	repeats := ""
-	if m.Repeats != nil {
-		repeats = strconv.FormatUint(uint64(m.GetRepeats()), 10)
-	}
-	keep(job, writtenRepeats, strconv.FormatUint(job.Repeats, 10), repeats)
-	keep(job, writtenTTL, "", m.GetTtl())
 	return nil
 }
 

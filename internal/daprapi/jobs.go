@@ -31,14 +31,12 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 	if err := a.check("name", m.GetName()); err != nil {
 		return err
 	}
-	job, over, err := jobOf(a.key(m.GetName()), a.target, m.GetJob(), s.options.Now())
+	job, err := jobOf(a.key(m.GetName()), a.target, m.GetJob(), s.options.Now())
 	switch {
 	case err != nil:
 		return err
 	case a.nowhere():
 		return carillon.Errorf(carillon.InvalidArgument, "metadata.target.actor", "a reminder needs an actor's type and id")
-	case over:
-		return s.scheduleNothing(ctx, a, m)
 	}
 	mode := carillon.IfAbsent()
 	if m.GetOverwrite() {
@@ -50,7 +48,7 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 		return err
 	case e.Kind == carillon.AlreadyExists:
 		return a.exists(m.GetName())
-	case e.Kind == carillon.InvalidArgument && e.Field == "ttl":
+	case errors.Is(err, carillon.ErrEndsFirst):
 		return s.scheduleNothing(ctx, a, m)
 	case e.Kind == carillon.InvalidArgument && e.Field == "data":
 		return status.Error(codes.ResourceExhausted, "job.data: "+e.Message)
