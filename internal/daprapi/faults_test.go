@@ -69,7 +69,6 @@ func TestFaults(t *testing.T) {
 		{"zone and nothing", "n", appOf("app"), scheduled("TZ=UTC "), codes.Unknown, "job.schedule"},
 		{"ISO repeat", "n", appOf("app"), scheduled("R3/PT1H"), codes.Unknown, "job.schedule"},
 		{"never", "n", appOf("app"), scheduled("0 0 0 30 2 *"), codes.InvalidArgument, "schedule"},
-		{"every instant", "n", appOf("app"), scheduled("@every 0s"), codes.InvalidArgument, "schedule"},
 		{"empty due time", "n", appOf("app"), due(""), codes.Unknown, "job.due_time"},
 		{"due date", "n", appOf("app"), due("2099-01-01"), codes.Unknown, "job.due_time"},
 		{"due in days", "n", appOf("app"), due("1d"), codes.Unknown, "job.due_time"},

@@ -188,6 +188,21 @@ func TestDueTimeAndSchedule(t *testing.T) {
 	})
 }
 
+// TestAlwaysDue: without an interval runs come one after the other.
+func TestAlwaysDue(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.watchApp("app")
+		r.put("n", appOf("app"), &pb.Job{Schedule: new("@every 0s"), DueTime: new("0s"), Repeats: new(uint32(3))})
+		for range 3 {
+			s.succeed(s.expect("n"))
+		}
+		synctest.Wait()
+		if r.get("n", appOf("app")) != nil {
+			t.Error("the job is still there after its repeats")
+		}
+	})
+}
+
 // TestMissedTimes: all of them are made up for, one at a time; those of a life that is over, too.
 func TestMissedTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -22,7 +22,8 @@ func ScheduleText(text string) (string, error) {
 		return "", err
 	}
 	if strings.HasPrefix(rest, "@") {
-		return zone + rest, checkWord(rest)
+		word, err := sameWord(rest)
+		return zone + word, err
 	}
 	fields := strings.Fields(rest)
 	if len(fields) != len(cronFields) {
@@ -73,21 +74,28 @@ func cutZone(text string) (zone, rest string, err error) {
 
 const every = "@every "
 
-// checkWord checks what begins with "@".
-func checkWord(word string) error {
+// shortest is the shortest interval that Carillon takes. Dapr takes any, also none and negative ones: the job is always due.
+const shortest = time.Millisecond
+
+// sameWord is what begins with "@" in words that mean the same to Carillon.
+func sameWord(word string) (string, error) {
 	switch word {
 	case "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly":
-		return nil
+		return word, nil
 	}
 	text, found := strings.CutPrefix(word, every)
 	if !found {
-		return fmt.Errorf("%q is unknown; there are @every, @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly",
+		return "", fmt.Errorf("%q is unknown; there are @every, @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly",
 			clip(word))
 	}
-	if _, err := time.ParseDuration(text); err != nil {
-		return fmt.Errorf("%q is not a duration such as 90s or 1h30m", clip(text))
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a duration such as 90s or 1h30m", clip(text))
 	}
-	return nil
+	if d < shortest {
+		return every + shortest.String(), nil
+	}
+	return word, nil
 }
 
 // cronField is one of the six.
