@@ -41,8 +41,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	w := &watch{service: s, stream: stream, session: session, held: map[uint64]handed{}, deaf: make(chan struct{})}
-	w.stall = time.AfterFunc(s.options.StallTimeout, func() { close(w.deaf) })
+	w := &watch{service: s, stream: stream, session: session, held: map[uint64]handed{}, deaf: make(chan struct{}, 1)}
+	w.stall = time.AfterFunc(s.options.StallTimeout, w.stalled)
 	w.stall.Stop()
 	defer w.stall.Stop()
 	defer w.forget()
@@ -128,7 +128,7 @@ type watch struct {
 	stream  watchStream
 	session *sidecar.Session
 	stall   *time.Timer
-	deaf    chan struct{} // closed when a message has waited too long to be read
+	deaf    chan struct{} // holds a token when a message has waited too long to be read
 
 	mu   sync.Mutex
 	held map[uint64]handed // for the metrics
@@ -140,8 +140,18 @@ type handed struct {
 	at   time.Time
 }
 
+// stalled says that a message waits too long. It may be called again: a sidecar that reads after all, just when it has lost
+// its stream, has the clock started once more.
+func (w *watch) stalled() {
+	select {
+	case w.deaf <- struct{}{}:
+	default:
+	}
+}
+
 // write carries runs to the sidecar until the session ends.
 func (w *watch) write(ctx context.Context) error {
+	defer w.stall.Stop()
 	for {
 		runs, err := w.session.Receive(ctx)
 		if err != nil {
@@ -221,9 +231,12 @@ func (w *watch) note(runs []sidecar.Delivery) {
 // count counts how a run ended.
 func (w *watch) count(id uint64, ok bool) {
 	w.mu.Lock()
-	h := w.held[id]
+	h, found := w.held[id]
 	delete(w.held, id)
 	w.mu.Unlock()
+	if !found {
+		return // the stream has ended, and it was counted as undelivered
+	}
 	took := time.Since(h.at)
 	if ok {
 		w.service.options.Metrics.Triggered(h.kind, took)
