@@ -71,8 +71,7 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
 			return usagef("%s", err)
 		}
 		defer func() { err = errors.Join(err, identity.Close()) }()
-		service.Authorize = identity.Authorize
-		c.Sidecars.Options, c.Sidecars.Ready = identity.ServerOptions(), identity.Err
+		admit(identity, &c, &service)
 	}
 	c.Sidecars.Face = daprFace(service)
 	node, err := server.New(c)
@@ -80,6 +79,13 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
 		return err
 	}
 	return node.Run(ctx)
+}
+
+// admit lets in only sidecars with certificates. The node is ready when it has had an identity, and stays so when that ends: a
+// probe would have it started anew, which brings no other and cuts the streams that there are.
+func admit(identity *daprtls.Source, c *server.Config, service *daprapi.Options) {
+	service.Authorize = identity.Authorize
+	c.Sidecars.Options, c.Sidecars.Ready = identity.ServerOptions(), identity.Ready
 }
 
 // secure is whether only sidecars with certificates are let in.
