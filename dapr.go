@@ -73,8 +73,8 @@ func (t *DaprTarget) check() error {
 		if len(f.value) > MaxName {
 			return tooLarge("target.dapr."+f.name, len(f.value), MaxName)
 		}
-		if !printable(f.value) {
-			return Errorf(InvalidArgument, "target.dapr."+f.name, "%q has a character that is not printable", clip(f.value))
+		if !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
+			return Errorf(InvalidArgument, "target.dapr."+f.name, "%q has a control character or is not UTF-8", clip(f.value))
 		}
 	}
 	switch {

@@ -101,7 +101,8 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 func TestNames(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	names := []string{"", ".", "..", "-a", "a||b", "||", "a|b", "a b", "UPPER", "upper", "a:b", "a%3Ab", "a%b", "%00", "ä", "日本", "a@b*c", "a\"'<>&=+;,b", "\u200b"}
-	targets := []*pb.JobMetadata{appOf("app"), appOf("App: 1"), actorOf("Type||of", "i d"), actorOf("Type", "of||i d")}
+	targets := []*pb.JobMetadata{appOf("app"), appOf("App: 1"), actorOf("Type||of", "i d"), actorOf("Type", "of||i d"),
+		actorOf("T\u00a0", "👩\u200d💻"), appOf("a\u200d")}
 	for _, m := range targets {
 		for _, name := range names {
 			r.put(name, m, far())

@@ -101,8 +101,8 @@ func checkName(field, name string) error {
 	if len(name) > MaxName {
 		return carillon.Errorf(carillon.InvalidArgument, field, "at most %d bytes, not %d", MaxName, len(name))
 	}
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return carillon.Errorf(carillon.InvalidArgument, field, "%q has a character that is not printable", name)
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return carillon.Errorf(carillon.InvalidArgument, field, "%q has a control character or is not UTF-8", name)
 	}
 	return nil
 }
