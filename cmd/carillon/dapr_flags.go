@@ -55,7 +55,7 @@ const daprDrainGrace = 5 * time.Second
 // newDaprFlags are the flags with the words that they take.
 func newDaprFlags() *daprFlags {
 	return &daprFlags{
-		logLevel: choice{words: []string{"info", "debug", "warn", "error", "fatal"}},
+		logLevel: choice{words: []string{"info", "debug", "warn", "error", "fatal"}, anyCase: true},
 		mode:     choice{words: []string{"standalone", daprMode}},
 	}
 }

@@ -203,6 +203,15 @@ func TestWhereMetricsAre(t *testing.T) {
 	}
 }
 
+// TestLevelsInCapitals: Dapr's programs take them.
+func TestLevelsInCapitals(t *testing.T) {
+	for _, level := range []string{"DEBUG", "debug", "Debug"} {
+		if f, _ := daprLine(t, "--log-level", level); f.logLevel.String() != "debug" {
+			t.Errorf("%s became %q", level, f.logLevel.String())
+		}
+	}
+}
+
 // TestWhatSidecarsAreTold: what the flags or the environment say, otherwise nothing but where they have reached the node.
 func TestWhatSidecarsAreTold(t *testing.T) {
 	told := func(line string) string {

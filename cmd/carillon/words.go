@@ -36,8 +36,9 @@ func wordsOf[T fmt.Stringer](values ...T) []string {
 
 // choice is the value of a flag that takes one of a few words.
 type choice struct {
-	words  []string
-	chosen int // -1 = none
+	words   []string
+	chosen  int  // -1 = none
+	anyCase bool // capitals are taken for small letters
 }
 
 func (c *choice) String() string {
@@ -49,6 +50,9 @@ func (c *choice) String() string {
 
 // Set implements pflag.Value.
 func (c *choice) Set(s string) error {
+	if c.anyCase {
+		s = strings.ToLower(s)
+	}
 	n, err := choose(c.words, s)
 	if err == nil {
 		c.chosen = n

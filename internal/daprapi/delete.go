@@ -16,7 +16,7 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 	if err := a.check("name", m.GetName()); err != nil {
 		return nil, s.toStatus(ctx, "DeleteJob", err)
 	}
-	if !a.nowhere() {
+	if !a.unkept(m.GetName()) {
 		_, err = s.jobs.DeleteJob(ctx, a.key(m.GetName()))
 	}
 	if err := unless(carillon.NotFound, err); err != nil {
@@ -60,8 +60,10 @@ func (s *Service) deleteAll(ctx context.Context, a address, namePrefix, prefix s
 	if err := a.check("name_prefix", namePrefix); err != nil {
 		return err
 	}
-	if _, err := s.jobs.DeleteJobs(ctx, a.namespace, prefix); err != nil {
-		return err
+	if len(prefix) <= carillon.MaxName { // no name begins with more
+		if _, err := s.jobs.DeleteJobs(ctx, a.namespace, prefix); err != nil {
+			return err
+		}
 	}
 	s.options.Metrics.BulkDeleted()
 	return nil

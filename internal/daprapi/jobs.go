@@ -102,7 +102,7 @@ func (s *Service) get(ctx context.Context, m *pb.GetJobRequest) (carillon.Job, e
 	if err := a.check("name", m.GetName()); err != nil {
 		return carillon.Job{}, err
 	}
-	if a.nowhere() {
+	if a.unkept(m.GetName()) {
 		return carillon.Job{}, carillon.NotFound
 	}
 	return s.jobs.GetJob(ctx, a.key(m.GetName()))

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -288,11 +289,24 @@ func TestAuthorize(t *testing.T) {
 		return refusal
 	}})
 	r.put("n", appOf("app"), far())
-	if _, err := r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: "n", Metadata: appOf("other"), Job: far()}); !errors.Is(err, refusal) {
-		t.Errorf("schedule: %v", err)
+	r.put("n", actorOf("t", "i"), far())
+	ctx, c := t.Context(), r.client
+	for _, m := range []*pb.JobMetadata{appOf("other"), appOf("ap"), appOf("appx"), strangers(actorOf("t", "i")), elsewhere(appOf("app"))} {
+		var faults [6]error
+		_, faults[0] = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: "n", Metadata: m, Job: far(), Overwrite: true})
+		_, faults[1] = c.GetJob(ctx, &pb.GetJobRequest{Name: "n", Metadata: m})
+		_, faults[2] = c.ListJobs(ctx, &pb.ListJobsRequest{Metadata: m})
+		_, faults[3] = c.DeleteJob(ctx, &pb.DeleteJobRequest{Name: "n", Metadata: m})
+		_, faults[4] = c.DeleteByMetadata(ctx, &pb.DeleteByMetadataRequest{Metadata: m, IdPrefixMatch: new(true)})
+		_, faults[5] = c.DeleteByNamePrefix(ctx, &pb.DeleteByNamePrefixRequest{Metadata: m})
+		for i, err := range faults {
+			if !errors.Is(err, refusal) {
+				t.Errorf("call %d for %v: %v", i, m, err)
+			}
+		}
 	}
-	if _, err := r.client.ListJobs(t.Context(), &pb.ListJobsRequest{Metadata: appOf("other")}); !errors.Is(err, refusal) {
-		t.Errorf("list: %v", err)
+	if r.get("n", appOf("app")) == nil || r.get("n", actorOf("t", "i")) == nil {
+		t.Error("a stranger has removed a job")
 	}
 	stream, err := r.client.WatchJobs(t.Context())
 	if err != nil {
@@ -302,5 +316,28 @@ func TestAuthorize(t *testing.T) {
 		Initial: &pb.WatchJobsRequestInitial{Namespace: "default", AppId: "other"}}})
 	if _, err := stream.Recv(); !errors.Is(err, refusal) {
 		t.Errorf("watch: %v", err)
+	}
+}
+
+// strangers is the metadata of another app, elsewhere of another namespace.
+func strangers(m *pb.JobMetadata) *pb.JobMetadata { m.AppId = "other"; return m }
+func elsewhere(m *pb.JobMetadata) *pb.JobMetadata { m.Namespace = "elsewhere"; return m }
+
+// TestNamesThatCannotBe: a name that is too long when it is escaped is that of no job, so there is nothing to get or delete.
+func TestNamesThatCannotBe(t *testing.T) {
+	r := start(t, "memory:", Options{})
+	r.put(":", appOf("app"), far())
+	long, ctx := strings.Repeat(":", 400), t.Context()
+	if r.get(long, appOf("app")) != nil {
+		t.Error("there is such a job")
+	}
+	if _, err := r.client.DeleteJob(ctx, &pb.DeleteJobRequest{Name: long, Metadata: appOf("app")}); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.client.DeleteByNamePrefix(ctx, &pb.DeleteByNamePrefixRequest{NamePrefix: long, Metadata: appOf("app")}); err != nil {
+		t.Error(err)
+	}
+	if r.get(":", appOf("app")) == nil {
+		t.Error("another job is gone")
 	}
 }

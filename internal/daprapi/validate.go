@@ -51,6 +51,12 @@ func (a address) nowhere() bool {
 	return a.reminder && (a.target.ActorType == "" || a.target.ActorID == "")
 }
 
+// unkept reports whether Carillon keeps no job of that name, or of a name that begins so: it is nobody's, or too long when it
+// is escaped.
+func (a address) unkept(name string) bool {
+	return a.nowhere() || len(a.key(name).Name) > carillon.MaxName
+}
+
 // maxKey is the most bytes of a job's key as Dapr's scheduler writes it.
 const maxKey = 512
 
