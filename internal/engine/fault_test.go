@@ -166,6 +166,7 @@ func TestStoreOutage(t *testing.T) {
 		}
 		f.fail(func(func() error) error { return errors.New("disk gone") })
 		time.Sleep(2 * time.Minute)
+		synctest.Wait() // at this moment it may be trying once more
 		if err := n.Ready(); err == nil {
 			t.Error("it calls itself ready")
 		}
