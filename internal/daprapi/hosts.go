@@ -32,7 +32,11 @@ func (s *Service) WatchHosts(_ *pb.WatchHostsRequest, stream grpc.ServerStreamin
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
 		case <-s.left:
-			return status.Error(codes.Unavailable, "this node is leaving: connect to another")
+			return leaving()
 		}
 	}
+}
+
+func leaving() error {
+	return status.Error(codes.Unavailable, "this node is leaving: connect to another")
 }

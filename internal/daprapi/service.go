@@ -79,7 +79,8 @@ func New(jobs carillon.Jobs, connect func(sidecar.Hello) (*sidecar.Session, erro
 // Register puts the service on a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer(r, s) }
 
-// Stop ends the streams of WatchHosts; those of WatchJobs end with their sessions, when the node's hub is closed.
+// Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end with their
+// sessions, when the node's hub is closed.
 func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 
 // Face puts the service on the gRPC listener of a node (package server).

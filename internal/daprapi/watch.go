@@ -61,7 +61,7 @@ func (s *Service) WatchJobs(stream watchStream) error {
 
 // introduction is what a sidecar says of itself in its first message.
 func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
-	m, err := stream.Recv()
+	m, err := s.first(stream)
 	if errors.Is(err, io.EOF) {
 		return sidecar.Hello{}, refuse("initial", "the stream ended before it came")
 	}
@@ -85,6 +85,29 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 		hello.ActorTypes = in.GetActorTypes()
 	}
 	return hello, nil
+}
+
+// first is the first message of a stream, unless the node leaves before it comes. What waits for it ends with the stream.
+func (s *Service) first(stream watchStream) (*pb.WatchJobsRequest, error) {
+	came, failed := make(chan *pb.WatchJobsRequest, 1), make(chan error, 1)
+	go func() {
+		failed <- safely(func() error {
+			m, err := stream.Recv()
+			if err == nil {
+				came <- m
+			}
+			return err
+		})
+	}()
+	select {
+	case err := <-failed:
+		if err != nil {
+			return nil, err
+		}
+		return <-came, nil
+	case <-s.left:
+		return nil, leaving()
+	}
 }
 
 // accepted is which kinds of jobs a sidecar takes; none named is all.

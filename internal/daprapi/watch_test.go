@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/internal/dispatch/sidecar"
@@ -83,4 +85,22 @@ func TestResultAfterTheEnd(t *testing.T) {
 	if len(c.seen) != 1 || c.seen["undelivered job"] != 1 {
 		t.Errorf("counted %v", c.seen)
 	}
+}
+
+// TestLeavingNodeWaitsForNoIntroduction: a stream on which nothing was ever said does not hold a node up.
+func TestLeavingNodeWaitsForNoIntroduction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, "memory:", Options{})
+		stream, err := r.client.WatchJobs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begin := time.Now()
+		r.stop()
+		sameTime(t, "the end", begin, 0)
+		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("the stream ended with %v", err)
+		}
+	})
 }
