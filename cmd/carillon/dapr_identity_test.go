@@ -32,7 +32,7 @@ func TestANodeWhoseCertificateEndsStaysReady(t *testing.T) {
 		if err := c.Sidecars.Ready(); err != nil || len(c.Sidecars.Options) == 0 || service.Authorize == nil {
 			t.Errorf("with a certificate: ready %v, %d options", err, len(c.Sidecars.Options))
 		}
-		time.Sleep(life + time.Minute)
+		<-time.After(life + time.Minute)
 		synctest.Wait()
 		if identity.Err() == nil {
 			t.Fatal("the certificate has not ended")

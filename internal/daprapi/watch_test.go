@@ -34,7 +34,7 @@ func (s *lateStream) SendHeader(_ metadata.MD) error { return nil }
 func (s *lateStream) Send(*pb.WatchJobsResponse) error {
 	err := errors.New("the stream is over")
 	s.first.Do(func() {
-		time.Sleep(s.late)
+		<-time.After(s.late)
 		err = nil
 	})
 	return err
@@ -70,7 +70,7 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 			t.Error("the stream ended with no error")
 		}
 		cancel()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		r.stop()
 	})
 }
