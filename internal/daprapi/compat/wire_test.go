@@ -20,13 +20,17 @@ import (
 	"pgregory.net/rapid"
 
 	dapr "github.com/dapr/dapr/pkg/proto/scheduler/v1"
+	sentry "github.com/dapr/dapr/pkg/proto/sentry/v1"
 )
 
-// theirs is Dapr's description of the protocol.
-var theirs = dapr.File_dapr_proto_scheduler_v1_scheduler_proto
+// theirs is Dapr's description of the protocol, theirSentry that of its certificate authority's.
+var (
+	theirs      = dapr.File_dapr_proto_scheduler_v1_scheduler_proto
+	theirSentry = sentry.File_dapr_proto_sentry_v1_sentry_proto
+)
 
-// ours is Carillon's description of the protocol.
-var ours = sync.OnceValues(func() (protoreflect.FileDescriptor, error) {
+// ours are Carillon's descriptions of the protocols.
+var ours = sync.OnceValues(func() (*known, error) {
 	run := exec.Command("go", "run", "./descriptors")
 	run.Stderr = os.Stderr
 	b, err := run.Output()
@@ -38,16 +42,16 @@ var ours = sync.OnceValues(func() (protoreflect.FileDescriptor, error) {
 		return nil, err
 	}
 	files := &known{}
-	var last protoreflect.FileDescriptor
 	for _, f := range set.File {
-		if last, err = protodesc.NewFile(f, files); err != nil {
+		file, err := protodesc.NewFile(f, files)
+		if err != nil {
 			return nil, err
 		}
-		if err := files.own.RegisterFile(last); err != nil {
+		if err := files.own.RegisterFile(file); err != nil {
 			return nil, err
 		}
 	}
-	return last, nil
+	return files, nil
 })
 
 // known finds Carillon's files before those that this program links.
@@ -67,9 +71,14 @@ func (k *known) FindDescriptorByName(name protoreflect.FullName) (protoreflect.D
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-func ourFile(t *testing.T) protoreflect.FileDescriptor {
+// ourFile is Carillon's description of what a file of Dapr's describes.
+func ourFile(t *testing.T, their protoreflect.FileDescriptor) protoreflect.FileDescriptor {
 	t.Helper()
-	f, err := ours()
+	files, err := ours()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := files.own.FindFileByPath(their.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +87,7 @@ func ourFile(t *testing.T) protoreflect.FileDescriptor {
 
 // TestDescriptors: every service, call, message, field and enum is Dapr's, and there is none besides.
 func TestDescriptors(t *testing.T) {
-	got, want := describe(ourFile(t)), describe(theirs)
+	got, want := describe(ourFile(t, theirs)), describe(theirs)
 	if len(want) < 100 {
 		t.Fatalf("only %d facts: the descriptors were not understood", len(want))
 	}
@@ -86,6 +95,19 @@ func TestDescriptors(t *testing.T) {
 		if !slices.Contains(got, line) {
 			t.Errorf("missing: %s", line)
 		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("not Dapr's: %s", line)
+		}
+	}
+}
+
+// TestSentry: all that Carillon says to sentry, or hears from it, is Dapr's; sentry knows more than is needed.
+func TestSentry(t *testing.T) {
+	got, want := describe(ourFile(t, theirSentry)), describe(theirSentry)
+	if len(got) < 15 {
+		t.Fatalf("only %d facts: the descriptors were not understood", len(got))
 	}
 	for _, line := range got {
 		if !slices.Contains(want, line) {
@@ -154,7 +176,7 @@ func describeMessage(m protoreflect.MessageDescriptor, say func(string, ...any),
 
 // TestMessages: what Dapr's package encodes is understood here and encoded to the same bytes, and the other way around.
 func TestMessages(t *testing.T) {
-	mine := ourFile(t)
+	mine := ourFile(t, theirs)
 	rapid.Check(t, func(rt *rapid.T) {
 		i := rapid.IntRange(0, theirs.Messages().Len()-1).Draw(rt, "message")
 		d := theirs.Messages().Get(i)
