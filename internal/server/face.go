@@ -30,7 +30,7 @@ const (
 
 // grpcOptions are those of the gRPC listener.
 func (s *Server) grpcOptions() grpcapi.Options {
-	o := grpcapi.Options{Logger: s.log, Now: s.config.Now}
+	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)}
 	if len(s.config.Faces) > 0 {
 		o = FaceOptions(o)
 	}

@@ -26,10 +26,10 @@ type Sidecars struct {
 // perMessage is what a job of the largest payload and metadata may need besides in a message: names, texts and framing.
 const perMessage = 64 << 10
 
-// minMessage is the least limit on messages of sidecars.
+// minMessage is the least limit on messages.
 const minMessage = 4 << 20
 
-// maxMessage is the most bytes of a message from a sidecar: any job that the node takes fits. Answers have no limit, since a
+// maxMessage is the most bytes of a message to the node: any job that it takes fits. Answers have no limit, since to a sidecar a
 // list of jobs is one message.
 func maxMessage(l carillon.Limits) int {
 	return max(minMessage, l.Payload+l.Metadata+l.Labels+perMessage)

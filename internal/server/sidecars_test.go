@@ -146,3 +146,24 @@ func TestMetricsAtEveryPath(t *testing.T) {
 		t.Errorf("a page that rebinds its name to loopback: %d %.200q, %v", res.StatusCode, body, err)
 	}
 }
+
+// TestTheLargestJobFits: what the configuration lets a job have comes through the gRPC listener.
+func TestTheLargestJobFits(t *testing.T) {
+	const payload = 6 << 20
+	c := forSidecars(nil)
+	c.Sidecars, c.GRPC = nil, "127.0.0.1:0"
+	c.Limits.Payload = payload
+	s, stop := runUntil(t, c)
+	defer stop()
+	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	job := &pb.Job{Namespace: "default", Name: "n", Target: &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}},
+		DueTime: "2099-01-01T00:00:00Z", Data: make([]byte, payload)}
+	if _, err := pb.NewSchedulerServiceClient(conn).PutJob(t.Context(), &pb.PutJobRequest{Job: job},
+		grpc.MaxCallRecvMsgSize(2*payload)); err != nil {
+		t.Error(err)
+	}
+}
