@@ -320,6 +320,11 @@ var excused = []corruption{
 	{"patched before it came back", "S2", cameBack, func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},
 	{"came back with a payload of nobody", "S2", cameBack, func(t *tale) { t.Attempts[4].Payload = "z" }},
 	{"in force until its timeout", "S9", timedOut, func(t *tale) { t.Ops[0].Spec.Timeout = 11 * time.Second }},
+	{"its timeout became shorter later", "S9", timedOut, func(t *tale) {
+		spec := *t.Ops[0].Spec
+		t.Ops[0].Spec.Timeout = 11 * time.Second
+		t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60), Changed: true}}, 53, 53.1)
+	}},
 	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
 	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},
 	{"redriven with a payload of nobody", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "z" }},

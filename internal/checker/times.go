@@ -149,7 +149,7 @@ func (w *world) certain(r *run, i int) span {
 		end = earlier(end, r.attempts[i+1].At)
 	}
 	for _, e := range r.job.effects {
-		if e.job != nil && e.job.Timeout > 0 { // a run that was redriven has no record of when it ended first
+		if e.job != nil && e.job.Timeout > 0 && !e.lo.After(a.At) { // a run that was redriven has no record of when it ended first
 			end = earlier(end, a.At.Add(e.job.Timeout))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -28,6 +29,10 @@ const (
 	MaxHeldBytes = 64 << 20 // of their data, about; a single partition's last slots may take it to twice as much
 )
 
+// holdAtMost is for how long a delivery is held back at a time, and for half of its timeout at most, which runs meanwhile: then
+// its partition gets it back and hands it out anew. Otherwise a run could fail that nobody ever got.
+const holdAtMost = time.Hour
+
 // gate counts what is in flight of a key, whether anybody limits it or not, and keeps what is held back.
 type gate struct {
 	key       string
@@ -42,10 +47,22 @@ type gate struct {
 // parcel is a delivery that is held back.
 type parcel struct {
 	partition.Delivery
-	gate *gate
-	nth  uint64 // of the queue's
-	size int
+	gate  *gate
+	nth   uint64 // of the queue's
+	size  int
+	since time.Time
 }
+
+// tooLong reports whether the delivery has been held back for as long as it may.
+func (p *parcel) tooLong(now time.Time) bool {
+	most := holdAtMost
+	if p.Timeout > 0 {
+		most = min(most, p.Timeout/2)
+	}
+	return now.Sub(p.since) >= most
+}
+
+func anyOne(*parcel) bool { return true }
 
 // room is how many more may be in flight.
 func (g *gate) room() int {
@@ -159,7 +176,7 @@ func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 		q.held = map[string]*list.Element{}
 	}
 	q.parcels++
-	p := &parcel{Delivery: *d, gate: g, nth: q.parcels, size: len(d.Run.Data.Bytes)}
+	p := &parcel{Delivery: *d, gate: g, nth: q.parcels, size: len(d.Run.Data.Bytes), since: time.Now()}
 	q.held[d.Run.Token] = g.pending.PushBack(p)
 	q.heldBytes += p.size
 	if g.room() == 0 {
@@ -224,15 +241,14 @@ func (q *queue) pass(n *news) {
 	q.ready = nil
 }
 
-// giveUp hands back all that is held, in the order in which it came.
-func (q *queue) giveUp(n *news) {
-	if len(q.held) == 0 {
-		return
-	}
-	all := make([]*parcel, 0, len(q.held))
+// giveUp hands back those held that are meant, in the order in which they came.
+func (q *queue) giveUp(n *news, which func(*parcel) bool) {
+	var all []*parcel
 	for _, e := range q.held {
-		all = append(all, e.Value.(*parcel))
-		q.letGo(e)
+		if p := e.Value.(*parcel); which(p) {
+			all = append(all, p)
+			q.letGo(e)
+		}
 	}
 	slices.SortFunc(all, func(a, b *parcel) int { return cmp.Compare(a.nth, b.nth) })
 	for _, p := range all {

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -97,6 +99,42 @@ func TestGateOfQueue(t *testing.T) {
 	a.member.Seats[0].Done(1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
+	}
+}
+
+// TestGateHoldsNotForEver: a delivery goes back before its timeout, which runs while it is held, has half passed.
+func TestGateHoldsNotForEver(t *testing.T) {
+	for timeout, most := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour, 20 * time.Minute: 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			h, l := hub(Options{})
+			a := sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
+			take(h, 1, gatedQueue, 4, partition.Head{})
+			ds := keyed(0, "k", "k", "k", "k")
+			for i := range ds {
+				ds[i].Timeout = timeout
+			}
+			back := func(what string, want ...int) {
+				synctest.Wait()
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				expect(t, what, l.undelivered, want...)
+			}
+			h.Deliver(ds[:3])
+			<-time.After(most / 2)
+			h.Deliver(ds[3:])
+			<-time.After(most/2 - time.Second)
+			back("not yet")
+			<-time.After(time.Second)
+			back("in order", 1, 2)
+			<-time.After(most / 2)
+			back("and those that came later", 1, 2, 3)
+			expect(t, "who is at a sidecar stays there", a.got, 0)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if q := h.queues[gatedQueue]; q.checkGates() != nil || q.check() != nil || len(q.held) > 0 {
+				t.Fatalf("%d are held, %v, %v", len(q.held), q.checkGates(), q.check())
+			}
+		})
 	}
 }
 

@@ -21,7 +21,8 @@ type Options struct {
 	Transports map[string]Transport
 	// Chunk is the most slots reserved at a time for a partition that waited; default 64.
 	Chunk int
-	// IdleQueue is how long a queue of a transport lies idle before it is forgotten; default 1 min, at most twice as long.
+	// IdleQueue is how long a queue of a transport lies idle before it is forgotten; default 1 min, at most twice as long. As often
+	// it is looked for deliveries that gates have held for too long.
 	IdleQueue time.Duration
 	// SlowStart bounds what is in flight after a start with a backlog; the zero value does not.
 	SlowStart SlowStart
@@ -45,7 +46,7 @@ type Hub struct {
 	members  map[*Member]struct{}
 	joined   uint64 // members so far
 	draining bool
-	sweeper  *time.Timer // nil while no transport has a queue
+	sweeper  *time.Timer // nil while no transport has a queue and nothing is held back
 	slow     slow
 }
 
@@ -138,24 +139,44 @@ func (h *Hub) transports(f func(Transport) error) error {
 	return errors.Join(errs...)
 }
 
-// sweep forgets the queues of transports that have been idle since the last sweep.
+// keepSweeping lets sweep be called, now and then.
+func (h *Hub) keepSweeping() {
+	if h.sweeper == nil {
+		h.sweeper = time.AfterFunc(h.options.IdleQueue, h.sweep)
+	}
+}
+
+// sweep forgets the queues of transports that have been idle since the last sweep, and gives back what gates have held for too
+// long.
 func (h *Hub) sweep() {
+	var n news
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	left := false
-	for name, q := range h.queues {
-		if !q.opened {
-			continue
+	defer h.unlock(&n)
+	now, left := time.Now(), false
+	for _, q := range h.sorted() {
+		if len(q.held) > 0 {
+			left = true
+			q.giveUp(&n, func(p *parcel) bool { return p.tooLong(now) })
+			h.settle(&n, q)
 		}
-		if q.quiet && q.idle() {
-			delete(h.queues, name)
-			continue
-		}
-		q.quiet, left = true, true
+		left = h.sweepIdle(q) || left
 	}
 	if !left || h.draining {
 		h.sweeper = nil
 		return
 	}
 	h.sweeper.Reset(h.options.IdleQueue)
+}
+
+// sweepIdle forgets a queue of a transport that has been idle since the last sweep; it reports whether there is one to look at again.
+func (h *Hub) sweepIdle(q *queue) (left bool) {
+	switch {
+	case !q.opened:
+		return false
+	case q.quiet && q.idle():
+		delete(h.queues, q.name)
+		return false
+	}
+	q.quiet = true
+	return true
 }

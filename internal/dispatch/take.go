@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"slices"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -65,9 +64,7 @@ func (h *Hub) queue(name partition.Queue) *queue {
 	s := &Seat{hub: h, name: name}
 	s.consumer, s.credits = t.Open(name, s)
 	q.add(s)
-	if h.sweeper == nil {
-		h.sweeper = time.AfterFunc(h.options.IdleQueue, h.sweep)
-	}
+	h.keepSweeping()
 	return q
 }
 
@@ -76,7 +73,7 @@ func (h *Hub) queue(name partition.Queue) *queue {
 func (h *Hub) settle(n *news, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || len(q.seats) == 0 {
-			q.giveUp(n)
+			q.giveUp(n, anyOne)
 		} else {
 			q.pass(n)
 		}
@@ -116,7 +113,9 @@ func (h *Hub) place(d *partition.Delivery, of int, n *news) {
 		n.load(s, d, 1+of/len(q.seats))
 		return
 	}
-	if !held {
+	if held {
+		h.keepSweeping()
+	} else {
 		n.undelivered = append(n.undelivered, d.Run.Token)
 	}
 	h.settle(n, q) // the slot may be another's

@@ -179,7 +179,7 @@ func (f *protoFiller) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value
 
 // TestEveryWordIsCarried fails when a field of a word is not carried in both directions.
 func TestEveryWordIsCarried(t *testing.T) {
-	for _, kind := range []string{"Worker", "HTTP", "Kafka", "AMQP", "NATS", "Redis", "Exec"} {
+	for _, kind := range []string{"Worker", "HTTP", "Kafka", "AMQP", "NATS", "Redis", "Exec", "Dapr"} {
 		var j carillon.Job
 		(&wordFiller{target: kind}).fill(reflect.ValueOf(&j).Elem(), 0)
 		back, err := JobFromProto(JobToProto(&j))

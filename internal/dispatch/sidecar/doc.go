@@ -7,7 +7,7 @@
 //
 //	a session ends by               runs held, received or not
 //	Close, lost stream              undelivered
-//	not reading: too long, too much undelivered
+//	not reading for too long        undelivered
 //	the node leaves (Drain)         not received: undelivered at once; received: answered first, or undelivered at Close
 //
 // A run that is cancelled after it was received goes on at the sidecar, which cannot be told. It counts against the limits

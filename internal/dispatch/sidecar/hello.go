@@ -37,8 +37,8 @@ type Options struct {
 	MaxBatchBytes int
 	// MaxBatchItems is the most runs that Receive returns at once; default 4,096.
 	MaxBatchItems int
-	// MaxPendingBytes is how much waits to be received before the session's credits are held back; default 64 MiB. At twice
-	// that the session ends.
+	// MaxPendingBytes is how much waits to be received before the session's credits are held back; default 64 MiB. What comes
+	// all the same goes back at twice that.
 	MaxPendingBytes int
 	// Stall is for how long something may wait, or be on its way to the sidecar, without a call of Receive; then the session
 	// ends. Default 30 s.

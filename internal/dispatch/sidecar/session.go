@@ -86,43 +86,54 @@ func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
 	return s, nil
 }
 
-// Deliver implements [dispatch.Consumer].
+// Deliver implements [dispatch.Consumer]. What would be far too much to wait here goes back at once: a sidecar that reads must
+// not lose its stream because many large runs are due at the same time.
 func (s *Session) Deliver(ds []partition.Delivery) bool {
 	s.mu.Lock()
 	if s.err != nil || s.draining {
 		s.mu.Unlock()
 		return false
 	}
+	full := s.full()
 	attempts := make([]attempt, len(ds))
-	var again []*attempt // delivered before, and now anew
+	var done, beyond []*attempt
 	for i := range ds {
 		d, a := &ds[i], &attempts[i]
 		*a = attempt{token: d.Run.Token, key: d.Key, seat: s.seats[d.Queue.Address], size: sizeOf(d.Run), run: d.Run, target: d.Target.Dapr}
-		if before := s.byToken[a.token]; before != nil && s.cancel(before) {
-			again = append(again, before)
+		if before := s.byToken[a.token]; before != nil && s.cancel(before) { // delivered before, and now anew
+			done = append(done, before)
+		}
+		if s.pending.bytes > 2*s.options.MaxPendingBytes {
+			beyond = append(beyond, a)
+			continue
 		}
 		s.byToken[a.token] = a
 		s.pending.add(a)
 	}
-	full := s.pending.bytes > s.options.MaxPendingBytes
+	full = full || s.full()
 	s.announce()
 	s.mu.Unlock()
-	for _, a := range again {
+	if full {
+		s.hold() // first, or what goes back would come again
+	}
+	for _, a := range append(done, beyond...) {
 		a.seat.DoneOf(a.key, 1, 1)
 	}
-	if full {
-		s.hold()
-	}
+	s.giveBack(beyond)
 	return true
 }
 
-// hold holds the credits back while too much waits to be received.
+// full reports whether too much waits to be received. The lock is held.
+func (s *Session) full() bool { return s.pending.bytes > s.options.MaxPendingBytes }
+
+// hold holds the credits back while too much waits to be received. Whoever adds to that or takes from it when it was, or is, too
+// much calls this.
 func (s *Session) hold() {
 	for _, seat := range s.member.Seats {
 		seat.Hold(func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.pending.bytes > s.options.MaxPendingBytes
+			return s.full()
 		})
 	}
 }
@@ -135,9 +146,6 @@ func (s *Session) announce() {
 	}
 	if s.receiving == 0 {
 		s.watch()
-	}
-	if s.pending.bytes > 2*s.options.MaxPendingBytes {
-		s.stall.Reset(0) // on a goroutine of its own: whoever delivers must not be held up
 	}
 }
 
@@ -152,14 +160,9 @@ func (s *Session) watch() {
 // stalled ends a session that does not receive.
 func (s *Session) stalled() {
 	s.mu.Lock()
-	over := s.pending.bytes > 2*s.options.MaxPendingBytes
 	late := !s.idle.IsZero() && time.Since(s.idle) >= s.options.Stall
 	s.mu.Unlock()
-	switch {
-	case over:
-		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the sidecar left more than %d bytes unread and was dropped",
-			2*s.options.MaxPendingBytes))
-	case late:
+	if late {
 		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the sidecar read nothing for %v and was dropped", s.options.Stall))
 	}
 }
@@ -204,7 +207,7 @@ func (s *Session) take() ([]Delivery, error) {
 		defer s.mu.Unlock()
 		return nil, s.err
 	}
-	full := s.pending.bytes > s.options.MaxPendingBytes
+	full := s.full()
 	ds := s.pending.take(s.options.MaxBatchBytes, s.options.MaxBatchItems, s.receive)
 	if len(s.pending.queue) > 0 {
 		s.announce()
@@ -279,9 +282,12 @@ func (s *Session) Cancel(token string) {
 		s.mu.Unlock()
 		return
 	}
-	unsent := s.cancel(a)
+	full, unsent := s.full(), s.cancel(a)
 	answered := s.draining && len(s.byToken) == 0
 	s.mu.Unlock()
+	if unsent && full {
+		s.hold()
+	}
 	if unsent {
 		a.seat.DoneOf(a.key, 1, 1)
 	}

@@ -172,6 +172,8 @@ func TestReadsAndWaits(t *testing.T) {
 	})
 }
 
+// TestTooMuchUnread has more come at once than may wait: what is beyond goes back, and the rest is received. A sidecar that does
+// not read keeps no more than that, and is dropped in its time.
 func TestTooMuchUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -184,15 +186,39 @@ func TestTooMuchUnread(t *testing.T) {
 		if d.rooms != 1 {
 			t.Fatal("its credits are still held back")
 		}
-		d.hub.Deliver(runs(app, 2, 3, 30_000))
+		d.hub.Take(0, queueOf(app), 0, partition.Head{})
+		d.deliver(t, app, 2, 10, 8000)
+		if back := d.handedBack(); !slices.Equal(back, tokens(5, 10)) {
+			t.Fatalf("%v", back)
+		}
+		if st := d.hub.Queues()[0]; st.Credits != 0 || st.InFlight != 5 {
+			t.Fatalf("%+v", st)
+		}
+		if ds := receive(t, s); len(ds) != 3 || ds[0].ID != 3 {
+			t.Fatalf("%+v", ds)
+		}
+		d.deliver(t, app, 5, 10, 8000)
+		pass(DefaultStall)
 		synctest.Wait()
 		if err := s.Result(1, true, ""); !errors.Is(err, carillon.ResourceExhausted) {
 			t.Fatal(err)
 		}
-		if back := d.handedBack(); !slices.Equal(back, tokens(0, 3)) {
+		if back := d.handedBack(); len(back) != 10 {
 			t.Fatalf("%v", back)
 		}
 	})
+}
+
+// TestHeldBackNoLonger has what was too much be cancelled before it is received: the session takes runs again.
+func TestHeldBackNoLonger(t *testing.T) {
+	d := newDesk()
+	s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})
+	defer s.Close()
+	d.deliver(t, app, 0, 2, 8000)
+	d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(0)}})
+	if n := d.hub.Take(0, queueOf(app), 1, partition.Head{}).N; n != 1 {
+		t.Fatal("its credits are held back although little waits")
+	}
 }
 
 func TestCancel(t *testing.T) {
