@@ -49,9 +49,18 @@ func TestServe(t *testing.T) {
 	if m, err := hosts.Recv(); err != nil || len(m.GetHosts()) != 1 || m.GetHosts()[0].GetAddress() != node.GRPCAddr() {
 		t.Errorf("hosts %v, %v", m, err)
 	}
+	silent, err := r.client.WatchJobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.put("held", appOf("app"), soon())
+	s.expect("held")
 	leave()
 	if err := s.end(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream ended with %v", err)
+	}
+	if _, err := silent.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream that has said nothing ended with %v", err)
 	}
 	if _, err := hosts.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream of hosts ended with %v", err)

@@ -332,6 +332,13 @@ func (s *Session) Drain() {
 
 // Close ends the session; everything it holds is delivered elsewhere at once.
 func (s *Session) Close() error {
+	s.mu.Lock()
+	draining := s.draining
+	s.mu.Unlock()
+	if draining { // the node has waited long enough
+		s.end(leaving())
+		return nil
+	}
 	s.end(carillon.Errorf(carillon.Canceled, "", "the session is closed"))
 	return nil
 }
