@@ -29,7 +29,7 @@ var allSizes = map[string]sizes{
 	"small": {put: 10_000, bulk: 20_480, now: 5_000, herd: 5_000, rate: 500, steady: 5 * time.Second, lead: leadTime, limit: 30 * time.Second,
 		dapr: daprSizes{put: 20_000, herd: 20_000, ticks: []int{2_000, 5_000, 10_000}, hold: 10 * time.Second, far: 100_000}},
 	"full": {put: 50_000, bulk: 204_800, now: 50_000, herd: 50_000, rate: 1_000, steady: 20 * time.Second, lead: leadTime, limit: 3 * time.Minute,
-		dapr: daprSizes{put: 60_000, herd: 20_000, ticks: []int{5_000, 10_000, 20_000, 30_000}, hold: 30 * time.Second, far: 100_000}},
+		dapr: daprSizes{put: 60_000, herd: 20_000, ticks: []int{5_000, 10_000, 20_000, 30_000}, hold: 15 * time.Second, far: 100_000}},
 }
 
 const (
