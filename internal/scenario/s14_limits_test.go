@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"strings"
 	"testing"
 	"time"
@@ -18,13 +19,14 @@ func TestS14HungJobAndTenantTokens(t *testing.T) {
 		if _, err := w.node.PutNamespace(t.Context(), carillon.Namespace{Name: carillon.DefaultNamespace, Limits: map[string]int{"tenant": 2}}); err != nil {
 			t.Fatal(err)
 		}
-		hung, broken := true, true
+		var hung, broken atomic.Bool
+		hung.Store(true)
+		broken.Store(true)
 		w.work("worker", func(r carillon.Run) []carillon.Result {
 			switch {
-			case r.Job == "hangs" && hung:
-				hung = false
+			case r.Job == "hangs" && hung.Swap(false):
 				return nil
-			case r.Job == "fails" && broken:
+			case r.Job == "fails" && broken.Load():
 				return fails(r)
 			}
 			time.Sleep(2 * time.Second)
@@ -56,7 +58,7 @@ func TestS14HungJobAndTenantTokens(t *testing.T) {
 			}
 		}
 		w.empty()
-		broken = false
+		broken.Store(false)
 		if _, err := w.node.RedriveRun(t.Context(), carillon.DefaultNamespace, dead[0].ID); err != nil {
 			t.Fatal(err)
 		}
