@@ -2,8 +2,8 @@ package scenario_test
 
 import (
 	"fmt"
-	"sync/atomic"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
