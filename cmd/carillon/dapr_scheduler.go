@@ -174,7 +174,7 @@ func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
 	if f.mode.String() == daprMode {
 		log.Warn("jobs of a namespace that is deleted in Kubernetes stay: delete them before, or with carillon job delete")
 	}
-	if !f.secure() && !onLoopback(f.listen) {
+	if !f.secure() && !server.OnLoopback(strings.Trim(f.listen, "[]")) {
 		log.Warn("whoever reaches this port can read, change and receive all jobs: listen on 127.0.0.1, keep the network closed, "+
 			"or give --tls-enabled", "port", f.port)
 	}
@@ -193,12 +193,6 @@ func etcdOf(dir string) string {
 		}
 	}
 	return ""
-}
-
-// onLoopback is whether a listener at the host can be reached from this machine only.
-func onLoopback(host string) bool {
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // validate refuses what cannot be done, all at once.

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -33,7 +34,7 @@ func oneHost(address string) func() ([]string, <-chan struct{}) {
 // Dapr's programs are told which address of theirs others can reach.
 func (f *daprFlags) advertised() string {
 	ip := os.Getenv("DAPR_HOST_IP")
-	if f.broadcast != "" || ip == "" || f.port == 0 || onLoopback(f.listen) {
+	if f.broadcast != "" || ip == "" || f.port == 0 || server.OnLoopback(strings.Trim(f.listen, "[]")) {
 		return f.broadcast
 	}
 	return net.JoinHostPort(ip, strconv.Itoa(f.port))

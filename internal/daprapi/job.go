@@ -1,7 +1,6 @@
 package daprapi
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -185,4 +184,4 @@ func anyOf(d carillon.Data) *anypb.Any {
 }
 
 // refused is err as Dapr's scheduler would refuse a field.
-func refused(field string, err error) error { return refuse(field, "%s", fmt.Sprint(err)) }
+func refused(field string, err error) error { return refuse(field, "%v", err) }

@@ -21,9 +21,6 @@ func targetOf(m *pb.JobMetadata) (*carillon.DaprTarget, error) {
 	return t, nil
 }
 
-// reminder reports whether the metadata names an actor rather than an app.
-func reminder(m *pb.JobMetadata) bool { return m.GetTarget().GetActor() != nil }
-
 // kindOf is what metrics call the target of the metadata.
 func kindOf(m *pb.JobMetadata) Kind {
 	switch m.GetTarget().GetType().(type) {

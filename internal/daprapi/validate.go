@@ -43,7 +43,7 @@ func (s *Service) address(ctx context.Context, m *pb.JobMetadata) (address, erro
 	if err != nil {
 		return address{}, err
 	}
-	return address{m.GetNamespace(), t, m.GetTarget().GetJob() == nil && reminder(m)}, nil
+	return address{m.GetNamespace(), t, m.GetTarget().GetActor() != nil}, nil
 }
 
 // nowhere reports whether the address is that of a reminder without an actor, of which Carillon keeps none.

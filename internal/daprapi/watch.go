@@ -3,9 +3,7 @@ package daprapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/internal/dispatch/sidecar"
+	"github.com/carillonhq/carillon/internal/grpcapi"
 )
 
 type watchStream = grpc.BidiStreamingServer[pb.WatchJobsRequest, pb.WatchJobsResponse]
@@ -47,8 +46,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 	defer w.stall.Stop()
 	defer w.forget()
 	read, written := make(chan error, 1), make(chan error, 1)
-	go func() { read <- safely(w.read) }()
-	go func() { written <- safely(func() error { return w.write(ctx) }) }()
+	go func() { read <- grpcapi.Safely(w.read) }()
+	go func() { written <- grpcapi.Safely(func() error { return w.write(ctx) }) }()
 	select {
 	case err = <-read:
 	case err = <-written:
@@ -91,7 +90,7 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 func (s *Service) first(stream watchStream) (*pb.WatchJobsRequest, error) {
 	came, failed := make(chan *pb.WatchJobsRequest, 1), make(chan error, 1)
 	go func() {
-		failed <- safely(func() error {
+		failed <- grpcapi.Safely(func() error {
 			m, err := stream.Recv()
 			if err == nil {
 				came <- m
@@ -276,14 +275,4 @@ func (w *watch) forget() {
 		w.service.options.Metrics.Undelivered(h.kind)
 	}
 	w.held = map[uint64]handed{}
-}
-
-// safely is f with a panic as an error. A goroutine that serves one sidecar must not end the process.
-func safely(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
 }

@@ -66,8 +66,8 @@ func fromGRPC(err error) bool {
 	return ok
 }
 
-// safely is f with a panic as an error. A goroutine that serves one caller must not end the process.
-func safely(f func() error) (err error) {
+// Safely is f with a panic as an error. A goroutine that serves one caller must not end the process.
+func Safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)

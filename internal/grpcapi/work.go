@@ -44,8 +44,8 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	old := time.AfterFunc(s.options.ConnectionAge, w.sendAway)
 	defer old.Stop()
 	read, written := make(chan error, 1), make(chan error, 1)
-	go func() { read <- safely(func() error { return w.read(ctx, opening) }) }()
-	go func() { written <- safely(func() error { return w.write(ctx) }) }()
+	go func() { read <- Safely(func() error { return w.read(ctx, opening) }) }()
+	go func() { written <- Safely(func() error { return w.write(ctx) }) }()
 	select {
 	case err = <-read: // the worker is gone, spoke nonsense, or has said all
 		if err == nil {
@@ -120,7 +120,7 @@ func (w *worker) write(ctx context.Context) error {
 // sendAway asks the worker to connect anew, shortly before the transport closes the old connection. If that cannot be
 // said any more, the stream is over anyway.
 func (w *worker) sendAway() {
-	_ = safely(func() error { return w.send(&carillon.WorkResponse{Drain: true}) })
+	_ = Safely(func() error { return w.send(&carillon.WorkResponse{Drain: true}) })
 }
 
 func (w *worker) send(resp *carillon.WorkResponse) error {

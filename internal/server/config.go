@@ -181,16 +181,16 @@ func (c Config) validateListener(l listener) error {
 	if err != nil {
 		return fmt.Errorf("%s: %q is not an address such as 127.0.0.1:7070", l.name, l.address)
 	}
-	if c.Insecure || l.open || isLoopback(host) {
+	if c.Insecure || l.open || OnLoopback(host) {
 		return nil
 	}
 	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
 		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
 }
 
-// isLoopback reports whether a listener on the host can be reached from this machine only. Other names than localhost are
+// OnLoopback reports whether a listener on the host can be reached from this machine only. Other names than localhost are
 // not looked up: what they mean can change.
-func isLoopback(host string) bool {
+func OnLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}

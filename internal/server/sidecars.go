@@ -69,7 +69,7 @@ func (s *Server) doorMetrics(d *door) error {
 // ifNamed refuses requests under foreign names if the door is on loopback: there only a page in a browser that rebinds a name
 // of its own has a use for them. A door on a network is reached under names that nobody has told the node.
 func (s *Server) ifNamed(d *door, handler http.Handler) http.Handler {
-	if isLoopback(hostOf(d.at.Addr().String())) {
+	if OnLoopback(hostOf(d.at.Addr().String())) {
 		return s.config.namedOnly(handler)
 	}
 	return handler
