@@ -67,8 +67,7 @@ func Port(t testing.TB) int {
 // Folder is an empty one that belongs to a user, removed when the test has ended; an empty user is this process's.
 func Folder(t testing.TB, user string) string {
 	t.Helper()
-	// Not t.TempDir: its parents are for this user only.
-	dir, err := os.MkdirTemp("", "carillon-server-")
+	dir, err := os.MkdirTemp("", "carillon-server-") //nolint:usetesting // the parents of t.TempDir are for this user only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ type Program struct {
 // command prepares the program to run in a group of its own.
 func (p *Program) command(t testing.TB) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(p.Path, p.Args...) //nolint:gosec,noctx // a test says what to run; its clean-up ends it
+	cmd := exec.Command(p.Path, p.Args...) //nolint:noctx // a test says what to run; its clean-up ends it
 	cmd.Dir = p.Folder
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.WaitDelay = patience // children may hold the pipes

@@ -82,3 +82,9 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	}
 	return c, nil
 }
+
+// CheckURL says what is wrong with a URL; it connects to nothing.
+func CheckURL(url string) error {
+	_, err := poolConfig(url)
+	return err
+}

@@ -156,14 +156,18 @@ func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, erro
 		return nil, ctx.Err()
 	}
 	var c conditions
-	c.selectRecords(s.partition, q.MaxSpec)
+	c.due(s.partition, q)
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+func (c *conditions) due(partition int, q store.DueQuery) {
+	c.selectRecords(partition, q.MaxSpec)
 	c.add(" AND class = ", c.arg(int16(q.Class)), " AND due IS NOT NULL AND due <= ", c.arg(q.Until))
 	if at := q.After; at != (store.Cursor{}) {
 		c.add(" AND (due, namespace, name, seq) > (", c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ",
 			c.arg(int64(at.Ref.Seq)), ")")
 	}
 	c.add(" ORDER BY due, namespace, name, seq LIMIT ", c.arg(q.Limit))
-	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
 }
 
 // Staged returns the records parked under a queue in (class, run due, ref) order.
@@ -172,14 +176,18 @@ func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record
 		return nil, ctx.Err()
 	}
 	var c conditions
-	c.selectRecords(s.partition, q.MaxSpec)
+	c.staged(s.partition, q)
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+func (c *conditions) staged(partition int, q store.StagedQuery) {
+	c.selectRecords(partition, q.MaxSpec)
 	c.add(" AND phase = 2 AND queue = ", c.arg(queueText(q.Queue)))
 	if at := q.After; at != (store.Cursor{}) {
 		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Class)), ", ", c.arg(at.Due), ", ",
 			c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ", c.arg(int64(at.Ref.Seq)), ")")
 	}
 	c.add(" ORDER BY class, run_due, namespace, name, seq LIMIT ", c.arg(q.Limit))
-	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
 }
 
 const liveSQL = `
