@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -71,7 +72,11 @@ func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.Colle
 			break
 		}
 	}
-	return out, failed(what, err)
+	err = failed(what, err)
+	if !errors.Is(err, context.Canceled) { // its caller has gone
+		(*Store)(l).heed(err)
+	}
+	return out, err
 }
 
 // nothing is what a statement without rows gives.

@@ -24,8 +24,8 @@ type Options struct {
 
 // Events are told what happens. Any may be nil; they must not block.
 type Events struct {
-	Failed    func(err error) // a write failed, and the one before had not; not for what another owner's claim refuses
-	Recovered func()          // a write succeeded, and the one before had failed
+	Failed    func(err error) // a write or a call of the leaser failed, and the one before had not; not for a write that is fenced
+	Recovered func()          // one succeeded, and the one before had failed
 }
 
 // Store is a store in a PostgreSQL database.
