@@ -72,7 +72,8 @@ func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 		}
 		return pebble.Open(rest, o)
 	case "postgres":
-		return postgres.Open(ctx, c.Store, postgres.Options{Partitions: c.Partitions, Events: postgres.Events{Failed: t.failed, Recovered: t.recovered}})
+		events := postgres.Events{Failed: t.failed, Recovered: t.recovered}
+		return postgres.Open(ctx, c.Store, postgres.Options{Partitions: c.Partitions, Events: events})
 	default:
 		return memory.New(memory.Options{Partitions: c.Partitions, Now: c.Now}), nil
 	}

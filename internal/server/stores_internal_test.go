@@ -26,3 +26,16 @@ func TestAStoreInTroubleIsNotReady(t *testing.T) {
 		t.Errorf("it has recovered: %v", err)
 	}
 }
+
+func TestTheLogHasNoPasswords(t *testing.T) {
+	for url, want := range map[string]string{
+		"pebble:/var/lib/carillon":                     "pebble:/var/lib/carillon",
+		"postgres://u:secret@db:5432/jobs?sslmode=off": "postgres://u:xxxxx@db:5432/jobs",
+		"postgresql://db/jobs?password=secret":         "postgresql://db/jobs",
+		"postgres://u:sec%ret@db/jobs":                 "postgres:",
+	} {
+		if got := storeText(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
