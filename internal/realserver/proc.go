@@ -3,6 +3,7 @@
 //
 //	proc.go      processes: find, start, wait until ready, end
 //	postgres.go  PostgreSQL
+//	redis.go     Redis, Redis Cluster
 package realserver
 
 import (
