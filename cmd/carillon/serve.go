@@ -62,7 +62,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	c := &s.node
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
-	flags.StringVar(&c.Store, "store", "", "`url` of the store: pebble:DIR, postgres://…, or memory: which forgets everything at the end (required)")
+	flags.StringVar(&c.Store, "store", "",
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, or memory: which forgets everything at the end (required)")
 	flags.StringVar(&c.Name, "node-name", "",
 		"`name` of the node among those of its store, the same in each of its lives; default one that is made up")
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")

@@ -67,15 +67,29 @@ func TestKill(t *testing.T) {
 	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: *cycles})
 }
 
-// postgresCycles is how often the node, or the server of its store, is ended at most: each of its lives takes longer.
-const postgresCycles = 10
+// serverCycles is how often the node, or the server of its store, is ended at most: each of its lives takes longer.
+const serverCycles = 10
 
 // TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while the node goes on: an
 // attempt that was not durable then is not cancelled, so a worker that never answers keeps its slot, and the campaign says so.
 func TestKillPostgres(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: min(*cycles, postgresCycles)}
+	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: min(*cycles, serverCycles)}
+	if *outage {
+		o.Restart = func() {
+			server.Crash(t)
+			server.Up(t)
+		}
+	}
+	campaign(t, o)
+}
+
+// TestKillRedis is TestKill on Redis, and with -store-restarts as above.
+func TestKillRedis(t *testing.T) {
+	binary := carillonBinary(t)
+	server := realserver.StartRedis(t)
+	o := chaos.Options{Binary: binary, Store: "redis://" + server.Address(), Cycles: min(*cycles, serverCycles)}
 	if *outage {
 		o.Restart = func() {
 			server.Crash(t)

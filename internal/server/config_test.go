@@ -45,7 +45,8 @@ func TestWhereANodeMayListen(t *testing.T) {
 func TestStoresThatAreRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
-		"redis://localhost": `"redis" is not supported`,
+		"cassandra://localhost":  `"cassandra" is not supported`,
+		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {
 		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", url, err)

@@ -13,10 +13,12 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 	"github.com/carillonhq/carillon/store/pebble"
 	"github.com/carillonhq/carillon/store/postgres"
+	"github.com/carillonhq/carillon/store/redis"
 )
 
 // supportedStores is what the fault of a wrong URL names.
-const supportedStores = `"pebble:DIR" (a folder of this machine), "postgres://…" (a PostgreSQL database) and "memory:" (nothing is kept)`
+const supportedStores = `"pebble:DIR" (a folder of this machine), "postgres://…" (a PostgreSQL database), ` +
+	`"redis://…" (Redis, or a Redis Cluster) and "memory:" (nothing is kept)`
 
 // maxPartitions is how many a store can have.
 const maxPartitions = pebble.MaxPartitions
@@ -33,6 +35,9 @@ func parseStore(text string) (scheme, rest string, err error) {
 		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", text)
 	case scheme == "memory" && rest != "":
 		return "", "", fmt.Errorf("store: %q says too much: the URL is \"memory:\"", text)
+	case scheme == "redis" || scheme == "rediss":
+		_, err := redis.ParseURL(text)
+		return "redis", rest, err
 	case shared(scheme):
 		return "postgres", rest, postgres.CheckURL(text)
 	case scheme != "pebble" && scheme != "memory":
@@ -42,13 +47,22 @@ func parseStore(text string) (scheme, rest string, err error) {
 }
 
 // shared reports whether other nodes may open the store of a scheme at the same time.
-func shared(scheme string) bool { return scheme == "postgres" || scheme == "postgresql" }
+func shared(scheme string) bool {
+	switch scheme {
+	case "postgres", "postgresql", "redis", "rediss":
+		return true
+	}
+	return false
+}
 
 // storeText is the URL of a store for the log: without its password.
 func storeText(text string) string {
-	scheme, _, _ := strings.Cut(text, ":")
-	if !shared(scheme) {
+	scheme, rest, _ := strings.Cut(text, ":")
+	switch {
+	case !shared(scheme):
 		return text
+	case strings.HasPrefix(scheme, "redis"): // of several addresses it is none that the library reads
+		return scheme + "://" + strings.TrimPrefix(rest[strings.LastIndexByte(rest, '@')+1:], "//")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -74,6 +88,13 @@ func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 	case "postgres":
 		events := postgres.Events{Failed: t.failed, Recovered: t.recovered}
 		return postgres.Open(ctx, c.Store, postgres.Options{Partitions: c.Partitions, Events: events})
+	case "redis":
+		o, err := redis.ParseURL(c.Store)
+		if err != nil {
+			return nil, err
+		}
+		o.Partitions, o.Events = c.Partitions, redis.Events{Failed: t.failed, Recovered: t.recovered, Warn: t.warn}
+		return redis.Open(ctx, o)
 	default:
 		return memory.New(memory.Options{Partitions: c.Partitions, Now: c.Now}), nil
 	}
@@ -110,6 +131,10 @@ func (t *trouble) set(err error) {
 func (t *trouble) failed(err error) {
 	t.set(err)
 	t.log.Error("the store cannot write", "error", err)
+}
+
+func (t *trouble) warn(reason string) {
+	t.log.Warn("the store may lose what was acknowledged", "reason", reason)
 }
 
 func (t *trouble) recovered() {

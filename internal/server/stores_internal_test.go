@@ -33,6 +33,10 @@ func TestTheLogHasNoPasswords(t *testing.T) {
 		"postgres://u:secret@db:5432/jobs?sslmode=off": "postgres://u:xxxxx@db:5432/jobs",
 		"postgresql://db/jobs?password=secret":         "postgresql://db/jobs",
 		"postgres://u:sec%ret@db/jobs":                 "postgres:",
+		"pebble:/data/a@b":                             "pebble:/data/a@b",
+		"redis://h:1,h:2/0":                            "redis://h:1,h:2/0",
+		"rediss://user:pass@h:1,h:2?prefix=p":          "rediss://h:1,h:2?prefix=p",
+		"redis://:p@ss@h":                              "redis://h",
 	} {
 		if got := storeText(url); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
