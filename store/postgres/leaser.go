@@ -22,11 +22,16 @@ const leaseTries = 5
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
 const (
 	joinSQL = `
-INSERT INTO carillon_members (id, address, capacity, until)
-VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 microsecond')
-ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, capacity = EXCLUDED.capacity, until = EXCLUDED.until`
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, until)
+VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7::bigint * interval '1 microsecond')
+ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars,
+	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, until = EXCLUDED.until
+WHERE m.nonce = EXCLUDED.nonce OR m.until <= clock_timestamp() RETURNING true`
 
-	membersSQL = `SELECT id, address, capacity FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
+	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
+
+	membersSQL = `
+SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -91,15 +96,19 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 	return now[0], nil
 }
 
-// Join writes or renews the member.
+// Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	_, err := ask(ctx, l, "join", nothing, joinSQL, m.ID, m.Address, m.Capacity, interval(ttl))
+	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL,
+		m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), interval(ttl))
+	if err == nil && len(written) == 0 {
+		return store.ErrTaken
+	}
 	return err
 }
 
-// Leave removes the member, and those who left without a word long ago.
-func (l *leaser) Leave(ctx context.Context, id string) error {
-	if _, err := ask(ctx, l, "leave", nothing, "DELETE FROM carillon_members WHERE id = $1", id); err != nil {
+// Leave removes the member of that nonce, 0 is any, and those who left without a word long ago.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	if _, err := ask(ctx, l, "leave", nothing, leaveSQL, id, int64(nonce)); err != nil {
 		return err
 	}
 	_, err := ask(ctx, l, "forget old members", nothing, forgetSQL)
@@ -108,7 +117,12 @@ func (l *leaser) Leave(ctx context.Context, id string) error {
 
 // Members returns those that live, by id.
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
-	return ask(ctx, l, "read the members", pgx.RowToStructByPos[store.Member], membersSQL)
+	return ask(ctx, l, "read the members", func(row pgx.CollectableRow) (m store.Member, err error) {
+		var nonce int64
+		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce)
+		m.Nonce = uint64(nonce)
+		return m, err
+	}, membersSQL)
 }
 
 // scanHolding reads partition, epoch and nonce.

@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -40,18 +41,34 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 // micros is a duration in µs, as text.
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-// Join writes or renews the member.
+// memberText is what is kept of a member beside its id and its nonce.
+type memberText struct {
+	Address  string `json:"address"`
+	HTTP     string `json:"http,omitempty"`
+	Sidecars string `json:"sidecars,omitempty"`
+	Capacity int    `json:"capacity"`
+}
+
+// Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	err := joinScript.Exec(ctx, l.client, l.members(), []string{m.ID, micros(ttl), strconv.Itoa(m.Capacity), m.Address}).Error()
+	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity})
 	if err != nil {
+		return fmt.Errorf("store: redis: member: %w", err)
+	}
+	written, err := joinScript.Exec(ctx, l.client, l.members(),
+		[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
+	switch {
+	case err != nil:
 		return failure(err)
+	case written == 0:
+		return store.ErrTaken
 	}
 	return nil
 }
 
-// Leave removes the member.
-func (l *leaser) Leave(ctx context.Context, id string) error {
-	err := l.client.Do(ctx, l.client.B().Hdel().Key(l.members()[0]).Field(id).Build()).Error()
+// Leave removes the member of that nonce; 0 is any.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	err := leaveScript.Exec(ctx, l.client, l.members(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
 	if err != nil {
 		return failure(err)
 	}
@@ -67,15 +84,25 @@ func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	var out []store.Member
 	for i := 0; i+1 < len(list); i += 2 {
 		_, rest, _ := strings.Cut(list[i+1], " ")
-		capacity, address, _ := strings.Cut(rest, " ")
-		n, err := strconv.Atoi(capacity)
+		nonce, value, _ := strings.Cut(rest, " ")
+		m, err := aMember(list[i], nonce, value)
 		if err != nil {
-			return nil, fmt.Errorf("%w: the member %q", store.ErrDamaged, list[i])
+			return nil, err
 		}
-		out = append(out, store.Member{ID: list[i], Address: address, Capacity: n})
+		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b store.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
+}
+
+// aMember reads a member.
+func aMember(id, nonce, text string) (store.Member, error) {
+	var m memberText
+	n, err := strconv.ParseUint(nonce, 10, 64)
+	if err := errors.Join(err, json.Unmarshal([]byte(text), &m)); err != nil {
+		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
+	}
+	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n}, nil
 }
 
 // Claim takes each partition that is free, expired or the node's own.

@@ -28,6 +28,8 @@ var (
 	releaseText string
 	//go:embed lua/join.lua
 	joinText string
+	//go:embed lua/leave.lua
+	leaveText string
 	//go:embed lua/members.lua
 	membersText string
 	//go:embed lua/create.lua
@@ -38,6 +40,7 @@ var (
 	readScript    = rueidis.NewLuaScriptReadOnly(readText)
 	valuesScript  = rueidis.NewLuaScriptReadOnly(valuesText)
 	joinScript    = rueidis.NewLuaScript(joinText)
+	leaveScript   = rueidis.NewLuaScript(leaveText)
 	membersScript = rueidis.NewLuaScript(membersText)
 	createScript  = rueidis.NewLuaScript(createText)
 	claimScript   = rueidis.NewLuaScript(claimText)

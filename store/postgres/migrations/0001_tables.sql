@@ -21,7 +21,10 @@ CREATE TABLE carillon_owners (
 CREATE TABLE carillon_members (
     id       text COLLATE "C" PRIMARY KEY,
     address  text NOT NULL,
+    http     text NOT NULL,
+    sidecars text NOT NULL,
     capacity integer NOT NULL,
+    nonce    bigint NOT NULL,
     until    timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
