@@ -33,6 +33,12 @@ type Partitions interface {
 	RedriveIn(ctx context.Context, p int, namespace, job string) (int, error)
 	// Hear takes what consumers have said of the partition's attempts to a node that no longer owns it.
 	Hear(ctx context.Context, p int, s Said) (Heard, error)
+	// AskTokens tells the partition what another has and wants of limits whose home it is. It returns how each stands for the
+	// one that asks, which is durable; what is given later comes by GiveTokens.
+	AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error)
+	// GiveTokens tells the partition what the homes of limits have handed out to it. It is done when the partition has
+	// taken note of it; nothing is durable by that.
+	GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error
 }
 
 // Said is what consumers have said of attempts of one partition.
