@@ -18,7 +18,7 @@ import (
 
 // Client is a scheduler in another process. It may be used by many goroutines.
 type Client struct {
-	conn    *grpc.ClientConn
+	conn    *grpc.ClientConn // nil if it is not the client's
 	service pb.SchedulerServiceClient
 }
 
@@ -83,6 +83,9 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 
 // Close ends the connection, and with it all calls and sessions.
 func (c *Client) Close() error {
+	if c.conn == nil {
+		return nil
+	}
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("close the connection: %w", err)
 	}
