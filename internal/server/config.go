@@ -81,6 +81,8 @@ type Config struct {
 	// Faces are further services on the gRPC listener. Default none.
 	Faces []Face
 
+	// self is where the node is reached.
+	self carillon.Node
 	// tune changes how a folder is opened: tests put a disk under it that fails.
 	tune func(*pebble.Options)
 }
