@@ -111,7 +111,7 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
-	self.ID = n.config.Name
+	self.ID = n.config.Name // also without listeners
 	return alone{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 

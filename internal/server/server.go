@@ -40,7 +40,7 @@ func New(c Config) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	c.self = carillon.Node{Address: s.GRPCAddr(), HTTP: s.HTTPAddr(), Sidecars: s.SidecarsAddr()}
+	c.self = s.self()
 	node, err := Start(context.Background(), c)
 	if err != nil {
 		return nil, errors.Join(err, s.closeListeners())
