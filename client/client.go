@@ -20,6 +20,7 @@ import (
 type Client struct {
 	conn    *grpc.ClientConn // nil if it is not the client's
 	service pb.SchedulerServiceClient
+	cluster pb.ClusterServiceClient
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -78,7 +79,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
 	}
-	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn)}, nil
+	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn)}, nil
 }
 
 // Close ends the connection, and with it all calls and sessions.
