@@ -141,6 +141,15 @@ func (ps peers) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, e
 	return reach(ctx, ps, p, s, func(n *node) (engine.Heard, error) { return n.Hear(ctx, p, s) })
 }
 
+func (ps peers) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+	return reach(ctx, ps, p, asks, func(n *node) ([]partition.TokenGrant, error) { return n.AskTokens(ctx, p, from, asks) })
+}
+
+func (ps peers) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.GiveTokens(ctx, p, grants) })
+	return err
+}
+
 // TestAStandbyOwnsNothing until it is told what, and refuses at once.
 func TestAStandbyOwnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
