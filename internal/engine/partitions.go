@@ -160,15 +160,3 @@ func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job strin
 
 // inEdge notes in err which edge it is about.
 func inEdge(i int, err error) error { return carillon.WithField(err, fmt.Sprintf("edges[%d]", i)) }
-
-// AskTokens implements [Partitions].
-func (e *Engine) AskTokens(context.Context, int, partition.Asker, []partition.TokenAsk) ([]partition.TokenGrant, error) {
-	return nil, noHomes()
-}
-
-// GiveTokens implements [Partitions].
-func (e *Engine) GiveTokens(context.Context, int, []partition.TokenGrant) error { return noHomes() }
-
-func noHomes() error {
-	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts the tokens of limits by itself")
-}
