@@ -132,7 +132,7 @@ func New(cfg Config) *Engine {
 		stop:   make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.limiter = newLimiter(e.settings.limit, e.tokens)
+	e.limiter = &limiter{c: partition.NewTokenCounter(e.settings.limit, e.tokens)}
 	return e
 }
 

@@ -17,6 +17,11 @@ func (l Limit) HomeOf(n int) int {
 	return carillon.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
 }
 
+// compare orders limits by namespace and key.
+func (l Limit) compare(o Limit) int {
+	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Key, o.Key))
+}
+
 // TokenStamp orders what the home of a limit has said. Epoch is of the home's term; each grant that begins or grows has a
 // greater one than any before.
 type TokenStamp struct{ Epoch, N uint64 }
@@ -47,6 +52,7 @@ type TokenGrant struct {
 	Term  store.Term // of the asker
 	Stamp TokenStamp
 	N     int
+	Want  int // that the home still knows to be wanted
 	// Rival is the order of the first run that waits in another partition; NoRival if there is none, and Recall if more is
 	// handed out than the limit: then every token that comes free goes back.
 	Rival int64
