@@ -228,10 +228,10 @@ func TestALimitOfACluster(t *testing.T) {
 				key := []string{"a", "b", "c"}[c.chance(3)]
 				c.put(fmt.Sprint(key, i), key, time.Duration(c.chance(1000))*time.Millisecond)
 				time.Sleep(time.Duration(c.chance(200)) * time.Millisecond)
-				switch {
-				case i%40 == 20:
+				switch i % 40 {
+				case 20:
 					c.deal(func(p int) int { return (p + i/40 + 1) % nodes })
-				case i%40 == 35:
+				case 35:
 					down := c.chance(nodes)
 					c.cut(down, true)
 					c.deal(func(p int) int {

@@ -339,9 +339,9 @@ func (c *country) check() {
 
 // add puts a run in a town's line.
 func (t *town) add(l Limit, order int64) {
-	q := append(t.queue[l], order)
+	t.queue[l] = append(t.queue[l], order)
+	q := t.queue[l]
 	slices.Sort(q)
-	t.queue[l] = q
 	t.disk.queue[l] = append(t.disk.queue[l], order)
 	slices.Sort(t.disk.queue[l])
 	if t.waits[l] { // as the machine does: what comes first waits anew
