@@ -119,6 +119,7 @@ type Engine struct {
 	settings   *settings
 	limiter    *limiter
 	claims     *claims
+	couriers   couriers
 	assigning  sync.Mutex // one Assign at a time
 }
 

@@ -43,6 +43,9 @@ type owned struct {
 
 	backfillsSwept string // key of the ended backfill that was looked at last
 
+	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
+	sweeping bool             // marks are being looked through
+
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
@@ -102,6 +105,7 @@ func (p *owned) round() {
 	for _, t := range in.tokens {
 		p.m.Promote(now, t.line, t.n)
 	}
+	p.noteMarks(in.marks)
 	p.serveCalls(in.calls, now)
 	p.correspond(in.heard, now)
 	p.m.Tick(now)
@@ -162,6 +166,7 @@ func (p *owned) refuse(in mail) {
 		c.fail(p.refusal())
 	}
 	p.postpone(in)
+	p.sweeping = p.sweeping && len(in.marks) == 0
 	if p.leaving {
 		p.wake = p.e.elapsed() + int64(pollEvery)
 		return
@@ -205,6 +210,7 @@ func (p *owned) poll(now int64) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
 			p.sweepBackfills(now)
+			p.askAfterMarks()
 		}
 		p.swept = now
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -11,8 +10,7 @@ import (
 )
 
 // ErrNotOwner says that this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose
-// outcome
-// is known: nothing was done, the owner may be asked.
+// outcome is known: nothing was done, the owner may be asked.
 var ErrNotOwner = errors.New("this node does not own the partition")
 
 // Partitions is what partitions ask of each other, wherever they are. An [Engine] answers for those that this node owns and
@@ -141,7 +139,7 @@ func (e *Engine) DeleteIn(ctx context.Context, number int, namespace, prefix str
 		return 0, err
 	}
 	n, err := e.deleteIn(ctx, p, namespace, prefix)
-	return n, partly(err, n > 0)
+	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.DeleteIn(ctx, number, namespace, prefix) })
 }
 
 // RedriveIn implements [Partitions].
@@ -155,11 +153,8 @@ func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job strin
 		return 0, err
 	}
 	n, err := e.redriveIn(ctx, p, q)
-	return n, partly(err, n > 0)
+	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, number, namespace, job) })
 }
-
-// inEdge notes in err which edge it is about.
-func inEdge(i int, err error) error { return carillon.WithField(err, fmt.Sprintf("edges[%d]", i)) }
 
 // AskTokens implements [Partitions].
 func (e *Engine) AskTokens(context.Context, int, partition.Asker, []partition.TokenAsk) ([]partition.TokenGrant, error) {

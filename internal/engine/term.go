@@ -120,6 +120,7 @@ func (p *owned) begin(t *tenure) {
 	if p.passing != nil {
 		p.passing() // what it has not got heard, this node hears
 	}
+	p.gone = map[string]int64{}
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
