@@ -21,6 +21,9 @@ type tenure struct {
 	released time.Time // zero = it did not give it up
 }
 
+// gaveUp reports whether the owner gave the partition up before another had it.
+func (t *tenure) gaveUp() bool { return !t.released.IsZero() && t.released.Before(t.to) }
+
 // tenures are those of each partition, by time.
 func (w *world) tenures() map[int][]tenure {
 	claims := slices.Clone(w.h.Claims)
@@ -75,7 +78,7 @@ func (w *world) reach() {
 func (w *world) limbo(all []tenure) []span {
 	var out []span
 	for _, t := range all {
-		if !t.released.IsZero() {
+		if t.gaveUp() {
 			out = append(out, span{t.released, t.to})
 		}
 		for _, f := range w.all {
@@ -142,7 +145,7 @@ func (w *world) bad(j *job) []span {
 func (w *world) handedOver(all []tenure) []span {
 	var out []span
 	for _, t := range all {
-		if !t.released.IsZero() {
+		if t.gaveUp() {
 			out = append(out, span{t.released, earlier(t.to, t.released.Add(w.k.Handover))})
 		}
 	}
