@@ -190,9 +190,14 @@ func (n *node) depart(ctx context.Context) bool {
 	if n.life() != l {
 		return false // it was killed meanwhile
 	}
+	_ = l.hub.Drain(bounded)    // requests to endpoints end, or
+	_ = l.engine.Drain(bounded) // are given up
+	if n.life() != l {
+		return false
+	}
 	n.leave()
-	_ = l.hub.Close()
 	_ = l.engine.Stop(ctx)
+	_ = l.hub.Close()
 	_ = l.quit(ctx)
 	return true
 }
