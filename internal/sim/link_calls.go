@@ -215,6 +215,21 @@ func (p *peer) Hear(ctx context.Context, number int, s engine.Said) (engine.Hear
 	})
 }
 
+// AskTokens is for [cluster.Peer].
+func (p *peer) AskTokens(ctx context.Context, number int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+	return through(ctx, p, "AskTokens "+fmt.Sprint(number, from, asks), func(ctx context.Context, to *life) ([]partition.TokenGrant, error) {
+		return to.services().AskTokens(ctx, number, from, asks)
+	})
+}
+
+// GiveTokens is for [cluster.Peer].
+func (p *peer) GiveTokens(ctx context.Context, number int, grants []partition.TokenGrant) error {
+	_, err := through(ctx, p, "GiveTokens "+fmt.Sprint(number, grants), func(ctx context.Context, to *life) (struct{}, error) {
+		return struct{}{}, to.services().GiveTokens(ctx, number, grants)
+	})
+	return err
+}
+
 // CompleteRun is for [cluster.Peer].
 func (p *peer) CompleteRun(ctx context.Context, namespace string, r carillon.Result) error {
 	_, err := through(ctx, p, "CompleteRun "+r.Token, func(ctx context.Context, to *life) (struct{}, error) {
