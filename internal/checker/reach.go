@@ -66,8 +66,13 @@ func (w *world) reach() {
 	for p, all := range w.owned {
 		limbo := w.limbo(all)
 		for _, f := range w.all {
-			if !f.local() || w.reaches(f, all, limbo) {
+			switch since, reaches := w.reaches(f, all, limbo); {
+			case !f.local():
 				w.reached[p] = append(w.reached[p], f)
+			case reaches:
+				part := *f
+				part.From = later(f.From, since)
+				w.reached[p] = append(w.reached[p], &part)
 			}
 		}
 	}
@@ -90,14 +95,27 @@ func (w *world) limbo(all []tenure) []span {
 	return merged(out)
 }
 
-// reaches reports whether a fault of some nodes may have touched a partition.
-func (w *world) reaches(f *Fault, all []tenure, limbo []span) bool {
+// reaches reports whether a fault of some nodes may have touched a partition, and since when.
+func (w *world) reaches(f *Fault, all []tenure, limbo []span) (since time.Time, reaches bool) {
 	from, to := f.From.Add(-f.Skew.Abs()), f.To.Add(f.Skew.Abs())
-	overlaps := func(s span) bool { return s.from.Before(to) && !s.to.Before(from) }
-	if f.From.Before(all[0].from) || slices.ContainsFunc(limbo, overlaps) {
-		return true // nobody owned it
+	touch := func(s span) {
+		if s.from.Before(to) && !s.to.Before(from) && (!reaches || s.from.Before(since)) {
+			since, reaches = s.from, true
+		}
 	}
-	return slices.ContainsFunc(all, func(t tenure) bool { return f.hits(t.node) && overlaps(t.span) })
+	touch(span{w.h.Start, all[0].from}) // nobody owned it
+	for _, s := range limbo {
+		touch(s)
+	}
+	for _, t := range all {
+		if f.hits(t.node) {
+			touch(t.span)
+		}
+	}
+	if f.Skew != 0 {
+		since = f.From // what it has stamped before it owned the partition may come out now
+	}
+	return since, reaches
 }
 
 // faults are those that may have touched a job; of nil, all of them.
