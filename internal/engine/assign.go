@@ -39,6 +39,7 @@ func (e *Engine) Ready() error {
 func (p *owned) leave() {
 	p.leaving, p.leftAt = true, p.e.elapsed()
 	p.m.KeepGrants()
+	p.giveTokensUp()
 	p.rest()
 	p.e.dispatcher.Forget(p.number)
 }
@@ -62,7 +63,7 @@ func (p *owned) left() {
 
 // drop forgets the machine and the term.
 func (p *owned) drop(cause error) {
-	p.m, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, cause, false
+	p.m, p.homes, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, nil, cause, false
 	p.serving.Store(false)
 	p.stats.Store(&partition.Stats{})
 	p.depths.Store(nil)

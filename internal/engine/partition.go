@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type owned struct {
 	term         store.Term
 	shard        store.Shard
 	m            *partition.Machine       // nil: the term was lost
+	homes        *homes                   // nil: this node is alone
 	cause        error                    // why
 	claiming     bool                     // it is being claimed: what comes in waits
 	away         bool                     // it has no term here, and another node may own it
@@ -50,6 +52,7 @@ type owned struct {
 	pause   time.Duration      // before it does
 
 	quiet     chan struct{} // closed once draining and nothing is in force
+	reading   sync.Mutex    // one reads the settings in it at a time
 	wanted    atomic.Bool   // this node is to own it
 	serving   atomic.Bool   // it does, and answers calls
 	published atomic.Pointer[store.Term]
@@ -102,6 +105,7 @@ func (p *owned) round() {
 	}
 	p.goOn()
 	p.hear(in, now)
+	p.hearTokens(&in.cluster)
 	for _, t := range in.tokens {
 		p.m.Promote(now, t.line, t.n)
 	}
@@ -113,6 +117,7 @@ func (p *owned) round() {
 	p.feed(now)
 	p.dispatch(in, now)
 	p.m.PassTokens()
+	p.askTokens()
 	p.rest()
 }
 
@@ -127,7 +132,7 @@ func (p *owned) rest() {
 		p.e.dispatcher.Cancel(c)
 	}
 	p.publish()
-	p.wake = p.e.elapsed() + int64(p.sleep())
+	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
 }
 
 // publish shows the machine's figures to other goroutines.
@@ -205,6 +210,7 @@ func (p *owned) poll(now int64) {
 	p.park(now)
 	p.askAfterEdges(now)
 	p.m.AwaitTokens()
+	p.pollTokens()
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {

@@ -155,15 +155,3 @@ func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job strin
 	n, err := e.redriveIn(ctx, p, q)
 	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, number, namespace, job) })
 }
-
-// AskTokens implements [Partitions].
-func (e *Engine) AskTokens(context.Context, int, partition.Asker, []partition.TokenAsk) ([]partition.TokenGrant, error) {
-	return nil, noHomes()
-}
-
-// GiveTokens implements [Partitions].
-func (e *Engine) GiveTokens(context.Context, int, []partition.TokenGrant) error { return noHomes() }
-
-func noHomes() error {
-	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts the tokens of limits by itself")
-}

@@ -97,7 +97,8 @@ func (t *town) take(epoch uint64) {
 	for _, id := range slices.Sorted(maps.Keys(t.disk.force)) {
 		held = append(held, t.disk.force[id])
 	}
-	t.pool = NewTokenPool(Asker{t.number, t.term}, parts, held, t.limitOf, func(_ int, l Line, n int) { t.told[l.Limit] += n })
+	t.pool = NewTokenPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l Line, n int) { t.told[l.Limit] += n })
+	t.pool.Load(held)
 }
 
 const parts = 4

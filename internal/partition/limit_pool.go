@@ -73,20 +73,24 @@ const (
 	asksAtOnce = 256
 )
 
-// NewTokenPool makes the pool of a term: held are the tokens of attempts in force. limitOf is the limit of a key, of which only
-// matters whether there is one. tell is told how many tokens have been reserved for a line, and must not call back.
-func NewTokenPool(me Asker, partitions int, held []Limit, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *TokenPool {
+// NewTokenPool makes the pool of a term. partitions is how many there are. limitOf is the limit of a key, of which only matters
+// whether there is one. tell is told how many tokens have been reserved for a line, and must not call back.
+func NewTokenPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *TokenPool {
 	p := &TokenPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
 	p.counter = NewTokenCounter(p.granted, tell)
 	p.counter.yields = p.yields
+	return p
+}
+
+// Load takes the tokens of attempts in force, at takeover.
+func (p *TokenPool) Load(held []Limit) {
 	for _, l := range held {
 		h := p.holding(l)
 		h.granted++
 		h.booked = unknownBooked
 		p.touch(h)
 	}
-	p.counter.Charge(me.Partition, held)
-	return p
+	p.counter.Charge(p.me.Partition, held)
 }
 
 // granted is the limit that the partition goes by.
