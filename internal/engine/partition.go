@@ -48,6 +48,7 @@ type owned struct {
 	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
 	sweeping bool             // marks are being looked through
 
+	behind  []behind           // attempts of terms that are over, in the order of their ends
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 

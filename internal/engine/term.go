@@ -147,6 +147,9 @@ func (p *owned) lose(cause error) {
 		}
 	}
 	p.takeBack(p.m.Pledged())
+	if !p.leaving { // or that is done
+		p.leaveBehind()
+	}
 	p.away = p.away || taken(cause)
 	p.drop(cause)
 	if lost := p.e.cfg.Events.Lost; lost != nil {
