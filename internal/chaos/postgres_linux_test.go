@@ -49,8 +49,8 @@ func TestPostgresGoes(t *testing.T) {
 	}
 }
 
-// TestTwoNodesOnePostgres starts a second node on the store of a first one: it is refused. When the first was killed, another
-// takes its place as soon as its leases have ended.
+// TestTwoNodesOnePostgres starts a second node under the name of a first one: it is refused. When the first was killed, another of
+// that name takes its place.
 func TestTwoNodesOnePostgres(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
@@ -67,7 +67,7 @@ func TestTwoNodesOnePostgres(t *testing.T) {
 	case <-patient.C:
 		t.Fatalf("the second node goes on: %s", second.Log())
 	}
-	if !strings.Contains(second.Log(), "uses it, under a lease until") {
+	if !strings.Contains(second.Log(), "is the name of a node that lives") {
 		t.Errorf("the second node says: %s", second.Log())
 	}
 	acked = append(acked, fill(t, c, 0, "again", nil)...)

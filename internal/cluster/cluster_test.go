@@ -38,7 +38,7 @@ func calling(t *testing.T, n *node, within time.Duration) (end func()) {
 			if took := time.Since(began); took > within {
 				t.Errorf("put %d took %v", i, took)
 			}
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
 	})
 	return func() {
@@ -94,7 +94,7 @@ func TestReadsGoOn(t *testing.T) {
 				}
 			}()
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synctest.Wait()
 		if time.Since(began) > 3*time.Second {
 			t.Error("it took too long")
@@ -121,7 +121,7 @@ func TestANameHasOneProcess(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Fatal("the first has not found out")
 		}
-		time.Sleep(time.Second) // it hands over what it believed to own
+		pass(time.Second) // it hands over what it believed to own
 		if a.Ready() == nil || len(a.engine.Holdings()) > 0 {
 			t.Errorf("the first is ready: %v", a.Ready())
 		}
@@ -136,7 +136,7 @@ func TestAClockThatIsOff(t *testing.T) {
 		a, b := f.start("a"), f.start("b")
 		f.settle(2*time.Second, a, b)
 		b.ahead.Store(int64(-2 * time.Second))
-		time.Sleep(2500 * time.Millisecond)
+		pass(2500 * time.Millisecond)
 		f.settle(time.Second, a)
 		if err := b.Ready(); err == nil || !strings.Contains(err.Error(), "clock") {
 			t.Errorf("b is ready: %v", err)
@@ -146,7 +146,7 @@ func TestAClockThatIsOff(t *testing.T) {
 			t.Errorf("status %+v, %v", s.Nodes, err)
 		}
 		b.ahead.Store(0)
-		time.Sleep(2500 * time.Millisecond)
+		pass(2500 * time.Millisecond)
 		f.settle(2*time.Second, a, b)
 		if len(b.engine.Holdings()) == 0 {
 			t.Error("b owns nothing")

@@ -133,7 +133,8 @@ func (n *Node) measure(ctx context.Context) {
 	n.skew.Store(s)
 	switch {
 	case s.off && !old.off:
-		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended", "ahead", s.ahead, "within", s.within, "limit", maxSkew)
+		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended",
+			"ahead", s.ahead, "within", s.within, "limit", maxSkew)
 	case old.off && !s.off:
 		n.log.Info("this node's clock is right again", "ahead", s.ahead)
 	}

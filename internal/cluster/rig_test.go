@@ -155,10 +155,13 @@ func (f *fleet) settle(within time.Duration, living ...*node) {
 		if time.Since(began) > within {
 			f.t.Fatalf("not within %v: owners %v", within, counts)
 		}
-		time.Sleep(5 * time.Millisecond)
+		pass(5 * time.Millisecond)
 		synctest.Wait()
 	}
 }
+
+// pass lets time pass in the bubble.
+func pass(d time.Duration) { <-time.After(d) }
 
 // idle is a dispatcher without consumers.
 type idle struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 
@@ -36,7 +37,7 @@ func (r *Router) named(job *carillon.Job) error {
 // PutJob implements [carillon.Jobs].
 func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
 	if job.Name == "" {
-		opts = append(opts[:len(opts):len(opts)], carillon.IfAbsent())
+		opts = append(slices.Clip(opts), carillon.IfAbsent())
 	}
 	if err := r.named(&job); err != nil {
 		return carillon.Put{}, err

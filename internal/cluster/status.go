@@ -81,7 +81,8 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	case !lives:
 		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %q", id)
 	case !v.hasOther(id):
-		return carillon.Errorf(carillon.FailedPrecondition, "id", "%q is the last node that may own partitions: start another one first, or rebalance", id)
+		return carillon.Errorf(carillon.FailedPrecondition, "id",
+			"%q is the last node that may own partitions: start another one first, or rebalance", id)
 	}
 	c, err := n.control(m)
 	if err == nil {

@@ -2,17 +2,18 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -93,7 +94,7 @@ func (c *Client) Broken() <-chan struct{} { return c.broken }
 func (c *Client) Close() error {
 	c.end()
 	c.pings.Wait()
-	if err := c.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return fmt.Errorf("close the connection: %w", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ var errLate = errors.New("the request came after its time")
 // marked is an error for the wire; those that say that nothing was done are marked as such. Others are left to the guard of the
 // gRPC server.
 func marked(err error) error {
-	reason := peerv1.Refusal_REASON_UNSPECIFIED
+	var reason peerv1.Refusal_Reason
 	switch {
 	case errors.Is(err, engine.ErrNotOwner):
 		reason = peerv1.Refusal_REASON_NOT_OWNER

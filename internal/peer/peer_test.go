@@ -60,7 +60,9 @@ func serve(t *testing.T, n *node, o peer.Options) (*peer.Client, *grpcapi.Server
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 	if o.Secret == "" {
 		o.Secret = secret
@@ -103,7 +105,9 @@ func TestACallIsForwardedWhole(t *testing.T) {
 // TestErrorsCrossWhole: their kind, field and outcome, and whether another node is to be asked.
 func TestErrorsCrossWhole(t *testing.T) {
 	var answer error
-	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error) { return carillon.Put{}, answer }}
+	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error) {
+		return carillon.Put{}, answer
+	}}
 	c, _ := serve(t, n, peer.Options{})
 	for _, want := range []*carillon.Error{
 		{Kind: carillon.InvalidArgument, Field: "schedule", Message: "wrong"},

@@ -79,7 +79,7 @@ func TestThreeNodes(t *testing.T) {
 			ran <- run.Job
 			return nil
 		})
-		defer stop()
+		t.Cleanup(stop)
 	}
 	now := make([]carillon.Job, 60) // of all partitions
 	for i := range now {
@@ -94,14 +94,14 @@ func TestThreeNodes(t *testing.T) {
 	calls := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { // calls go on while a node leaves
-		w := &world{t: t, sched: dial(t, all[0])}
+		sched := dial(t, all[0])
 		for i := 0; ; i++ {
 			select {
 			case <-calls:
 				return
 			default:
 			}
-			if _, err := w.sched.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("meanwhile/", i), Due: carillon.In(time.Hour),
+			if _, err := sched.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("meanwhile/", i), Due: carillon.In(time.Hour),
 				Target: carillon.WorkerQueue(queue)}); err != nil {
 				t.Errorf("put while a node leaves: %v", err)
 				return
@@ -112,8 +112,7 @@ func TestThreeNodes(t *testing.T) {
 	spread(t, all[0], 2)
 	close(calls)
 	wg.Wait()
-	w := &world{t: t, sched: dial(t, all[1])}
-	deleted, err := w.sched.DeleteJobs(t.Context(), carillon.DefaultNamespace, "batch/")
+	deleted, err := dial(t, all[1]).DeleteJobs(t.Context(), carillon.DefaultNamespace, "batch/")
 	if err != nil || deleted != len(batch) {
 		t.Errorf("%d of %d deleted, %v", deleted, len(batch), err)
 	}

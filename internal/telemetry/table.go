@@ -94,7 +94,7 @@ var table = []Metric{
 	{clusterJoinFailures, counter, nil, "Times that the node could not tell the store that it lives."},
 	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},
 	{clusterHandOvers, histogram, nil, "How long it took to hand a partition over: until all that memory held of it was durable."},
-	{clusterLost, counter, nil, "Partitions that another node took, or whose lease could not be renewed in time; writes of the old owner are fenced."},
+	{clusterLost, counter, nil, "Partitions that another node took, or whose lease was not renewed in time; writes of the old owner are fenced."},
 	{clusterForwarded, histogram, nil, "How long calls took that the owner of the partition, another node, was asked to do."},
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
