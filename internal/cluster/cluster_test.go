@@ -23,8 +23,9 @@ func far(name string) carillon.Job {
 	return carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
 }
 
-// calling puts jobs through a node until it is told to end; all must succeed, each within the time.
-func calling(t *testing.T, n *node, within time.Duration) (end func()) {
+// calling puts jobs through a node until it is told to end. Each must succeed within the time, but for so many as a node has that
+// breaks down.
+func calling(t *testing.T, n *node, within time.Duration, fail int) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -32,8 +33,10 @@ func calling(t *testing.T, n *node, within time.Duration) (end func()) {
 		for i := 0; ctx.Err() == nil; i++ {
 			began := time.Now()
 			if _, err := n.Router().PutJob(context.Background(), far(fmt.Sprint("job/", n.id, i))); err != nil {
-				t.Errorf("put %d: %v", i, err)
-				return
+				if fail--; fail < 0 {
+					t.Errorf("put %d: %v", i, err)
+					return
+				}
 			}
 			if took := time.Since(began); took > within {
 				t.Errorf("put %d took %v", i, took)
@@ -55,7 +58,7 @@ func TestNodesComeAndGo(t *testing.T) {
 		f.settle(time.Second, a)
 		b, c := f.start("b"), f.start("c")
 		f.settle(2*time.Second, a, b, c)
-		end := calling(t, a, time.Second)
+		end := calling(t, a, time.Second, 0)
 		d := f.start("d")
 		f.settle(2*time.Second, a, b, c, d)
 		if err := c.Leave(t.Context()); err != nil {
@@ -66,7 +69,7 @@ func TestNodesComeAndGo(t *testing.T) {
 		if _, err := c.Router().GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: "job/a0"}); err != nil {
 			t.Errorf("a node that leaves still answers: %v", err)
 		}
-		end = calling(t, a, 6*time.Second)
+		end = calling(t, a, 6*time.Second, 1)
 		b.kill()
 		f.settle(5*time.Second, a, d)
 		end()
