@@ -17,7 +17,6 @@ type town struct {
 	flight  int // runs that the worker has
 	limit   int
 	owed    int // debts without an answer
-	steps   int
 }
 
 // house is a node as it is itself.
@@ -28,7 +27,6 @@ type house struct {
 	told    bool
 	to      []int  // credits on their way to it
 	from    []word // on their way to the purse
-	lost    bool
 }
 
 // word is what a node says.
