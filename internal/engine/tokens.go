@@ -270,7 +270,8 @@ func (e *Engine) AskTokens(ctx context.Context, number int, from partition.Asker
 	case e.cfg.Peers == nil:
 		return nil, noHomes()
 	case from.Partition < 0 || from.Partition >= len(e.parts):
-		return nil, carillon.Errorf(carillon.InvalidArgument, "from", "%d is not one of the store's partitions, 0 to %d", from.Partition, len(e.parts)-1)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "from", "%d is not one of the store's partitions, 0 to %d",
+			from.Partition, len(e.parts)-1)
 	case len(asks) > asksAtMost:
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // TokenCounter counts the attempts in force of limit keys over some partitions, and says who goes next. A token that comes
@@ -178,7 +179,7 @@ func (m *TokenCounter) limit(key Limit) *limit {
 	return l
 }
 
-// hold counts attempts in force of a
+// hold counts attempts in force of a partition.
 func (m *TokenCounter) hold(p int, l *limit, n int) {
 	if m.held[p] == nil {
 		m.held[p] = map[Limit]int{}
@@ -262,11 +263,11 @@ func (w *waiters) Pop() any {
 
 // Left says what the counter knows of; "" is nothing.
 func (m *TokenCounter) Left() string {
-	left := ""
+	var left strings.Builder
 	for _, l := range m.sorted() {
-		left += fmt.Sprintf("%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
+		fmt.Fprintf(&left, "%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
 	}
-	return left
+	return left.String()
 }
 
 // What a [TokenPool] asks of its counter.

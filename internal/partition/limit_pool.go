@@ -299,12 +299,15 @@ func (p *TokenPool) Answered(now int64, number int, grants []TokenGrant, ok bool
 	for i := range grants {
 		g := &grants[i]
 		h, a := p.held[g.Limit], asked[g.Limit]
+		if h != nil && a != nil {
+			h.order = a.Order
+		}
 		if h == nil || a == nil || g.Term != p.me.Term || g.Stamp.Compare(a.Stamp) > 0 {
 			p.hear(g)
 			continue
 		}
 		if h.seen == a.Stamp { // otherwise there has been news meanwhile
-			h.booked, h.wanted, h.order, h.rival = a.Hold, g.Want, a.Order, g.Rival
+			h.booked, h.wanted, h.rival = a.Hold, g.Want, g.Rival
 			p.counter.again(h.key)
 		}
 	}

@@ -41,7 +41,7 @@ func (w *world) serve(address string) (at string, stop func()) {
 	w.mu.Lock()
 	hub := w.nodes[at].hub
 	w.mu.Unlock()
-	relay := server.Relay{Work: hub, Reach: server.Reach()}
+	relay := server.Relay{Work: hub, Reach: server.Reach}
 	s := grpcapi.NewServer(grpcapi.NewService(face{work: relay}, grpcapi.Options{Logger: slog.New(slog.DiscardHandler)}))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
