@@ -183,7 +183,7 @@ func (p *owned) refuse(in mail) {
 	}
 	if p.elsewhere() {
 		p.passOn()
-		if p.draining() {
+		if p.draining() && p.passing == nil { // whoever said it may not be there to say it again
 			p.beQuiet()
 		}
 	}
