@@ -169,9 +169,6 @@ func carry[T any](ctx context.Context, p *peer, what string, until time.Time, f 
 	}
 	var a answer[T]
 	left := until.Sub(p.to.node.now())
-	if p.from.node.w.options.Mutant.Late {
-		left = max(left, time.Second)
-	}
 	if left <= 0 {
 		a.err = unavailable(false, cluster.ErrUnreached)
 	} else {
