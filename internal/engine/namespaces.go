@@ -78,8 +78,8 @@ func (s *settings) strict(job *carillon.Job) error {
 
 // loadSettings reads the settings that the partition's store holds, for the owner of a new term.
 func (p *owned) loadSettings(shard store.Shard) error {
-	p.reading.Lock()
-	defer p.reading.Unlock()
+	p.reading.take()
+	defer p.reading.give()
 	kept, err := p.readSettings(p.ctx, shard)
 	if err != nil {
 		return err

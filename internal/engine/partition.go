@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +52,7 @@ type owned struct {
 	pause   time.Duration      // before it does
 
 	quiet     chan struct{} // closed once draining and nothing is in force
-	reading   sync.Mutex    // one reads the settings in it at a time
+	reading   turn          // one reads the settings in it at a time
 	wanted    atomic.Bool   // this node is to own it
 	serving   atomic.Bool   // it does, and answers calls
 	published atomic.Pointer[store.Term]
@@ -65,7 +64,7 @@ type owned struct {
 
 func newOwned(l *lane, number int) *owned {
 	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
-		cause: ErrNotOwner, away: true}
+		reading: newTurn(), cause: ErrNotOwner, away: true}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -184,7 +183,7 @@ func (p *owned) refuse(in mail) {
 	}
 	if p.elsewhere() {
 		p.passOn()
-		if p.draining() {
+		if p.draining() && p.passing == nil { // whoever said it may not be there to say it again
 			p.beQuiet()
 		}
 	}

@@ -66,8 +66,8 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 
 // followSettings reads the settings that are in the partition, unless this node owns the partition: then it knows better.
 func (p *owned) followSettings(ctx context.Context) error {
-	p.reading.Lock() // what is read later is newer
-	defer p.reading.Unlock()
+	p.reading.take() // what is read later is newer
+	defer p.reading.give()
 	shard, err := p.e.store.Shard(p.number, store.Term{})
 	if err != nil {
 		return err

@@ -169,9 +169,6 @@ func carry[T any](ctx context.Context, p *peer, what string, until time.Time, f 
 	}
 	var a answer[T]
 	left := until.Sub(p.to.node.now())
-	if p.from.node.w.options.Mutant.Late {
-		left = max(left, time.Second)
-	}
 	if left <= 0 {
 		a.err = unavailable(false, cluster.ErrUnreached)
 	} else {
@@ -197,3 +194,25 @@ func (p *peer) travel(actor int, d time.Duration) bool {
 	}
 	return !p.isBroken()
 }
+
+// announce has the other nodes read a namespace's settings again, those that it reaches.
+func (l *life) announce(namespace string) {
+	for _, n := range l.node.w.nodes {
+		to := n.life()
+		if to == nil || to == l {
+			continue
+		}
+		p := &peer{from: l, to: to, broken: make(chan struct{})}
+		l.node.w.calls.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), announceWithin)
+			defer cancel()
+			_, _ = through(ctx, p, "announce "+namespace, func(ctx context.Context, to *life) (struct{}, error) {
+				return struct{}{}, to.engine.ReloadNamespace(ctx, namespace)
+			}) // it learns of it before long
+			_ = p.Close()
+		})
+	}
+}
+
+// announceWithin is how long a node may take to read settings again.
+const announceWithin = time.Second

@@ -82,7 +82,8 @@ func (n *node) start(ctx context.Context) error {
 		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1
 		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
 			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now})
-		config.Standby, config.Peers, config.LeaseTTL = true, l.member.Router(), n.w.plan.LeaseTTL
+		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers, engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
+		config.Announce = l.announce
 	}
 	l.engine = engine.New(config)
 	l.api = wrap(m.API, l.scheduler())
@@ -100,7 +101,11 @@ func (n *node) start(ctx context.Context) error {
 	if l.member == nil {
 		return nil
 	}
-	if err := l.member.Start(ctx, l.engine); err != nil {
+	local := cluster.Local(l.engine)
+	if m.Local != nil {
+		local = m.Local(local, config.Store, n.name())
+	}
+	if err := l.member.Start(ctx, local); err != nil {
 		n.leave()
 		return errors.Join(fmt.Errorf("start: %w", err), l.hub.Close(), l.engine.Stop(ctx))
 	}

@@ -333,7 +333,7 @@ func (l *skyLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
 	pause(l.sky.actor(ps[0]), time.Microsecond)
 	failed := l.sky.pass(ctx, LeasesFail, "claim", ps[0])
-	if failed != nil && (l.sky.over() || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
+	if failed != nil && (l.sky.over() || l.sky.weather.is(CutStore) || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
 		return nil, failed
 	}
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)

@@ -32,7 +32,8 @@ type Mutant struct {
 	Sink       func(dispatch.Sink) dispatch.Sink
 	Dispatcher func(engine.Dispatcher) engine.Dispatcher
 	Peer       func(cluster.Peer) cluster.Peer
-	Late       bool          // a node takes what another has given up waiting for
+	Peers      func(engine.Partitions) engine.Partitions
+	Local      func(l cluster.Local, s store.Store, node string) cluster.Local
 	Clock      time.Duration // how far the nodes' clocks are wrong without anybody knowing
 }
 

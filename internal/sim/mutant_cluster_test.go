@@ -1,0 +1,107 @@
+package sim_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/sim"
+	"github.com/carillonhq/carillon/store"
+)
+
+// moving is a cluster whose nodes come and leave in order, with nothing wrong; breaking is one of which nodes break down.
+var (
+	moving   = sim.Moves
+	breaking = func() sim.Profile {
+		p := sim.Cluster
+		p.Faults, p.Storms, p.Habits = []sim.FaultKind{sim.Kill, sim.Halt, sim.Cut, sim.CutStore}, 10, false
+		return weighted(p, p.Faults, sim.Weight{Kind: "trigger", N: 40})
+	}()
+)
+
+// clusterMutants are bugs that show among several nodes only.
+var clusterMutants = []mutant{
+	{"a write of a deposed owner lands", breaking, []string{"S7"}, disk(unfenced)},
+	{"a node that hands over goes on to deliver", moving, []string{"S10", "S7", "S9", "S2"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Local: func(l cluster.Local, s store.Store, node string) cluster.Local { return &clinging{l, s.Leaser(), node} }}
+	}},
+	{"what may have been done is done again", breaking, []string{"S2", "S3", "S8"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return hopeful{p} }}
+	}},
+	{"what was given up is done late", breaking, nil, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return &tenacious{Peer: p} }}
+	}},
+	{"each node has a limit of its own", moving, []string{"S9"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return selfish{p} }}
+	}},
+}
+
+// clinging gives partitions up in the store a while before it stops to work on them.
+type clinging struct {
+	cluster.Local
+	leaser store.Leaser
+	node   string
+}
+
+// Assign is for [cluster.Local].
+func (c *clinging) Assign(parts []int) {
+	leaves := slices.DeleteFunc(c.Holdings(), func(h store.Holding) bool { return slices.Contains(parts, h.Partition) })
+	if len(leaves) == 0 {
+		c.Local.Assign(parts)
+		return
+	}
+	go func() {
+		_ = c.leaser.Release(context.Background(), c.node, leaves) // it is a bug, not a fault
+		time.Sleep(700 * time.Millisecond)
+		c.Local.Assign(parts)
+	}()
+}
+
+// hopeful takes calls whose outcome is unknown for calls that did nothing.
+type hopeful struct{ cluster.Peer }
+
+// TriggerJob is for [cluster.Peer].
+func (h hopeful) TriggerJob(ctx context.Context, k carillon.Key) (carillon.Run, error) {
+	short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+	defer cancel()
+	r, err := h.Peer.TriggerJob(short, k)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		err = &carillon.Error{Kind: carillon.Unavailable, Err: cluster.ErrUnreached}
+	}
+	return r, err
+}
+
+// tenacious does every third put once more, when all have long forgotten it.
+type tenacious struct {
+	cluster.Peer
+	n atomic.Int64
+}
+
+// PutJob is for [cluster.Peer].
+func (t *tenacious) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	if t.n.Add(1)%3 == 0 {
+		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.PutJob(context.WithoutCancel(ctx), j, opts...) }) // nobody hears the answer
+	}
+	return t.Peer.PutJob(ctx, j, opts...)
+}
+
+// selfish gives its own partitions as many tokens as they ask for.
+type selfish struct{ engine.Partitions }
+
+// AskTokens is for [engine.Partitions].
+func (s selfish) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+	grants, err := s.Partitions.AskTokens(ctx, p, from, asks)
+	for i := range grants {
+		for _, a := range asks {
+			if g := &grants[i]; a.Limit == g.Limit {
+				g.N = max(g.N, a.Hold+a.Want)
+			}
+		}
+	}
+	return grants, err
+}
