@@ -8,6 +8,8 @@ var (
 	ErrFenced = errors.New("store: the partition has another owner")
 	// ErrUnknown: the batch may or may not have been applied. The owner must stop acknowledging, claim again and reload.
 	ErrUnknown = errors.New("store: it is not known whether the write was applied")
+	// ErrTaken: a living member with the same id is another process.
+	ErrTaken = errors.New("store: another node with this id lives")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )

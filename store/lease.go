@@ -20,10 +20,12 @@ func (t Term) IsZero() bool { return t == Term{} }
 type Leaser interface {
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
-	// Join writes or renews the member; it counts as living for ttl from now.
+	// Join writes or renews the member; it counts as living for ttl from now. While a member of the same id and another nonce
+	// lives, it changes nothing and returns [ErrTaken]; one that has expired is replaced.
 	Join(ctx context.Context, m Member, ttl time.Duration) error
-	// Leave removes the member; unknown is not an error.
-	Leave(ctx context.Context, id string) error
+	// Leave removes the member if it has that nonce; 0 is any. An unknown id or another nonce changes nothing and is no error.
+	// It is also how a newcomer frees its own id of a node that was found not to answer.
+	Leave(ctx context.Context, id string, nonce uint64) error
 	// Members returns those that live, by id.
 	Members(ctx context.Context) ([]Member, error)
 	// Claim takes each partition that is free, expired or the node's own, under a term with a greater epoch than any before
@@ -41,8 +43,11 @@ type Leaser interface {
 // Member is a living node.
 type Member struct {
 	ID       string
-	Address  string // where its peers reach it
-	Capacity int
+	Address  string // where its peers and its clients reach its gRPC
+	HTTP     string // where its REST is reached; may be empty
+	Sidecars string // where sidecars of Dapr reach it; may be empty
+	Capacity int    // its share of the partitions, relative to that of others; 0: it lives but is to own nothing
+	Nonce    uint64 // of its process: random, not 0
 }
 
 // Holding is a partition held under a term.

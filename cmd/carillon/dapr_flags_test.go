@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		"--override-broadcast-host-port=nowhere":           "--override-broadcast-host-port: ",
 		"--client-trust-domain=a":                          "--client-trust-domain: without --tls-enabled",
 		"--drain-grace=-1s":                                "--drain-grace: -1s is negative",
-		"--store=redis:x":                                  `store: "redis" is not supported`,
+		"--store=cassandra:x":                              `store: "cassandra" is not supported`,
 		"--grpc-listen=0.0.0.0:1":                          "grpc: 0.0.0.0:1 is reachable from other machines",
 		"--http-listen=0.0.0.0:1":                          "http: 0.0.0.0:1 is reachable from other machines",
 	} {

@@ -62,7 +62,10 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	c := &s.node
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
-	flags.StringVar(&c.Store, "store", "", "`url` of the store: pebble:DIR, or memory: which forgets everything at the end (required)")
+	flags.StringVar(&c.Store, "store", "",
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, or memory: which forgets everything at the end (required)")
+	flags.StringVar(&c.Name, "node-name", "",
+		"`name` of the node among those of its store, the same in each of its lives; default one that is made up")
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")

@@ -14,10 +14,12 @@ import (
 // Options of a campaign.
 type Options struct {
 	Binary string // carillon
-	Folder string // of the store; empty
+	Store  string // URL of an empty one
 	Cycles int    // lives of the node that end by force
 	Seed   uint64
-	Log    func(format string, args ...any)
+	// Restart ends the server of the store by force and starts it again, while the node goes on. nil: the store has none.
+	Restart func()
+	Log     func(format string, args ...any)
 }
 
 // Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
@@ -48,7 +50,7 @@ type campaign struct {
 // Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
 // something happened that needs no checker to be called wrong: a node that does not start, a worker that is refused.
 func Run(ctx context.Context, o Options) (checker.History, error) {
-	node, err := NewNode(o.Binary, o.Folder, "--drain-grace", "2s", "--partitions", "16")
+	node, err := NewNode(o.Binary, o.Store, "--drain-grace", "2s", "--partitions", "16", "--node-name", "node")
 	if err != nil {
 		return checker.History{}, err
 	}
@@ -185,13 +187,21 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
 	}
-	how := pick(c.dice, "kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill")
+	hows := []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill"}
+	if c.o.Restart != nil {
+		hows = append(hows, storeRestarts, storeRestarts, storeRestarts)
+	}
+	how := pick(c.dice, hows...)
 	c.o.Log("cycle %d: %s", i, how)
 	c.burst()
 	if err := pause(ctx, c.dice.between(0, mostBurst)); err != nil {
 		return err
 	}
 	c.hurt(how)
+	if how == storeRestarts {
+		c.o.Restart()
+		return c.ready(ctx)
+	}
 	if err := c.end(ctx, how); err != nil {
 		return err
 	}
@@ -207,6 +217,9 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	}
 	return c.up(ctx)
 }
+
+// storeRestarts is the only fault in which the node goes on.
+const storeRestarts = "store restarts"
 
 // A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
 const (

@@ -14,10 +14,12 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/realserver"
 )
 
 var (
 	cycles = flag.Int("cycles", 20, "how often the node of TestKill is killed")
+	outage = flag.Bool("store-restarts", false, "in TestKillPostgres: also end the server of the store, while the node goes on")
 	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill; 0 = something else each time")
 	given  = flag.String("binary", "", "the carillon to run; default one that is built from this source")
 	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
@@ -62,11 +64,49 @@ const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
-	o := chaos.Options{Binary: carillonBinary(t), Folder: filepath.Join(t.TempDir(), "store"), Cycles: *cycles, Seed: *seed, Log: t.Logf}
+	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: *cycles})
+}
+
+// serverCycles is how often the node, or the server of its store, is ended at most: each of its lives takes longer.
+const serverCycles = 10
+
+// TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while the node goes on: an
+// attempt that was not durable then is not cancelled, so a worker that never answers keeps its slot, and the campaign says so.
+func TestKillPostgres(t *testing.T) {
+	binary := carillonBinary(t)
+	server := realserver.StartPostgres(t, realserver.Volatile()...)
+	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: min(*cycles, serverCycles)}
+	if *outage {
+		o.Restart = func() {
+			server.Crash(t)
+			server.Up(t)
+		}
+	}
+	campaign(t, o)
+}
+
+// TestKillRedis is TestKill on Redis, and with -store-restarts as above.
+func TestKillRedis(t *testing.T) {
+	binary := carillonBinary(t)
+	server := realserver.StartRedis(t)
+	o := chaos.Options{Binary: binary, Store: "redis://" + server.Address(), Cycles: min(*cycles, serverCycles)}
+	if *outage {
+		o.Restart = func() {
+			server.Crash(t)
+			server.Up(t)
+		}
+	}
+	campaign(t, o)
+}
+
+// campaign does a campaign and has it judged.
+func campaign(t *testing.T, o chaos.Options) {
+	t.Helper()
+	o.Seed, o.Log = *seed, t.Logf
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	t.Logf("seed %d; again: go test ./internal/chaos -run TestKill -v -seed %d -cycles %d", o.Seed, o.Seed, o.Cycles)
+	t.Logf("seed %d; again: go test ./internal/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed, t.Name(), o.Seed, o.Cycles)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*20*time.Second+2*time.Minute)
 	defer cancel()
 	h, err := chaos.Run(ctx, o)

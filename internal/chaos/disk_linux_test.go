@@ -79,7 +79,7 @@ func skipUnlessRequiredf(t *testing.T, format string, args ...any) {
 // acknowledged is there, also after SIGKILL.
 func trouble(t *testing.T, binary, folder, why string, hurt, heal func(*chaos.Node) error) {
 	t.Helper()
-	n := newNode(t, binary, folder)
+	n := newNode(t, binary, "pebble:"+folder)
 	up(t, n)
 	c := dial(t, n)
 	acked := fill(t, c, 0, "before", nil)

@@ -24,9 +24,9 @@ func must(t *testing.T, err error) {
 }
 
 // newNode makes a node that ends with the test.
-func newNode(t *testing.T, binary, folder string) *chaos.Node {
+func newNode(t *testing.T, binary, store string, flags ...string) *chaos.Node {
 	t.Helper()
-	n, err := chaos.NewNode(binary, folder)
+	n, err := chaos.NewNode(binary, store, flags...)
 	must(t, err)
 	t.Cleanup(func() { must(t, n.Kill()) })
 	return n

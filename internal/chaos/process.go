@@ -27,10 +27,10 @@ func Build(ctx context.Context, folder string) (string, error) {
 	return binary, nil
 }
 
-// Node is a node that is started and ended again and again, with the same folder and ports.
+// Node is a node that is started and ended again and again, with the same store and ports.
 type Node struct {
 	Binary string
-	Folder string   // of the store
+	Store  string   // its URL
 	GRPC   string   // address
 	HTTP   string   // address
 	Flags  []string // more flags of serve
@@ -41,8 +41,8 @@ type Node struct {
 }
 
 // NewNode makes a node, not started, on free ports.
-func NewNode(binary, folder string, flags ...string) (*Node, error) {
-	n := &Node{Binary: binary, Folder: folder, Flags: flags}
+func NewNode(binary, store string, flags ...string) (*Node, error) {
+	n := &Node{Binary: binary, Store: store, Flags: flags}
 	for _, addr := range []*string{&n.GRPC, &n.HTTP} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -58,7 +58,7 @@ func NewNode(binary, folder string, flags ...string) (*Node, error) {
 
 // Start starts the process. It does not wait until the node is ready.
 func (n *Node) Start() error {
-	args := []string{"serve", "--store", "pebble:" + n.Folder, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
+	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
 	n.cmd = exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call that starts it
 	n.cmd.Stdout, n.cmd.Stderr = &n.log, &n.log
 	n.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")

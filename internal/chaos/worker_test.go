@@ -58,7 +58,7 @@ func jobs(t *testing.T, c *client.Client, n int) {
 // TestAWorkerIsCutOff resets the connection of a worker that has ten attempts, without a goodbye. Another one gets them when
 // their leases end, as the next attempts of the same runs, and what the first one says then changes nothing.
 func TestAWorkerIsCutOff(t *testing.T) {
-	n := newNode(t, carillonBinary(t), filepath.Join(t.TempDir(), "store"))
+	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"))
 	up(t, n)
 	var w wire
 	broken := connect(t, dial(t, n, w.option()), "broken", 10)
@@ -93,7 +93,7 @@ func TestAWorkerIsCutOff(t *testing.T) {
 // life count, under their old tokens, and do not run again; the others run again when their leases end.
 func TestTheNodeIsKilledWithAttemptsInForce(t *testing.T) {
 	const all, reported = 50, 25
-	n := newNode(t, carillonBinary(t), filepath.Join(t.TempDir(), "store"))
+	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"))
 	up(t, n)
 	c := dial(t, n)
 	jobs(t, c, all)

@@ -20,9 +20,13 @@ import (
 
 // Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
 type Config struct {
-	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine, "memory:" forgets
-	// everything at the end.
+	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine, "postgres://…" in a PostgreSQL
+	// database, "memory:" forgets everything at the end.
 	Store string
+	// Name is the node's among those that have opened its store. A node that is started again under the name that it had takes
+	// its partitions at once; under another, when the leases of its last life have ended. No two may have the same at a time.
+	// Default "local" on a store that only this process can use, otherwise a made-up one.
+	Name string
 	// Partitions is P of a new store, fixed for its life; an existing store keeps its own. Default 64.
 	Partitions int
 
@@ -105,6 +109,7 @@ func (c Config) withDefaults() Config {
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
+	c.Name = cmp.Or(c.Name, defaultName(c.Store))
 	if c.Limits == (carillon.Limits{}) {
 		c.Limits = carillon.DefaultLimits()
 	}

@@ -11,14 +11,14 @@ import (
 
 func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
-		Store: "postgres://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
+		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
 		AllowTargets:   []netip.Prefix{{}},
 		SigningSecrets: map[string][]string{"default": {"secret"}},
 	}.Validate()
 	if err == nil {
 		t.Fatal("it was accepted")
 	}
-	for _, want := range []string{`store: "postgres" is not supported`, `"pebble:DIR"`, `"memory:"`, "partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
+	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`, "partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
 		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns", "allow_targets[0]", "signing_secrets[default][0]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
@@ -45,7 +45,8 @@ func TestWhereANodeMayListen(t *testing.T) {
 func TestStoresThatAreRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
-		"redis://localhost": `"redis" is not supported`,
+		"cassandra://localhost":  `"cassandra" is not supported`,
+		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {
 		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", url, err)

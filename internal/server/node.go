@@ -28,10 +28,7 @@ type Node struct {
 	leaving atomic.Bool
 }
 
-// nodeID is the node among the members of its store: the only one.
-const nodeID = "local"
-
-// startTimeout bounds the claim of the partitions.
+// startTimeout bounds the opening of the store and the claim of the partitions; it is more than a lease.
 const startTimeout = 30 * time.Second
 
 // Start opens the store and sets a node to work. End it with [Node.Close].
@@ -40,13 +37,18 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err := c.validateNode(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
 	var err error
-	if n.store, err = openStore(c, n.trouble); err != nil {
+	if n.store, err = openStore(ctx, c, n.trouble); err != nil {
 		return nil, err
 	}
+	if err := n.awaitOwners(ctx); err != nil {
+		return nil, errors.Join(err, n.store.Close())
+	}
 	n.engine = engine.New(engine.Config{
-		Store: n.store, Node: nodeID, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
@@ -55,8 +57,6 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
 		Now:        c.Now,
 	})
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}
@@ -80,7 +80,7 @@ func (c Config) httpOptions() httptarget.Options {
 func (n *Node) partitions(ctx context.Context) (owned, all int, err error) {
 	owners, err := n.store.Leaser().Owners(ctx)
 	for _, o := range owners {
-		if o.Node == nodeID {
+		if o.Node == n.config.Name {
 			owned++
 		}
 	}

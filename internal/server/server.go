@@ -135,7 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, d := range s.doors {
 		go func() { failed <- d.run() }()
 	}
-	s.log.Info("node is up", append(s.addresses(), slog.String("store", s.config.Store))...)
+	s.log.Info("node is up", append(s.addresses(), slog.String("store", storeText(s.config.Store)))...)
 	var err error
 	running := len(s.doors)
 	select {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -10,34 +12,68 @@ import (
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 	"github.com/carillonhq/carillon/store/pebble"
+	"github.com/carillonhq/carillon/store/postgres"
+	"github.com/carillonhq/carillon/store/redis"
 )
 
 // supportedStores is what the fault of a wrong URL names.
-const supportedStores = `"pebble:DIR" (a folder of this machine) and "memory:" (nothing is kept)`
+const supportedStores = `"pebble:DIR" (a folder of this machine), "postgres://…" (a PostgreSQL database), ` +
+	`"redis://…" (Redis, or a Redis Cluster) and "memory:" (nothing is kept)`
 
 // maxPartitions is how many a store can have.
 const maxPartitions = pebble.MaxPartitions
 
 // parseStore cuts a store's URL into its scheme and what follows.
-func parseStore(url string) (scheme, rest string, err error) {
-	scheme, rest, ok := strings.Cut(url, ":")
+func parseStore(text string) (scheme, rest string, err error) {
+	scheme, rest, ok := strings.Cut(text, ":")
 	switch {
-	case url == "":
+	case text == "":
 		return "", "", fmt.Errorf("store: none is given; there are %s", supportedStores)
 	case !ok:
-		return "", "", fmt.Errorf("store: %q has no scheme; there are %s", url, supportedStores)
+		return "", "", fmt.Errorf("store: %q has no scheme; there are %s", text, supportedStores)
 	case scheme == "pebble" && rest == "":
-		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", url)
+		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", text)
 	case scheme == "memory" && rest != "":
-		return "", "", fmt.Errorf("store: %q says too much: the URL is \"memory:\"", url)
+		return "", "", fmt.Errorf("store: %q says too much: the URL is \"memory:\"", text)
+	case scheme == "redis" || scheme == "rediss":
+		_, err := redis.ParseURL(text)
+		return "redis", rest, err
+	case shared(scheme):
+		return "postgres", rest, postgres.CheckURL(text)
 	case scheme != "pebble" && scheme != "memory":
 		return "", "", fmt.Errorf("store: %q is not supported; there are %s", scheme, supportedStores)
 	}
 	return scheme, rest, nil
 }
 
+// shared reports whether other nodes may open the store of a scheme at the same time.
+func shared(scheme string) bool {
+	switch scheme {
+	case "postgres", "postgresql", "redis", "rediss":
+		return true
+	}
+	return false
+}
+
+// storeText is the URL of a store for the log: without its password.
+func storeText(text string) string {
+	scheme, rest, _ := strings.Cut(text, ":")
+	switch {
+	case !shared(scheme):
+		return text
+	case strings.HasPrefix(scheme, "redis"): // of several addresses it is none that the library reads
+		return scheme + "://" + strings.TrimPrefix(rest[strings.LastIndexByte(rest, '@')+1:], "//")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return scheme + ":"
+	}
+	u.RawQuery = "" // it may hold one too
+	return u.Redacted()
+}
+
 // openStore opens the store of a URL. What happens inside it is told to t.
-func openStore(c Config, t *trouble) (store.Store, error) {
+func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 	scheme, rest, err := parseStore(c.Store)
 	if err != nil {
 		return nil, err
@@ -49,6 +85,16 @@ func openStore(c Config, t *trouble) (store.Store, error) {
 			c.tune(&o)
 		}
 		return pebble.Open(rest, o)
+	case "postgres":
+		events := postgres.Events{Failed: t.failed, Recovered: t.recovered}
+		return postgres.Open(ctx, c.Store, postgres.Options{Partitions: c.Partitions, Events: events})
+	case "redis":
+		o, err := redis.ParseURL(c.Store)
+		if err != nil {
+			return nil, err
+		}
+		o.Partitions, o.Events = c.Partitions, redis.Events{Failed: t.failed, Recovered: t.recovered, Warn: t.warn}
+		return redis.Open(ctx, o)
 	default:
 		return memory.New(memory.Options{Partitions: c.Partitions, Now: c.Now}), nil
 	}
@@ -82,16 +128,23 @@ func (t *trouble) set(err error) {
 	t.err = err
 }
 
+func (t *trouble) failed(err error) {
+	t.set(err)
+	t.log.Error("the store cannot write", "error", err)
+}
+
+func (t *trouble) warn(reason string) {
+	t.log.Warn("the store may lose what was acknowledged", "reason", reason)
+}
+
+func (t *trouble) recovered() {
+	t.set(nil)
+	t.log.Info("the store writes again")
+}
+
 func (t *trouble) pebbleEvents() pebble.Events {
 	return pebble.Events{
-		Failed: func(err error) {
-			t.set(err)
-			t.log.Error("the store cannot write", "error", err)
-		},
-		Recovered: func() {
-			t.set(nil)
-			t.log.Info("the store writes again")
-		},
+		Failed: t.failed, Recovered: t.recovered,
 		Background: func(err error) { t.log.Error("the store's housekeeping failed", "error", err) },
 		Stall: func(reason string) {
 			if reason != "" {

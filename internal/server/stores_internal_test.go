@@ -26,3 +26,20 @@ func TestAStoreInTroubleIsNotReady(t *testing.T) {
 		t.Errorf("it has recovered: %v", err)
 	}
 }
+
+func TestTheLogHasNoPasswords(t *testing.T) {
+	for url, want := range map[string]string{
+		"pebble:/var/lib/carillon":                     "pebble:/var/lib/carillon",
+		"postgres://u:secret@db:5432/jobs?sslmode=off": "postgres://u:xxxxx@db:5432/jobs",
+		"postgresql://db/jobs?password=secret":         "postgresql://db/jobs",
+		"postgres://u:sec%ret@db/jobs":                 "postgres:",
+		"pebble:/data/a@b":                             "pebble:/data/a@b",
+		"redis://h:1,h:2/0":                            "redis://h:1,h:2/0",
+		"rediss://user:pass@h:1,h:2?prefix=p":          "rediss://h:1,h:2?prefix=p",
+		"redis://:p@ss@h":                              "redis://h",
+	} {
+		if got := storeText(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}

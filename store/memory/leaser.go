@@ -30,25 +30,31 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 	return l.now(), ctx.Err()
 }
 
-// Join writes or renews the member.
+// Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.members[m.ID] = member{m, l.now().Add(ttl)}
+	now := l.now()
+	if old, ok := l.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
+		return store.ErrTaken
+	}
+	l.members[m.ID] = member{m, now.Add(ttl)}
 	return nil
 }
 
-// Leave removes the member.
-func (l *leaser) Leave(ctx context.Context, id string) error {
+// Leave removes the member of that nonce; 0 is any.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.members, id)
+	if nonce == 0 || l.members[id].Nonce == nonce {
+		delete(l.members, id)
+	}
 	return nil
 }
 

@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"Join":    l.Join(ended, store.Member{ID: "n"}, time.Hour),
-		"Leave":   l.Leave(ended, "n"),
+		"Leave":   l.Leave(ended, "n", 0),
 		"Members": second(l.Members(ended)),
 		"Owners":  second(l.Owners(ended)),
 		"Now":     second(l.Now(ended)),

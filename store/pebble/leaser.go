@@ -17,21 +17,20 @@ var _ store.Leaser = (*leaser)(nil)
 // Now is the store's clock.
 func (l *leaser) Now(ctx context.Context) (time.Time, error) { return l.opt.Now(), ctx.Err() }
 
-// Join keeps the member for ttl.
+// Join keeps the member for ttl, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	l.owners.join(m, l.opt.Now().Add(ttl))
-	return nil
+	return l.owners.join(m, l.opt.Now(), ttl)
 }
 
-// Leave forgets the member.
-func (l *leaser) Leave(ctx context.Context, id string) error {
+// Leave forgets the member of that nonce; 0 is any.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	l.owners.leave(id)
+	l.owners.leave(id, nonce)
 	return nil
 }
 

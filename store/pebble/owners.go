@@ -152,18 +152,24 @@ func (o *owners) list() []store.Owner {
 	return out
 }
 
-// join writes a member.
-func (o *owners) join(m store.Member, until time.Time) {
+// join writes a member, unless another with its id lives.
+func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.members[m.ID] = member{m, until}
+	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
+		return store.ErrTaken
+	}
+	o.members[m.ID] = member{m, now.Add(ttl)}
+	return nil
 }
 
-// leave removes a member.
-func (o *owners) leave(id string) {
+// leave removes a member of that nonce; 0 is any.
+func (o *owners) leave(id string, nonce uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.members, id)
+	if nonce == 0 || o.members[id].Nonce == nonce {
+		delete(o.members, id)
+	}
 }
 
 // living are the members that live at a time, by id.

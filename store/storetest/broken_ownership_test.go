@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,7 +77,33 @@ var brokenOwnership = []broken{
 			}
 			return l.Join(ctx, m, ttl)
 		}})},
-	{fault: "does not let members leave", caughtBy: "members/leave removes", build: leasing(leases{leave: func(store.Leaser, string) error { return nil }})},
+	{fault: "does not let members leave", caughtBy: "members/leave removes", build: leasing(leases{leave: func(store.Leaser, string, uint64) error { return nil }})},
+	{fault: "lets any node remove a member", caughtBy: "members/leave removes the member of that nonce only", build: leasing(leases{
+		leave: func(l store.Leaser, id string, _ uint64) error { return l.Leave(ctx, id, 0) }})},
+	{fault: "knows no wildcard", caughtBy: "members/leave removes", build: leasing(leases{
+		leave: func(l store.Leaser, id string, nonce uint64) error {
+			if nonce == 0 {
+				return nil
+			}
+			return l.Leave(ctx, id, nonce)
+		}})},
+	{fault: "gives a name twice", caughtBy: "members/a living member's id is taken", build: leasing(leases{
+		join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+			err := l.Join(ctx, m, ttl)
+			if errors.Is(err, store.ErrTaken) {
+				err = errors.Join(l.Leave(ctx, m.ID, 0), l.Join(ctx, m, ttl))
+			}
+			return err
+		}})},
+	{fault: "says taken and takes it", caughtBy: "members/a living member's id is taken", build: leasing(leases{
+		join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+			err := l.Join(ctx, m, ttl)
+			if errors.Is(err, store.ErrTaken) {
+				return errors.Join(err, l.Leave(ctx, m.ID, 0), l.Join(ctx, m, ttl))
+			}
+			return err
+		}})},
+	{fault: "keeps the id of the dead", caughtBy: "members/an expired member's id is free", build: keepsIDs},
 }
 
 var ctx = context.Background()
@@ -183,7 +210,7 @@ type leases struct {
 	owners  func(got []store.Owner) []store.Owner
 	members func(got []store.Member) []store.Member
 	join    func(l store.Leaser, m store.Member, ttl time.Duration) error
-	leave   func(l store.Leaser, id string) error
+	leave   func(l store.Leaser, id string, nonce uint64) error
 }
 
 func leasing(f leases) func(*memory.Store) faults {
@@ -250,11 +277,32 @@ func (l *faultyLeaser) Join(ctx context.Context, m store.Member, ttl time.Durati
 	return l.Leaser.Join(ctx, m, ttl)
 }
 
-func (l *faultyLeaser) Leave(ctx context.Context, id string) error {
+func (l *faultyLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if l.faults.leave != nil {
-		return l.faults.leave(l.Leaser, id)
+		return l.faults.leave(l.Leaser, id, nonce)
 	}
-	return l.Leaser.Leave(ctx, id)
+	return l.Leaser.Leave(ctx, id, nonce)
+}
+
+// keepsIDs refuses an id for ever to whoever was not the first to have it.
+func keepsIDs(*memory.Store) faults {
+	var mu sync.Mutex
+	first := map[string]uint64{}
+	f := leases{join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if nonce, ok := first[m.ID]; ok && nonce != m.Nonce {
+			return store.ErrTaken
+		}
+		first[m.ID] = m.Nonce
+		return l.Join(ctx, m, ttl)
+	}, leave: func(l store.Leaser, id string, nonce uint64) error {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(first, id)
+		return l.Leave(ctx, id, nonce)
+	}}
+	return faults{leaser: func(l store.Leaser) store.Leaser { return &faultyLeaser{l, f} }}
 }
 
 // looksThenClaims reads who owns the partition and takes it in a second step; the first two that look do so together.

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -13,6 +15,10 @@ var memberCases = []Case{
 	{Name: "members/joining again renews and rewrites", check: membersRejoin},
 	{Name: "members/leave removes", check: membersLeave},
 	{Name: "members/an expired member does not live", check: membersExpire},
+	{Name: "members/leave removes the member of that nonce only", check: membersLeaveOwn},
+	{Name: "members/a living member's id is taken", check: membersTaken},
+	{Name: "members/an expired member's id is free", check: membersReplaced},
+	{Name: "members/of many with one id one joins", check: membersRaceForID},
 	{Name: "members/many join at once", check: membersRace},
 }
 
@@ -27,24 +33,28 @@ func (e *env) wantMembers(what string, want ...store.Member) {
 	e.Helper()
 	got, err := e.leaser().Members(e.Context())
 	e.must(err)
-	text := func(m store.Member) string { return fmt.Sprintf("%q %q %d", m.ID, m.Address, m.Capacity) }
+	text := func(m store.Member) string { return fmt.Sprintf("%#v", m) }
 	e.wantTexts(what, canons(got, text), canons(want, text))
 }
 
 func member(n int) store.Member {
-	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n), Capacity: n}
+	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n), HTTP: fmt.Sprint("web:", n),
+		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n)}
 }
 
 func membersJoined(e *env) {
 	e.wantMembers("of a new store")
 	e.join(lasting, member(2), member(10), member(1))
 	e.wantMembers("after three joined", member(1), member(2), member(10))
+	plain := store.Member{ID: "plain", Nonce: 1} // without what may be empty, and to own nothing
+	e.join(lasting, plain)
+	e.wantMembers("after a plain one joined", member(1), member(2), member(10), plain)
 }
 
 func membersRejoin(e *env) {
 	e.join(e.shortly(), member(1), member(2))
 	moved := member(1)
-	moved.Address, moved.Capacity = "elsewhere:1", 99
+	moved.Address, moved.HTTP, moved.Sidecars, moved.Capacity = "elsewhere:1", "", "a \"name\"\\ with spaces:1", 0
 	e.join(lasting, moved)
 	e.eventually("member 2 has gone", func() bool {
 		got, err := e.leaser().Members(e.Context())
@@ -56,11 +66,86 @@ func membersRejoin(e *env) {
 
 func membersLeave(e *env) {
 	e.join(lasting, member(1), member(2))
-	e.must(e.leaser().Leave(e.Context(), member(1).ID))
-	e.must(e.leaser().Leave(e.Context(), "nobody"))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, 0))
+	e.must(e.leaser().Leave(e.Context(), "nobody", 0))
 	e.wantMembers("after one left", member(2))
 	e.join(lasting, member(1))
 	e.wantMembers("after it came back", member(1), member(2))
+}
+
+func membersLeaveOwn(e *env) {
+	e.join(lasting, member(1), member(2))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, member(2).Nonce))
+	e.must(e.leaser().Leave(e.Context(), "nobody", member(2).Nonce))
+	e.wantMembers("after they left under wrong nonces", member(1), member(2))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, member(1).Nonce))
+	e.wantMembers("after one left under its own", member(2))
+}
+
+// other is another process that thinks it is the member.
+func other(m store.Member, n uint64) store.Member {
+	m.Address, m.Nonce = fmt.Sprint("other:", n), n
+	return m
+}
+
+func membersTaken(e *env) {
+	e.join(lasting, member(1))
+	for range 2 {
+		if err := e.leaser().Join(e.Context(), other(member(1), 7), lasting); !errors.Is(err, store.ErrTaken) {
+			e.Fatalf("another node joins as one that lives: %v", err)
+		}
+		e.wantMembers("after another wanted the id", member(1))
+	}
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, 7))
+	e.wantMembers("after the other left", member(1))
+	e.join(lasting, member(1))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, member(1).Nonce))
+	e.join(lasting, other(member(1), 7))
+	e.wantMembers("after the first left", other(member(1), 7))
+	if err := e.leaser().Join(e.Context(), member(1), lasting); !errors.Is(err, store.ErrTaken) {
+		e.Fatalf("the first joins again: %v", err)
+	}
+}
+
+func membersReplaced(e *env) {
+	e.join(e.shortly(), member(1))
+	e.eventually("the id of an expired member is free", func() bool {
+		err := e.leaser().Join(e.Context(), other(member(1), 7), lasting)
+		if err != nil && !errors.Is(err, store.ErrTaken) {
+			e.Fatal(err)
+		}
+		return err == nil
+	})
+	e.wantMembers("after another joined", other(member(1), 7))
+	e.must(e.leaser().Leave(e.Context(), member(1).ID, member(1).Nonce))
+	e.wantMembers("after the first left", other(member(1), 7))
+}
+
+func membersRaceForID(e *env) {
+	var mu sync.Mutex
+	var won []store.Member
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range uint64(30) {
+		wg.Go(func() {
+			<-start
+			m := other(member(1), i+1)
+			switch err := e.leaser().Join(e.Context(), m, lasting); {
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				won = append(won, m)
+			case !errors.Is(err, store.ErrTaken):
+				e.Error(err)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if len(won) != 1 {
+		e.Fatalf("%d of 30 joined under one id", len(won))
+	}
+	e.wantMembers("after 30 wanted one id", won...)
 }
 
 func membersExpire(e *env) {

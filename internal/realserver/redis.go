@@ -1,0 +1,162 @@
+package realserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// Redis is a Redis server, alone or of a cluster.
+type Redis struct {
+	Port   int
+	Folder string // of its data
+
+	program Program
+	process *Process
+}
+
+// StartRedis starts a Redis server that ends with the test. Settings are more of its configuration, "name=value"; without
+// any it keeps what it acknowledges in an append-only file, synced at each write.
+func StartRedis(t testing.TB, settings ...string) *Redis {
+	t.Helper()
+	r := &Redis{Port: Port(t)}
+	r.prepare(t, settings)
+	r.Up(t)
+	return r
+}
+
+// prepare finds out how the server is started.
+func (r *Redis) prepare(t testing.TB, settings []string) {
+	t.Helper()
+	path := Binary(t, "redis-server")
+	r.Folder = Folder(t, "")
+	args := []string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--dir", r.Folder, "--save", "", "--daemonize", "no",
+		"--appendonly", "yes", "--appendfsync", "always"}
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		args = append(args, "--"+name, value)
+	}
+	r.program = Program{Path: path, Args: args, Folder: r.Folder}
+}
+
+// Up starts the server, after Crash or Down too, and waits until it answers.
+func (r *Redis) Up(t testing.TB) {
+	t.Helper()
+	r.process = Start(t, r.program)
+	r.process.Ready(t, func(ctx context.Context) error {
+		_, err := r.ask(ctx, "PING")
+		return err
+	})
+}
+
+// Crash kills the server.
+func (r *Redis) Crash(t testing.TB) { r.signal(t, syscall.SIGKILL) }
+
+// Down ends the server in an orderly way.
+func (r *Redis) Down(t testing.TB) { r.signal(t, syscall.SIGTERM) }
+
+// Freeze stops the server where it is until [Redis.Thaw]: it keeps its connections and answers nothing.
+func (r *Redis) Freeze(t testing.TB) { r.poke(t, syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (r *Redis) Thaw(t testing.TB) { r.poke(t, syscall.SIGCONT) }
+
+func (r *Redis) poke(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(r.process.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *Redis) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := r.process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Address is where the server listens.
+func (r *Redis) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) }
+
+// Do gives the server one command.
+func (r *Redis) Do(t testing.TB, command ...string) string {
+	t.Helper()
+	out, err := r.ask(context.Background(), command...) // the test's context has ended when it cleans up
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(command, " "), err)
+	}
+	return out
+}
+
+func (r *Redis) ask(ctx context.Context, command ...string) (string, error) {
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Address()}, ForceSingleClient: true, DisableCache: true,
+		DisableRetry: true})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	answer, err := c.Do(ctx, c.B().Arbitrary(command...).Build()).ToAny()
+	return fmt.Sprint(answer), err
+}
+
+// slots is how many hash slots a Redis Cluster has.
+const slots = 16384
+
+// StartRedisCluster starts a Redis Cluster of so many primaries, which ends with the test.
+func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis {
+	t.Helper()
+	settings = append([]string{"cluster-enabled=yes", "cluster-config-file=nodes.conf", "cluster-node-timeout=1000"}, settings...)
+	var all []*Redis
+	for i := range primaries {
+		r := &Redis{Port: clusterPort(t)}
+		r.prepare(t, settings)
+		r.Up(t)
+		all = append(all, r)
+		r.Do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/primaries), strconv.Itoa((i+1)*slots/primaries-1))
+		r.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i > 0 {
+			r.Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(all[0].Port))
+		}
+	}
+	for _, r := range all {
+		r.process.Ready(t, func(ctx context.Context) error {
+			info, err := r.ask(ctx, "CLUSTER", "INFO")
+			if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", primaries))) {
+				err = fmt.Errorf("the cluster is not formed: %s", info)
+			}
+			return err
+		})
+	}
+	return all
+}
+
+// clusterPort is a free port of which the one 10,000 above, where the servers of a cluster talk to each other, is one too.
+func clusterPort(t testing.TB) int {
+	t.Helper()
+	const busOffset, highest = 10_000, 65_535
+	for {
+		port := Port(t)
+		if port+busOffset > highest {
+			port -= busOffset
+		}
+		if free(t, port) && free(t, port+busOffset) {
+			return port
+		}
+	}
+}
+
+// free reports whether nobody listens on a port.
+func free(t testing.TB, port int) bool {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

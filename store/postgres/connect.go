@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// How long things may take. A lease of the engine is 15 s: what takes longer than these is of an owner that is about to lose
+// its partitions.
+const (
+	connectTimeout   = 5 * time.Second
+	acquireTimeout   = 10 * time.Second // of a connection of the pool
+	commitTimeout    = 12 * time.Second // of a group, on the wire; more than the server takes to give up a statement
+	readTimeout      = 12 * time.Second // of a read
+	statementTimeout = 10 * time.Second // on the server
+	lockTimeout      = 5 * time.Second  // on the server
+)
+
+// Connections of a store.
+const (
+	defaultConns = 16 // pool_max_conns of the URL says otherwise
+	maxConns     = 200
+	leaseConns   = 2 // leases are renewed however busy the others are
+)
+
+// sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's default is not;
+// every statement sees what was committed before it; a client that vanished holds its locks for a short time only. All queries
+// have an index made for them: a plan that reads a whole table, or sorts it, is one of a table that was never analysed.
+var sessionSQL = fmt.Sprintf(`
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+SET statement_timeout = %d;
+SET lock_timeout = %d;
+SET idle_in_transaction_session_timeout = %[1]d;
+SET tcp_keepalives_idle = 5;
+SET tcp_keepalives_interval = 2;
+SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = %[1]d;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off`, statementTimeout.Milliseconds(), lockTimeout.Milliseconds())
+
+// keepAlive finds out within seconds that the other end is gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// poolConfig reads a URL.
+func poolConfig(url string) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("store: the URL of PostgreSQL: %w", err) // pgx leaves out the password
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		c.MaxConns = defaultConns
+	}
+	if c.MaxConns > maxConns {
+		return nil, fmt.Errorf("store: pool_max_conns is %d: must be from 1 to %d", c.MaxConns, maxConns)
+	}
+	cc := c.ConnConfig
+	if cc.ConnectTimeout == 0 || cc.ConnectTimeout > connectTimeout {
+		cc.ConnectTimeout = connectTimeout
+	}
+	if cc.ValidateConnect == nil {
+		cc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // of several hosts, the one that takes writes
+	}
+	cc.DialFunc = (&net.Dialer{Timeout: cc.ConnectTimeout, KeepAliveConfig: keepAlive}).DialContext
+	if cc.RuntimeParams["application_name"] == "" {
+		cc.RuntimeParams["application_name"] = "carillon"
+	}
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
+		return err
+	}
+	return c, nil
+}
+
+// CheckURL says what is wrong with a URL; it connects to nothing.
+func CheckURL(url string) error {
+	_, err := poolConfig(url)
+	return err
+}

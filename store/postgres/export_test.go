@@ -1,0 +1,41 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Query is a statement with its arguments.
+type Query struct{ c conditions }
+
+// Queries are the queries of the due and staged indexes that begin after a record, by the name of their index.
+func Queries(after store.Cursor) map[string]Query {
+	var due, staged conditions
+	due.due(3, store.DueQuery{Class: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})
+	staged.staged(3, store.StagedQuery{Queue: "default\x00worker\x00mail", After: after, Limit: 100, MaxSpec: 1024})
+	return map[string]Query{"due": {due}, "staged": {staged}}
+}
+
+// Explain is how the server does a query.
+func (s *Store) Explain(t testing.TB, q Query) string {
+	t.Helper()
+	rows, err := s.pool.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+string(q.c.sql), q.c.args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var lines []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}

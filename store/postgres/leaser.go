@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// leaser is the store as a Leaser. The server's clock is the store's: clock_timestamp, which goes on within a transaction.
+type leaser Store
+
+var _ store.Leaser = (*leaser)(nil)
+
+// leaseTries is how often a statement is tried that the server has rolled back.
+const leaseTries = 5
+
+// The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
+const (
+	joinSQL = `
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, until)
+VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7::bigint * interval '1 microsecond')
+ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars,
+	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, until = EXCLUDED.until
+WHERE m.nonce = EXCLUDED.nonce OR m.until <= clock_timestamp() RETURNING true`
+
+	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
+
+	membersSQL = `
+SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
+
+	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
+
+	claimSQL = `
+WITH free AS MATERIALIZED (
+	SELECT o.partition, t.nonce FROM unnest($2::int[], $3::bigint[]) AS t (partition, nonce)
+	JOIN carillon_owners o ON o.partition = t.partition
+	WHERE o.node = '' OR o.node = $1 OR o.until <= clock_timestamp()
+	ORDER BY o.partition FOR UPDATE OF o)
+UPDATE carillon_owners o SET epoch = o.epoch + 1, nonce = free.nonce, node = $1,
+	until = clock_timestamp() + $4::bigint * interval '1 microsecond'
+FROM free WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
+
+	heldSQL = `
+WITH held AS MATERIALIZED (
+	SELECT o.partition, t.epoch, t.nonce FROM unnest($2::int[], $3::bigint[], $4::bigint[]) AS t (partition, epoch, nonce)
+	JOIN carillon_owners o ON o.partition = t.partition AND o.epoch = t.epoch AND o.nonce = t.nonce
+	WHERE o.node = $1 AND o.node <> '' ORDER BY o.partition FOR UPDATE OF o)`
+
+	renewSQL = heldSQL + `
+UPDATE carillon_owners o SET until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+FROM held WHERE o.partition = held.partition RETURNING o.partition, o.epoch, o.nonce`
+
+	releaseSQL = heldSQL + `
+UPDATE carillon_owners o SET node = '', until = NULL FROM held WHERE o.partition = held.partition
+RETURNING o.partition, o.epoch, o.nonce`
+
+	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 ORDER BY partition`
+)
+
+// ask does a statement of the leaser, which may be tried again after the server has rolled it back.
+func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) (out []T, err error) {
+	end, err := (*Store)(l).begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for range leaseTries {
+		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
+		if out, err = pgx.CollectRows(rows, scan); !again(err) {
+			break
+		}
+	}
+	err = failed(what, err)
+	if !errors.Is(err, context.Canceled) { // its caller has gone
+		(*Store)(l).heed(err)
+	}
+	return out, err
+}
+
+// nothing is what a statement without rows gives.
+func nothing(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+
+// Now is the server's clock.
+func (l *leaser) Now(ctx context.Context) (time.Time, error) {
+	now, err := ask(ctx, l, "read the clock", pgx.RowTo[time.Time], "SELECT clock_timestamp()")
+	if err != nil {
+		return time.Time{}, err
+	}
+	return now[0], nil
+}
+
+// Join writes or renews the member, unless another with its id lives.
+func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL,
+		m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), interval(ttl))
+	if err == nil && len(written) == 0 {
+		return store.ErrTaken
+	}
+	return err
+}
+
+// Leave removes the member of that nonce, 0 is any, and those who left without a word long ago.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	if _, err := ask(ctx, l, "leave", nothing, leaveSQL, id, int64(nonce)); err != nil {
+		return err
+	}
+	_, err := ask(ctx, l, "forget old members", nothing, forgetSQL)
+	return err
+}
+
+// Members returns those that live, by id.
+func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
+	return ask(ctx, l, "read the members", func(row pgx.CollectableRow) (m store.Member, err error) {
+		var nonce int64
+		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce)
+		m.Nonce = uint64(nonce)
+		return m, err
+	}, membersSQL)
+}
+
+// scanHolding reads partition, epoch and nonce.
+func scanHolding(row pgx.CollectableRow) (h store.Holding, err error) {
+	var epoch, nonce int64
+	err = row.Scan(&h.Partition, &epoch, &nonce)
+	h.Term = store.Term{Epoch: uint64(epoch), Nonce: uint64(nonce)}
+	return h, err
+}
+
+// Claim takes each partition that is free, expired or the node's own.
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+	nonces := make([]int64, len(partitions))
+	for i, p := range partitions {
+		if err := (*Store)(l).known(p); err != nil {
+			return nil, err
+		}
+		nonces[i] = int64(rand.Uint64()) // seeded by the operating system
+	}
+	got, err := ask(ctx, l, "claim partitions", scanHolding, claimSQL, node, partitions, nonces, interval(ttl))
+	if err != nil {
+		return nil, err
+	}
+	terms := make(map[int]store.Term, len(got))
+	for _, h := range got {
+		terms[h.Partition] = h.Term
+	}
+	out := make([]store.Term, len(partitions))
+	for i, p := range partitions {
+		out[i] = terms[p]
+	}
+	return out, nil
+}
+
+// Renew extends the leases and returns those that are lost.
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	got, err := l.held(ctx, "renew leases", renewSQL, node, held, interval(ttl))
+	if err != nil {
+		return nil, err
+	}
+	kept := make(map[store.Holding]bool, len(got))
+	for _, h := range got {
+		kept[h] = true
+	}
+	var lost []store.Holding
+	for _, h := range held {
+		if !kept[h] {
+			lost = append(lost, h)
+		}
+	}
+	return lost, nil
+}
+
+// Release frees the partitions that are still held.
+func (l *leaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	_, err := l.held(ctx, "release partitions", releaseSQL, node, held)
+	return err
+}
+
+// held does something to what is still held, and returns it.
+func (l *leaser) held(ctx context.Context, what, sql, node string, held []store.Holding, more ...any) ([]store.Holding, error) {
+	var f fence
+	for _, h := range held {
+		if err := (*Store)(l).known(h.Partition); err != nil {
+			return nil, err
+		}
+		f.partition = append(f.partition, int32(h.Partition))
+		f.epoch, f.nonce = append(f.epoch, int64(h.Term.Epoch)), append(f.nonce, int64(h.Term.Nonce))
+	}
+	if len(held) == 0 {
+		return nil, ctx.Err()
+	}
+	return ask(ctx, l, what, scanHolding, sql, append([]any{node, f.partition, f.epoch, f.nonce}, more...)...)
+}
+
+// Owners returns every partition that was ever claimed, by number.
+func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	return ask(ctx, l, "read the owners", func(row pgx.CollectableRow) (o store.Owner, err error) {
+		var epoch, nonce int64
+		var until *time.Time
+		err = row.Scan(&o.Partition, &epoch, &nonce, &o.Node, &until)
+		o.Term = store.Term{Epoch: uint64(epoch), Nonce: uint64(nonce)}
+		if until != nil {
+			o.Until = *until
+		}
+		return o, err
+	}, ownersSQL)
+}

@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// ErrNewer says that a newer version has written the database.
+var ErrNewer = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
+
+// migrationLock keeps those who start at the same time from making the same tables.
+const migrationLock = 0x6361_7269_6c6c_6f6e // "carillon"
+
+// migrateTries is how often a start is tried where the server has no advisory locks, so that others can get in between.
+const migrateTries = 10
+
+// migrate brings the tables up to date, in one transaction, and reads what the store was created with.
+func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.Meta, err error) {
+	for range migrateTries {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			m, err = migrateIn(ctx, tx, partitions)
+			return err
+		})
+		if code := codeOf(err); !again(err) && code != codeUniqueViolated && code != codeDuplicateTable && code != codeLockTimeout {
+			break
+		}
+	}
+	return m, failed("open the PostgreSQL database", err)
+}
+
+func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+		return m, err
+	}
+	version, err := schemaVersion(ctx, tx)
+	if err != nil {
+		return m, err
+	}
+	files, err := fs.Glob(migrations, "migrations/*.sql") // in order of their names, which begin with the version
+	if err != nil {
+		return m, err
+	}
+	if version > len(files) {
+		return m, fmt.Errorf("%w: its tables are of version %d, this carillon knows %d", ErrNewer, version, len(files))
+	}
+	for i, name := range files[version:] {
+		if err := migrateTo(ctx, tx, version+i+1, name); err != nil {
+			return m, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return readMeta(ctx, tx, partitions)
+}
+
+// schemaVersion is how many migrations were done.
+func schemaVersion(ctx context.Context, tx pgx.Tx) (version int, err error) {
+	var there bool
+	if err := tx.QueryRow(ctx, "SELECT to_regclass('carillon_migrations') IS NOT NULL").Scan(&there); err != nil {
+		return 0, err
+	}
+	if !there {
+		_, err = tx.Exec(ctx, "CREATE TABLE carillon_migrations (version integer PRIMARY KEY, done timestamptz NOT NULL DEFAULT now())")
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM carillon_migrations").Scan(&version)
+	return version, err
+}
+
+func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
+	sql, err := migrations.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO carillon_migrations (version) VALUES ($1)", version)
+	return err
+}
+
+// readMeta reads what the store was created with; a store without is created.
+func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, mac_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		store.FormatVersion, partitions, key)
+	if err != nil {
+		return m, err
+	}
+	row := tx.QueryRow(ctx, "SELECT format, partitions, mac_key FROM carillon_meta")
+	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
+		return m, err
+	}
+	if m.Format > store.FormatVersion {
+		return m, fmt.Errorf("%w: its records are of format %d, this carillon knows %d", ErrNewer, m.Format, store.FormatVersion)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int - 1) ON CONFLICT DO NOTHING`,
+		m.Partitions)
+	return m, err
+}

@@ -1,0 +1,106 @@
+-- Times are UTC nanoseconds since 1970 unless their type says otherwise. The columns beside state and record are copies of what
+-- is in there, for the indexes and for people.
+
+CREATE TABLE carillon_meta (
+    only_row   boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    format     integer NOT NULL,
+    partitions integer NOT NULL,
+    mac_key    bytea NOT NULL,
+    created    timestamptz NOT NULL DEFAULT now()
+);
+
+-- Who owns a partition: the row that fences every write. node is empty if nobody does.
+CREATE TABLE carillon_owners (
+    partition integer PRIMARY KEY,
+    epoch     bigint NOT NULL DEFAULT 0,
+    nonce     bigint NOT NULL DEFAULT 0,
+    node      text NOT NULL DEFAULT '',
+    until     timestamptz
+) WITH (fillfactor = 20);
+
+CREATE TABLE carillon_members (
+    id       text COLLATE "C" PRIMARY KEY,
+    address  text NOT NULL,
+    http     text NOT NULL,
+    sidecars text NOT NULL,
+    capacity integer NOT NULL,
+    nonce    bigint NOT NULL,
+    until    timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- Jobs (seq 0) and the pending runs that triggers made of them (seq > 0). due is null if nothing can happen; queue is empty
+-- unless the record is staged (phase 2).
+CREATE TABLE carillon_jobs (
+    partition     integer NOT NULL,
+    namespace     text COLLATE "C" NOT NULL,
+    name          text COLLATE "C" NOT NULL,
+    seq           bigint NOT NULL,
+    uid           uuid NOT NULL,
+    class         smallint NOT NULL,
+    phase         smallint NOT NULL,
+    due           bigint,
+    next          bigint NOT NULL,
+    queue         text COLLATE "C" NOT NULL,
+    live          boolean NOT NULL,
+    run_scheduled bigint NOT NULL,
+    run_cause     smallint NOT NULL,
+    run_seq       bigint NOT NULL,
+    run_due       bigint NOT NULL,
+    attempt       integer NOT NULL,
+    state         bytea NOT NULL,
+    spec          bytea,
+    labels        jsonb,
+    PRIMARY KEY (partition, namespace, name, seq)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX carillon_jobs_due ON carillon_jobs (partition, class, due, namespace, name, seq) WHERE due IS NOT NULL;
+CREATE INDEX carillon_jobs_staged ON carillon_jobs (partition, queue, class, run_due, namespace, name, seq) WHERE phase = 2;
+CREATE INDEX carillon_jobs_live ON carillon_jobs (partition, uid, run_scheduled) WHERE live;
+
+-- Finished runs. Status 6 is dead.
+CREATE TABLE carillon_runs (
+    partition integer NOT NULL,
+    uid       uuid NOT NULL,
+    scheduled bigint NOT NULL,
+    cause     smallint NOT NULL,
+    seq       bigint NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    status    smallint NOT NULL,
+    attempt   integer NOT NULL,
+    started   bigint NOT NULL,
+    finished  bigint NOT NULL,
+    expires   bigint NOT NULL,
+    record    bytea NOT NULL,
+    PRIMARY KEY (partition, uid, scheduled, cause, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX carillon_runs_job ON carillon_runs (partition, namespace, name, scheduled DESC, uid, cause, seq);
+CREATE INDEX carillon_runs_dead ON carillon_runs (partition, namespace, finished DESC, uid, scheduled, cause, seq) WHERE status = 6;
+CREATE INDEX carillon_runs_age ON carillon_runs (partition, expires, status);
+
+-- What is neither job nor run: settings of namespaces, backfills, queues with parked runs.
+CREATE TABLE carillon_small (
+    partition integer NOT NULL,
+    kind      smallint NOT NULL,
+    key       bytea NOT NULL,
+    value     bytea NOT NULL,
+    PRIMARY KEY (partition, kind, key)
+) WITH (fillfactor = 80);
+
+-- For people.
+CREATE VIEW carillon_job_list AS
+SELECT namespace, name, NULLIF(seq, 0) AS pending_run,
+    (ARRAY['scheduled', 'ready', 'staged', 'running', 'retrying', 'paused', 'waiting'])[phase + 1] AS phase,
+    (ARRAY['critical', 'high', 'normal', 'low'])[class + 1] AS class,
+    to_timestamp(due / 1e9) AS due, to_timestamp(NULLIF(next, 0) / 1e9) AS next_run, NULLIF(queue, '') AS queue,
+    NULLIF(attempt, 0) AS attempt, labels, uid, partition
+FROM carillon_jobs;
+
+CREATE VIEW carillon_run_list AS
+SELECT namespace, name, to_timestamp(scheduled / 1e9) AS scheduled,
+    (ARRAY['scheduled', 'staged', 'running', 'retrying', 'succeeded', 'failed', 'dead', 'cancelled', 'skipped'])[status + 1] AS status,
+    (ARRAY['schedule', 'trigger', 'backfill'])[cause + 1] AS cause, attempt,
+    to_timestamp(NULLIF(started, 0) / 1e9) AS started, to_timestamp(NULLIF(finished, 0) / 1e9) AS finished,
+    to_timestamp(NULLIF(expires, 0) / 1e9) AS expires, uid, partition
+FROM carillon_runs;

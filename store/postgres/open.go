@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// MaxPartitions is the most partitions that a store can be created with.
+const MaxPartitions = math.MaxUint16
+
+// Options say how a store is opened. The zero value has the defaults.
+type Options struct {
+	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
+	Partitions int
+	Events     Events
+}
+
+// Events are told what happens. Any may be nil; they must not block.
+type Events struct {
+	Failed    func(err error) // a write or a call of the leaser failed, and the one before had not; not for a write that is fenced
+	Recovered func()          // one succeeded, and the one before had failed
+}
+
+// Store is a store in a PostgreSQL database.
+type Store struct {
+	pool   *pgxpool.Pool // of reads and writes
+	leases *pgxpool.Pool
+	meta   store.Meta
+	events Events
+
+	mu      sync.Mutex // guards what follows
+	failing bool
+	closed  bool
+	flying  sync.WaitGroup // groups on their way
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store of a database, and creates it if there is none. The URL is one of libpq's, "postgres://…", or its
+// list of "keyword=value"; search_path says in which schema the tables are, pool_max_conns how many connections there may be
+// for reads and writes (default 16). Several nodes may open a store at the same time.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	if o.Partitions == 0 {
+		o.Partitions = store.DefaultPartitions
+	}
+	if o.Partitions < 0 || o.Partitions > MaxPartitions {
+		return nil, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	}
+	config, err := poolConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	forLeases := config.Copy()
+	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
+	s := &Store{events: o.Events}
+	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
+		return nil, failed("connect to PostgreSQL", err)
+	}
+	if s.meta, err = migrate(ctx, s.leases, o.Partitions); err != nil {
+		s.leases.Close()
+		return nil, err
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		s.leases.Close()
+		return nil, failed("connect to PostgreSQL", err)
+	}
+	return s, nil
+}
+
+// Shard is a partition as seen by the owner of one term.
+func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
+	if err := s.known(number); err != nil {
+		return nil, err
+	}
+	return &shard{s, number, term}, nil
+}
+
+// known refuses a number that is no partition's.
+func (s *Store) known(number int) error {
+	if number < 0 || number >= s.meta.Partitions {
+		return fmt.Errorf("store: no partition %d of %d", number, s.meta.Partitions)
+	}
+	return nil
+}
+
+// Leaser says who lives and who owns what.
+func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+
+// Meta is what the store was created with.
+func (s *Store) Meta() store.Meta {
+	m := s.meta
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
+}
+
+// Close waits for the batches in flight and refuses those that come later.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.flying.Wait()
+	s.pool.Close()
+	s.leases.Close()
+	return nil
+}
+
+// begin keeps the store open for a group until end is called.
+func (s *Store) begin() (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	s.flying.Add(1)
+	return s.flying.Done, nil
+}
+
+// heed tells of the first failure, and of the first success after it.
+func (s *Store) heed(err error) {
+	if store.OutcomeOf(err) == store.Fenced {
+		err = nil
+	}
+	s.mu.Lock()
+	was := s.failing
+	s.failing = err != nil
+	s.mu.Unlock()
+	switch {
+	case err != nil && !was && s.events.Failed != nil:
+		s.events.Failed(err)
+	case err == nil && was && s.events.Recovered != nil:
+		s.events.Recovered()
+	}
+}

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Codes of PostgreSQL's errors.
+const (
+	codeDivision       = "22012" // the fence fails with it
+	codeSerialization  = "40001"
+	codeCompletion     = "40003" // statement completion unknown: some servers answer so to a commit
+	codeDeadlock       = "40P01"
+	codeLockTimeout    = "55P03"
+	codeUniqueViolated = "23505"
+	codeDuplicateTable = "42P07"
+	codeUndefinedTable = "42P01"
+)
+
+// codeOf is the code of a server's error; empty if the server said nothing.
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// outcome gives an error of a group that was sent the meaning that the contract knows.
+//
+// What the server answers with severity ERROR has rolled the transaction back. With FATAL it also ended the session, possibly
+// after the commit, and a lost connection says nothing at all; unless nothing was sent.
+func outcome(err error) error {
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case err == nil:
+		return nil
+	case answered && e.SeverityUnlocalized == "ERROR" && e.Code == codeDivision:
+		return store.ErrFenced
+	case answered && e.SeverityUnlocalized == "ERROR" && e.Code != codeCompletion:
+		return fmt.Errorf("store: PostgreSQL refused the write: %w", err)
+	case !answered && pgconn.SafeToRetry(err):
+		return fmt.Errorf("store: the write was not sent to PostgreSQL: %w", err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+}
+
+// failed says what could not be done.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("store: %s: %w", what, err)
+}
+
+// again reports whether a transaction that the server has rolled back may be tried again at once.
+func again(err error) bool {
+	code := codeOf(err)
+	return code == codeSerialization || code == codeDeadlock
+}
+
+// lost reports whether a call failed because of its connection, not because of what was asked.
+func lost(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.SeverityUnlocalized != "ERROR" // the server ended the session
+	}
+	return err != nil
+}

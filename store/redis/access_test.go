@@ -1,0 +1,102 @@
+package redis_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/redis"
+)
+
+// A user who may do what docs/stores.md asks for, on keys of the store's prefix and no others, is enough.
+func TestAUserWithFewRights(t *testing.T) {
+	r := realserver.StartRedis(t)
+	o := fresh(r)
+	o.Username, o.Password = "carillon", "a secret"
+	if _, err := redis.Open(t.Context(), o); err == nil || strings.Contains(err.Error(), o.Password) {
+		t.Errorf("open without an account: %v", err)
+	}
+	r.Do(t, "ACL", "SETUSER", o.Username, "on", ">"+o.Password, "~{"+o.Prefix+"}:*", "~{"+o.Prefix+":*",
+		"+@connection", "+@scripting", "+@hash", "+@sortedset", "+exists", "+info", "+time", "+cluster|slots")
+	s := open(t, o)
+	sh, held := own(t, s, 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+	wantNames(t, sh, "a")
+	l := s.Leaser()
+	if err := l.Join(t.Context(), store.Member{ID: "n"}, lease); err != nil {
+		t.Error(err)
+	}
+	if m, err := l.Members(t.Context()); err != nil || len(m) != 1 {
+		t.Errorf("members %v, %v", m, err)
+	}
+	if _, err := l.Now(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "node", []store.Holding{held}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Connections are made by TLS if that is asked for, and to a server of a trusted certificate only.
+func TestTLS(t *testing.T) {
+	certificate, key, roots := authority(t)
+	port := realserver.Port(t)
+	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
+		"tls-ca-cert-file="+certificate, "tls-auth-clients=no")
+	o := fresh()
+	o.Addresses = []string{net.JoinHostPort("127.0.0.1", fmt.Sprint(port))}
+	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("open with a certificate that nobody knows: %v", err)
+	}
+	o.TLS.RootCAs = roots
+	sh, _ := own(t, open(t, o), 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+	wantNames(t, sh, "a")
+}
+
+// authority is a certificate of 127.0.0.1 that has signed itself, in files.
+func authority(t *testing.T) (certificate, key string, roots *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AddCert(parsed)
+	write := func(name, kind string, b []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret), roots
+}

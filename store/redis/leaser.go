@@ -1,0 +1,206 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// leaser is the store as a Leaser. Its clock is that of the server that has the key: a lease is judged by its partition's.
+// The clocks of a cluster's servers are to be kept close to each other.
+type leaser Store
+
+var _ store.Leaser = (*leaser)(nil)
+
+func (l *leaser) store() *Store { return (*Store)(l) }
+
+// members is the key of the members.
+func (l *leaser) members() []string { return []string{storeKey(l.opt.Prefix, "members")} }
+
+// Now is the clock of a server; of a cluster, of any of them.
+func (l *leaser) Now(ctx context.Context) (time.Time, error) {
+	t, err := l.client.Do(ctx, l.client.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		return time.Time{}, failure(err)
+	}
+	if len(t) != 2 {
+		return time.Time{}, errors.New("store: redis: TIME did not answer with two numbers")
+	}
+	return time.Unix(t[0], t[1]*int64(time.Microsecond)), nil
+}
+
+// micros is a duration in µs, as text.
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// memberText is what is kept of a member beside its id and its nonce.
+type memberText struct {
+	Address  string `json:"address"`
+	HTTP     string `json:"http,omitempty"`
+	Sidecars string `json:"sidecars,omitempty"`
+	Capacity int    `json:"capacity"`
+}
+
+// Join writes or renews the member, unless another with its id lives.
+func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity})
+	if err != nil {
+		return fmt.Errorf("store: redis: member: %w", err)
+	}
+	written, err := joinScript.Exec(ctx, l.client, l.members(),
+		[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
+	switch {
+	case err != nil:
+		return failure(err)
+	case written == 0:
+		return store.ErrTaken
+	}
+	return nil
+}
+
+// Leave removes the member of that nonce; 0 is any.
+func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	err := leaveScript.Exec(ctx, l.client, l.members(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
+	if err != nil {
+		return failure(err)
+	}
+	return nil
+}
+
+// Members returns those that live, by id.
+func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
+	list, err := membersScript.Exec(ctx, l.client, l.members(), nil).AsStrSlice()
+	if err != nil {
+		return nil, failure(err)
+	}
+	var out []store.Member
+	for i := 0; i+1 < len(list); i += 2 {
+		_, rest, _ := strings.Cut(list[i+1], " ")
+		nonce, value, _ := strings.Cut(rest, " ")
+		m, err := aMember(list[i], nonce, value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b store.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// aMember reads a member.
+func aMember(id, nonce, text string) (store.Member, error) {
+	var m memberText
+	n, err := strconv.ParseUint(nonce, 10, 64)
+	if err := errors.Join(err, json.Unmarshal([]byte(text), &m)); err != nil {
+		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
+	}
+	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n}, nil
+}
+
+// Claim takes each partition that is free, expired or the node's own.
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+	terms := make([]store.Term, len(partitions))
+	for i := range terms {
+		terms[i].Nonce = rand.Uint64()
+	}
+	epochs, err := l.store().onOwners(ctx, claimScript, partitions, func(i int) []string {
+		return []string{node, strconv.FormatUint(terms[i].Nonce, 10), micros(ttl)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, text := range epochs {
+		if text == "" {
+			terms[i] = store.Term{}
+			continue
+		}
+		if terms[i].Epoch, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: the epoch %q of partition %d", store.ErrDamaged, text, partitions[i])
+		}
+	}
+	return terms, nil
+}
+
+// holder is a term as the scripts take it.
+func holder(node string, h store.Holding) []string {
+	return []string{node, strconv.FormatUint(h.Term.Epoch, 10), strconv.FormatUint(h.Term.Nonce, 10)}
+}
+
+// Renew extends the leases and returns those that are lost.
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	renewed, err := l.store().onOwners(ctx, renewScript, numbers(held), func(i int) []string {
+		return append(holder(node, held[i]), micros(ttl))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var lost []store.Holding
+	for i, ok := range renewed {
+		if ok != "1" {
+			lost = append(lost, held[i])
+		}
+	}
+	return lost, nil
+}
+
+// Release frees the partitions that are still held.
+func (l *leaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	_, err := l.store().onOwners(ctx, releaseScript, numbers(held), func(i int) []string { return holder(node, held[i]) })
+	return err
+}
+
+func numbers(held []store.Holding) []int {
+	out := make([]int, len(held))
+	for i, h := range held {
+		out[i] = h.Partition
+	}
+	return out
+}
+
+// Owners returns every partition that was ever claimed, by number.
+func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, errs := make([]store.Owner, len(l.keys)), make([]error, len(l.keys))
+	each(len(l.keys), func(p int) {
+		fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
+			Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()
+		if err != nil {
+			errs[p] = failure(err)
+			return
+		}
+		found[p], errs[p] = owner(p, fields)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(o store.Owner) bool { return o.Term.IsZero() }), nil
+}
+
+// owner reads who holds a partition: epoch, nonce, node and until; without an epoch it was never claimed.
+func owner(partition int, fields []string) (store.Owner, error) {
+	o := store.Owner{Partition: partition}
+	if len(fields) != 4 || fields[0] == "" {
+		return o, nil
+	}
+	epoch, err1 := strconv.ParseUint(fields[0], 10, 64)
+	nonce, err2 := strconv.ParseUint(fields[1], 10, 64)
+	until, err3 := strconv.ParseInt(fields[3], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return o, fmt.Errorf("%w: the owner of partition %d: %w", store.ErrDamaged, partition, err)
+	}
+	o.Term, o.Node = store.Term{Epoch: epoch, Nonce: nonce}, fields[2]
+	if o.Node != "" {
+		o.Until = time.UnixMicro(until)
+	}
+	return o, nil
+}

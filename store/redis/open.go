@@ -1,0 +1,155 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Store is a store in Redis.
+type Store struct {
+	opt    Options
+	client rueidis.Client
+	meta   store.Meta
+	keys   [][]string // of each partition
+
+	mu     sync.RWMutex // held for reading by what is in flight
+	closed bool
+
+	health  sync.Mutex // guards failing
+	failing bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Timeouts of the connections.
+const (
+	dialTimeout = 5 * time.Second
+	// connections are 2 to the power of this, to each server. Redis reads 16 KiB of a connection at a time and then, with
+	// appendfsync always, syncs: so several share an fsync.
+	connections = 2
+)
+
+// Open connects to Redis and creates the store if it is not there.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opt: o}
+	s.client, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: o.Addresses, Username: o.Username, Password: o.Password, SelectDB: o.Database, TLSConfig: o.TLS,
+		ClientName: "carillon", Dialer: net.Dialer{Timeout: dialTimeout}, ConnWriteTimeout: o.Timeout,
+		DisableCache: true, PipelineMultiplex: connections,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: connect to Redis at %v: %w", o.Addresses, err)
+	}
+	if err := errors.Join(s.checkServers(ctx), s.create(ctx)); err != nil {
+		s.client.Close()
+		return nil, err
+	}
+	for p := range s.meta.Partitions {
+		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
+	}
+	return s, nil
+}
+
+// create makes the store if it is not there, and reads what it was created with.
+func (s *Store) create(ctx context.Context) error {
+	mac := make([]byte, 32)
+	rand.Read(mac) // never fails
+	meta, err := createScript.Exec(ctx, s.client, []string{storeKey(s.opt.Prefix, "meta")},
+		[]string{strconv.Itoa(store.FormatVersion), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
+	if err != nil {
+		return failure(err)
+	}
+	if len(meta) != 3 {
+		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
+	}
+	format, err := strconv.Atoi(meta[0])
+	if err == nil && format > store.FormatVersion {
+		return fmt.Errorf("store: it was written by a newer version: its format is %d, this program knows %d", format, store.FormatVersion)
+	}
+	partitions, err2 := strconv.Atoi(meta[1])
+	if err != nil || err2 != nil || format < 1 || partitions < 1 || partitions > MaxPartitions || len(meta[2]) != len(mac) {
+		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
+	}
+	s.meta = store.Meta{Format: format, Partitions: partitions, MACKey: []byte(meta[2])}
+	return nil
+}
+
+// check refuses a partition that is not there.
+func (s *Store) check(partition int) error {
+	if partition < 0 || partition >= len(s.keys) {
+		return fmt.Errorf("store: no partition %d of %d", partition, len(s.keys))
+	}
+	return nil
+}
+
+// checkAll refuses a call whose context has ended, and partitions that are not there.
+func (s *Store) checkAll(ctx context.Context, partitions []int) error {
+	for _, p := range partitions {
+		if err := s.check(p); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Shard is a partition as seen by the owner of one term.
+func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
+	if err := s.check(partition); err != nil {
+		return nil, err
+	}
+	return &shard{s: s, number: partition, keys: s.keys[partition], term: term}, nil
+}
+
+// Leaser says who lives and who owns what.
+func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+
+// Meta is what the store was created with.
+func (s *Store) Meta() store.Meta {
+	m := s.meta
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
+}
+
+// Close waits for the batches in flight.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.client.Close()
+	}
+	return nil
+}
+
+// settled takes note of how a write ended, and tells when that changes.
+func (s *Store) settled(err error) {
+	outcome := store.OutcomeOf(err)
+	failed := outcome == store.NotApplied || outcome == store.Unknown
+	s.health.Lock()
+	defer s.health.Unlock()
+	if failed == s.failing {
+		return
+	}
+	s.failing = failed
+	switch {
+	case failed && s.opt.Events.Failed != nil:
+		s.opt.Events.Failed(err)
+	case !failed && s.opt.Events.Recovered != nil:
+		s.opt.Events.Recovered()
+	}
+}

@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Options of a store. Addresses are needed.
+type Options struct {
+	// Addresses are "host:port": one of a server, or some of a Redis Cluster, which tells the others.
+	Addresses []string
+	Username  string // empty = the default user
+	Password  string // empty = none
+	// Database is the number of the database of a server; a cluster has only 0.
+	Database int
+	// TLS, if it is not nil, is how connections are made.
+	TLS *tls.Config
+	// Prefix is what the store's keys begin with, inside of braces. Stores of different prefixes may share a Redis.
+	// Default "carillon".
+	Prefix string
+	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
+	Partitions int
+	// Timeout is how long an answer may take before the connection is given up; what was asked for is then unknown.
+	// Default 10 s.
+	Timeout time.Duration
+	// Events tells what happens inside; its zero value tells nobody.
+	Events Events
+}
+
+// Events are called while the store works: they must return soon and not call the store. Any may be nil.
+type Events struct {
+	// Failed: the first batch or claim that was not written, or of which that is not known, and why.
+	Failed func(err error)
+	// Recovered: the store writes again.
+	Recovered func()
+	// Warn: the server is set up so that less is kept than a store should keep. Called by Open.
+	Warn func(text string)
+}
+
+const (
+	defaultPrefix  = "carillon"
+	defaultTimeout = 10 * time.Second
+	defaultPort    = "6379"
+)
+
+// MaxPartitions is the most partitions that a store can be created with.
+const MaxPartitions = math.MaxUint16
+
+// withDefaults fills in the defaults and checks the rest.
+func (o Options) withDefaults() (Options, error) {
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
+	switch {
+	case len(o.Addresses) == 0:
+		return o, errors.New("store: no address of Redis is given")
+	case o.Partitions < 0 || o.Partitions > MaxPartitions:
+		return o, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	case strings.ContainsAny(o.Prefix, "{}: \r\n"):
+		return o, fmt.Errorf("store: the prefix %q has a brace, a colon or white space in it", o.Prefix)
+	}
+	return o, nil
+}
+
+// ParseURL reads options from a URL: redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With rediss://
+// connections are made by TLS, and the server's certificate is verified against the system's authorities. An error never
+// repeats the password.
+func ParseURL(text string) (Options, error) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	var o Options
+	switch scheme {
+	case "redis":
+	case "rediss":
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return o, errors.New("store: a URL of Redis begins with redis:// or rediss://")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	rest, database, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		if err := o.credentials(rest[:at]); err != nil {
+			return o, err
+		}
+		rest = rest[at+1:]
+	}
+	if err := o.addresses(rest); err != nil {
+		return o, err
+	}
+	if database != "" {
+		n, err := strconv.ParseUint(database, 10, 31)
+		if err != nil {
+			return o, fmt.Errorf("store: the database %q is not a number: write redis://host:port/0", database)
+		}
+		o.Database = int(n)
+	}
+	if err := o.parameters(query); err != nil {
+		return o, err
+	}
+	_, err := o.withDefaults()
+	return o, err
+}
+
+// credentials reads "user:password".
+func (o *Options) credentials(text string) (err error) {
+	user, password, _ := strings.Cut(text, ":")
+	if o.Username, err = url.PathUnescape(user); err == nil {
+		o.Password, err = url.PathUnescape(password)
+	}
+	if err != nil {
+		return errors.New("store: user or password of the URL of Redis are not well encoded: write a percent sign as %25")
+	}
+	return nil
+}
+
+// addresses reads "host:port,host:port".
+func (o *Options) addresses(text string) error {
+	for address := range strings.SplitSeq(text, ",") {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			host, port, err = net.SplitHostPort(address + ":" + defaultPort)
+		}
+		if n, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || n == 0 || host == "" {
+			return fmt.Errorf("store: %q is no address of Redis: write host:port, and commas between several", address)
+		}
+		o.Addresses = append(o.Addresses, net.JoinHostPort(host, port))
+	}
+	return nil
+}
+
+// parameters reads what stands behind the question mark.
+func (o *Options) parameters(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("store: the parameters of the URL of Redis: %w", err)
+	}
+	for name, list := range values {
+		if name != "prefix" {
+			return fmt.Errorf("store: a URL of Redis has no parameter %q; there is prefix", name)
+		}
+		o.Prefix = list[len(list)-1]
+	}
+	return nil
+}

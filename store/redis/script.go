@@ -1,0 +1,103 @@
+package redis
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// The scripts. Each is sent by its checksum, and whole where the server does not know it yet.
+var (
+	//go:embed lua/apply.lua
+	applyText string
+	//go:embed lua/records.lua
+	recordsText string
+	//go:embed lua/read.lua
+	readText string
+	//go:embed lua/values.lua
+	valuesText string
+	//go:embed lua/claim.lua
+	claimText string
+	//go:embed lua/renew.lua
+	renewText string
+	//go:embed lua/release.lua
+	releaseText string
+	//go:embed lua/join.lua
+	joinText string
+	//go:embed lua/leave.lua
+	leaveText string
+	//go:embed lua/members.lua
+	membersText string
+	//go:embed lua/create.lua
+	createText string
+
+	applyScript   = rueidis.NewLuaScript(applyText)
+	recordsScript = rueidis.NewLuaScriptReadOnly(recordsText)
+	readScript    = rueidis.NewLuaScriptReadOnly(readText)
+	valuesScript  = rueidis.NewLuaScriptReadOnly(valuesText)
+	joinScript    = rueidis.NewLuaScript(joinText)
+	leaveScript   = rueidis.NewLuaScript(leaveText)
+	membersScript = rueidis.NewLuaScript(membersText)
+	createScript  = rueidis.NewLuaScript(createText)
+	claimScript   = rueidis.NewLuaScript(claimText)
+	renewScript   = rueidis.NewLuaScript(renewText)
+	releaseScript = rueidis.NewLuaScript(releaseText)
+)
+
+// atOnce is how many calls are on their way at most when all partitions are asked.
+const atOnce = 256
+
+// onOwners calls a script once for the owner of each partition, many at a time. An answer of nil is an empty one.
+func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []int, args func(i int) []string) ([]string, error) {
+	if err := s.checkAll(ctx, partitions); err != nil {
+		return nil, err
+	}
+	answers, errs := make([]string, len(partitions)), make([]error, len(partitions))
+	each(len(partitions), func(i int) {
+		answer := script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i))
+		if answers[i], errs[i] = text(answer); rueidis.IsRedisNil(errs[i]) {
+			errs[i] = nil
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			s.settled(failure(err))
+		}
+		return nil, failure(err)
+	}
+	if len(answers) > 0 {
+		s.settled(nil)
+	}
+	return answers, nil
+}
+
+// each calls f for 0 … n-1, many at a time, and waits for all.
+func each(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	for i := range n {
+		room <- struct{}{}
+		wg.Go(func() {
+			f(i)
+			<-room
+		})
+	}
+	wg.Wait()
+}
+
+// text is an answer of one value, a number too, as text.
+func text(r rueidis.RedisResult) (string, error) {
+	m, err := r.ToMessage()
+	if err != nil {
+		return "", err
+	}
+	if m.IsInt64() {
+		n, err := m.ToInt64()
+		return strconv.FormatInt(n, 10), err
+	}
+	return m.ToString()
+}
