@@ -11,7 +11,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/checker"
-	"github.com/carillonhq/carillon/internal/realserver"
 )
 
 var (
@@ -25,37 +24,19 @@ const clusterCycles = 3
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
 func TestClusterPostgres(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, postgresBackend(t))
+	siege(t, binary, chaos.PostgresBackend(t))
 }
 
 // TestClusterRedis is the same on Redis, which syncs each write.
 func TestClusterRedis(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, redisBackend(t))
+	siege(t, binary, chaos.RedisBackend(t))
 }
 
 // TestClusterRedisCluster is the same on a Redis Cluster, which nodes reach directly: it tells them where it is.
 func TestClusterRedisCluster(t *testing.T) {
 	binary := carillonBinary(t)
-	servers := realserver.StartRedisCluster(t, 3)
-	siege(t, binary, chaos.Backend{
-		URL:  "redis://" + servers[0].Address() + "," + servers[1].Address(),
-		Down: func() { servers[2].Crash(t) },
-		Up:   func() { servers[2].Up(t) },
-	})
-}
-
-func postgresBackend(t *testing.T, settings ...string) chaos.Backend {
-	t.Helper()
-	server := realserver.StartPostgres(t, append(realserver.Volatile(), settings...)...)
-	return chaos.Backend{URL: server.Database(t), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
-}
-
-func redisBackend(t *testing.T) chaos.Backend {
-	t.Helper()
-	server := realserver.StartRedis(t)
-	return chaos.Backend{URL: "redis://" + server.Address(), Address: server.Address(), Down: func() { server.Crash(t) },
-		Up: func() { server.Up(t) }}
+	siege(t, binary, chaos.RedisClusterBackend(t))
 }
 
 // siege does a campaign against a cluster and has it judged.
