@@ -18,8 +18,9 @@ import (
 
 // Client is a scheduler in another process. It may be used by many goroutines.
 type Client struct {
-	conn    *grpc.ClientConn
+	conn    *grpc.ClientConn // nil if it is not the client's
 	service pb.SchedulerServiceClient
+	cluster pb.ClusterServiceClient
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -78,11 +79,14 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
 	}
-	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn)}, nil
+	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn)}, nil
 }
 
 // Close ends the connection, and with it all calls and sessions.
 func (c *Client) Close() error {
+	if c.conn == nil {
+		return nil
+	}
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("close the connection: %w", err)
 	}

@@ -152,10 +152,10 @@ func TestABackfillWithoutAnEnd(t *testing.T) {
 var _ carillon.Scheduler = (*stub)(nil)
 
 // serve is a scheduler behind a wire, until the test ends.
-func serve(t *testing.T, s carillon.Scheduler) (*wire, *client.Client) {
+func serve(t *testing.T, s carillon.Scheduler, o ...grpcapi.Options) (*wire, *client.Client) {
 	t.Helper()
 	w := newWire()
-	g := grpcapi.NewServer(grpcapi.NewService(s, grpcapi.Options{}))
+	g := grpcapi.NewServer(grpcapi.NewService(s, append(o, grpcapi.Options{})[0]))
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(w) }()
 	c := w.dial(t)

@@ -80,7 +80,7 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.metrics, "enable-metrics", true, "serve metrics")
 	flags.IntVar(&f.metricsPort, "metrics-port", 9090, "port to serve metrics at")
 	flags.StringVar(&f.metricsListen, "metrics-listen-address", "0.0.0.0", "`address` to serve metrics at; if not given, --listen-address")
-	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0", "`name` of this node, in the log")
+	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0", "`name` of this node, in the log and among the nodes of --store")
 	flags.Var(&f.logLevel, "log-level", "what to write to the log")
 	flags.BoolVar(&f.logJSON, "log-as-json", false, "write the log as JSON")
 	flags.StringVar(&f.logFile, "log-file", "", "`file` to append the log to; default standard error")
@@ -104,7 +104,7 @@ func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
 	flags.StringVar(&f.etcdUsername, "etcd-client-username", "", "not supported yet: `name` for an external etcd")
 	flags.StringVar(&f.etcdPassword, "etcd-client-password", "", "not supported yet: `password` for an external etcd")
 	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster", []string{"dapr-scheduler-server-0=http://localhost:2380"},
-		"`members` of the cluster: one only, which is this node; several are not supported yet")
+		"`members` of the cluster: one only, which is this node; several nodes need --store, and not this flag")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
 }
 
@@ -160,10 +160,13 @@ func addIdle(flags *pflag.FlagSet) {
 // addOwn declares what Dapr's scheduler does not have.
 func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	c := &f.own
-	flags.StringVar(&c.GRPC, "grpc-listen", "", "`address` to take Carillon's own gRPC at; default none")
+	flags.StringVar(&c.GRPC, "grpc-listen", "",
+		"`address` to take Carillon's own gRPC at, and the other nodes of a store that several share; default none")
+	flags.StringVar(&c.Advertise, "advertise", "",
+		"`host` or host:port at which the other nodes of the store reach this one; default where it listens, or this machine's name")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
-	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir")
+	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir; several nodes may share a database")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace, "how long runs in force may go on when the node leaves; 0 is not at all")
 	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
 	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")

@@ -161,7 +161,7 @@ func TestRefusals(t *testing.T) {
 		"--etcd-client-endpoints=a:1":                      "--etcd-client-endpoints: ",
 		"--etcd-client-username=u":                         "--etcd-client-username: ",
 		"--etcd-client-password=p":                         "--etcd-client-password: ",
-		"--etcd-initial-cluster=a=http://a:1,b=http://b:1": "--etcd-initial-cluster: it has 2 members, and a cluster of nodes is not supported yet",
+		"--etcd-initial-cluster=a=http://a:1,b=http://b:1": "Give all of them one --store postgres://",
 		"--kubeconfig=k":                                   "--kubeconfig: it goes with --mode kubernetes only",
 		"--kubeconfig=k --mode=standalone":                 "--kubeconfig: ",
 		"--port=70000":                                     "--port: 70000 is not a port",
@@ -170,6 +170,8 @@ func TestRefusals(t *testing.T) {
 		"--override-broadcast-host-port=nowhere":           "--override-broadcast-host-port: ",
 		"--client-trust-domain=a":                          "--client-trust-domain: without --tls-enabled",
 		"--drain-grace=-1s":                                "--drain-grace: -1s is negative",
+		"--store=redis://h":                                "grpc: there is none, and the nodes of a store talk to each other there",
+		"--advertise=0.0.0.0":                              "advertise: 0.0.0.0 is no address at which others reach",
 		"--store=cassandra:x":                              `store: "cassandra" is not supported`,
 		"--grpc-listen=0.0.0.0:1":                          "grpc: 0.0.0.0:1 is reachable from other machines",
 		"--http-listen=0.0.0.0:1":                          "http: 0.0.0.0:1 is reachable from other machines",
@@ -185,6 +187,21 @@ func TestRefusals(t *testing.T) {
 		if err := f.validate(flags); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
+	}
+}
+
+// TestANodeOfACluster: it is known by its id, and found where the flags say.
+func TestANodeOfACluster(t *testing.T) {
+	f, flags := daprLine(t, "--id=s-1", "--store=postgres://db/jobs", "--grpc-listen=127.0.0.1:7070", "--advertise=10.0.0.7")
+	if err := f.validate(flags); err != nil {
+		t.Fatal(err)
+	}
+	if c := f.config(flags, nil); c.Name != "s-1" || c.Store != "postgres://db/jobs" || c.Advertise != "10.0.0.7" {
+		t.Errorf("name %q, store %q, advertise %q", c.Name, c.Store, c.Advertise)
+	}
+	f, flags = daprLine(t, "--id=s-1")
+	if c := f.config(flags, nil); c.Name != "" {
+		t.Errorf("on a folder it is called %q", c.Name)
 	}
 }
 
@@ -215,16 +232,8 @@ func TestLevelsInCapitals(t *testing.T) {
 // TestWhatSidecarsAreTold: what the flags or the environment say, otherwise nothing but where they have reached the node.
 func TestWhatSidecarsAreTold(t *testing.T) {
 	told := func(line string) string {
-		f, _ := daprLine(t, strings.Fields(line)...)
-		hosts := oneHost(f.advertised())
-		if hosts == nil {
-			return ""
-		}
-		addresses, changed := hosts()
-		if changed != nil {
-			t.Error("it can change")
-		}
-		return strings.Join(addresses, " ")
+		f, flags := daprLine(t, strings.Fields(line)...)
+		return f.config(flags, nil).AdvertiseSidecars
 	}
 	t.Setenv("DAPR_HOST_IP", "")
 	for line, want := range map[string]string{"": "", "--listen-address=10.0.0.1": "", "--override-broadcast-host-port=a:1": "a:1"} {

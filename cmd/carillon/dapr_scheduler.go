@@ -64,7 +64,7 @@ func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
 
 // serve runs the node until ctx ends.
 func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
-	service := daprapi.Options{Hosts: oneHost(f.advertised()), Logger: c.Log}
+	service := daprapi.Options{Logger: c.Log}
 	if f.secure() {
 		identity, err := f.identity(c.Log)
 		if err != nil {
@@ -116,6 +116,10 @@ func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config
 	if c.DrainGrace == 0 {
 		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
+	if f.store != "" {
+		c.Name = f.id
+	}
+	c.AdvertiseSidecars = f.advertised()
 	c.Sidecars = &server.Sidecars{Address: hostPort(f.listen, f.port)}
 	c.Healthz = hostPort(f.healthzListen, f.healthzPort)
 	if f.metrics {
@@ -233,7 +237,8 @@ func isHostPort(text string) bool {
 
 // validateEtcd refuses what only an etcd could do.
 func (f *daprFlags) validateEtcd(wrong func(format string, args ...any)) {
-	const external = "an external etcd is not supported yet: jobs are kept in a folder of this node, --etcd-data-dir"
+	const external = "an external etcd is not supported yet: jobs are kept in a folder of this node, --etcd-data-dir, or in a database " +
+		"that several nodes share, --store postgres://… or redis://…"
 	if !f.etcdEmbed {
 		wrong("--etcd-embed=false: %s", external)
 	}
@@ -247,7 +252,7 @@ func (f *daprFlags) validateEtcd(wrong func(format string, args ...any)) {
 		wrong("--etcd-client-password: %s", external)
 	}
 	if n := len(f.etcdCluster); n > 1 {
-		wrong("--etcd-initial-cluster: it has %d members, and a cluster of nodes is not supported yet: each would keep jobs of its own. "+
-			"Run one replica, and leave the flag out or name that one only", n)
+		wrong("--etcd-initial-cluster: it has %d members, and nodes do not make a cluster by themselves: each would keep jobs of its own. "+
+			"Give all of them one --store postgres://… or redis://… and leave this flag out; or run one replica, and name that one only", n)
 	}
 }

@@ -22,15 +22,7 @@ func daprFace(o daprapi.Options) server.Face {
 	}
 }
 
-// oneHost is the one address that sidecars are told; empty: each is told the one at which it has reached the node.
-func oneHost(address string) func() ([]string, <-chan struct{}) {
-	if address == "" {
-		return nil
-	}
-	return func() ([]string, <-chan struct{}) { return []string{address}, nil }
-}
-
-// advertised is the address that sidecars are told; empty: that at which each has reached the node. DAPR_HOST_IP is where
+// advertised is the address that sidecars are told; empty: see [server.Config]. DAPR_HOST_IP is where
 // Dapr's programs are told which address of theirs others can reach.
 func (f *daprFlags) advertised() string {
 	ip := os.Getenv("DAPR_HOST_IP")

@@ -27,8 +27,6 @@ type serve struct {
 	logFormat choice
 	logLevel  choice
 	secrets   map[string][]string
-
-	daprAdvertise string
 }
 
 // newServe is `carillon serve`.
@@ -69,8 +67,10 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
-	flags.StringVar(&s.daprAdvertise, "dapr-advertise", "",
-		"`host:port` that sidecars of Dapr are told to connect to; default where each has reached the node")
+	flags.StringVar(&c.Advertise, "advertise", "",
+		"`host` or host:port at which other nodes and clients reach this one; default where it listens, or this machine's name")
+	flags.StringVar(&c.AdvertiseSidecars, "dapr-advertise", "",
+		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
 	flags.StringVar(&c.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
@@ -99,7 +99,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
-	cfg.Faces = []server.Face{daprFace(daprapi.Options{Hosts: oneHost(s.daprAdvertise), Logger: cfg.Log, Now: cfg.Now})}
+	cfg.Faces = []server.Face{daprFace(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	node, err := server.New(cfg)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		}
 		c.AllowTargets = append(c.AllowTargets, prefix)
 	}
-	if !isHostPort(s.daprAdvertise) {
-		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070", s.daprAdvertise)
+	if !isHostPort(c.AdvertiseSidecars) {
+		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070", c.AdvertiseSidecars)
 	}
 	if c.Store == "" {
 		return c, usagef("--store: where are jobs to be kept? For example --store pebble:./carillon-data")

@@ -24,13 +24,27 @@ func TestStubScripts(t *testing.T) {
 	})
 }
 
-// setupStub starts the script's stub.
+// setupStub starts the script's stub, and at $OLD one that has no cluster.
 func setupStub(env *testscript.Env) error {
+	now := func() time.Time { return stubNow }
+	for name, o := range map[string]grpcapi.Options{
+		"CARILLON_SERVER": {Now: now, Cluster: grpcapi.NewClusterService(newStubCluster())},
+		"OLD":             {Now: now},
+	} {
+		if err := serveStub(env, name, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveStub serves a stub at an address that the variable holds.
+func serveStub(env *testscript.Env, name string, o grpcapi.Options) error {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := grpcapi.NewServer(grpcapi.NewService(&stub{}, grpcapi.Options{Now: func() time.Time { return stubNow }}))
+	server := grpcapi.NewServer(grpcapi.NewService(&stub{}, o))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	env.Defer(func() {
@@ -39,7 +53,7 @@ func setupStub(env *testscript.Env) error {
 			env.T().Log("the stub:", err)
 		}
 	})
-	env.Setenv("CARILLON_SERVER", listener.Addr().String())
+	env.Setenv(name, listener.Addr().String())
 	return nil
 }
 

@@ -17,7 +17,8 @@ func (s *Service) WatchHosts(_ *pb.WatchHostsRequest, stream grpc.ServerStreamin
 		var changed <-chan struct{}
 		if s.options.Hosts != nil {
 			addresses, changed = s.options.Hosts()
-		} else if p, ok := peer.FromContext(ctx); ok && p.LocalAddr != nil {
+		}
+		if p, ok := peer.FromContext(ctx); ok && len(addresses) == 0 && p.LocalAddr != nil {
 			addresses = []string{p.LocalAddr.String()}
 		}
 		m := &pb.WatchHostsResponse{}

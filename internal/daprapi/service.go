@@ -19,7 +19,7 @@ type Options struct {
 	// Authorize refuses callers that are not the app they say they are, with a gRPC status. Default: all are believed.
 	Authorize func(ctx context.Context, namespace, appID string) error
 	// Hosts is where the schedulers are, host:port each, and a channel that is closed when that changes; nil: it never does.
-	// Default: the one address at which the sidecar has reached this one.
+	// No address stands for the one at which the sidecar has reached this one. Default: those of the node's cluster.
 	Hosts func() (addresses []string, changed <-chan struct{})
 	// Metrics counts what Dapr's scheduler counts. Default: nothing does.
 	Metrics Metrics
@@ -87,8 +87,15 @@ func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 func Face(o Options) server.Face {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
+		unfollow := func() {}
+		if o.Hosts == nil {
+			o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)
+		}
 		s := New(n.Remote(), connect, o)
 		s.Register(r)
-		return s.Stop
+		return func() {
+			s.Stop()
+			unfollow()
+		}
 	}
 }

@@ -271,7 +271,6 @@ func (b *batch) apply() bool {
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(p *owned, indices []int) error {
-	c := call{pending: true}
 	b.turn.take()
 	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late}
 	if b.e.now()-b.linked > int64(linkAgain) {
@@ -282,20 +281,31 @@ func (b *batch) applyIn(p *owned, indices []int) error {
 	}
 	for _, i := range indices {
 		share.Reqs = append(share.Reqs, b.reqs[i])
-		c.refs = append(c.refs, store.Ref{Key: b.reqs[i].Job.Key()})
 	}
 	b.turn.give()
-	_, err := ask(context.Background(), p, c, func(p *owned, now int64) (struct{}, error) {
-		puts, err := p.m.ApplyShare(now, &share)
-		if err != nil {
-			p.e.log.Error("a job of a decided batch could not be stored", "batch", share.Batch, "error", err)
-		}
+	_, err := b.e.applyShare(context.Background(), p, &share, func(puts []carillon.Put) {
 		for k := range puts { // none if an earlier try has stored them, whose answer was lost: what it was is here
 			b.puts[indices[k]] = puts[k]
 		}
-		return struct{}{}, nil
 	})
 	return err
+}
+
+// applyShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
+// they are durable, what the puts came to.
+func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, stored func([]carillon.Put)) (struct{}, error) {
+	c := call{pending: true}
+	for i := range s.Reqs {
+		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
+	}
+	return ask(ctx, p, c, func(p *owned, now int64) (struct{}, error) {
+		puts, err := p.m.ApplyShare(now, s)
+		if err != nil {
+			p.e.log.Error("a job of a decided batch could not be stored", "batch", s.Batch, "error", err)
+		}
+		stored(puts)
+		return struct{}{}, nil
+	})
 }
 
 // link registers the edges of the batch's jobs.

@@ -44,11 +44,19 @@ type outcome[T any] struct {
 // ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends first the outcome is not
 // known.
 func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, error)) (T, error) {
+	return askSeq(ctx, p, c, func(p *owned, now int64) (T, uint64, error) {
+		value, err := f(p, now)
+		return value, p.m.After(), err
+	})
+}
+
+// askSeq is ask for an f that knows itself which batch must be durable.
+func askSeq[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
 	done := make(chan outcome[T], 1)
 	c.do = func(p *owned, now int64) {
 		p.m.Begin()
-		value, err := f(p, now)
-		p.reply(p.m.After(), func(failed error) {
+		value, seq, err := f(p, now)
+		p.reply(seq, func(failed error) {
 			if failed != nil {
 				err = failed
 			}

@@ -31,10 +31,13 @@ func (l *lane) commit() {
 		if p.m == nil {
 			continue
 		}
-		if b, seq := p.m.Batch(); b != nil {
+		switch b, seq := p.m.Batch(); {
+		case b != nil:
 			p.sent = seq
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
 			g.commits = append(g.commits, commit{p: p, seq: seq})
+		case p.leaving:
+			p.left()
 		}
 	}
 	if len(g.writes) > 0 {

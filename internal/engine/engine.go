@@ -50,6 +50,11 @@ type Config struct {
 	// about the cost of one (see [store.Grouper]), which has one committer anyway; otherwise one for each partition, so that
 	// none waits for the store's answer to another. See docs/decisions/0023.
 	Lanes int
+	// Standby: the engine owns nothing until Assign says what. Otherwise Start claims every partition.
+	Standby bool
+	// Peers finds the owners of partitions that this node does not own; nil if it is alone.
+	Peers Partitions
+
 	// Turn is called before a lane looks whether a partition wants a round, on the lane's goroutine, if not nil. A simulation
 	// waits in it until it is the partition's turn, so that what several want at one instant always goes to the same one.
 	Turn func(partition int)
@@ -60,6 +65,10 @@ type Events struct {
 	partition.Events
 	Scheduled func(n int)                                      // jobs put
 	Committed func(records int, took time.Duration, err error) // one batch
+
+	Owned      func(partition int, took time.Duration) // a partition is owned after Start; took: to claim and load it
+	Lost       func(partition int)                     // a partition's term was lost
+	HandedOver func(partition int, took time.Duration) // a partition was handed over; took: until all was durable
 }
 
 func (c Config) withDefaults() Config {
@@ -100,6 +109,8 @@ type Engine struct {
 	wg         sync.WaitGroup // of the lanes' goroutines
 	stop       chan struct{}  // closed: lanes flush and end
 	stopOnce   sync.Once
+	life       context.Context // ends with Stop
+	endLife    context.CancelFunc
 	drain      chan struct{} // closed: no new attempts
 	drainOnce  sync.Once
 	keeper     chan struct{} // closed when the lease keeper has ended
@@ -107,6 +118,8 @@ type Engine struct {
 	clock      time.Time // what monotonic readings count from
 	settings   *settings
 	limiter    *limiter
+	claims     *claims
+	assigning  sync.Mutex // one Assign at a time
 }
 
 // New makes an engine; Start makes it run.
@@ -114,21 +127,26 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
-		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
+		claims: newClaims(),
+		stop:   make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
+	e.life, e.endLife = context.WithCancel(context.Background())
 	e.limiter = newLimiter(e.settings.limit, e.tokens)
 	return e
 }
 
-// Start claims every partition and begins to work. The engine's goroutines end with Stop. If it fails nothing is left
-// claimed.
+// Start claims every partition, unless the engine stands by, and begins to work. The engine's goroutines end with Stop. If it
+// fails nothing is left claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
 	e.lay()
-	if err := e.own(ctx); err != nil {
-		close(e.keeper)
-		return errors.Join(err, e.Stop(ctx))
+	if !e.cfg.Standby {
+		if err := e.own(ctx); err != nil {
+			close(e.keeper)
+			return errors.Join(err, e.Stop(ctx))
+		}
 	}
+	e.wg.Go(e.claimer)
 	for _, l := range e.lanes {
 		e.wg.Go(l.run)
 		e.wg.Go(l.committer)
@@ -146,6 +164,7 @@ func (e *Engine) lay() {
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
 		p := newOwned(l, i)
+		p.wanted.Store(!e.cfg.Standby)
 		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
 	}
 }
@@ -156,6 +175,7 @@ func (e *Engine) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.open(terms)
 	for i := range terms {
 		if terms[i].err != nil {
 			return terms[i].err
@@ -196,6 +216,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() {
 		close(e.stop)
+		e.endLife()
 		for _, l := range e.lanes {
 			l.ring()
 		}
@@ -212,7 +233,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return e.hanging(ctx.Err())
 	}
-	if err := e.store.Leaser().Release(ctx, e.cfg.Node, e.holdings()); err != nil {
+	_, left := e.claims.take()
+	if err := e.store.Leaser().Release(ctx, e.cfg.Node, append(e.holdings(), left...)); err != nil {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil
@@ -274,14 +296,4 @@ func (e *Engine) Depths() map[partition.Queue]int {
 		}
 	}
 	return sum
-}
-
-// Ready reports whether every partition is owned; otherwise it says why not.
-func (e *Engine) Ready() error {
-	for _, p := range e.parts {
-		if t := p.published.Load(); t == nil || t.IsZero() {
-			return fmt.Errorf("partition %d is not owned", p.number)
-		}
-	}
-	return nil
 }

@@ -20,6 +20,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err != nil {
 		return carillon.Put{}, err
 	}
+	req.At = seenAt(ctx)
 	warnings, err := e.linkOne(ctx, &req)
 	if err != nil {
 		return carillon.Put{}, err

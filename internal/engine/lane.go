@@ -18,18 +18,16 @@ type lane struct {
 	bell    chan struct{} // holds one when there is something to do
 	groups  chan *group   // to the committer
 	settled chan *group   // and back
-	claimed chan []tenure // what became of claims
+	claimed claimed
 	joints  joints
 
 	// Of the lane's goroutine alone.
-	group    group
-	flying   bool // the group is on its way
-	claiming bool // claims are
+	group  group
+	flying bool // the group is on its way
 }
 
 func newLane(e *Engine) *lane {
-	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1),
-		claimed: make(chan []tenure, 1)}
+	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1)}
 	l.grouper, _ = e.store.(store.Grouper)
 	return l
 }
@@ -97,11 +95,7 @@ func (l *lane) receive() {
 		l.settle(g)
 	default:
 	}
-	select {
-	case terms := <-l.claimed:
-		l.install(terms)
-	default:
-	}
+	l.install(l.claimed.take())
 }
 
 // sleep is how long nothing happens by itself.
@@ -112,7 +106,7 @@ func (l *lane) sleep() time.Duration {
 		switch {
 		case p.m != nil:
 			next = min(next, p.wake)
-		case !l.claiming:
+		case !p.claiming && p.wanted.Load():
 			next = min(next, p.retryAt)
 		}
 	}

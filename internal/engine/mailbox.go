@@ -50,6 +50,7 @@ type mail struct {
 	heard     []heard           // what other partitions say about jobs that wait
 	tokens    []tokens
 	lost      []store.Term // that are over, as a renewal has found
+	passed    []bool       // how passing on has ended: whether it was heard
 }
 
 // mailbox collects mail from any goroutine for one partition.

@@ -22,7 +22,10 @@ type owned struct {
 	shard        store.Shard
 	m            *partition.Machine       // nil: the term was lost
 	cause        error                    // why
-	claiming     bool                     // it is being claimed again: what comes in waits
+	claiming     bool                     // it is being claimed: what comes in waits
+	away         bool                     // it has no term here, and another node may own it
+	leaving      bool                     // it is being handed over
+	leftAt       int64                    // since when, by Engine.elapsed
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store
@@ -40,7 +43,12 @@ type owned struct {
 
 	backfillsSwept string // key of the ended backfill that was looked at last
 
+	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
+	pause   time.Duration      // before it does
+
 	quiet     chan struct{} // closed once draining and nothing is in force
+	wanted    atomic.Bool   // this node is to own it
+	serving   atomic.Bool   // it does, and answers calls
 	published atomic.Pointer[store.Term]
 	leased    atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
 	applying  atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
@@ -49,7 +57,8 @@ type owned struct {
 }
 
 func newOwned(l *lane, number int) *owned {
-	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{})}
+	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
+		cause: ErrNotOwner, away: true}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -76,9 +85,16 @@ func (p *owned) sleep() time.Duration {
 func (p *owned) round() {
 	in := p.box.take()
 	now := p.e.now()
+	p.passed(in.passed)
 	p.checkLease(in.lost)
-	if p.m == nil {
+	if p.m == nil || p.leaving {
 		p.refuse(in)
+		return
+	}
+	if !p.wanted.Load() {
+		p.hear(in, now) // what came in before
+		p.leave()
+		p.refuse(mail{calls: in.calls})
 		return
 	}
 	p.goOn()
@@ -117,11 +133,16 @@ func (p *owned) publish() {
 		p.stats.Store(&s)
 	}
 	if s.InFlight == 0 && p.draining() {
-		select {
-		case <-p.quiet:
-		default:
-			close(p.quiet)
-		}
+		p.beQuiet()
+	}
+}
+
+// beQuiet tells Drain that it need not wait for the partition any more.
+func (p *owned) beQuiet() {
+	select {
+	case <-p.quiet:
+	default:
+		close(p.quiet)
 	}
 }
 
@@ -134,13 +155,40 @@ func (p *owned) draining() bool {
 	}
 }
 
-// refuse answers mail for which there is no term.
+// refuse answers mail for which there is no term, or not for long. What consumers said waits for the next one, or is passed
+// on to whoever owns the partition.
 func (p *owned) refuse(in mail) {
 	for _, c := range in.calls {
-		c.fail(unavailable(p.cause))
+		c.fail(p.refusal())
 	}
 	p.postpone(in)
+	if p.leaving {
+		p.wake = p.e.elapsed() + int64(pollEvery)
+		return
+	}
+	dropped := 0
+	p.box.keep(func(m *mail) { dropped = m.limit() })
+	if dropped > 0 {
+		p.e.log.Warn("results were dropped, since nobody owns the partition to hear them", "partition", p.number, "results", dropped)
+	}
+	if p.elsewhere() {
+		p.passOn()
+		if p.draining() {
+			p.beQuiet()
+		}
+	}
 }
+
+// refusal is why calls are refused.
+func (p *owned) refusal() error {
+	if p.elsewhere() || p.leaving {
+		return notOwner(p.number)
+	}
+	return unavailable(p.cause)
+}
+
+// elsewhere reports whether another node owns the partition, or is to.
+func (p *owned) elsewhere() bool { return p.away || !p.wanted.Load() }
 
 // poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is
 // swept.

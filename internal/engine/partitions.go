@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
-// ErrNotOwner: this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose outcome
+// ErrNotOwner says that this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose outcome
 // is known: nothing was done, the owner may be asked.
 var ErrNotOwner = errors.New("this node does not own the partition")
 
@@ -48,3 +50,106 @@ type Heard struct {
 	Accepted []string // durable
 	Stale    []string // not in force: whoever runs it must stop
 }
+
+var _ Partitions = (*Engine)(nil)
+
+// part is a partition of this store.
+func (e *Engine) part(number int) (*owned, error) {
+	if number < 0 || number >= len(e.parts) {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d", number, len(e.parts)-1)
+	}
+	return e.parts[number], nil
+}
+
+// Register implements [Partitions].
+func (e *Engine) Register(ctx context.Context, number int, edges []partition.Edge) ([]bool, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return nil, err
+	}
+	c := call{}
+	for _, edge := range edges {
+		c.refs = append(c.refs, store.Ref{Key: edge.Of})
+	}
+	return ask(ctx, p, c, func(p *owned, now int64) ([]bool, error) {
+		exist := make([]bool, len(edges))
+		for i, edge := range edges {
+			var err error
+			if exist[i], err = p.m.Register(now, edge); err != nil {
+				return nil, inEdge(i, err)
+			}
+		}
+		return exist, nil
+	})
+}
+
+// Release implements [Partitions].
+func (e *Engine) Release(ctx context.Context, number int, l partition.Letter) (partition.Answer, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return partition.Unheard, err
+	}
+	return ask(ctx, p, jobCall(l.Waiting()), func(p *owned, _ int64) (partition.Answer, error) { return p.m.Release(l), nil })
+}
+
+// Waits implements [Partitions].
+func (e *Engine) Waits(ctx context.Context, number int, edge partition.Edge) (bool, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return false, err
+	}
+	return ask(ctx, p, jobCall(edge.Waiting()), func(p *owned, _ int64) (bool, error) { return p.m.WaitsFor(edge), nil })
+}
+
+// Keeps implements [Partitions].
+func (e *Engine) Keeps(ctx context.Context, number int, job *carillon.Job) (bool, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return false, err
+	}
+	return ask(ctx, p, jobCall(job.Key()), func(p *owned, _ int64) (bool, error) { return p.m.Keeps(job), nil })
+}
+
+// ApplyShare implements [Partitions].
+func (e *Engine) ApplyShare(ctx context.Context, number int, s *partition.Share) ([]carillon.Put, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return nil, err
+	}
+	var stored []carillon.Put
+	_, err = e.applyShare(ctx, p, s, func(puts []carillon.Put) { stored = puts })
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// DeleteIn implements [Partitions].
+func (e *Engine) DeleteIn(ctx context.Context, number int, namespace, prefix string) (int, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return 0, err
+	}
+	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
+		return 0, err
+	}
+	n, err := e.deleteIn(ctx, p, namespace, prefix)
+	return n, partly(err, n > 0)
+}
+
+// RedriveIn implements [Partitions].
+func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job string) (int, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return 0, err
+	}
+	q, err := deadRuns(namespace, job)
+	if err != nil {
+		return 0, err
+	}
+	n, err := e.redriveIn(ctx, p, q)
+	return n, partly(err, n > 0)
+}
+
+// inEdge notes in err which edge it is about.
+func inEdge(i int, err error) error { return carillon.WithField(err, fmt.Sprintf("edges[%d]", i)) }

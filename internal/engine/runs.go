@@ -146,15 +146,13 @@ func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity,
 
 // RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
 func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	q, err := deadRuns(namespace, job)
+	if err != nil {
+		return 0, err
+	}
 	parts := e.parts
-	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
-	dead := carillon.RunDead
-	if job != "" {
-		key := carillon.Key{Namespace: namespace, Name: job}
-		if err := carillon.ValidateKey(key); err != nil {
-			return 0, err
-		}
-		parts, q.Job, q.Status = []*owned{e.partitionOf(key)}, &key, &dead
+	if q.Job != nil {
+		parts = []*owned{e.partitionOf(*q.Job)}
 	}
 	n := 0
 	for _, p := range parts {
@@ -165,6 +163,17 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 		}
 	}
 	return n, nil
+}
+
+// deadRuns selects the dead runs of a job, or of a namespace.
+func deadRuns(namespace, job string) (store.RunQuery, error) {
+	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
+	if job == "" {
+		return q, nil
+	}
+	dead, key := carillon.RunDead, carillon.Key{Namespace: namespace, Name: job}
+	q.Job, q.Status = &key, &dead
+	return q, carillon.ValidateKey(key)
 }
 
 func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int, error) {

@@ -105,14 +105,7 @@ func (p *owned) hear(in mail, now int64) {
 		p.postpone(in)
 		return
 	}
-	for i := range in.losses {
-		l := &in.losses[i]
-		if l.undelivered {
-			p.m.Undelivered(now, l.tok)
-		} else {
-			p.m.Lost(now, l.tok, "the worker left")
-		}
-	}
+	p.hearLosses(in.losses, now)
 	// Beats before results: the last beat of a run that has just ended is not stale.
 	for i := range in.beats {
 		b := &in.beats[i]
@@ -123,6 +116,20 @@ func (p *owned) hear(in mail, now int64) {
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now)
 	}
+}
+
+// hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
+func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
+	for i := range losses {
+		l := &losses[i]
+		if l.undelivered {
+			p.m.Undelivered(now, l.tok)
+		} else {
+			p.m.Lost(now, l.tok, "the worker left")
+		}
+		seq = max(seq, p.m.After())
+	}
+	return seq
 }
 
 // postpone keeps for the next round what consumers said: what they are not answered they need not send again.

@@ -3,9 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -19,6 +18,9 @@ type tenure struct {
 	shard store.Shard
 	m     *partition.Machine
 	err   error
+
+	contested bool  // another node holds the partition
+	since     int64 // when the claim began, by Engine.elapsed
 }
 
 // claim takes partitions under new terms. They belong to lanes that do not run yet, or have no term.
@@ -37,16 +39,27 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 		p.leased.Store(since)
 	}
 	out := make([]tenure, len(parts))
-	now := e.now()
 	for i, p := range parts {
 		out[i] = tenure{p: p, term: terms[i]}
 		if terms[i].IsZero() {
-			out[i].err = fmt.Errorf("partition %d is held by another node", p.number)
-		} else if err := p.open(&out[i], now); err != nil {
-			out[i].err = fmt.Errorf("load partition %d: %w", p.number, err)
+			out[i].contested, out[i].err = true, fmt.Errorf("partition %d is held by another node", p.number)
 		}
 	}
 	return out, nil
+}
+
+// open makes the machines of the terms that were got.
+func (e *Engine) open(terms []tenure) {
+	now := e.now()
+	for i := range terms {
+		t := &terms[i]
+		if t.err != nil {
+			continue
+		}
+		if err := t.p.open(t, now); err != nil {
+			t.err = fmt.Errorf("load partition %d: %w", t.p.number, err)
+		}
+	}
 }
 
 // open makes the machine of a term: it knows what the store holds in small records, everything else is read as it is needed.
@@ -103,7 +116,11 @@ const minWindow = 256
 // begin goes on under a new term.
 func (p *owned) begin(t *tenure) {
 	p.term, p.shard, p.m, p.durable, p.unfinished = t.term, t.shard, t.m, 0, true
-	p.sent = 0
+	p.sent, p.away, p.leaving = 0, false, false
+	if p.passing != nil {
+		p.passing() // what it has not got heard, this node hears
+	}
+	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
 }
@@ -114,7 +131,7 @@ func (p *owned) lose(cause error) {
 	err := unavailable(cause)
 	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
 	open := *err // of what is on its way
-	open.Unknown = true
+	open.Unknown, open.Err = true, cause
 	for _, w := range p.waiting {
 		if w.seq <= p.sent {
 			w.answer(&open)
@@ -123,10 +140,16 @@ func (p *owned) lose(cause error) {
 		}
 	}
 	p.takeBack(p.m.Pledged())
-	p.m, p.shard, p.waiting, p.cause = nil, nil, nil, cause
-	p.stats.Store(&partition.Stats{})
-	p.abandon()
-	p.e.dispatcher.Forget(p.number)
+	p.away = p.away || taken(cause)
+	p.drop(cause)
+	if lost := p.e.cfg.Events.Lost; lost != nil {
+		lost(p.number)
+	}
+}
+
+// taken reports whether a term was lost because another owner has the partition.
+func taken(cause error) bool {
+	return errors.Is(cause, errTaken) || store.OutcomeOf(cause) == store.Fenced
 }
 
 // takeBack keeps for the next term of this node attempts that were to be durable before they leave, and will not leave: the store
@@ -149,89 +172,8 @@ func (p *owned) abandon() {
 func unavailable(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "the store did not take the change: %w", cause)
 	err.Unknown = store.OutcomeOf(cause) == store.Unknown
+	if taken(cause) {
+		err.Err = fmt.Errorf("%w: %w", ErrNotOwner, cause)
+	}
 	return err
-}
-
-// reclaimEvery is how long after a claim a partition is claimed again at the earliest.
-const reclaimEvery = 500 * time.Millisecond
-
-// reclaim claims the partitions of the lane that have lost their terms: all at once, and beside the lane's goroutine, which
-// has others to look after.
-func (l *lane) reclaim(now int64) {
-	if l.claiming {
-		return
-	}
-	var lost []*owned
-	for _, p := range l.parts {
-		if p.m == nil && p.retryAt <= now {
-			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
-			lost = append(lost, p)
-		}
-	}
-	if len(lost) == 0 {
-		return
-	}
-	l.claiming = true
-	l.e.wg.Go(func() {
-		l.claimed <- l.claim(lost)
-		l.ring()
-	})
-}
-
-// claim takes partitions again.
-func (l *lane) claim(lost []*owned) []tenure {
-	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
-	defer cancel()
-	terms, err := l.e.claim(ctx, lost)
-	if err != nil {
-		terms = make([]tenure, len(lost))
-		for i, p := range lost {
-			terms[i] = tenure{p: p, err: err}
-		}
-		return terms
-	}
-	l.probe(ctx, terms)
-	for i := range terms {
-		if terms[i].err != nil {
-			terms[i].p.abandon()
-		}
-	}
-	return terms
-}
-
-// smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
-const smallProbe = 'p'
-
-// probe writes under the new terms. A store that has just failed must show that it takes writes again, or runs would be handed
-// out whose results have nowhere to go.
-func (l *lane) probe(ctx context.Context, terms []tenure) {
-	var opened []*tenure
-	var writes []store.Write
-	for i := range terms {
-		if t := &terms[i]; t.err == nil {
-			record := store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, t.term.Epoch)}
-			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: &store.Batch{Small: []store.Small{record}}})
-		}
-	}
-	l.apply(ctx, writes, func(i int, err error) {
-		if err != nil {
-			opened[i].err = fmt.Errorf("the store takes no writes: %w", err)
-		}
-	})
-}
-
-// install goes on with the partitions that were claimed again. What has come in meanwhile is served now, or refused.
-func (l *lane) install(terms []tenure) {
-	l.claiming = false
-	for i := range terms {
-		t := &terms[i]
-		t.p.claiming = false
-		if t.err != nil {
-			t.p.cause = t.err
-			continue
-		}
-		t.p.begin(t)
-		l.e.log.Info("partition owned again", "partition", t.p.number, "epoch", t.term.Epoch)
-	}
-	l.ring()
 }

@@ -6,6 +6,7 @@
 //	bulk.go      PutJobs, the client stream
 //	work.go      Work, the stream of workers
 //	parts.go     its messages, cut to size
+//	cluster.go   carillon.v1.ClusterService, beside it
 //	server.go    the gRPC server around it, its limits
 //	guard.go     what is around every call: panics, errors, deadlines
 //

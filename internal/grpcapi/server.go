@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // the node's clock; default time.Now
+	// Cluster is carillon.v1.ClusterService. Default: it is not served.
+	Cluster *ClusterService
 
 	CallTimeout time.Duration // of a unary call whose caller gives no deadline; default 1 min
 
@@ -77,6 +79,10 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	server := NewFrame(s.options, extra...)
 	pb.RegisterSchedulerServiceServer(server, s)
 	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	if s.options.Cluster != nil {
+		pb.RegisterClusterServiceServer(server, s.options.Cluster)
+		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	}
 	reflection.Register(server)
 	return server
 }

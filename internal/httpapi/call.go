@@ -19,7 +19,7 @@ import (
 
 // serve makes the call that a route leads to and answers with its reply.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
-	reply, err := f.route.call.Handler(h.service, r.Context(), func(req any) error {
+	reply, err := f.route.call.Handler(f.route.service, r.Context(), func(req any) error {
 		return h.fill(w, r, f, req.(proto.Message))
 	}, h.options.Interceptor)
 	if err != nil {

@@ -100,10 +100,10 @@ func TestRequests(t *testing.T) {
 // TestEveryCallHasAPath: each call that is no stream can be reached over REST.
 func TestEveryCallHasAPath(t *testing.T) {
 	reached := map[string]bool{}
-	for _, rt := range routesOf(pb.File_carillon_v1_scheduler_proto.Services().Get(0), &pb.SchedulerService_ServiceDesc) {
+	for _, rt := range allRoutes() {
 		reached[rt.call.MethodName] = true
 	}
-	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
+	for _, m := range append(pb.ClusterService_ServiceDesc.Methods, pb.SchedulerService_ServiceDesc.Methods...) {
 		if !reached[m.MethodName] {
 			t.Errorf("%s has no path", m.MethodName)
 		}

@@ -34,7 +34,7 @@ func whole(md protoreflect.MessageDescriptor) bool {
 }
 
 // wholeMessages are what the server says of itself, besides its responses.
-var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress"}
+var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node", "PartitionOwner"}
 
 func (e *encoder) object(m protoreflect.Message) {
 	fields, empty := m.Descriptor().Fields(), whole(m.Descriptor())
@@ -42,7 +42,7 @@ func (e *encoder) object(m protoreflect.Message) {
 	start := e.Len()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		if !m.Has(fd) && (!empty || fd.Message() != nil && fd.Cardinality() != protoreflect.Repeated || fd.Enum() != nil) {
+		if !m.Has(fd) && (!empty || fd.HasPresence() || fd.Enum() != nil) {
 			continue
 		}
 		if e.Len() > start {

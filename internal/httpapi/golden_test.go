@@ -116,12 +116,16 @@ func (p *player) doREST(t *testing.T, method, path, body string, headers []strin
 // doGRPC calls a method by its name, with its messages in JSON.
 func (p *player) doGRPC(t *testing.T, method, body string) string {
 	t.Helper()
-	md := pb.File_carillon_v1_scheduler_proto.Services().ByName("SchedulerService").Methods().ByName(protoreflect.Name(method))
+	service := pb.File_carillon_v1_scheduler_proto.Services().ByName("SchedulerService")
+	if service.Methods().ByName(protoreflect.Name(method)) == nil {
+		service = pb.File_carillon_v1_cluster_proto.Services().ByName("ClusterService")
+	}
+	md := service.Methods().ByName(protoreflect.Name(method))
 	req, reply := message(t, md.Input()), message(t, md.Output())
 	if _, err := httpapi.Unmarshal([]byte(body), req); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.conn.Invoke(t.Context(), "/carillon.v1.SchedulerService/"+method, req, reply); err != nil {
+	if err := p.conn.Invoke(t.Context(), "/"+string(service.FullName())+"/"+method, req, reply); err != nil {
 		st := status.Convert(err)
 		var details strings.Builder
 		for _, d := range st.Details() {
@@ -188,6 +192,8 @@ var (
 	anyToken = regexp.MustCompile(`"token":"[^"]*"`)
 	anyRun   = regexp.MustCompile(`"id":"([0-9a-v]{40,})"`)
 	ofFill   = regexp.MustCompile(`"backfill":"[^"]*"`)
+	anySkew  = regexp.MustCompile(`"skew":"[^"]*"`)
+	anyPort  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	anyULID  = regexp.MustCompile(`[0-9A-Z]{26}`)
 )
 
@@ -204,6 +210,8 @@ func (p *player) mask(answer string) string {
 	answer = ofFill.ReplaceAllString(answer, `"backfill":"ID"`)
 	answer = anyUID.ReplaceAllString(answer, `"uid":"UID"`)
 	answer = anyToken.ReplaceAllString(answer, `"token":"TOKEN"`)
+	answer = anySkew.ReplaceAllString(answer, `"skew":"SKEW"`)
+	answer = anyPort.ReplaceAllString(answer, "127.0.0.1:PORT")
 	answer = anyULID.ReplaceAllString(answer, "ULID")
 	return anyTime.ReplaceAllStringFunc(answer, func(at string) string {
 		if at >= "2090" {

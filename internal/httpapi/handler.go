@@ -21,6 +21,8 @@ import (
 type Options struct {
 	Logger *slog.Logger // of panics; default slog.Default()
 
+	// Cluster is carillon.v1.ClusterService. Default: there is nothing at its paths.
+	Cluster pb.ClusterServiceServer
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
 	// Ready says why the node cannot serve. Default: it can.
@@ -46,7 +48,6 @@ var openAPI []byte
 
 // handler serves the REST API and what belongs to it.
 type handler struct {
-	service pb.SchedulerServiceServer
 	options Options
 	routes  []route
 }
@@ -62,8 +63,11 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 	if o.Other == nil {
 		o.Other = http.HandlerFunc(notFound)
 	}
-	h := &handler{service: service, options: o}
-	h.routes = routesOf(pb.File_carillon_v1_scheduler_proto.Services().ByName("SchedulerService"), &pb.SchedulerService_ServiceDesc)
+	h := &handler{options: o}
+	h.routes = routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, service)
+	if o.Cluster != nil {
+		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, o.Cluster)...)
+	}
 
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -99,7 +99,7 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, rt := range routesOf(pb.File_carillon_v1_scheduler_proto.Services().Get(0), &pb.SchedulerService_ServiceDesc) {
+	for _, rt := range allRoutes() {
 		var path strings.Builder
 		for _, s := range rt.segments {
 			path.WriteString("/" + s.word)

@@ -19,6 +19,7 @@ type route struct {
 	verb     string // what follows ":" at the end; "" = none
 	body     string // the field that the body is, "*" = the whole message, "" = no body
 	call     *grpc.MethodDesc
+	service  any // whose call it is
 }
 
 // segment is one part of a path: a word, a field (a name in it), or a field that takes all that is left.
@@ -28,19 +29,20 @@ type segment struct {
 	rest  bool
 }
 
-// routesOf reads the routes of a service from its google.api.http annotations.
-func routesOf(service protoreflect.ServiceDescriptor, desc *grpc.ServiceDesc) []route {
+// routesOf reads the routes of a service from its google.api.http annotations in the file.
+func routesOf(file protoreflect.FileDescriptor, desc *grpc.ServiceDesc, service any) []route {
+	methods := file.Services().ByName(protoreflect.FullName(desc.ServiceName).Name()).Methods()
 	var routes []route
 	for i := range desc.Methods {
 		call := &desc.Methods[i]
-		md := service.Methods().ByName(protoreflect.Name(call.MethodName))
+		md := methods.ByName(protoreflect.Name(call.MethodName))
 		rule, ok := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok || rule == nil {
 			continue
 		}
 		for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 			rt := newRoute(r)
-			rt.call = call
+			rt.call, rt.service = call, service
 			routes = append(routes, rt)
 		}
 	}

@@ -138,6 +138,12 @@ func (e *echo) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleRequest) 
 
 func (e *echo) Work(pb.SchedulerService_WorkServer) error { panic("not REST") }
 
+// allRoutes are those of all services.
+func allRoutes() []route {
+	return append(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
+		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil)...)
+}
+
 // face is the handler over e.
 func face(t *testing.T, e *echo, o Options) http.Handler {
 	t.Helper()

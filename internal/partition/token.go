@@ -30,6 +30,16 @@ func (t Token) Sign(key []byte) string { return NewSigner(key).Sign(t) }
 // ParseToken reads and authenticates a token.
 func ParseToken(text string, key []byte) (Token, error) { return NewSigner(key).Parse(text) }
 
+// OfToken is the partition that a token names, whether it is genuine or not; ok is false if it is no token at all.
+func OfToken(text string) (partition int, ok bool) {
+	raw, err := tokenEncoding.DecodeString(text)
+	if err != nil || len(raw) < 16+2+macSize {
+		return 0, false
+	}
+	tok, ok := readToken(raw[:len(raw)-macSize])
+	return int(tok.Run.Partition), ok
+}
+
 // Signer writes and reads tokens of one key, for one goroutine at a time. It keeps the keyed MAC and its memory: each run
 // needs it twice, and a new one takes five times as long.
 type Signer struct {
@@ -72,6 +82,11 @@ func (s *Signer) parse(text string) (t Token, ok bool) {
 	if !hmac.Equal(sum, s.sumOf(b)) {
 		return t, false
 	}
+	return readToken(b)
+}
+
+// readToken reads what is before the MAC; there are 18 bytes at least.
+func readToken(b []byte) (t Token, ok bool) {
 	t.Grant.Term = store.Term{Epoch: binary.BigEndian.Uint64(b), Nonce: binary.BigEndian.Uint64(b[8:])}
 	b = b[16:]
 	gen, n := binary.Uvarint(b)
@@ -83,6 +98,7 @@ func (s *Signer) parse(text string) (t Token, ok bool) {
 		return t, false
 	}
 	t.Grant.Generation, t.Attempt = gen, int(attempt)
+	var err error
 	t.Run, err = carillon.ParseRunIDBytes(b[n+k:])
 	return t, err == nil
 }

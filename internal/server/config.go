@@ -33,6 +33,12 @@ type Config struct {
 	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one; [None] is not at all. Default
 	// [DefaultGRPC], [DefaultHTTP].
 	GRPC, HTTP string
+	// Advertise is the host, or host:port, at which the other nodes of the store, clients and sidecars reach this one; the port is
+	// that of GRPC. Default: what is listened at, and where that is all of the machine, the machine's name.
+	Advertise string
+	// AdvertiseSidecars is the host:port that sidecars of Dapr are told. Default: as Advertise, with the port at which they are
+	// listened for. A node that is alone, and listens on all of the machine, tells each the address at which it was reached.
+	AdvertiseSidecars string
 	// Sidecars is a listener for Dapr's sidecars. Default: there is none.
 	Sidecars *Sidecars
 	// Healthz and Metrics are addresses at which nothing is served but /healthz, and the metrics, as Dapr's programs do. They may
@@ -81,6 +87,8 @@ type Config struct {
 	// Faces are further services on the gRPC listener. Default none.
 	Faces []Face
 
+	// self is the node as others are told of it.
+	self carillon.Node
 	// tune changes how a folder is opened: tests put a disk under it that fails.
 	tune func(*pebble.Options)
 }
@@ -129,7 +137,7 @@ func (c Config) Validate() error {
 	for _, l := range c.listeners() {
 		faults = append(faults, c.validateListener(l))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.validateCluster())...)
 }
 
 // validateNode judges what a node without listeners needs.

@@ -3,6 +3,8 @@
 //	config.go   what a node is made with, and what is wrong with it
 //	stores.go   which store a URL means
 //	node.go     store, engine, hub and metrics: a node without listeners, as package embedded runs it
+//	advertise.go where others reach a node
+//	alone.go    the cluster of a node that is alone
 //	server.go   a node with its gRPC and HTTP listeners
 //	debug.go    its listener for profiles, if it is to have one
 //

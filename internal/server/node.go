@@ -25,6 +25,7 @@ type Node struct {
 	engine  *engine.Engine
 	hub     *dispatch.Hub
 	metrics *telemetry.Metrics
+	cluster carillon.Cluster
 	leaving atomic.Bool
 }
 
@@ -60,6 +61,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}
+	n.cluster = n.alone()
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
 		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
@@ -102,6 +104,15 @@ func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()
 
 func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: work}
+}
+
+// Cluster is the one that the node belongs to, be it alone.
+func (n *Node) Cluster() carillon.Cluster { return n.cluster }
+
+func (n *Node) alone() carillon.Cluster {
+	self := n.config.self
+	self.ID = n.config.Name // also without listeners
+	return alone{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
 // Metrics are the node's.

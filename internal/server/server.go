@@ -40,6 +40,7 @@ func New(c Config) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	c.self = s.self()
 	node, err := Start(context.Background(), c)
 	if err != nil {
 		return nil, errors.Join(err, s.closeListeners())
@@ -55,10 +56,12 @@ func New(c Config) (*Server, error) {
 
 // openDoors opens the doors to the node's scheduler.
 func (s *Server) openDoors() error {
-	service := grpcapi.NewService(s.node.Remote(), s.grpcOptions())
+	o := s.grpcOptions()
+	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
+	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*door) error{
-		"grpc":         func(d *door) error { return s.doorGRPC(d, service) },
-		"http":         func(d *door) error { return s.doorHTTP(d, service) },
+		"grpc":         func(d *door) error { return s.doorGRPC(d, service, o.Cluster) },
+		"http":         func(d *door) error { return s.doorHTTP(d, service, o.Cluster) },
 		"debug_listen": s.doorDebug,
 		"healthz":      s.doorHealthz,
 		"metrics":      s.doorMetrics,
@@ -73,17 +76,22 @@ func (s *Server) openDoors() error {
 }
 
 // doorGRPC is Carillon's own API as gRPC.
-func (s *Server) doorGRPC(d *door, service *grpcapi.Service) error {
+func (s *Server) doorGRPC(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	server := grpcapi.NewServer(service)
 	d.overGRPC(server, server.Health.Shutdown)
-	d.gone = s.node.register(s.config.Faces, server)
+	faces := s.node.register(s.config.Faces, server)
+	d.gone = func() {
+		faces()
+		cluster.Stop()
+	}
 	return nil
 }
 
 // doorHTTP is Carillon's own API as REST.
-func (s *Server) doorHTTP(d *door, service *grpcapi.Service) error {
+func (s *Server) doorHTTP(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
+		Cluster:        cluster,
 		Interceptor:    service.Guard,
 		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),

@@ -35,7 +35,8 @@ func run(in, out string) error {
 		return err
 	}
 	// Definitions are called v1Job, after the package; a reader knows a Job.
-	text = []byte(strings.NewReplacer(`#/definitions/v1`, `#/definitions/`, `#/definitions/SchedulerService`, `#/definitions/`).Replace(string(text)))
+	text = []byte(strings.NewReplacer(`#/definitions/v1`, `#/definitions/`, `#/definitions/SchedulerService`, `#/definitions/`,
+		`#/definitions/ClusterService`, `#/definitions/`).Replace(string(text)))
 	var doc object
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return err
@@ -48,7 +49,7 @@ func run(in, out string) error {
 	definitions := object{"Problem": problemSchema()}
 	for name, schema := range doc["definitions"].(object) {
 		finishSchema(schema.(object))
-		definitions[strings.TrimPrefix(strings.TrimPrefix(name, "v1"), "SchedulerService")] = schema
+		definitions[plainName(name)] = schema
 	}
 	doc["definitions"] = definitions
 	for path, methods := range doc["paths"].(object) {
@@ -60,6 +61,14 @@ func run(in, out string) error {
 		return err
 	}
 	return os.Remove(in)
+}
+
+// plainName is a definition's name without its package or service.
+func plainName(name string) string {
+	for _, prefix := range []string{"v1", "SchedulerService", "ClusterService"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return name
 }
 
 func write(out string, doc object) error {

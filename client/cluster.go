@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+var _ carillon.Cluster = (*Client)(nil)
+
+// ClusterStatus is who lives and who owns what, as any node of the cluster says it; see [carillon.Cluster].
+func (c *Client) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
+	m, err := c.cluster.GetCluster(ctx, &pb.GetClusterRequest{})
+	if err != nil {
+		return carillon.ClusterStatus{}, older(err)
+	}
+	return wire.ClusterFromProto(m)
+}
+
+// DrainNode has a node hand its partitions over; see [carillon.Cluster]. It returns once the node has been told. Repeating it is
+// harmless.
+func (c *Client) DrainNode(ctx context.Context, id string) error {
+	_, err := c.cluster.DrainNode(ctx, &pb.DrainNodeRequest{Id: id})
+	return older(err)
+}
+
+// Rebalance ends all drains; see [carillon.Cluster]. Repeating it is harmless.
+func (c *Client) Rebalance(ctx context.Context) error {
+	_, err := c.cluster.Rebalance(ctx, &pb.RebalanceRequest{})
+	return older(err)
+}
+
+// WatchNodes calls f with the living nodes, at once and whenever that changes; see [carillon.Cluster]. It also ends when the node
+// that is asked leaves or cannot be reached: ask another, or the same again.
+func (c *Client) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.cluster.WatchNodes(ctx, &pb.WatchNodesRequest{})
+	if err != nil {
+		return failed(err, false)
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return older(failed(err, false)) // nothing is changed by looking
+		}
+		nodes, err := wire.NodesFromProto(m.GetNodes())
+		if err != nil {
+			return err
+		}
+		if err := f(nodes); err != nil {
+			return err
+		}
+	}
+}
+
+// older says in other words that a server does not know these calls.
+func older(err error) error {
+	if status.Code(err) != codes.Unimplemented {
+		return err
+	}
+	return carillon.Errorf(carillon.FailedPrecondition, "", "this server is of a version that knows nothing of clusters: it is alone (%w)", err)
+}

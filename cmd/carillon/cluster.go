@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// newCluster is `carillon cluster`.
+func newCluster(a app) *cobra.Command {
+	return newGroup("cluster", "Show the nodes that share a store, and move partitions between them",
+		newClusterStatus(a), newClusterDrain(a), newClusterRebalance(a))
+}
+
+// newClusterStatus is `carillon cluster status`.
+func newClusterStatus(a app) *cobra.Command {
+	var c connection
+	var partitions bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show who lives and who owns what",
+		Long: `Show who lives and who owns what, as the store has it. Any node can be asked. SKEW is how far a node's clock is ahead of the
+store's, as it measured last.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				status, err := node.ClusterStatus(ctx)
+				if err != nil {
+					return err
+				}
+				return showCluster(cmd, a, &status, partitions)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&partitions, "partitions", false, "show each partition too: its owner, epoch, and until when the owner's lease goes")
+	c.addServer(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+// showCluster prints a cluster; JSON has the partitions always.
+func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, partitions bool) error {
+	if wantsJSON(cmd) {
+		return printMessage(a.out, wire.ClusterToProto(status))
+	}
+	err := printTable(a.out, []string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "DRAINING", "SKEW"}, nodeRows(status.Nodes))
+	if err != nil {
+		return err
+	}
+	printOrphans(a.out, status)
+	if !partitions {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	return printTable(a.out, []string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"}, partitionRows(status.Partitions))
+}
+
+func nodeRows(nodes []carillon.Node) [][]string {
+	rows := make([][]string, 0, len(nodes))
+	for _, n := range nodes {
+		draining, skew := "no", "-"
+		if n.Draining {
+			draining = "yes"
+		}
+		if n.SkewKnown {
+			skew = fmt.Sprintf("%+.3fs", n.Skew.Seconds())
+		}
+		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), draining, skew})
+	}
+	return rows
+}
+
+func partitionRows(partitions []carillon.PartitionOwner) [][]string {
+	rows := make([][]string, 0, len(partitions))
+	for _, p := range partitions {
+		rows = append(rows, []string{strconv.Itoa(p.Partition), dash(p.Node), strconv.FormatUint(p.Epoch, 10), dash(moment(p.Until))})
+	}
+	return rows
+}
+
+// printOrphans says how many partitions nobody works on: those without an owner, and those of nodes that are gone, which
+// others take over when the leases have ended.
+func printOrphans(w io.Writer, status *carillon.ClusterStatus) {
+	living := map[string]bool{"": true}
+	for _, n := range status.Nodes {
+		living[n.ID] = true
+	}
+	free, gone := 0, map[string]int{}
+	for _, p := range status.Partitions {
+		switch {
+		case p.Node == "":
+			free++
+		case !living[p.Node]:
+			gone[p.Node]++
+		}
+	}
+	if free > 0 {
+		fmt.Fprintf(w, "%s no owner.\n", countOf(free))
+	}
+	for _, id := range slices.Sorted(maps.Keys(gone)) {
+		fmt.Fprintf(w, "%s an owner that is gone, %s: others take over when its lease has ended.\n", countOf(gone[id]), id)
+	}
+}
+
+// countOf is a number of partitions with its verb.
+func countOf(n int) string {
+	if n == 1 {
+		return "1 partition has"
+	}
+	return strconv.Itoa(n) + " partitions have"
+}
+
+// clusterDrain is the flags of `carillon cluster drain`.
+type clusterDrain struct {
+	connection
+	follow bool
+}
+
+// newClusterDrain is `carillon cluster drain`.
+func newClusterDrain(a app) *cobra.Command {
+	var d clusterDrain
+	cmd := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Have a node hand its partitions over to the others",
+		Long: `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster rebalance is
+called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. The last node that owns
+anything cannot be drained. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
+		Example: `carillon cluster drain node-2 --follow`,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE:    func(cmd *cobra.Command, words []string) error { return d.run(cmd, a, words[0]) },
+	}
+	cmd.Flags().BoolVar(&d.follow, "follow", false, "stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
+	d.addServer(cmd)
+	addOutput(cmd)
+	return cmd
+}
+
+func (d *clusterDrain) run(cmd *cobra.Command, a app, id string) error {
+	return d.call(cmd, func(ctx context.Context, node *client.Client) error {
+		if err := node.DrainNode(ctx, id); err != nil {
+			return err
+		}
+		if d.follow {
+			if err := emptied(ctx, node, id); err != nil {
+				return err
+			}
+		}
+		switch {
+		case wantsJSON(cmd):
+			return printMessage(a.out, &pb.DrainNodeResponse{})
+		case d.follow:
+			fmt.Fprintf(a.out, "node %s owns nothing\n", id)
+		default:
+			fmt.Fprintf(a.out, "node %s hands its partitions over; carillon cluster status shows how far it is\n", id)
+		}
+		return nil
+	})
+}
+
+// emptied looks until the node owns nothing or ctx ends. A node that is gone owns nothing once nobody lists it as an owner.
+func emptied(ctx context.Context, node carillon.Cluster, id string) error {
+	left := -1
+	for {
+		status, err := node.ClusterStatus(ctx)
+		if ctx.Err() != nil {
+			return carillon.Errorf(carillon.DeadlineExceeded, "", "node %s goes on handing over%s; look with carillon cluster status",
+				id, stillOwns(left))
+		}
+		if err != nil {
+			return err
+		}
+		left = 0
+		for _, p := range status.Partitions {
+			if p.Node == id {
+				left++
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(followEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// stillOwns is what is left, if that is known.
+func stillOwns(left int) string {
+	if left < 0 {
+		return ""
+	}
+	return fmt.Sprintf(", it still owns %d", left)
+}
+
+// newClusterRebalance is `carillon cluster rebalance`.
+func newClusterRebalance(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "rebalance",
+		Short: "End all drains and spread the partitions over the nodes",
+		Long: `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
+is for the end of a drain.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
+				if err := node.Rebalance(ctx); err != nil {
+					return err
+				}
+				if wantsJSON(cmd) {
+					return printMessage(a.out, &pb.RebalanceResponse{})
+				}
+				fmt.Fprintln(a.out, "the nodes have been told; carillon cluster status shows how far they are")
+				return nil
+			})
+		},
+	}
+	c.addServer(cmd)
+	addOutput(cmd)
+	return cmd
+}

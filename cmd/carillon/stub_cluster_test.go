@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// stubCluster is a Cluster of the nodes a and b, and one that is gone and keeps what it had. A drain of b moves one of its
+// partitions each time that somebody looks.
+type stubCluster struct {
+	carillon.Cluster
+	mu     sync.Mutex
+	status carillon.ClusterStatus
+}
+
+func newStubCluster() *stubCluster {
+	owner := func(n int, epoch uint64, node string, lease time.Duration) carillon.PartitionOwner {
+		return carillon.PartitionOwner{Partition: n, Epoch: epoch, Node: node, Until: stubNow.Add(lease)}
+	}
+	const lease = 4 * time.Second
+	return &stubCluster{status: carillon.ClusterStatus{
+		Nodes: []carillon.Node{
+			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true},
+			{ID: "b", Address: "10.0.0.2:7070", Sidecars: "10.0.0.2:50006", Owns: 2},
+		},
+		Partitions: []carillon.PartitionOwner{owner(0, 7, "a", lease), owner(1, 7, "a", lease), owner(2, 3, "b", lease), owner(3, 3, "b", lease),
+			owner(4, 2, "stuck", 0), {Partition: 5, Epoch: 9}},
+	}}
+}
+
+func (c *stubCluster) ClusterStatus(context.Context) (carillon.ClusterStatus, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := &c.status.Nodes[1]; b.Draining && b.Owns > 0 {
+		b.Owns--
+		c.status.Partitions[2+b.Owns].Node = "a"
+		c.status.Partitions[5].Node = "a"
+	}
+	return carillon.ClusterStatus{Nodes: slices.Clone(c.status.Nodes), Partitions: slices.Clone(c.status.Partitions)}, nil
+}
+
+func (c *stubCluster) DrainNode(_ context.Context, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id == "b" {
+		c.status.Nodes[1].Draining = true
+	}
+	return nil
+}
+
+func (c *stubCluster) Rebalance(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Nodes[1].Draining = false
+	return nil
+}

@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// errReplaced is why a node ends whose name another process has taken.
+var errReplaced = errors.New("another process has joined the cluster under this node's name (node_name): this one has stopped owning " +
+	"partitions and ends")
+
+// answerWithin is how long a node whose name is asked for has to say that it lives.
+const answerWithin = time.Second
+
+// enter makes the node a member for the first time. If another process has its name that one is asked: if it answers, this one is
+// refused; if not, it is taken for dead.
+func (n *Node) enter(ctx context.Context) error {
+	err := n.join(ctx)
+	if !errors.Is(err, store.ErrTaken) {
+		return err
+	}
+	members, err := n.leaser.Members(ctx)
+	if err != nil {
+		return fmt.Errorf("who is in the cluster: %w", err)
+	}
+	for _, m := range members {
+		if m.ID != n.id || m.Nonce == n.cfg.Member.Nonce {
+			continue
+		}
+		if n.answers(ctx, m) {
+			return fmt.Errorf("node_name: %q is the name of a node that lives, at %s: give this one another (--node-name), or end that one first",
+				n.id, m.Address)
+		}
+		n.log.Warn("a node of this name does not answer: this one takes its place", "node", n.id, "address", m.Address)
+		if err := n.leaser.Leave(ctx, m.ID, m.Nonce); err != nil {
+			return fmt.Errorf("take the place of a dead node: %w", err)
+		}
+	}
+	if err := n.join(ctx); err != nil {
+		return fmt.Errorf("node_name: %q: %w", n.id, err)
+	}
+	return nil
+}
+
+// answers reports whether the very process lives that is known as the member.
+func (n *Node) answers(ctx context.Context, m store.Member) bool {
+	p, err := n.cfg.Dial(m)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	s, err := p.Status(ctx)
+	if closed := p.Close(); closed != nil {
+		n.log.Debug("close the connection to a node of the same name", "error", closed)
+	}
+	return err == nil && s.Nonce == m.Nonce
+}
+
+// join writes that the node lives, and how much it is to own. The caller has the turn.
+func (n *Node) join(ctx context.Context) error {
+	n.measure(ctx)
+	m := n.cfg.Member
+	m.Capacity = 1
+	if n.draining.Load() || n.leaving.Load() || n.skew.Load().off {
+		m.Capacity = 0
+	}
+	began := n.elapsed()
+	short, cancel := n.patience(ctx)
+	defer cancel()
+	err := n.leaser.Join(short, m, n.cfg.TTL*lifeNum/lifeDen)
+	switch {
+	case err == nil:
+		n.joined.Store(int64(began))
+		return nil
+	case errors.Is(err, store.ErrTaken):
+		if n.known {
+			n.end()
+		}
+		return err
+	case ctx.Err() != nil:
+		return err // the node ends
+	}
+	n.log.Warn("the node could not tell the store that it lives", "error", err)
+	if f := n.cfg.Events.JoinFailed; f != nil {
+		f()
+	}
+	return fmt.Errorf("join the cluster: %w", err)
+}
+
+// end has the node own nothing: another process has its name.
+func (n *Node) end() {
+	n.log.Error(errReplaced.Error(), "node", n.id)
+	n.assigned = nil
+	n.local.Assign(nil)
+	close(n.replaced)
+}
+
+// maxSkew is how far a node's clock may be off the store's if it is to own anything.
+const maxSkew = time.Second
+
+// skew is how far this node's wall clock is ahead of the store's.
+type skew struct {
+	ahead  time.Duration
+	within time.Duration // the truth is at most so far from it
+	known  bool
+	off    bool // too far: the node is to own nothing
+}
+
+// measure compares the clocks: the store's was read at some moment between two readings of the node's. A clock is called off, or
+// right again, only if that is certain.
+func (n *Node) measure(ctx context.Context) {
+	ctx, cancel := n.patience(ctx)
+	defer cancel()
+	began, wall := time.Now(), n.cfg.Now()
+	at, err := n.leaser.Now(ctx)
+	if err != nil {
+		return // the store is in trouble, which Join will tell
+	}
+	half := time.Since(began) / 2
+	old := n.skew.Load()
+	s := &skew{ahead: wall.Add(half).Sub(at), within: half, known: true, off: old.off}
+	switch {
+	case s.ahead.Abs()-half > maxSkew:
+		s.off = true
+	case s.ahead.Abs()+half <= maxSkew:
+		s.off = false
+	}
+	n.skew.Store(s)
+	switch {
+	case s.off && !old.off:
+		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended", "ahead", s.ahead, "within", s.within, "limit", maxSkew)
+	case old.off && !s.off:
+		n.log.Info("this node's clock is right again", "ahead", s.ahead)
+	}
+}

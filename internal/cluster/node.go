@@ -1,0 +1,301 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Services is what a node does for callers, and for the partitions of others.
+type Services interface {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
+	engine.Partitions
+}
+
+// Local is the engine of this node. It answers for what it owns and refuses the rest with [engine.ErrNotOwner]. GetJob and GetRun
+// it may answer from the store.
+type Local interface {
+	Services
+	// Assign says what the node is to own from now on; it does not wait.
+	Assign(partitions []int)
+	// Holdings is what it owns.
+	Holdings() []store.Holding
+}
+
+// Config is what a node's part in a cluster is made with. The zero value of a field is its default, given here.
+type Config struct {
+	// Member is the node as others are to know it. Capacity is set by the node itself; a nonce is made up if there is none.
+	Member store.Member
+	// Store is shared by the nodes.
+	Store store.Store
+	// Dial makes a peer of another node. It does not wait for a connection.
+	Dial func(store.Member) (Peer, error)
+	// TTL is how long the leases of partitions are valid, and so how long what a dead node owned is left alone. Default
+	// [DefaultTTL].
+	TTL    time.Duration
+	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
+	Log    *slog.Logger     // default: discard
+	Events Events
+}
+
+// Events are told what happens. Any may be nil; they must not block.
+type Events struct {
+	JoinFailed func()                   // the node could not write itself into the store
+	Forwarded  func(took time.Duration) // a call was done by a peer, or was refused by it
+	Again      func()                   // a call has not found its partition's owner and is tried again
+}
+
+// DefaultTTL of leases: a node that is killed has its runs fired by others within 5 s.
+const DefaultTTL = 4 * time.Second
+
+// Parts of the TTL.
+const (
+	beatParts = 4 // a node says that it lives, and looks who else does, so often within it
+	// lifeNum of lifeDen of it is how long a node that has not said so counts as living. It is less than the leases last, so
+	// that others know what to claim at the moment when they can.
+	lifeNum, lifeDen = 3, 4
+)
+
+// pollGap is the least time between two looks at the store that calls have asked for.
+const pollGap = 50 * time.Millisecond
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	for c.Member.Nonce == 0 {
+		c.Member.Nonce = rand.Uint64()
+	}
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
+	return c
+}
+
+// Node is this process's part in a cluster.
+type Node struct {
+	cfg    Config
+	id     string
+	log    *slog.Logger
+	leaser store.Leaser
+	parts  int
+	local  Local // set by Start
+	view   atomic.Pointer[view]
+	peers  peers
+
+	turn   chan struct{} // held by whoever talks to the store about members: one at a time, so that newer views replace older ones
+	poked  chan struct{} // somebody wants a newer view
+	stop   chan struct{}
+	done   chan struct{} // closed when the loop has ended
+	cancel context.CancelFunc
+	ctx    context.Context // of the loop's calls to the store
+
+	// Guarded by turn.
+	assigned []int
+	known    bool // something has been assigned
+
+	draining atomic.Bool
+	leaving  atomic.Bool
+	settled  atomic.Bool  // everything assigned was owned once
+	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
+	clock    time.Time    // what that counts from
+	skew     atomic.Pointer[skew]
+	replaced chan struct{} // closed when another process has this node's name
+}
+
+var _ carillon.Cluster = (*Node)(nil)
+
+// New makes a node's part in a cluster. It does nothing before [Node.Start]; the router refuses calls till then.
+func New(c Config) *Node {
+	c = c.withDefaults()
+	n := &Node{
+		cfg: c, id: c.Member.ID, log: c.Log, leaser: c.Store.Leaser(), parts: c.Store.Meta().Partitions,
+		turn: make(chan struct{}, 1), poked: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		replaced: make(chan struct{}), clock: time.Now(),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.peers = peers{dial: c.Dial, broken: n.poke, by: map[string]*link{}}
+	n.view.Store(newView(nil, nil, n.parts))
+	n.skew.Store(&skew{})
+	return n
+}
+
+// Start makes the node a member and has the engine, which must run, claim its share. It ends with [Node.Close]. If it fails
+// nothing is left running.
+func (n *Node) Start(ctx context.Context, local Local) error {
+	n.local = local
+	n.turn <- struct{}{}
+	err := n.enter(ctx)
+	if err == nil {
+		err = n.poll(ctx)
+	}
+	<-n.turn
+	if err != nil {
+		close(n.done)
+		return errors.Join(err, n.Close(ctx))
+	}
+	go n.run()
+	return nil
+}
+
+// run keeps the membership and the view until the node ends.
+func (n *Node) run() {
+	defer close(n.done)
+	beat := time.NewTicker(n.cfg.TTL / beatParts)
+	defer beat.Stop()
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	poked := n.poked
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-beat.C:
+			_ = n.beat(n.ctx) // it has been told of
+		case <-poked:
+			_ = n.look(n.ctx)
+			poked = nil
+			gap.Reset(pollGap)
+		case <-gap.C:
+			poked = n.poked
+		}
+	}
+}
+
+// poke has the loop look at the store soon.
+func (n *Node) poke() {
+	select {
+	case n.poked <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for the turn to talk to the store.
+func (n *Node) take(ctx context.Context) error {
+	select {
+	case n.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// beat says that the node lives, and looks who else does and who owns what.
+func (n *Node) beat(ctx context.Context) error {
+	if err := n.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-n.turn }()
+	if n.isReplaced() {
+		return errReplaced
+	}
+	return errors.Join(n.join(ctx), n.poll(ctx))
+}
+
+// look is beat without a word on the node itself.
+func (n *Node) look(ctx context.Context) error {
+	if err := n.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-n.turn }()
+	return n.poll(ctx)
+}
+
+// patience is how long the store may take for one answer.
+func (n *Node) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, n.cfg.TTL/beatParts)
+}
+
+// elapsed is the process's own clock, which nobody sets.
+func (n *Node) elapsed() time.Duration { return time.Since(n.clock) }
+
+// Ready is nil if the node takes part, otherwise it says why not.
+func (n *Node) Ready() error {
+	switch since := n.elapsed() - time.Duration(n.joined.Load()); {
+	case n.isReplaced():
+		return errReplaced
+	case n.leaving.Load():
+		return errors.New("the node is leaving the cluster")
+	case since > n.cfg.TTL:
+		return fmt.Errorf("the node could not tell the store for %v that it lives", since.Round(time.Millisecond))
+	case n.skew.Load().off:
+		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", n.skew.Load().ahead.Round(time.Millisecond))
+	case !n.settled.Load():
+		return errors.New("the node does not own all of its partitions yet")
+	}
+	return nil
+}
+
+// Replaced is closed when another process has taken this node's name: this one owns nothing any more and is to end.
+func (n *Node) Replaced() <-chan struct{} { return n.replaced }
+
+func (n *Node) isReplaced() bool {
+	select {
+	case <-n.replaced:
+		return true
+	default:
+		return false
+	}
+}
+
+// handedOver is how often Leave looks whether the engine has handed over.
+const handedOver = 5 * time.Millisecond
+
+// Leave has others own what this node does, and returns once it owns nothing, or ctx ends. It goes on to be a member, takes calls
+// and does them through the others. With nobody to take over it keeps what it owns.
+func (n *Node) Leave(ctx context.Context) error {
+	n.leaving.Store(true)
+	err := n.beat(ctx)
+	if !n.view.Load().hasOther(n.id) {
+		return err
+	}
+	n.tellAll(ctx)
+	n.local.Assign(nil)
+	t := time.NewTicker(handedOver)
+	defer t.Stop()
+	for {
+		held := len(n.local.Holdings())
+		if held == 0 {
+			n.tellAll(ctx)
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("%d partitions were not handed over: %w", held, ctx.Err()))
+		}
+	}
+}
+
+// Close ends the membership, and everything that New and Start have begun. The engine is to have stopped.
+func (n *Node) Close(ctx context.Context) error {
+	n.leaving.Store(true)
+	n.cancel()
+	select {
+	case <-n.stop:
+	default:
+		close(n.stop)
+	}
+	<-n.done
+	n.peers.close()
+	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return nil
+}
+
+// StoreNow is the store's clock, as well as this node knows it. All nodes have it in common.
+func (n *Node) StoreNow() time.Time { return n.cfg.Now().Add(-n.skew.Load().ahead) }

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// view is who lived and who owned what when the store was last asked. It is never changed.
+type view struct {
+	members []store.Member // that live, by id
+	owners  []store.Owner  // by partition; Node is empty if nobody owns it
+	next    chan struct{}  // closed when there is a newer one
+}
+
+func newView(members []store.Member, owners []store.Owner, parts int) *view {
+	v := &view{members: members, owners: make([]store.Owner, parts), next: make(chan struct{})}
+	for p := range v.owners {
+		v.owners[p].Partition = p
+	}
+	for _, o := range owners {
+		if o.Partition < parts {
+			v.owners[o.Partition] = o
+		}
+	}
+	return v
+}
+
+// member finds a living node.
+func (v *view) member(id string) (m store.Member, lives bool) {
+	i := slices.IndexFunc(v.members, func(m store.Member) bool { return m.ID == id })
+	if id == "" || i < 0 {
+		return m, false
+	}
+	return v.members[i], true
+}
+
+// hasOther reports whether a node besides that one is there to own partitions.
+func (v *view) hasOther(id string) bool {
+	return slices.ContainsFunc(v.members, func(m store.Member) bool { return m.ID != id && m.Capacity > 0 })
+}
+
+// owned is how many partitions a node owns.
+func (v *view) owned(id string) (n int) {
+	for _, o := range v.owners {
+		if o.Node == id {
+			n++
+		}
+	}
+	return n
+}
+
+// share is the partitions that a node should own.
+func (v *view) share(id string) (mine []int) {
+	for p := range v.owners {
+		if best(v.members, p) == id {
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+// best is the member that should own a partition; empty if none may own anything. It is the one with the highest score (rendezvous
+// hashing): when a node comes only partitions that it gets are moved, and when one goes only those that it had.
+func best(members []store.Member, partition int) (id string) {
+	var most uint64
+	for _, m := range members {
+		if m.Capacity == 0 {
+			continue
+		}
+		if s := score(m.ID, partition); id == "" || s > most || s == most && m.ID < id {
+			id, most = m.ID, s
+		}
+	}
+	return id
+}
+
+// score is FNV-1a 64 of the node's id, mixed with the partition by the finaliser of MurmurHash3. All nodes of a cluster must
+// compute the same, also while they are of different versions.
+func score(id string, partition int) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * prime
+	}
+	return mix(mix(h) + uint64(partition)*0x9e3779b97f4a7c15)
+}
+
+// mix is the finaliser: each bit of the result depends on all of h.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// poll reads a new view and acts on it. The caller has the turn. If it fails the old view stays: what the node owns is the
+// business of the leases.
+func (n *Node) poll(ctx context.Context) error {
+	short, cancel := n.patience(ctx)
+	defer cancel()
+	members, err := n.leaser.Members(short)
+	if err != nil {
+		return n.notSeen(ctx, err)
+	}
+	owners, err := n.leaser.Owners(short)
+	if err != nil {
+		return n.notSeen(ctx, err)
+	}
+	v := newView(members, owners, n.parts)
+	close(n.view.Swap(v).next)
+	n.assign(v)
+	n.peers.keep(members, n.id)
+	return nil
+}
+
+func (n *Node) notSeen(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		n.log.Debug("the members and owners could not be read", "error", err)
+	}
+	return fmt.Errorf("who is in the cluster: %w", err)
+}
+
+// assign tells the engine what it is to own, if that has changed. A node that finds itself missing has not been heard of for too
+// long; it keeps what it has the leases of, and the next beat puts it back.
+func (n *Node) assign(v *view) {
+	if n.isReplaced() || n.leaving.Load() {
+		return
+	}
+	if me, here := v.member(n.id); !here || me.Nonce != n.cfg.Member.Nonce {
+		return
+	}
+	if mine := v.share(n.id); !n.known || !slices.Equal(mine, n.assigned) {
+		n.log.Info("the node's share of the partitions has changed", "partitions", len(mine), "before", len(n.assigned), "of", n.parts,
+			"nodes", len(v.members))
+		n.assigned, n.known = mine, true
+		n.local.Assign(mine)
+	}
+	if !n.settled.Load() && n.holdsAll() {
+		n.settled.Store(true)
+	}
+}
+
+// holdsAll reports whether the engine owns all that it is to own.
+func (n *Node) holdsAll() bool {
+	held := map[int]bool{}
+	for _, h := range n.local.Holdings() {
+		held[h.Partition] = true
+	}
+	return !slices.ContainsFunc(n.assigned, func(p int) bool { return !held[p] })
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// seen notes when this node has seen a call, which is what its relative times count from, however long it is on its way.
+func (r *Router) seen(ctx context.Context) context.Context {
+	if !engine.SeenAt(ctx).IsZero() {
+		return ctx
+	}
+	return engine.WithSeen(ctx, r.n.cfg.Now())
+}
+
+// named gives a job without a name one: the partition depends on it.
+func (r *Router) named(job *carillon.Job) error {
+	if job.Name != "" {
+		return nil
+	}
+	id, err := ulid.New(ulid.Timestamp(r.n.cfg.Now()), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("random bytes for a name: %w", err)
+	}
+	job.Name = id.String()
+	return nil
+}
+
+// PutJob implements [carillon.Jobs].
+func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	if job.Name == "" {
+		opts = append(opts[:len(opts):len(opts)], carillon.IfAbsent())
+	}
+	if err := r.named(&job); err != nil {
+		return carillon.Put{}, err
+	}
+	return route(r.seen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.Put, error) {
+		return s.PutJob(ctx, job, opts...)
+	})
+}
+
+// PutJobs implements [carillon.Jobs]: the owner of the first job's partition sees to the batch.
+func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+	if len(jobs) == 0 || len(jobs) > carillon.MaxBatch {
+		return r.n.local.PutJobs(ctx, jobs)
+	}
+	jobs = append([]carillon.Job(nil), jobs...)
+	for i := range jobs {
+		if err := r.named(&jobs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return route(r.seen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.Put, error) {
+		return s.PutJobs(ctx, jobs)
+	})
+}
+
+// PatchJob implements [carillon.Jobs].
+func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+	return route(r.seen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Put, error) {
+		return s.PatchJob(ctx, key, patch)
+	})
+}
+
+// SetPaused implements [carillon.Jobs].
+func (r *Router) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Job, error) {
+		return s.SetPaused(ctx, key, pause)
+	})
+}
+
+// GetJob implements [carillon.Jobs].
+func (r *Router) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	return route(ctx, r, r.ofJob(key), read, func(ctx context.Context, s Services) (carillon.Job, error) {
+		return s.GetJob(ctx, key)
+	})
+}
+
+// ListJobs implements [carillon.Jobs]. Lists are read from the store, which any node can.
+func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+	return r.n.local.ListJobs(ctx, q)
+}
+
+// DeleteJob implements [carillon.Jobs].
+func (r *Router) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Deleted, error) {
+		return s.DeleteJob(ctx, key)
+	})
+}
+
+// DeleteJobs implements [carillon.Jobs]: the engine here asks the partitions, wherever they are.
+func (r *Router) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
+	return r.n.local.DeleteJobs(ctx, namespace, prefix)
+}
+
+// TriggerJob implements [carillon.Runs].
+func (r *Router) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Run, error) {
+		return s.TriggerJob(ctx, key)
+	})
+}
+
+// SkipRun implements [carillon.Runs].
+func (r *Router) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Skip, error) {
+		return s.SkipRun(ctx, key)
+	})
+}
+
+// ListRuns implements [carillon.Runs]: from the store.
+func (r *Router) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+	return r.n.local.ListRuns(ctx, q)
+}
+
+// GetRun implements [carillon.Runs].
+func (r *Router) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	return byID(ctx, r, id, read, func(ctx context.Context, s Services) (carillon.Run, error) {
+		return s.GetRun(ctx, namespace, id)
+	})
+}
+
+// CancelRun implements [carillon.Runs].
+func (r *Router) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.Cancelled, error) {
+		return s.CancelRun(ctx, namespace, id)
+	})
+}
+
+// RedriveRun implements [carillon.Runs].
+func (r *Router) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.Run, error) {
+		return s.RedriveRun(ctx, namespace, id)
+	})
+}
+
+// RedriveRuns implements [carillon.Runs]: the engine here asks the partitions, wherever they are.
+func (r *Router) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	return r.n.local.RedriveRuns(ctx, namespace, job)
+}
+
+// CompleteRun implements [carillon.Runs]. Whether the token is genuine is judged where its partition is.
+func (r *Router) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	p, ok := partition.OfToken(result.Token)
+	if !ok || p >= r.n.parts {
+		return r.n.local.CompleteRun(ctx, namespace, result)
+	}
+	_, err := route(ctx, r, p, once, func(ctx context.Context, s Services) (struct{}, error) {
+		return struct{}{}, s.CompleteRun(ctx, namespace, result)
+	})
+	return err
+}
+
+// StartBackfill implements [carillon.Backfills].
+func (r *Router) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Backfill, error) {
+		return s.StartBackfill(ctx, key, spec)
+	})
+}
+
+// GetBackfill implements [carillon.Backfills].
+func (r *Router) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	return byID(ctx, r, id, again, func(ctx context.Context, s Services) (carillon.Backfill, error) {
+		return s.GetBackfill(ctx, namespace, id)
+	})
+}
+
+// ListBackfills implements [carillon.Backfills].
+func (r *Router) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
+	return route(ctx, r, r.ofJob(key), again, func(ctx context.Context, s Services) ([]carillon.Backfill, error) {
+		return s.ListBackfills(ctx, key)
+	})
+}
+
+// CancelBackfill implements [carillon.Backfills].
+func (r *Router) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	return byID(ctx, r, id, again, func(ctx context.Context, s Services) (carillon.Backfill, error) {
+		return s.CancelBackfill(ctx, namespace, id)
+	})
+}
+
+// GetNamespace implements [carillon.Namespaces].
+func (r *Router) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
+	return route(ctx, r, r.ofNamespace(name), again, func(ctx context.Context, s Services) (carillon.Namespace, error) {
+		return s.GetNamespace(ctx, name)
+	})
+}
+
+// PutNamespace implements [carillon.Namespaces].
+func (r *Router) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
+	return route(ctx, r, r.ofNamespace(ns.Name), once, func(ctx context.Context, s Services) (carillon.Namespace, error) {
+		return s.PutNamespace(ctx, ns)
+	})
+}
+
+// ofNamespace is the partition that keeps a namespace's settings: that of its empty job name.
+func (r *Router) ofNamespace(name string) int { return r.ofJob(carillon.Key{Namespace: name}) }

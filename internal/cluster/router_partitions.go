@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// Register implements [engine.Partitions].
+func (r *Router) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]bool, error) { return s.Register(ctx, p, edges) })
+}
+
+// Release implements [engine.Partitions].
+func (r *Router) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (partition.Answer, error) { return s.Release(ctx, p, l) })
+}
+
+// Waits implements [engine.Partitions].
+func (r *Router) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (bool, error) { return s.Waits(ctx, p, e) })
+}
+
+// Keeps implements [engine.Partitions].
+func (r *Router) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (bool, error) { return s.Keeps(ctx, p, job) })
+}
+
+// ApplyShare implements [engine.Partitions].
+func (r *Router) ApplyShare(ctx context.Context, p int, share *partition.Share) ([]carillon.Put, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]carillon.Put, error) { return s.ApplyShare(ctx, p, share) })
+}
+
+// DeleteIn implements [engine.Partitions].
+func (r *Router) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.DeleteIn(ctx, p, namespace, prefix) })
+}
+
+// RedriveIn implements [engine.Partitions].
+func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.RedriveIn(ctx, p, namespace, job) })
+}
+
+// Hear implements [engine.Partitions].
+func (r *Router) Hear(ctx context.Context, p int, said engine.Said) (engine.Heard, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.Heard, error) { return s.Hear(ctx, p, said) })
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Status implements [Control].
+func (n *Node) Status(context.Context) (Status, error) {
+	s := n.skew.Load()
+	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead, SkewKnown: s.known}, nil
+}
+
+// Look implements [Control].
+func (n *Node) Look(ctx context.Context) error { return n.look(ctx) }
+
+// SetDraining implements [Control].
+func (n *Node) SetDraining(ctx context.Context, on bool) error {
+	n.draining.Store(on)
+	return n.beat(ctx)
+}
+
+// statusWithin is how long a node may take to say how its clock is.
+const statusWithin = 500 * time.Millisecond
+
+// ClusterStatus implements [carillon.Cluster].
+func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
+	if err := n.look(ctx); err != nil {
+		return carillon.ClusterStatus{}, unreadable(err)
+	}
+	v := n.view.Load()
+	var s carillon.ClusterStatus
+	for _, o := range v.owners {
+		s.Partitions = append(s.Partitions, carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
+	}
+	s.Nodes = v.nodes()
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	var mu sync.Mutex
+	n.each(v.members, func(m store.Member, c Control) {
+		status, err := c.Status(ctx)
+		if err != nil {
+			return // it is not known
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		i := slices.IndexFunc(s.Nodes, func(node carillon.Node) bool { return node.ID == m.ID })
+		s.Nodes[i].Skew, s.Nodes[i].SkewKnown = status.Skew, status.SkewKnown
+	})
+	return s, nil
+}
+
+func unreadable(err error) error {
+	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+}
+
+// nodes are the living nodes; their clocks are not known here.
+func (v *view) nodes() []carillon.Node {
+	nodes := make([]carillon.Node, len(v.members))
+	for i, m := range v.members {
+		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Draining: m.Capacity == 0, Owns: v.owned(m.ID)}
+	}
+	return nodes
+}
+
+// DrainNode implements [carillon.Cluster].
+func (n *Node) DrainNode(ctx context.Context, id string) error {
+	if err := n.look(ctx); err != nil {
+		return unreadable(err)
+	}
+	v := n.view.Load()
+	m, lives := v.member(id)
+	switch {
+	case !lives:
+		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %q", id)
+	case !v.hasOther(id):
+		return carillon.Errorf(carillon.FailedPrecondition, "id", "%q is the last node that may own partitions: start another one first, or rebalance", id)
+	}
+	c, err := n.control(m)
+	if err == nil {
+		err = c.SetDraining(ctx, true)
+	}
+	if err != nil {
+		return carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
+	}
+	n.tellAll(ctx)
+	return nil
+}
+
+// Rebalance implements [carillon.Cluster].
+func (n *Node) Rebalance(ctx context.Context) error {
+	if err := n.look(ctx); err != nil {
+		return unreadable(err)
+	}
+	members := n.view.Load().members
+	var mu sync.Mutex
+	told := map[string]bool{}
+	n.each(members, func(m store.Member, c Control) {
+		if c.SetDraining(ctx, false) == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			told[m.ID] = true
+		}
+	})
+	var not []string
+	for _, m := range members {
+		if !told[m.ID] {
+			not = append(not, fmt.Sprintf("%q", m.ID))
+		}
+	}
+	n.tellAll(ctx) // those that were the first have not seen what the last have written
+	if len(not) > 0 {
+		return carillon.Errorf(carillon.Unavailable, "", "nodes that could not be told: %s", strings.Join(not, ", "))
+	}
+	return nil
+}
+
+// WatchNodes implements [carillon.Cluster].
+func (n *Node) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
+	var told []carillon.Node
+	for first := true; ; first = false {
+		v := n.view.Load()
+		if nodes := v.nodes(); first || !slices.EqualFunc(nodes, told, sameNode) {
+			if err := f(nodes); err != nil {
+				return err
+			}
+			told = nodes
+		}
+		select {
+		case <-v.next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sameNode reports whether nothing has changed that a watcher is told of: how much a node owns is not.
+func sameNode(a, b carillon.Node) bool {
+	a.Owns = b.Owns
+	return a == b
+}
+
+// Stats are figures of a node's part in the cluster.
+type Stats struct {
+	Members int
+	Owned   int // partitions, by its engine
+	Parts   int // of all
+	Skew    time.Duration
+}
+
+// Stats tells the node's figures.
+func (n *Node) Stats() Stats {
+	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead}
+	if n.local != nil {
+		s.Owned = len(n.local.Holdings())
+	}
+	return s
+}

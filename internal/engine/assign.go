@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Assign says which partitions this node is to own from now on. It does not wait: those that it lacks are claimed, again and
+// again while another node holds them, and those that it has beside them are handed over (docs/decisions/0029).
+func (e *Engine) Assign(parts []int) {
+	e.assigning.Lock()
+	defer e.assigning.Unlock()
+	for _, p := range e.parts {
+		if want := slices.Contains(parts, p.number); p.wanted.Swap(want) != want {
+			p.box.ring()
+			p.lane.ring()
+		}
+	}
+}
+
+// Holdings are the partitions that this node holds under a term, also those that it is still loading.
+func (e *Engine) Holdings() []store.Holding { return e.holdings() }
+
+// Ready reports whether every partition that this node is to own is owned; otherwise it says why not.
+func (e *Engine) Ready() error {
+	for _, p := range e.parts {
+		if p.wanted.Load() && !p.serving.Load() {
+			return carillon.Errorf(carillon.Unavailable, "", "partition %d is not owned", p.number)
+		}
+	}
+	return nil
+}
+
+// leave begins to hand the partition over: nothing is handed out any more, and what memory holds is on its way to the store.
+func (p *owned) leave() {
+	p.leaving, p.leftAt = true, p.e.elapsed()
+	p.m.KeepGrants()
+	p.rest()
+	p.e.dispatcher.Forget(p.number)
+}
+
+// left ends the hand-over: all that memory held is durable.
+func (p *owned) left() {
+	held := store.Holding{Partition: p.number, Term: p.term}
+	for _, w := range p.waiting {
+		w.answer(notOwner(p.number))
+	}
+	p.drop(ErrNotOwner)
+	p.away = true
+	p.e.claims.leave(held)
+	took := time.Duration(p.e.elapsed() - p.leftAt)
+	p.e.log.Info("partition handed over", "partition", p.number, "epoch", held.Term.Epoch, "took", took)
+	if over := p.e.cfg.Events.HandedOver; over != nil {
+		over(p.number, took)
+	}
+	p.box.ring() // what consumers say from now on is for others
+}
+
+// drop forgets the machine and the term.
+func (p *owned) drop(cause error) {
+	p.m, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, cause, false
+	p.serving.Store(false)
+	p.stats.Store(&partition.Stats{})
+	p.depths.Store(nil)
+	p.abandon()
+	p.e.dispatcher.Forget(p.number)
+}
+
+// notOwner is what is told to whoever wants something of a partition that this node does not own.
+func notOwner(number int) *carillon.Error {
+	return carillon.Errorf(carillon.Unavailable, "", "partition %d: %w", number, ErrNotOwner)
+}

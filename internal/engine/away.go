@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// What consumers say of attempts of a partition that has gone to another node, while their requests and streams are still
+// here, is passed on to its owner.
+const (
+	// wordsKept is how many reports, beats and losses of a partition, each, are kept until somebody hears them. Of beats the
+	// newest stay. Of the others what is too much is dropped and never answered: those attempts end with their leases.
+	wordsKept = 4096
+	// wordsAtOnce and bytesAtOnce bound what is passed on at a time.
+	wordsAtOnce = 256
+	bytesAtOnce = 1 << 20
+	// hearWithin is how long passing on may take at a time.
+	hearWithin = 5 * time.Second
+	// A failed attempt to pass on is followed by a pause, which grows.
+	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
+)
+
+// words is what consumers said.
+type words struct {
+	reports []report
+	beats   []beat
+	losses  []loss
+}
+
+func (w *words) len() int { return len(w.reports) + len(w.beats) + len(w.losses) }
+
+// keep puts words back, in front of what has come in meanwhile.
+func (m *mail) keep(w *words) {
+	m.reports = append(w.reports, m.reports...)
+	m.beats = append(w.beats, m.beats...)
+	m.losses = append(w.losses, m.losses...)
+}
+
+// limit drops what is too much, and says how many words that were not beats.
+func (m *mail) limit() (dropped int) {
+	m.beats = m.beats[max(0, len(m.beats)-wordsKept):]
+	dropped = max(0, len(m.reports)-wordsKept) + max(0, len(m.losses)-wordsKept)
+	m.reports = m.reports[:min(len(m.reports), wordsKept)]
+	m.losses = m.losses[:min(len(m.losses), wordsKept)]
+	return dropped
+}
+
+// first takes the first words out, as many as are passed on at a time.
+func (m *mail) first() *words {
+	w := &words{}
+	bytes := 0
+	for len(w.reports) < min(wordsAtOnce, len(m.reports)) && bytes < bytesAtOnce {
+		r := m.reports[len(w.reports)]
+		bytes += len(r.Response) + len(r.Message)
+		w.reports = append(w.reports, r)
+	}
+	w.beats = append(w.beats, m.beats[:min(wordsAtOnce, len(m.beats))]...)
+	w.losses = append(w.losses, m.losses[:min(wordsAtOnce, len(m.losses))]...)
+	m.reports, m.beats, m.losses = m.reports[len(w.reports):], m.beats[len(w.beats):], m.losses[len(w.losses):]
+	return w
+}
+
+// passOn has the owner of the partition hear what consumers have said, a part at a time, on a goroutine that lives until that
+// is heard, this node owns the partition again, or the engine stops.
+func (p *owned) passOn() {
+	if p.passing != nil || p.e.cfg.Peers == nil {
+		return
+	}
+	var w *words
+	p.box.keep(func(m *mail) { w = m.first() })
+	if w == nil || w.len() == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.e.life)
+	p.passing = cancel
+	pause := p.pause
+	p.e.wg.Go(func() {
+		defer cancel()
+		heard := p.pass(ctx, w, pause)
+		p.box.put(func(m *mail) {
+			if !heard {
+				m.keep(w)
+			}
+			m.passed = append(m.passed, heard)
+		})
+	})
+}
+
+// passed takes note of how passing on has ended.
+func (p *owned) passed(outcomes []bool) {
+	for _, heard := range outcomes {
+		p.passing = nil
+		if heard {
+			p.pause = 0
+		} else {
+			p.pause = min(max(firstPause, 2*p.pause), lastPause)
+		}
+	}
+}
+
+// pass asks the owner, after a pause, to hear the words; it reports whether he has.
+func (p *owned) pass(ctx context.Context, w *words, pause time.Duration) bool {
+	if pause > 0 {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, hearWithin)
+	defer cancel()
+	heard, err := p.e.cfg.Peers.Hear(ctx, p.number, w.said(p.e.macKey))
+	if err != nil {
+		p.e.log.Debug("what consumers said was not passed on", "partition", p.number, "error", err)
+		return false
+	}
+	w.answer(heard)
+	return true
+}
+
+// said is the words as they are passed on.
+func (w *words) said(macKey []byte) Said {
+	var s Said
+	for i := range w.reports {
+		r := *w.reports[i].Report
+		r.From = nil
+		s.Reports = append(s.Reports, r)
+	}
+	for i := range w.beats {
+		s.Beats = append(s.Beats, carillon.Beat{Token: w.beats[i].text, RunID: w.beats[i].tok.Run.String()})
+	}
+	signer := partition.NewSigner(macKey)
+	for i := range w.losses {
+		l := &w.losses[i]
+		if token := signer.Sign(l.tok); l.undelivered {
+			s.Undelivered = append(s.Undelivered, token)
+		} else {
+			s.Lost = append(s.Lost, token)
+		}
+	}
+	return s
+}
+
+// answer tells those who spoke what became of it.
+func (w *words) answer(h Heard) {
+	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
+	for i := range w.beats {
+		if b := &w.beats[i]; refused[b.text] {
+			stale(b.from, b.text)
+		}
+	}
+	for i := range w.reports {
+		r := &w.reports[i]
+		switch {
+		case refused[r.Token]:
+			stale(r.From, r.Token)
+		case accepted[r.Token] && r.From != nil && r.Outcome != carillon.OutcomeProgress:
+			r.From.Accepted(r.Token)
+		}
+	}
+}
+
+func setOf(tokens []string) map[string]bool {
+	set := make(map[string]bool, len(tokens))
+	for _, t := range tokens {
+		set[t] = true
+	}
+	return set
+}
+
+// Hear takes what consumers have said of a partition's attempts to a node that no longer owns it; see [Partitions].
+func (e *Engine) Hear(ctx context.Context, number int, s Said) (Heard, error) {
+	p, err := e.part(number)
+	if err != nil {
+		return Heard{}, err
+	}
+	in, heard := e.parse(number, s)
+	return askSeq(ctx, p, call{}, func(p *owned, now int64) (Heard, uint64, error) {
+		return p.hearFor(in, heard, now)
+	})
+}
+
+// parse reads the tokens; those that are not of the partition are stale.
+func (e *Engine) parse(number int, s Said) (in mail, heard Heard) {
+	of := func(text string) (partition.Token, bool) {
+		tok, p := e.token(text)
+		if p == nil || p.number != number {
+			heard.Stale = append(heard.Stale, text)
+			return tok, false
+		}
+		return tok, true
+	}
+	for i := range s.Reports {
+		r := s.Reports[i]
+		r.From = nil
+		if tok, ok := of(r.Token); ok {
+			in.reports = append(in.reports, report{tok, &r})
+		}
+	}
+	for _, b := range s.Beats {
+		if tok, ok := of(b.Token); ok {
+			in.beats = append(in.beats, beat{tok: tok, text: b.Token})
+		}
+	}
+	for _, text := range s.Lost {
+		if tok, ok := of(text); ok {
+			in.losses = append(in.losses, loss{tok, false})
+		}
+	}
+	for _, text := range s.Undelivered {
+		if tok, ok := of(text); ok {
+			in.losses = append(in.losses, loss{tok, true})
+		}
+	}
+	return in, heard
+}
+
+// hearFor is hear for another node, which is told once the batch of number seq is durable.
+func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, err error) {
+	if err := p.fetchRuns(in, now); err != nil {
+		return heard, 0, readError(err)
+	}
+	seq = p.hearLosses(in.losses, now)
+	for i := range in.beats {
+		if b := &in.beats[i]; p.m.Beat(now, b.tok) != partition.Accepted {
+			heard.Stale = append(heard.Stale, b.text)
+		}
+	}
+	for i := range in.reports {
+		r := &in.reports[i]
+		verdict, err := p.judge(r, now)
+		switch {
+		case err != nil:
+			return heard, 0, readError(err)
+		case verdict != partition.Accepted:
+			heard.Stale = append(heard.Stale, r.Token)
+		default:
+			heard.Accepted = append(heard.Accepted, r.Token)
+			seq = max(seq, p.m.After())
+		}
+	}
+	return heard, seq, nil
+}

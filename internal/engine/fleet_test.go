@@ -1,0 +1,258 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// fleet is several nodes over one store, in a bubble. Each finds the others by asking all of them.
+type fleet struct {
+	t     testing.TB
+	store store.Store
+	nodes []*node
+	all   []int // partitions
+	// between is called before a node is asked by a peer, if not nil; an error is the answer.
+	between func(p int, what any) error
+}
+
+func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *engine.Config)) *fleet {
+	t.Helper()
+	f := &fleet{t: t, store: s}
+	for p := range s.Meta().Partitions {
+		f.all = append(f.all, p)
+	}
+	for i := range nodes {
+		c := engine.Config{Store: s, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second}
+		if change != nil {
+			change(i, &c)
+		}
+		f.nodes = append(f.nodes, startWith(t, c))
+	}
+	return f
+}
+
+// deal gives each node the partitions for which to returns its index.
+func (f *fleet) deal(to func(p int) int) {
+	for i, n := range f.nodes {
+		n.Assign(slices.DeleteFunc(slices.Clone(f.all), func(p int) bool { return to(p) != i }))
+	}
+}
+
+// settled waits until every node owns what it is to own.
+func (f *fleet) settled() {
+	f.t.Helper()
+	for range 1000 {
+		time.Sleep(10 * time.Millisecond)
+		if !slices.ContainsFunc(f.nodes, func(n *node) bool { return n.Ready() != nil }) && f.owned() == len(f.all) {
+			return
+		}
+	}
+	f.t.Fatal("the partitions have no owners")
+}
+
+func (f *fleet) owned() (n int) {
+	for _, node := range f.nodes {
+		n += len(node.Holdings())
+	}
+	return n
+}
+
+func (f *fleet) stop() {
+	f.t.Helper()
+	for _, n := range f.nodes {
+		n.stop()
+	}
+}
+
+// route has a node do f that does not refuse to, as a router does.
+func route[T any](ctx context.Context, f *fleet, do func(n *node) (T, error)) (T, error) {
+	for {
+		var zero T
+		err := error(carillon.Errorf(carillon.Unavailable, "", "nobody is there: %w", engine.ErrNotOwner))
+		for _, n := range f.nodes {
+			var v T
+			if v, err = do(n); !errors.Is(err, engine.ErrNotOwner) {
+				return v, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return zero, err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// peers finds the owner of a partition among the fleet.
+type peers struct{ *fleet }
+
+func reach[T any](ctx context.Context, ps peers, p int, what any, do func(n *node) (T, error)) (T, error) {
+	return route(ctx, ps.fleet, func(n *node) (T, error) {
+		if ps.between != nil {
+			if err := ps.between(p, what); err != nil {
+				var zero T
+				return zero, err
+			}
+		}
+		return do(n)
+	})
+}
+
+func (ps peers) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+	return reach(ctx, ps, p, edges, func(n *node) ([]bool, error) { return n.Register(ctx, p, edges) })
+}
+
+func (ps peers) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+	return reach(ctx, ps, p, l, func(n *node) (partition.Answer, error) { return n.Release(ctx, p, l) })
+}
+
+func (ps peers) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+	return reach(ctx, ps, p, e, func(n *node) (bool, error) { return n.Waits(ctx, p, e) })
+}
+
+func (ps peers) Keeps(ctx context.Context, p int, j *carillon.Job) (bool, error) {
+	return reach(ctx, ps, p, j, func(n *node) (bool, error) { return n.Keeps(ctx, p, j) })
+}
+
+func (ps peers) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
+	return reach(ctx, ps, p, s, func(n *node) ([]carillon.Put, error) { return n.ApplyShare(ctx, p, s) })
+}
+
+func (ps peers) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
+	return reach(ctx, ps, p, prefix, func(n *node) (int, error) { return n.DeleteIn(ctx, p, namespace, prefix) })
+}
+
+func (ps peers) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
+	return reach(ctx, ps, p, job, func(n *node) (int, error) { return n.RedriveIn(ctx, p, namespace, job) })
+}
+
+func (ps peers) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
+	return reach(ctx, ps, p, s, func(n *node) (engine.Heard, error) { return n.Hear(ctx, p, s) })
+}
+
+// TestAStandbyOwnsNothing until it is told what, and refuses at once.
+func TestAStandbyOwnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
+		n := f.nodes[0]
+		began := time.Now()
+		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")})
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("got %v", err)
+		}
+		if time.Since(began) > 0 || len(n.Holdings()) > 0 || n.Ready() != nil {
+			t.Errorf("after %v: holds %v, ready %v", time.Since(began), n.Holdings(), n.Ready())
+		}
+		n.Assign(f.all)
+		if n.Ready() == nil {
+			t.Error("ready before it owns anything")
+		}
+		f.settled()
+		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Error(err)
+		}
+		f.stop()
+	})
+}
+
+// TestPartitionsMoveUnderLoad while jobs are put and run by a worker at each node: every run comes once, none is lost.
+func TestPartitionsMoveUnderLoad(t *testing.T) {
+	for _, lanes := range []int{0, 3, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			f := startFleet(t, memory.New(memory.Options{Partitions: 8}), 3, func(_ int, c *engine.Config) { c.Lanes = lanes })
+			f.deal(func(p int) int { return p % 3 })
+			f.settled()
+			slow := func(carillon.Run) *carillon.Result {
+				time.Sleep(20 * time.Millisecond)
+				return &carillon.Result{Outcome: carillon.OutcomeSuccess}
+			}
+			var workers []*consumer
+			for _, n := range f.nodes {
+				workers = append(workers, n.consume("q", 5, slow))
+			}
+			const jobs = 300
+			for i := range jobs {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				j := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(50 * time.Millisecond), Target: carillon.WorkerQueue("q")}
+				if _, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) }); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				time.Sleep(10 * time.Millisecond)
+				if i%50 == 49 {
+					f.deal(func(p int) int { return (p + i/50) % 3 })
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			seen := map[string]int{}
+			acks := 0
+			for _, w := range workers {
+				for _, r := range w.got() {
+					if seen[r.Job]++; r.Attempt != 1 {
+						t.Errorf("job %s: attempt %d", r.Job, r.Attempt)
+					}
+				}
+				acks += w.acks
+			}
+			if len(seen) != jobs || acks != jobs {
+				t.Errorf("%d of %d jobs have run, %d results were acknowledged", len(seen), jobs, acks)
+			}
+			for job, n := range seen {
+				if n > 1 {
+					t.Errorf("job %s ran %d times", job, n)
+				}
+			}
+			f.stop()
+		})
+	}
+}
+
+// TestAResultThroughTheOldNode is accepted by the new owner, and so is a beat.
+func TestAResultThroughTheOldNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
+		f.deal(func(int) int { return 0 })
+		f.settled()
+		old := f.nodes[0].consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+		j := carillon.Job{Name: "a", Target: carillon.WorkerQueue("q"), Lease: 10 * time.Second}
+		if _, err := f.nodes[0].PutJob(context.Background(), j); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		run := old.got()[0]
+		f.deal(func(int) int { return 1 })
+		f.settled()
+		for range 10 {
+			time.Sleep(5 * time.Second)
+			if err := old.Send(context.Background(), carillon.WorkRequest{Beats: []carillon.Beat{{Token: run.Token, RunID: run.ID}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		result := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
+		if err := old.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{result}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, err := f.nodes[1].GetRun(context.Background(), "default", run.ID); err != nil || got.Status != carillon.RunSucceeded || got.Attempt != 1 {
+			t.Errorf("%+v %v", got, err)
+		}
+		if old.acks != 1 {
+			t.Errorf("%d acknowledgements", old.acks)
+		}
+		f.stop()
+	})
+}

@@ -1,0 +1,83 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// ClusterService is carillon.v1.ClusterService over a Cluster.
+type ClusterService struct {
+	pb.UnsafeClusterServiceServer // a new call fails to compile until it is here
+
+	cluster carillon.Cluster
+
+	leave sync.Once
+	left  chan struct{} // closed by Stop
+}
+
+var _ pb.ClusterServiceServer = (*ClusterService)(nil)
+
+// NewClusterService is the service over c.
+func NewClusterService(c carillon.Cluster) *ClusterService {
+	return &ClusterService{cluster: c, left: make(chan struct{})}
+}
+
+// Stop ends the streams of WatchNodes, which else go on for as long as their callers like.
+func (s *ClusterService) Stop() { s.leave.Do(func() { close(s.left) }) }
+
+// GetCluster implements the rpc.
+func (s *ClusterService) GetCluster(ctx context.Context, _ *pb.GetClusterRequest) (*pb.Cluster, error) {
+	status, err := s.cluster.ClusterStatus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ClusterToProto(&status), nil
+}
+
+// DrainNode implements the rpc.
+func (s *ClusterService) DrainNode(ctx context.Context, m *pb.DrainNodeRequest) (*pb.DrainNodeResponse, error) {
+	if m.GetId() == "" {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "id", "must not be empty")
+	}
+	if err := s.cluster.DrainNode(ctx, m.GetId()); err != nil {
+		return nil, err
+	}
+	return &pb.DrainNodeResponse{}, nil
+}
+
+// Rebalance implements the rpc.
+func (s *ClusterService) Rebalance(ctx context.Context, _ *pb.RebalanceRequest) (*pb.RebalanceResponse, error) {
+	if err := s.cluster.Rebalance(ctx); err != nil {
+		return nil, err
+	}
+	return &pb.RebalanceResponse{}, nil
+}
+
+// errLeaving ends a stream whose node leaves.
+var errLeaving = carillon.Errorf(carillon.Unavailable, "", "this node is leaving: ask another")
+
+// WatchNodes implements the rpc.
+func (s *ClusterService) WatchNodes(_ *pb.WatchNodesRequest, stream grpc.ServerStreamingServer[pb.WatchNodesResponse]) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.left:
+			cancel(errLeaving)
+		case <-ctx.Done():
+		}
+	}()
+	err := s.cluster.WatchNodes(ctx, func(nodes []carillon.Node) error {
+		return stream.Send(&pb.WatchNodesResponse{Nodes: wire.NodesToProto(nodes)})
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+)
+
+// Options are what a client of another node is made with.
+type Options struct {
+	Secret string           // see [Secret]
+	Now    func() time.Time // the store's clock, as this node knows it
+	// Credentials of the connection. Default: it is not encrypted.
+	Credentials credentials.TransportCredentials
+	// Dial are further options of gRPC's. Default none.
+	Dial []grpc.DialOption
+}
+
+// How a connection is kept. A node that does not answer, say because it is stopped or cut off, is found out within about
+// pingTimeout + pingInterval; gRPC's own pings are too slow for that.
+const (
+	pingInterval   = 500 * time.Millisecond
+	pingTimeout    = 2 * time.Second
+	connectTimeout = 1500 * time.Millisecond
+	firstBackoff   = 20 * time.Millisecond
+	maxBackoff     = 500 * time.Millisecond
+	maxAnswer      = 64 << 20 // bytes of one answer: a thousand jobs of the largest payload that is common
+)
+
+// Client is another node of the cluster.
+type Client struct {
+	*client.Client // its Jobs, Runs, Backfills and Namespaces are forwarded by Invoke
+
+	conn    *grpc.ClientConn
+	service peerv1.PeerServiceClient
+	options Options
+	broken  chan struct{}
+	life    context.Context // of the pings
+	end     context.CancelFunc
+	pings   sync.WaitGroup
+}
+
+var _ cluster.Peer = (*Client)(nil)
+
+// Dial makes a client of the node at the address, host:port. It does not wait for a connection.
+func Dial(address string, o Options) (*Client, error) {
+	creds := o.Credentials
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	dial := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
+			MinConnectTimeout: connectTimeout,
+		}),
+		grpc.WithDisableServiceConfig(), // the name service has no say
+	}
+	conn, err := grpc.NewClient(address, append(dial, o.Dial...)...)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", address, err)
+	}
+	c := &Client{conn: conn, options: o, broken: make(chan struct{})}
+	c.service = peerv1.NewPeerServiceClient(asker{c})
+	c.Client = client.Over(forwarder{c})
+	c.life, c.end = context.WithCancel(context.Background())
+	c.pings.Go(c.ping)
+	return c, nil
+}
+
+// Broken implements [cluster.Peer].
+func (c *Client) Broken() <-chan struct{} { return c.broken }
+
+// Close implements [cluster.Peer].
+func (c *Client) Close() error {
+	c.end()
+	c.pings.Wait()
+	if err := c.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+		return fmt.Errorf("close the connection: %w", err)
+	}
+	return nil
+}
+
+// ping asks for a sign of life again and again. The first one that does not come breaks the connection, and so ends the calls that
+// wait on it.
+func (c *Client) ping() {
+	t := time.NewTicker(pingInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-c.life.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.life, pingTimeout)
+		_, err := c.Status(ctx)
+		cancel()
+		switch {
+		case c.life.Err() != nil:
+			return
+		case err != nil:
+			_ = c.conn.Close() // for the first time
+			close(c.broken)
+			return
+		}
+	}
+}
+
+// notAfter is until when a request may arrive.
+func (c *Client) notAfter(ctx context.Context) *timestamppb.Timestamp {
+	wait := arriveWithin
+	if until, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(until))
+	}
+	return timestamppb.New(c.options.Now().Add(wait))
+}
+
+// asker is the connection for the calls between nodes: it shows the secret and understands the errors.
+type asker struct{ *Client }
+
+// Invoke implements [grpc.ClientConnInterface].
+func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	var reached grpcpeer.Peer
+	outgoing := metadata.AppendToOutgoingContext(ctx, secretHeader, a.options.Secret)
+	err := a.conn.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
+	return understood(ctx, err, reached.Addr != nil)
+}
+
+// NewStream implements [grpc.ClientConnInterface]; nodes have no streams between them.
+func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
+}
+
+// forwarder is the connection for calls of the public API.
+type forwarder struct{ *Client }
+
+// Invoke implements [grpc.ClientConnInterface].
+func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	in, ok := args.(proto.Message)
+	out, too := reply.(proto.Message)
+	if !ok || !too {
+		return fmt.Errorf("forward %s: %T is no message", method, args)
+	}
+	message, err := proto.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("forward %s: %w", method, err)
+	}
+	req := &peerv1.ForwardRequest{NotAfter: f.notAfter(ctx), Method: methodOf(method), Message: message, Anew: isAnew(ctx)}
+	if at := engine.SeenAt(ctx); !at.IsZero() {
+		req.SeenAt = timestamppb.New(at)
+	}
+	answer, err := f.Client.service.Forward(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(answer.GetMessage(), out); err != nil {
+		return fmt.Errorf("the answer to %s: %w", method, err)
+	}
+	return nil
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (f forwarder) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return asker(f).NewStream(ctx, d, method, opts...)
+}
+
+// anewKey is the key of an option of a put that the public API does not have.
+type anewKey struct{}
+
+func isAnew(ctx context.Context) bool {
+	anew, _ := ctx.Value(anewKey{}).(bool) // false if it is not there
+	return anew
+}
+
+// PutJob implements [carillon.Jobs].
+func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	o := carillon.ResolvePut(opts)
+	if !o.Anew {
+		return c.Client.PutJob(ctx, job, opts...)
+	}
+	var rest []carillon.PutOption
+	if o.IfAbsent {
+		rest = append(rest, carillon.IfAbsent())
+	}
+	if o.IfGeneration != 0 {
+		rest = append(rest, carillon.IfGeneration(o.IfGeneration))
+	}
+	return c.Client.PutJob(context.WithValue(ctx, anewKey{}, true), job, rest...)
+}

@@ -1,0 +1,118 @@
+package peer
+
+import (
+	"fmt"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/store"
+)
+
+func edgeToProto(e partition.Edge) *peerv1.Edge {
+	return &peerv1.Edge{Namespace: e.Of.Namespace, Of: e.Of.Name, Name: e.Name}
+}
+
+func edgeFromProto(m *peerv1.Edge) partition.Edge {
+	return partition.Edge{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
+}
+
+// shareToProto is a share as a request. Its jobs are written as the store's intents are, which hold all of a job that is put in a
+// batch but what it begins with for the names that it waits for.
+func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
+	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
+	if len(s.Reqs) > 0 {
+		req.At = s.Reqs[0].At // that of the batch
+	}
+	for i, small := range partition.Intents(s.Batch, req.GetAt(), s.Reqs) {
+		put := &peerv1.SharePut{Intent: small.Value}
+		for _, w := range s.Reqs[i].Waits {
+			put.Waits = append(put.Waits, waitToProto(w))
+		}
+		req.Puts = append(req.Puts, put)
+	}
+	return req
+}
+
+func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
+	small := make([]store.Small, len(m.GetPuts()))
+	for i, put := range m.GetPuts() {
+		small[i].Value = put.GetIntent()
+	}
+	reqs, err := partition.ReadIntents(small)
+	if err != nil {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "puts", "%w", err)
+	}
+	for i, put := range m.GetPuts() {
+		for _, w := range put.GetWaits() {
+			wait, err := waitFromProto(w)
+			if err != nil {
+				return nil, wire.Within(fmt.Sprintf("puts[%d].waits", i), err)
+			}
+			reqs[i].Waits = append(reqs[i].Waits, wait)
+		}
+	}
+	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs}, nil
+}
+
+func waitToProto(w store.Wait) *peerv1.Wait {
+	m := &peerv1.Wait{Name: w.Name, Open: w.Open}
+	if w.By != (carillon.RunIdentity{}) {
+		m.By = w.By.String()
+	}
+	return m
+}
+
+func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
+	w = store.Wait{Name: m.GetName(), Open: m.GetOpen()}
+	if m.GetBy() != "" {
+		w.By, err = carillon.ParseRunID(m.GetBy())
+	}
+	return w, err
+}
+
+// putsToProto leaves the payloads out: whoever asked has them, and a thousand may not fit.
+func putsToProto(puts []carillon.Put) *peerv1.ApplyShareResponse {
+	m := &peerv1.ApplyShareResponse{StoredBefore: puts == nil, Puts: make([]*pb.PutJobResponse, len(puts))}
+	for i := range puts {
+		puts[i].Job.Data.Bytes = nil
+		m.Puts[i] = wire.PutToProto(&puts[i])
+	}
+	return m
+}
+
+func saidToProto(s engine.Said) *peerv1.HearRequest {
+	r := carillon.WorkRequest{Beats: s.Beats}
+	for i := range s.Reports {
+		r.Results = append(r.Results, s.Reports[i].Result)
+	}
+	work := wire.WorkRequestToProto(&r)
+	req := &peerv1.HearRequest{Beats: work.GetBeats(), Lost: s.Lost, Undelivered: s.Undelivered}
+	for i, result := range work.GetResults() {
+		from := &s.Reports[i]
+		req.Reports = append(req.Reports, &peerv1.Report{Result: result, Namespace: from.Namespace, Async: from.Async,
+			PauseJob: from.PauseJob, Worker: from.Worker})
+	}
+	return req
+}
+
+// saidFromProto also returns the tokens of results that nobody can understand, which change nothing.
+func saidFromProto(m *peerv1.HearRequest) (s engine.Said, bad []string) {
+	s = engine.Said{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
+	for _, b := range m.GetBeats() {
+		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()})
+	}
+	for _, r := range m.GetReports() {
+		one, err := wire.WorkRequestFromProto(&pb.WorkRequest{Results: []*pb.Result{r.GetResult()}})
+		if err != nil {
+			bad = append(bad, r.GetResult().GetToken())
+			continue
+		}
+		s.Reports = append(s.Reports, partition.Report{Result: one.Results[0], Namespace: r.GetNamespace(), Async: r.GetAsync(),
+			PauseJob: r.GetPauseJob(), Worker: r.GetWorker()})
+	}
+	return s, bad
+}

@@ -1,0 +1,98 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// errLate is why a request is refused that was on its way for too long.
+var errLate = errors.New("the request came after its time")
+
+// marked is an error for the wire; those that say that nothing was done are marked as such. Others are left to the guard of the
+// gRPC server.
+func marked(err error) error {
+	reason := peerv1.Refusal_REASON_UNSPECIFIED
+	switch {
+	case errors.Is(err, engine.ErrNotOwner):
+		reason = peerv1.Refusal_REASON_NOT_OWNER
+	case errors.Is(err, errLate):
+		reason = peerv1.Refusal_REASON_LATE
+	default:
+		return err
+	}
+	st := status.Convert(wire.ErrorToStatus(err))
+	if with, failed := st.WithDetails(&peerv1.Refusal{Reason: reason}); failed == nil {
+		st = with
+	}
+	return st.Err()
+}
+
+// understood is the error of a call as [carillon.Error], with its cause. reached says that the call may have been written.
+func understood(ctx context.Context, err error, reached bool) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err)
+	told := false
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *peerv1.Refusal:
+			if cause := causeOf(d.GetReason()); cause != nil {
+				return &carillon.Error{Kind: carillon.Unavailable, Message: st.Message(), Err: cause}
+			}
+		case *pb.Problem:
+			told = true
+		}
+	}
+	switch {
+	case told:
+		return wire.ErrorFromStatus(err)
+	case ctx.Err() != nil:
+		return ended(ctx, reached)
+	case !reached:
+		return carillon.Errorf(carillon.Unavailable, "", "the node that owns the partition cannot be reached: %w",
+			fmt.Errorf("%w: %s", cluster.ErrUnreached, st.Message()))
+	case broke(st.Code()):
+		lost := carillon.Errorf(carillon.Unavailable, "", "the connection to the node that owns the partition broke: %w",
+			fmt.Errorf("%w: %s", cluster.ErrLost, st.Message()))
+		lost.Unknown = true
+		return lost
+	}
+	return wire.ErrorFromStatus(err)
+}
+
+// causeOf is the error that a refusal stands for; nil if it is one of a later version.
+func causeOf(r peerv1.Refusal_Reason) error {
+	switch r {
+	case peerv1.Refusal_REASON_NOT_OWNER:
+		return engine.ErrNotOwner
+	case peerv1.Refusal_REASON_LATE:
+		return cluster.ErrUnreached
+	}
+	return nil
+}
+
+// broke reports whether gRPC itself says so when a connection breaks, or a server goes.
+func broke(c codes.Code) bool {
+	return c == codes.Unavailable || c == codes.Canceled || c == codes.DeadlineExceeded || c == codes.Internal || c == codes.Unknown
+}
+
+// ended is the error of a call whose caller stopped waiting.
+func ended(ctx context.Context, reached bool) error {
+	kind, why := carillon.Canceled, "the call was cancelled before its outcome was known"
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		kind, why = carillon.DeadlineExceeded, "the call's deadline passed before its outcome was known"
+	}
+	return &carillon.Error{Kind: kind, Message: why, Unknown: reached, Err: ctx.Err()}
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/carillonhq/carillon"
+)
+
+// self is the node as others are told of it: its name, and where they reach it.
+func (s *Server) self() carillon.Node {
+	c := s.config
+	sidecars := s.SidecarsAddr()
+	if sidecars == "" && len(c.Faces) > 0 {
+		sidecars = s.GRPCAddr()
+	}
+	if sidecars = c.reachable(sidecars, ""); isAny(sidecars) {
+		sidecars = "" // each sidecar is told where it has reached the node
+	}
+	return carillon.Node{
+		ID:       c.Name,
+		Address:  c.reachable(s.GRPCAddr(), c.advertisedPort()),
+		HTTP:     c.reachable(s.HTTPAddr(), ""),
+		Sidecars: cmp.Or(c.AdvertiseSidecars, sidecars),
+	}
+}
+
+// reachable is the address at which others reach a listener; port is another one than that listened at.
+func (c Config) reachable(listener, port string) string {
+	host, at, err := net.SplitHostPort(listener)
+	if err != nil {
+		return "" // there is none
+	}
+	scheme, _, _ := strings.Cut(c.Store, ":")
+	switch advertised, _ := splitAdvertised(c.Advertise); {
+	case advertised != "":
+		host = advertised
+	case isAny(listener) && shared(scheme):
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return net.JoinHostPort(host, cmp.Or(port, at))
+}
+
+// isAny reports whether an address is all of this machine.
+func isAny(address string) bool {
+	ip, err := netip.ParseAddr(strings.Trim(hostOf(address), "[]"))
+	return err == nil && ip.IsUnspecified()
+}
+
+// advertisedPort is the port in Advertise; empty if it has none.
+func (c Config) advertisedPort() string {
+	_, port := splitAdvertised(c.Advertise)
+	return port
+}
+
+// splitAdvertised cuts host:port, or a host alone, of which an IPv6 address need not be in brackets.
+func splitAdvertised(text string) (host, port string) {
+	if host, port, err := net.SplitHostPort(text); err == nil {
+		return host, port
+	}
+	return strings.Trim(text, "[]"), ""
+}
+
+// validateCluster judges what is about the other nodes of a store.
+func (c Config) validateCluster() error {
+	scheme, _, _ := strings.Cut(c.Store, ":")
+	if shared(scheme) && c.GRPC == None {
+		return fmt.Errorf("grpc: there is none, and the nodes of a store talk to each other there: give an address that the others reach")
+	}
+	host, port := splitAdvertised(c.Advertise)
+	switch {
+	case c.Advertise == "":
+		return nil
+	case host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && !isIP(host):
+		return fmt.Errorf("advertise: %q is not a host, or host:port, such as node-1.example or 10.0.0.7:7070", c.Advertise)
+	case isAny(host):
+		return fmt.Errorf("advertise: %s is no address at which others reach this machine", c.Advertise)
+	case port != "" && !isPort(port):
+		return fmt.Errorf("advertise: %q is not a port", port)
+	}
+	return nil
+}
+
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+func isPort(text string) bool {
+	_, err := net.LookupPort("tcp", text)
+	return err == nil && strings.Trim(text, "0123456789") == "" && strings.Trim(text, "0") != ""
+}
