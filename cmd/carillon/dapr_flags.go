@@ -164,6 +164,8 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 		"`address` to take Carillon's own gRPC at, and the other nodes of a store that several share; default none")
 	flags.StringVar(&c.Advertise, "advertise", "",
 		"`host` or host:port at which the other nodes of the store reach this one; default where it listens, or this machine's name")
+	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
+		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
 	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir; several nodes may share a database")

@@ -63,7 +63,9 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Store, "store", "",
 		"`url` of the store: pebble:DIR, postgres://…, redis://…, or memory: which forgets everything at the end (required)")
 	flags.StringVar(&c.Name, "node-name", "",
-		"`name` of the node among those of its store, the same in each of its lives; default one that is made up")
+		"`name` of the node among those of its store, the same in each of its lives; default that of the machine")
+	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
+		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
 	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")

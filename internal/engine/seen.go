@@ -10,7 +10,9 @@ type seenKey struct{}
 
 // WithSeen notes when the first node has seen a call: relative times in it count from then, however long the call has been on its
 // way to its partition.
-func WithSeen(ctx context.Context, at time.Time) context.Context { return context.WithValue(ctx, seenKey{}, at) }
+func WithSeen(ctx context.Context, at time.Time) context.Context {
+	return context.WithValue(ctx, seenKey{}, at)
+}
 
 // SeenAt is when the first node has seen a call; zero if that is this one, now.
 func SeenAt(ctx context.Context) time.Time {

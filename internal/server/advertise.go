@@ -2,11 +2,13 @@ package server
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon"
 )
@@ -35,11 +37,10 @@ func (c Config) reachable(listener, port string) string {
 	if err != nil {
 		return "" // there is none
 	}
-	scheme, _, _ := strings.Cut(c.Store, ":")
 	switch advertised, _ := splitAdvertised(c.Advertise); {
 	case advertised != "":
 		host = advertised
-	case isAny(listener) && shared(scheme):
+	case isAny(listener) && isShared(c.Store):
 		if name, err := os.Hostname(); err == nil {
 			host = name
 		}
@@ -69,8 +70,7 @@ func splitAdvertised(text string) (host, port string) {
 
 // validateCluster judges what is about the other nodes of a store.
 func (c Config) validateCluster() error {
-	scheme, _, _ := strings.Cut(c.Store, ":")
-	if shared(scheme) && c.GRPC == None {
+	if isShared(c.Store) && c.GRPC == None {
 		return fmt.Errorf("grpc: there is none, and the nodes of a store talk to each other there: give an address that the others reach")
 	}
 	host, port := splitAdvertised(c.Advertise)
@@ -83,8 +83,37 @@ func (c Config) validateCluster() error {
 		return fmt.Errorf("advertise: %s is no address at which others reach this machine", c.Advertise)
 	case port != "" && !isPort(port):
 		return fmt.Errorf("advertise: %q is not a port", port)
+	case !c.Insecure && !OnLoopback(host):
+		return fmt.Errorf("advertise: %s is reached from other machines, and nobody is authenticated yet: say insecure if the network may do "+
+			"everything", c.Advertise)
 	}
 	return nil
+}
+
+// Bounds on what makes a member.
+const (
+	maxName     = 253 // bytes, as of a host's name
+	minLeaseTTL = time.Second
+	maxLeaseTTL = 5 * time.Minute
+)
+
+// validateMember judges what a node is in its cluster.
+func (c Config) validateMember() error {
+	var faults []error
+	allowed := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
+	}
+	if len(c.Name) > maxName || strings.ContainsFunc(c.Name, func(r rune) bool { return !allowed(r) }) {
+		faults = append(faults, fmt.Errorf("node_name: %q is not at most %d letters, digits, hyphens, dots and underscores", c.Name, maxName))
+	}
+	switch {
+	case c.LeaseTTL == 0:
+	case !isShared(c.Store):
+		faults = append(faults, fmt.Errorf("lease_ttl: only nodes that share a store have leases that others wait for; leave it out"))
+	case c.LeaseTTL < minLeaseTTL || c.LeaseTTL > maxLeaseTTL:
+		faults = append(faults, fmt.Errorf("lease_ttl: %v is not between %v and %v", c.LeaseTTL, minLeaseTTL, maxLeaseTTL))
+	}
+	return errors.Join(faults...)
 }
 
 func isIP(host string) bool {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store/pebble"
@@ -25,8 +26,11 @@ type Config struct {
 	Store string
 	// Name is the node's among those that have opened its store. A node that is started again under the name that it had takes
 	// its partitions at once; under another, when the leases of its last life have ended. No two may have the same at a time.
-	// Default "local" on a store that only this process can use, otherwise a made-up one.
+	// Default "local" on a store that only this process can use, otherwise the machine's name.
 	Name string
+	// LeaseTTL is how long the leases of partitions are valid in a cluster, and so how long what a dead node owned is left alone.
+	// Only on a store that nodes share. Default [cluster.DefaultTTL], 4 s.
+	LeaseTTL time.Duration
 	// Partitions is P of a new store, fixed for its life; an existing store keeps its own. Default 64.
 	Partitions int
 
@@ -118,6 +122,9 @@ func (c Config) withDefaults() Config {
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
 	c.Name = cmp.Or(c.Name, defaultName(c.Store))
+	if isShared(c.Store) {
+		c.LeaseTTL = cmp.Or(c.LeaseTTL, cluster.DefaultTTL)
+	}
 	if c.Limits == (carillon.Limits{}) {
 		c.Limits = carillon.DefaultLimits()
 	}
@@ -168,7 +175,7 @@ func (c Config) validateNode() error {
 		}
 	}
 	_, err := c.secrets()
-	return errors.Join(append(faults, err)...)
+	return errors.Join(append(faults, err, c.validateMember())...)
 }
 
 // secrets are the signing secrets, raw, and what is wrong with them.

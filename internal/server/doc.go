@@ -4,6 +4,7 @@
 //	stores.go   which store a URL means
 //	node.go     store, engine, hub and metrics: a node without listeners, as package embedded runs it
 //	advertise.go where others reach a node
+//	cluster.go  what makes a node part of a cluster
 //	alone.go    the cluster of a node that is alone
 //	server.go   a node with its gRPC and HTTP listeners
 //	debug.go    its listener for profiles, if it is to have one

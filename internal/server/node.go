@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/internal/dispatch/worker"
@@ -25,7 +26,9 @@ type Node struct {
 	engine  *engine.Engine
 	hub     *dispatch.Hub
 	metrics *telemetry.Metrics
+	member  *cluster.Node // nil: the node is alone
 	cluster carillon.Cluster
+	calls   calls
 	leaving atomic.Bool
 }
 
@@ -45,12 +48,13 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if n.store, err = openStore(ctx, c, n.trouble); err != nil {
 		return nil, err
 	}
-	if err := n.awaitOwners(ctx); err != nil {
+	if err := n.join(); err != nil {
 		return nil, errors.Join(err, n.store.Close())
 	}
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
+		Standby:   n.member != nil, Peers: n.peers(), LeaseTTL: c.LeaseTTL,
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -61,7 +65,9 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}
-	n.cluster = n.alone()
+	if err := n.enter(ctx); err != nil {
+		return nil, errors.Join(err, n.Stop(), n.store.Close())
+	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
 		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
@@ -79,14 +85,8 @@ func (c Config) httpOptions() httptarget.Options {
 }
 
 // partitions is how many partitions the node owns, of how many.
-func (n *Node) partitions(ctx context.Context) (owned, all int, err error) {
-	owners, err := n.store.Leaser().Owners(ctx)
-	for _, o := range owners {
-		if o.Node == n.config.Name {
-			owned++
-		}
-	}
-	return owned, n.store.Meta().Partitions, err
+func (n *Node) partitions() (owned, all int) {
+	return len(n.engine.Holdings()), n.store.Meta().Partitions
 }
 
 // scheduler is the engine and the hub as one [carillon.Scheduler].
@@ -103,7 +103,7 @@ type scheduler struct {
 func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()) }
 
 func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
-	return scheduler{Jobs: n.engine, Runs: n.engine, Backfills: n.engine, Namespaces: n.engine, Work: work}
+	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
 }
 
 // Cluster is the one that the node belongs to, be it alone.
@@ -126,17 +126,22 @@ func (n *Node) Ready() error {
 	if err := n.trouble.Err(); err != nil {
 		return err
 	}
+	if n.member != nil {
+		return n.member.Ready()
+	}
 	return n.engine.Ready()
 }
 
 // Drain hands out nothing new, tells workers to go elsewhere and waits until the attempts in force have ended or ctx is
-// done; requests to HTTP targets are then ended by force. Calls and results are still taken.
+// done; requests to HTTP targets are then ended by force. Calls and results are still taken. In a cluster others own the
+// partitions meanwhile.
 func (n *Node) Drain(ctx context.Context) error {
 	n.leaving.Store(true)
 	requests := make(chan error, 1)
 	go func() { requests <- n.hub.Drain(ctx) }()
+	n.handOver(context.WithoutCancel(ctx))
 	err := n.engine.Drain(ctx)
-	return errors.Join(err, <-requests)
+	return errors.Join(err, <-requests, n.awaitConsumers(ctx))
 }
 
 // stopTimeout bounds what ends a node after its attempts have ended, or were given up.
@@ -154,7 +159,7 @@ func (n *Node) Stop() error {
 // Close drains until ctx is done, stops, and closes the store. Attempts that were still in force are not an error.
 func (n *Node) Close(ctx context.Context) error {
 	n.drain(ctx)
-	return errors.Join(n.Stop(), n.store.Close())
+	return errors.Join(n.Stop(), n.leave())
 }
 
 // drain is Drain that logs what is left over.

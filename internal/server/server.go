@@ -78,6 +78,7 @@ func (s *Server) openDoors() error {
 // doorGRPC is Carillon's own API as gRPC.
 func (s *Server) doorGRPC(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	server := grpcapi.NewServer(service)
+	s.node.servePeers(server, s.grpcOptions())
 	d.overGRPC(server, server.Health.Shutdown)
 	faces := s.node.register(s.config.Faces, server)
 	d.gone = func() {
@@ -150,6 +151,8 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 		running--
+	case <-s.node.Replaced():
+		err = errReplaced
 	}
 	s.log.Info("node is leaving", "grace", s.config.DrainGrace)
 	err = errors.Join(err, s.leave())
@@ -172,7 +175,7 @@ func (s *Server) leave() error {
 	s.node.drain(grace)
 	err := s.node.Stop()
 	s.closeDoors()
-	return errors.Join(err, s.node.store.Close())
+	return errors.Join(err, s.node.leave())
 }
 
 // closeDoors lets calls under way end, and cuts those that do not.
@@ -183,3 +186,6 @@ func (s *Server) closeDoors() {
 		d.stop(ctx)
 	}
 }
+
+// Cluster is the one that the node belongs to, be it alone.
+func (s *Server) Cluster() carillon.Cluster { return s.node.Cluster() }

@@ -2,10 +2,8 @@ package telemetry
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,21 +17,21 @@ type Sources struct {
 	Workers    func() []dispatch.WorkerStats
 	Engine     func() partition.Stats
 	Depths     func() map[partition.Queue]int
-	Partitions func(ctx context.Context) (owned, all int, err error)
+	Partitions func() (owned, all int)
 	Trouble    func() error // why the store cannot write; nil if it can
 }
 
 // Watch adds the figures of the sources, once.
-func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s}) }
+func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s, m}) }
 
-// Limits of one reading.
-const (
-	maxQueues   = 1000
-	askNoLonger = time.Second // for what the store knows
-)
+// maxQueues is the most queues of one reading.
+const maxQueues = 1000
 
 // collector reads the sources.
-type collector struct{ sources Sources }
+type collector struct {
+	sources Sources
+	metrics *Metrics
+}
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
@@ -68,12 +66,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		writable = 1
 	}
 	show(storeWritable, writable)
-	ctx, cancel := context.WithTimeout(context.Background(), askNoLonger)
-	defer cancel()
-	if owned, all, err := c.sources.Partitions(ctx); err == nil { // a store in trouble hides no other figure
-		show(partitionsOwned, owned)
-		show(partitionsAll, all)
-	}
+	owned, parts := c.sources.Partitions()
+	show(partitionsOwned, owned)
+	show(partitionsAll, parts)
+	c.cluster(out, show)
 	c.depths(show)
 	all := c.sources.Queues()
 	show(queues, len(all))
@@ -84,6 +80,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(queueInFlight, q.InFlight, labels...)
 		show(queuePartitions, q.Waiting, labels...)
 	}
+}
+
+// cluster shows what the node knows of its cluster.
+func (c *collector) cluster(out chan<- prometheus.Metric, show func(name string, n int, labels ...string)) {
+	stats := ClusterStats{Members: 1}
+	if watch := c.metrics.clusterStats.Load(); watch != nil {
+		stats = (*watch)()
+	}
+	show(clusterMembers, stats.Members)
+	out <- prometheus.MustNewConstMetric(descs[clusterSkew], prometheus.GaugeValue, stats.Skew.Seconds())
 }
 
 // workers is how many workers are connected. Sidecars of Dapr are none; Dapr's own metrics count them.

@@ -40,6 +40,9 @@ type Metrics struct {
 	commits        prometheus.Histogram
 	commitRecords  prometheus.Histogram
 	commitFailures prometheus.Counter
+
+	cluster      clusterMetrics
+	clusterStats atomic.Pointer[func() ClusterStats]
 }
 
 // New makes the metrics of a node whose program has the version.
@@ -58,6 +61,7 @@ func New(version string) *Metrics {
 	m.lateness = m.histogram(lateness, latenessBuckets)
 	m.commits, m.commitRecords = m.histogram(commits, commitBuckets), m.histogram(commitRecords, recordsBuckets)
 	m.commitFailures = m.counter(commitFailures)
+	m.cluster = m.newCluster()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help}, metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(info)
@@ -101,7 +105,7 @@ func (m *Metrics) histogram(name string, buckets []float64) prometheus.Histogram
 
 // Events are what the engine is to tell.
 func (m *Metrics) Events() engine.Events {
-	return engine.Events{
+	return m.moves(engine.Events{
 		Events: partition.Events{
 			Fired:    m.onFired,
 			Finished: m.onFinished,
@@ -111,7 +115,7 @@ func (m *Metrics) Events() engine.Events {
 		},
 		Scheduled: func(n int) { m.scheduled.Add(float64(n)) },
 		Committed: m.onCommitted,
-	}
+	})
 }
 
 func (m *Metrics) onFired(f partition.Fired) {

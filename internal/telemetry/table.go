@@ -34,6 +34,15 @@ const (
 	partitionsAll   = "carillon_partitions"
 	partitionsOwned = "carillon_partitions_owned"
 
+	clusterMembers      = "carillon_cluster_members"
+	clusterSkew         = "carillon_cluster_skew_seconds"
+	clusterJoinFailures = "carillon_cluster_join_failures_total"
+	clusterClaims       = "carillon_cluster_claim_seconds"
+	clusterHandOvers    = "carillon_cluster_hand_over_seconds"
+	clusterLost         = "carillon_cluster_partitions_lost_total"
+	clusterForwarded    = "carillon_cluster_forwarded_seconds"
+	clusterAgain        = "carillon_cluster_calls_again_total"
+
 	workers         = "carillon_workers"
 	queues          = "carillon_queues"
 	queueDepth      = "carillon_queue_depth"
@@ -79,6 +88,15 @@ var table = []Metric{
 	{windowBytes, gauge, nil, "Bytes of their specs."},
 	{partitionsAll, gauge, nil, "Partitions of the store."},
 	{partitionsOwned, gauge, nil, "Partitions that this node owns."},
+
+	{clusterMembers, gauge, nil, "Nodes of the cluster that live, as this one sees it; 1 if it is alone."},
+	{clusterSkew, gauge, nil, "How far the node's clock is ahead of the store's. More than 1 s either way, and the node owns nothing."},
+	{clusterJoinFailures, counter, nil, "Times that the node could not tell the store that it lives."},
+	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},
+	{clusterHandOvers, histogram, nil, "How long it took to hand a partition over: until all that memory held of it was durable."},
+	{clusterLost, counter, nil, "Partitions that another node took, or whose lease could not be renewed in time; writes of the old owner are fenced."},
+	{clusterForwarded, histogram, nil, "How long calls took that the owner of the partition, another node, was asked to do."},
+	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
 	{workers, gauge, nil, "Workers connected."},
 	{queues, gauge, nil, "Queues in use. At most 1,000 of them, in the order of their names, are shown one by one."},

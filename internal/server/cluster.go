@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/grpcapi"
+	"github.com/carillonhq/carillon/internal/peer"
+	"github.com/carillonhq/carillon/internal/telemetry"
+	"github.com/carillonhq/carillon/store"
+)
+
+// localName is the node's on a store that only this process can use.
+const localName = "local"
+
+// defaultName is the node's if none is given.
+func defaultName(storeURL string) string {
+	if !isShared(storeURL) {
+		return localName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return localName
+	}
+	return host
+}
+
+// isShared reports whether other nodes may have opened the store of a URL too. Such a node always belongs to a cluster, be it of
+// one; any other owns all partitions and is alone.
+func isShared(storeURL string) bool {
+	scheme, _, _ := strings.Cut(storeURL, ":")
+	return shared(scheme)
+}
+
+// calls is what a node does for callers, wherever the partitions are.
+type calls interface {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
+}
+
+// join makes the node, whose store is open, part of a cluster. It becomes a member when the engine runs.
+func (n *Node) join() error {
+	if !isShared(n.config.Store) {
+		return nil
+	}
+	self := n.config.self
+	if self.Address == "" {
+		return errors.New("grpc: the nodes of a store talk to each other there, and this one has no listener")
+	}
+	n.member = cluster.New(cluster.Config{
+		Member: store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
+		Store:  n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Dial: n.dial,
+	})
+	return nil
+}
+
+// dial makes a client of another node.
+func (n *Node) dial(m store.Member) (cluster.Peer, error) {
+	return peer.Dial(m.Address, peer.Options{Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow})
+}
+
+// peers is where the engine finds what it does not own; nil if the node is alone.
+func (n *Node) peers() engine.Partitions {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Router()
+}
+
+// enter makes the node a member, if it is part of a cluster, and says where calls go.
+func (n *Node) enter(ctx context.Context) error {
+	if n.member == nil {
+		n.calls, n.cluster = n.engine, n.alone()
+		return nil
+	}
+	n.calls, n.cluster = n.member.Router(), n.member
+	if err := n.member.Start(ctx, n.engine); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	n.metrics.WatchCluster(func() telemetry.ClusterStats {
+		s := n.member.Stats()
+		return telemetry.ClusterStats{Members: s.Members, Skew: s.Skew}
+	})
+	return nil
+}
+
+// servePeers is the node for the other nodes of its cluster, on a gRPC server.
+func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
+	if n.member == nil {
+		return
+	}
+	peerv1.RegisterPeerServiceServer(r, peer.NewServer(peer.Served{
+		Services: n.engine, Control: n.member, Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, Options: o,
+	}))
+}
+
+// Replaced is closed when another process has taken the node's name in its cluster: this one is to end.
+func (n *Node) Replaced() <-chan struct{} {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Replaced()
+}
+
+// errReplaced is why a server ends of itself.
+var errReplaced = errors.New("node_name: another process has joined the cluster under this node's name")
+
+// handOverTimeout bounds the hand-over of the partitions of a node that leaves.
+const handOverTimeout = 5 * time.Second
+
+// handOver has others own what the node does. What it has handed out goes on; results are passed on to the new owners.
+func (n *Node) handOver(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	if err := n.member.Leave(ctx); err != nil {
+		n.config.Log.Warn("the partitions were not handed over in time: others take them when their leases end", "error", err)
+	}
+}
+
+// idleLook is how often a node that leaves looks whether its consumers are done.
+const idleLook = 20 * time.Millisecond
+
+// awaitConsumers waits until nobody works on what this node has handed out, also of partitions that others own now.
+func (n *Node) awaitConsumers(ctx context.Context) error {
+	if n.member == nil {
+		return nil
+	}
+	t := time.NewTicker(idleLook)
+	defer t.Stop()
+	for n.inFlight() > 0 {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// inFlight is how many runs the node's consumers have.
+func (n *Node) inFlight() (sum int) {
+	for _, w := range n.hub.Workers() {
+		sum += w.InFlight
+	}
+	return sum
+}
+
+// leave ends the membership, and closes the store.
+func (n *Node) leave() error {
+	if n.member == nil {
+		return n.store.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return errors.Join(n.member.Close(ctx), n.store.Close())
+}

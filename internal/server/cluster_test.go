@@ -1,0 +1,118 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/worker"
+)
+
+// nodes starts so many nodes on one store, a to z; ends are in their order.
+func nodes(t *testing.T, url string, n int) (all []*server.Server, ends []func()) {
+	t.Helper()
+	for i := range n {
+		s, end := serveUntil(t, server.Config{Store: url, Name: string(rune('a' + i)), Partitions: 16, DrainGrace: patience})
+		t.Cleanup(end)
+		all, ends = append(all, s), append(ends, end)
+	}
+	return all, ends
+}
+
+// spread waits until every partition is owned by one of the living nodes, and each of them owns some.
+func spread(t *testing.T, asked *server.Server, living int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d nodes own all partitions", living), func() bool {
+		status, err := asked.Cluster().ClusterStatus(t.Context())
+		if err != nil || len(status.Nodes) != living {
+			return false
+		}
+		owned := 0
+		for _, n := range status.Nodes {
+			if owned += n.Owns; n.Owns == 0 {
+				return false
+			}
+		}
+		return owned == len(status.Partitions) && asked.Ready() == nil
+	})
+}
+
+// TestThreeNodes: three nodes on one database are one scheduler, and go on to be when one of them ends.
+func TestThreeNodes(t *testing.T) {
+	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
+	all, ends := nodes(t, database, 3)
+	spread(t, all[0], 3)
+
+	// What is put through any node is read through any other.
+	for i := range 30 {
+		w := &world{t: t, sched: dial(t, all[i%3])}
+		w.put(carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.In(time.Hour)})
+		w.sched = dial(t, all[(i+1)%3])
+		w.hasJobs([]string{fmt.Sprint("job/", i)})
+	}
+	// A batch has jobs of all partitions.
+	var batch []carillon.Job
+	for i := range 50 {
+		batch = append(batch, carillon.Job{Name: fmt.Sprint("batch/", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)})
+	}
+	if puts, err := dial(t, all[1]).PutJobs(t.Context(), batch); err != nil || len(puts) != len(batch) {
+		t.Fatalf("batch: %d, %v", len(puts), err)
+	}
+
+	// Workers of every node do the work of all.
+	ran := make(chan string, 1000)
+	for _, s := range all[:2] {
+		w := &world{t: t, sched: dial(t, s)}
+		stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+			ran <- run.Job
+			return nil
+		})
+		defer stop()
+	}
+	calls := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // calls go on while a node leaves
+		w := &world{t: t, sched: dial(t, all[0])}
+		for i := 0; ; i++ {
+			select {
+			case <-calls:
+				return
+			default:
+			}
+			if _, err := w.sched.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("meanwhile/", i), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue(queue)}); err != nil {
+				t.Errorf("put while a node leaves: %v", err)
+				return
+			}
+		}
+	})
+	ends[2]()
+	spread(t, all[0], 2)
+	close(calls)
+	wg.Wait()
+	w := &world{t: t, sched: dial(t, all[1])}
+	deleted, err := w.sched.DeleteJobs(t.Context(), carillon.DefaultNamespace, "batch/")
+	if err != nil || deleted != len(batch) {
+		t.Errorf("%d of %d deleted, %v", deleted, len(batch), err)
+	}
+}
+
+// TestANameIsGivenOnce: a second process under the name of a living node is refused.
+func TestANameIsGivenOnce(t *testing.T) {
+	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
+	all, _ := nodes(t, database, 1)
+	spread(t, all[0], 1)
+	_, err := server.New(server.Config{Store: database, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
+	if err == nil || !strings.Contains(err.Error(), "node_name") || !strings.Contains(err.Error(), all[0].GRPCAddr()) {
+		t.Errorf("a second node of the name: %v", err)
+	}
+	if err := all[0].Ready(); err != nil {
+		t.Errorf("the first: %v", err)
+	}
+}
