@@ -93,9 +93,11 @@ type Hello struct {
 	Queues    []string
 	WorkerID  string
 	Labels    map[string]string
+	Direct    bool // it has a session with every node; otherwise the node serves it for all of them
 }
 
-// Credit lets the server deliver N more runs of a queue.
+// Credit lets the server deliver N more runs of a queue. N < 0 takes that many unused ones back, or as many as there are;
+// WorkResponse.Withdrawn answers each of those.
 type Credit struct {
 	Queue string
 	N     int
@@ -115,8 +117,13 @@ type WorkResponse struct {
 	Cancel []string // tokens of attempts to stop
 	Stale  []string // tokens that are not in force: stop that run, drop its result
 	Acks   []string // tokens whose results are durable
-	Nodes  []string // addresses of all nodes
+	Nodes  []string // addresses of all nodes, this one's first; nothing if it is alone, or they have not changed
 	Drain  bool     // the server is leaving: reconnect elsewhere
+
+	// Wanted are queues of which runs wait while the session has no credits; told to those only that are Direct.
+	Wanted []string
+	// Withdrawn says how many credits were taken back; the others were used.
+	Withdrawn []Credit
 }
 
 // MaxBatch is the most jobs in one PutJobs, and the largest page of a list.

@@ -21,6 +21,9 @@ type Client struct {
 	conn    *grpc.ClientConn // nil if it is not the client's
 	service pb.SchedulerServiceClient
 	cluster pb.ClusterServiceClient
+	options []Option
+	one     bool // it can reach addr only
+	nodes   addresses
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -32,6 +35,7 @@ type options struct {
 	credentials credentials.TransportCredentials
 	maxMessage  int
 	dial        []grpc.DialOption
+	oneAddress  bool
 }
 
 // WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: it is not encrypted.
@@ -46,6 +50,11 @@ func WithMaxMessage(bytes int) Option { return func(o *options) { o.maxMessage =
 func WithDialOptions(dial ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, dial...) }
 }
+
+// WithOneAddress says that the client can reach no node but the one that it dials, be it that a proxy is in between. That node then
+// serves the client's workers for all nodes, by one hop more. By default a worker has a session with each node of a cluster,
+// at the addresses by which the nodes know each other.
+func WithOneAddress() Option { return func(o *options) { o.oneAddress = true } }
 
 // How the client keeps its connection.
 const (
@@ -79,7 +88,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
 	}
-	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn)}, nil
+	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
+		options: opts, one: o.oneAddress}, nil
 }
 
 // Close ends the connection, and with it all calls and sessions.

@@ -11,12 +11,70 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/spread"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // Connect opens a worker's session; see [carillon.Work]. It returns when the server has accepted the worker, or has refused
 // it. ctx bounds the opening, not the session.
+//
+// In a cluster the session is one with every node, see [WithOneAddress]. If the client's node cannot be reached, another of
+// which an earlier session has told takes its place.
 func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	if c.one {
+		return c.connect(ctx, hello)
+	}
+	hello.Direct = true
+	first, err := c.connect(ctx, hello)
+	if errors.Is(err, carillon.Unavailable) {
+		first, err = c.connectAny(ctx, hello, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return spread.Open(first, spread.Options{Hello: hello, Connect: c.connectTo, Learn: c.nodes.learn}), nil
+}
+
+// connectAny opens a session with one of the nodes that are known, unless ctx ends; otherwise the error is that of the first
+// attempt.
+func (c *Client) connectAny(ctx context.Context, hello carillon.Hello, err error) (carillon.Session, error) {
+	for _, address := range c.nodes.known() {
+		if ctx.Err() != nil {
+			break
+		}
+		if s, failed := c.connectTo(ctx, address, hello); failed == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+// connectTo opens a session with the node at an address, over a connection of its own.
+func (c *Client) connectTo(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
+	return ConnectTo(ctx, address, hello, c.options...)
+}
+
+// ConnectTo opens a worker's session with one node, whatever others there are, over a connection of its own, which ends with it. Who
+// wants to be served by all nodes uses [Client.Connect].
+func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts ...Option) (carillon.Session, error) {
+	other, err := Dial(address, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := other.openSession(ctx, hello, sync.OnceFunc(func() { _ = other.Close() })) // nothing is said over it any more
+	if err != nil {
+		return nil, errors.Join(err, other.Close())
+	}
+	return s, nil
+}
+
+// connect opens a session with this client's node alone.
+func (c *Client) connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+	return c.openSession(ctx, hello, nil)
+}
+
+// openSession opens a session; ended is called when it is over, unless it is nil.
+func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended func()) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	stream, err := c.open(life, hello)
@@ -27,7 +85,25 @@ func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Se
 		end()
 		return nil, failed(err, false) // a session that is not there has changed nothing
 	}
-	return &session{stream: stream, end: end}, nil
+	return &session{stream: stream, end: end, ended: ended}, nil
+}
+
+// addresses are those of all nodes, as far as is known.
+type addresses struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (a *addresses) learn(all []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = all
+}
+
+func (a *addresses) known() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all
 }
 
 // workStream is the stream of the rpc Work.
@@ -57,7 +133,16 @@ func (c *Client) open(ctx context.Context, hello carillon.Hello) (workStream, er
 type session struct {
 	stream  workStream
 	end     context.CancelFunc // of the stream, at once
+	ended   func()             // is called when it is over; may be nil
 	sending sync.Mutex         // held by Send: a stream takes one at a time
+}
+
+// over ends the stream, and the connection if it was for this session.
+func (s *session) over() {
+	s.end()
+	if s.ended != nil {
+		s.ended()
+	}
 }
 
 // Send implements [carillon.Session]. If ctx ends first, the session is over.
@@ -81,10 +166,10 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	m, err := s.stream.Recv()
 	switch {
 	case errors.Is(err, io.EOF):
-		s.end()
+		s.over()
 		return carillon.WorkResponse{}, carillon.Errorf(carillon.Canceled, "", "the session is closed")
 	case err != nil:
-		s.end()
+		s.over()
 		return carillon.WorkResponse{}, failed(err, true)
 	}
 	return wire.WorkResponseFromProto(m)
@@ -96,11 +181,11 @@ const lingering = 5 * time.Second
 // Close implements [carillon.Session]: nothing more is sent, and what the server has sent already can still be received.
 func (s *session) Close() error {
 	if !s.sending.TryLock() { // it waits for the server, which does not read
-		s.end()
+		s.over()
 		return nil
 	}
 	defer s.sending.Unlock()
-	time.AfterFunc(lingering, s.end)
+	time.AfterFunc(lingering, s.over)
 	if err := s.stream.CloseSend(); err != nil {
 		return failed(err, true)
 	}

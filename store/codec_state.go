@@ -247,6 +247,7 @@ func (w *writer) waits(field int, list []Wait) {
 		w.string(1, list[i].Name)
 		w.identity(2, &list[i].By)
 		w.bool(3, list[i].Open)
+		w.uint(4, list[i].Told)
 		w.end(at)
 	}
 }
@@ -262,6 +263,8 @@ func (r *reader) wait(list []Wait) []Wait {
 			in.check(decodeIdentity(&v.By, in.bytes()))
 		case 3:
 			v.Open = in.bool()
+		case 4:
+			v.Told = in.uint()
 		default:
 			in.skip()
 		}

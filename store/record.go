@@ -54,6 +54,7 @@ type Wait struct {
 	Name string
 	By   carillon.RunIdentity // the newest success that was told; the same one told again changes nothing
 	Open bool                 // it has not been used up by a run yet
+	Told uint64               // stamp of the newest letter that told of one: an older letter comes too late
 }
 
 // RunState is the unfinished run of a record.

@@ -168,7 +168,7 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
-	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir; several nodes may share a database")
+	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace, "how long runs in force may go on when the node leaves; 0 is not at all")
 	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
 	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")

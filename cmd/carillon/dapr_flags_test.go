@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 
 // TestANodeOfACluster: it is known by its id, and found where the flags say.
 func TestANodeOfACluster(t *testing.T) {
-	f, flags := daprLine(t, "--id=s-1", "--store=postgres://db/jobs", "--grpc-listen=127.0.0.1:7070", "--advertise=10.0.0.7")
+	f, flags := daprLine(t, "--id=s-1", "--store=postgres://db/jobs", "--grpc-listen=0.0.0.0:7070", "--advertise=10.0.0.7", "--insecure")
 	if err := f.validate(flags); err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,9 @@ func (c *check) kept(j *job) {
 			r := c.runs[o.RunID]
 			ran := r != nil && !r.attempts[len(r.attempts)-1].At.Before(o.Invoke)
 			lost := slices.ContainsFunc(j.records, func(rec FinalRun) bool { // its attempt went down with the node
-				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.wrong(o.Invoke, o.Invoke)))
+				return rec.RunID == o.RunID && !rec.Finished.Before(o.Invoke.Add(-c.wrong(j, o.Invoke, o.Invoke)))
 			})
-			if o.RunID != "" && !ran && !(lost && c.unseen(o.Invoke, c.h.End)) && c.settled(j, o) {
+			if o.RunID != "" && !ran && !(lost && c.unseen(j, o.Invoke, c.h.End)) && c.settled(j, o) {
 				c.addf("S3", j.String(), "run %s was redriven and never attempted again", o.RunID)
 			}
 		}
@@ -44,8 +44,8 @@ func (c *check) kept(j *job) {
 }
 
 // unseen reports whether an attempt of a stretch of time may have been made and not seen by any worker.
-func (c *check) unseen(from, to time.Time) bool {
-	return slices.ContainsFunc(c.h.Faults, func(f Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
+func (c *check) unseen(j *job, from, to time.Time) bool {
+	return slices.ContainsFunc(c.faults(j), func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
 // settled reports whether what an operation asked for must have come about by the end, and nothing may have prevented it.
@@ -55,7 +55,7 @@ func (c *check) settled(j *job, o *Op) bool {
 		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail && (x.Outcome == Info || !x.Return.Before(o.Invoke))
 	})
 	return !limited && !undone && c.complete(j) && !c.mayBePaused(j, o.Invoke, c.h.End) &&
-		!deadline(o.Return, c.k.Dispatch, c.bad).After(c.h.End)
+		!deadline(o.Return, c.k.Dispatch, c.bad(j)).After(c.h.End)
 }
 
 func (c *check) triggered(j *job, o *Op) {

@@ -69,11 +69,31 @@ func (c *check) writes() {
 			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed after one of epoch %d", w.Partition, w.Epoch, w.Node, l.Epoch)
 		}
 		last[w.Partition] = w
+		c.fencedWrite(w)
 		o, ok := owners[[2]uint64{uint64(w.Partition), w.Epoch}]
 		if len(owners) > 0 && (!ok || o.Node != w.Node || o.Nonce != w.Nonce) {
 			c.addf("S7", "", "partition %d: a write of epoch %d was committed by %s, which is not its owner", w.Partition, w.Epoch, w.Node)
 		}
 		c.transition(states, w)
+	}
+}
+
+// fencedWrite: S7, a term is over once another was claimed after it, or once it was released.
+func (c *check) fencedWrite(w Write) {
+	if w.At.IsZero() {
+		return
+	}
+	for _, t := range c.owned[w.Partition] {
+		switch {
+		case t.epoch > w.Epoch && t.claimed.Before(w.At):
+			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, when %s had claimed epoch %d", w.Partition, w.Epoch,
+				w.Node, c.show(w.At), t.node, t.epoch)
+			return
+		case t.epoch == w.Epoch && !t.released.IsZero() && t.released.Before(w.At):
+			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after it had been released", w.Partition, w.Epoch,
+				w.Node, c.show(w.At))
+			return
+		}
 	}
 }
 

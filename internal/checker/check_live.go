@@ -15,7 +15,7 @@ func (c *check) stuck(j *job) {
 			continue
 		}
 		last := c.possible(r, len(r.attempts)-1).to
-		if deadline(last, c.k.Dispatch, c.bad).Before(c.h.End) {
+		if deadline(last, c.k.Dispatch, c.bad(j)).Before(c.h.End) {
 			c.addf("L3", j.String(), "run %s is still running at the end, and its lease was over at %s", r.id, c.show(last))
 		}
 	}
@@ -26,7 +26,7 @@ func (c *check) rest() {
 	for _, left := range c.h.Final.Left {
 		c.addf("S14", "", "left behind: %s", left)
 	}
-	if deadline(later(c.h.Healed, c.h.Start), c.k.Dispatch, c.bad).After(c.h.End) {
+	if deadline(later(c.h.Healed, c.h.Start), c.k.Dispatch, c.bad(nil)).After(c.h.End) {
 		return // it had no time to
 	}
 	if n := c.h.Final.Overdue; n > 0 {
@@ -93,7 +93,7 @@ func (c *check) distrust(j *job) {
 		if m.job != j || m.skip {
 			continue
 		}
-		w := span{m.at.Add(-c.wrong(m.at, m.at)), m.by}
+		w := span{m.at.Add(-c.wrong(m.job, m.at, m.at)), m.by}
 		if m.first != nil {
 			w.to = later(w.to, m.first.At) // that it is late is said already
 		}

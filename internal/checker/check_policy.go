@@ -29,7 +29,7 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	if r.Skipped == 0 || from.IsZero() {
 		from = r.Scheduled
 	}
-	wrong := c.wrong(from, to) // the node's clock
+	wrong := c.wrong(j, from, to) // the node's clock
 	lo, hi := from.Add(-wrong), to.Add(wrong)
 	ok := false
 	switch r.Reason {
@@ -111,7 +111,7 @@ func (c *check) forgotten(r *run) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.fault(a.At.Add(-lazy), a.At.Add(lazy+c.k.Dispatch), nil) })
+	return !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.fault(r.job, a.At.Add(-lazy), a.At.Add(lazy+c.k.Dispatch), nil) })
 }
 
 // newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
@@ -137,7 +137,7 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
 			continue
 		}
-		if c.fault(a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
+		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
 			c.asked(j, a.Scheduled, a.At, func(o *Op) bool { return o.changes() }) {
 			return
 		}
@@ -145,9 +145,9 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
 				continue
 			}
-			by := res.Sent.Add(-c.wrong(a.Scheduled, a.At) - e.job.Spread)
+			by := res.Sent.Add(-c.wrong(j, a.Scheduled, a.At) - e.job.Spread)
 			if end := j.lifeEnds(e); !end.IsZero() {
-				by = earlier(by, end.Add(-c.wrong(e.lo, end))) // what comes after the end of its life is none of its times
+				by = earlier(by, end.Add(-c.wrong(j, e.lo, end))) // what comes after the end of its life is none of its times
 			}
 			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by)
 			if len(newer) > 0 {
@@ -222,7 +222,7 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 // mayCancel reports whether something asked for the end of a run.
 func (c *check) mayCancel(j *job, r FinalRun) bool {
 	to := later(r.Finished, r.Scheduled)
-	wrong := c.wrong(r.Scheduled, to) // the node's clock
+	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
 		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
@@ -252,7 +252,7 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 	switch {
 	case !said:
 		c.addf("S12", j.String(), "run %s is in the history as succeeded, and no worker said so", rec.RunID)
-	case !c.fault(last.At.Add(-time.Second), later(rec.Finished, last.At), nil):
+	case !c.fault(j, last.At.Add(-time.Second), later(rec.Finished, last.At), nil):
 		c.addf("S5", j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
 	default: // the owner did not learn what became of its write
 		c.warnf(j.String(), "run %s is in the history as succeeded, and its worker was told that the result is stale", rec.RunID)
@@ -283,7 +283,7 @@ func (c *check) after(j *job) {
 				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(since[name]))
 			}
 			// It may have begun before any worker saw it, but not before its time, nor before the success.
-			since[name], used[name] = later(a.Scheduled.Add(-c.wrong(a.Scheduled, a.At)), at), next
+			since[name], used[name] = later(a.Scheduled.Add(-c.wrong(j, a.Scheduled, a.At)), at), next
 		}
 		last = a.At
 	}

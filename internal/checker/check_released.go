@@ -26,7 +26,7 @@ func (c *check) releasedUnder(j *job, e *effect) {
 		if ready.IsZero() {
 			return
 		}
-		by := deadline(later(due.Add(e.job.Spread), ready), c.k.Dispatch, c.bad, c.own(j, e), c.down(e))
+		by := deadline(later(due.Add(e.job.Spread), ready), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e))
 		if by.After(s.to) || c.mayBePaused(j, e.lo, by) {
 			return
 		}
@@ -91,7 +91,7 @@ func (c *check) begunAfter(j *job, t time.Time) *Attempt {
 
 // endedAfter reports whether a record tells of something that ended, or was passed over, in a stretch of time.
 func (c *check) endedAfter(j *job, from, to time.Time) bool {
-	wrong := c.wrong(from, to)
+	wrong := c.wrong(j, from, to)
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
 		return (r.Cause == CauseSchedule || r.Cause == "") && !r.Finished.Before(from.Add(-wrong)) && !r.Finished.After(to.Add(wrong))
 	})
@@ -122,7 +122,7 @@ func (c *check) wholeBackfill(j *job, o *Op) {
 			last = later(last, r.Finished)
 		}
 	}
-	if deadline(last, c.k.Dispatch+c.longestLease(j)+c.k.Grace, c.bad).After(c.h.End) {
+	if deadline(last, c.k.Dispatch+c.longestLease(j)+c.k.Grace, c.bad(j)).After(c.h.End) {
 		return
 	}
 	if len(times) != o.Answer.Runs {

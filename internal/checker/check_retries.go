@@ -27,7 +27,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 			return true
 		}
 	}
-	if c.fault(before.At.Add(-time.Second), a.At, before) {
+	if c.fault(r.job, before.At.Add(-time.Second), a.At, before) {
 		return true
 	}
 	touched := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what fences, and a redrive
@@ -39,7 +39,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
 func (c *check) expired(r *run, before, a *Attempt) bool {
-	alive, wrong := before.At, c.drift(before.At, a.At)
+	alive, wrong := before.At, c.drift(r.job, before.At, a.At)
 	for _, b := range r.beats {
 		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) {
 			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
@@ -106,7 +106,7 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 func (c *check) uncounted(r *run, a *Attempt) int {
 	n := 0
 	for _, res := range r.results {
-		counts := res.Verdict != Stale || c.fault(res.Sent.Add(-lazy), res.Told, nil)
+		counts := res.Verdict != Stale || c.fault(r.job, res.Sent.Add(-lazy), res.Told, nil)
 		if res.Kind == Reschedule && counts && res.Number < a.Number {
 			n = max(n, res.Number)
 		}
@@ -138,7 +138,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		case res.Kind != Failure || c.k.Virtual:
 			return
 		}
-		if a.At.Before(from.Add(-c.drift(res.Sent, a.At))) && !redriven(r, a.At) {
+		if a.At.Before(from.Add(-c.drift(r.job, res.Sent, a.At))) && !redriven(r, a.At) {
 			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
 				from.Sub(a.At))
 		}

@@ -8,9 +8,9 @@ import (
 // early: S1, nothing begins before it is due. What the spread adds is known by its bound only.
 func (c *check) early(r *run) {
 	for _, a := range r.attempts {
-		if !c.reached(a.Scheduled, a.At) {
+		if !c.showed(r.job, a.Scheduled, a.At) {
 			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, a.Scheduled.Sub(a.At))
-		} else if !a.Due.IsZero() && !c.reached(a.Due, a.At) {
+		} else if !a.Due.IsZero() && !c.showed(r.job, a.Due, a.At) {
 			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number, r.id, a.Due.Sub(a.At))
 		}
 	}
@@ -65,11 +65,11 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 	if redriven(r, a.At) {
 		return false
 	}
-	if c.surelyPaused(r.job, a.Scheduled.Add(-c.wrong(a.Scheduled, a.At)), a.At) {
+	if c.surelyPaused(r.job, a.Scheduled.Add(-c.wrong(r.job, a.Scheduled, a.At)), a.At) {
 		return true // its time came in the pause: it cannot have begun before
 	}
 	since := a.At.Add(-c.k.Dispatch)
-	if t, found := c.trouble(since, a.At, a); found {
+	if t, found := c.trouble(r.job, since, a.At, a); found {
 		since = earlier(since, t.Add(-c.k.Dispatch))
 	}
 	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At)
@@ -79,7 +79,7 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 // to be made up for. A one-shot's waits for the end of the pause.
 func (c *check) passedInPause(r *run) bool {
 	a, j := r.first(), r.job
-	wrong := c.wrong(a.Scheduled, a.At)
+	wrong := c.wrong(j, a.Scheduled, a.At)
 	from := a.Scheduled.Add(-wrong)
 	spread := time.Duration(0)
 	for _, e := range j.effects {
@@ -109,7 +109,7 @@ func redriven(r *run, by time.Time) bool {
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At) || a.Scheduled.After(e.timed.Add(c.wrong(e.timed, e.timed)+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At) || a.Scheduled.After(e.timed.Add(c.wrong(j, e.timed, e.timed)+c.k.Apply)) {
 			return false
 		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
@@ -134,7 +134,7 @@ func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
 // gives reports whether t is a time of the definition.
 func (c *check) gives(e *effect, t time.Time) bool {
 	first := e.op.Answer.NextRun
-	wrong := c.wrong(e.lo, e.hi)
+	wrong := c.wrong(c.jobs[key{e.op.Namespace, e.op.Job}], e.lo, e.hi)
 	low, high := e.lo.Add(-wrong), e.hi.Add(wrong)
 	switch {
 	case !e.job.Due.IsZero():
@@ -159,7 +159,7 @@ func (c *check) gives(e *effect, t time.Time) bool {
 // mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.
 func (c *check) mayCarry(j *job, a *Attempt) bool {
 	since := a.At // when what came now may have been handed out
-	if t, found := c.trouble(a.At.Add(-c.k.Dispatch-time.Second), a.At, a); found {
+	if t, found := c.trouble(j, a.At.Add(-c.k.Dispatch-time.Second), a.At, a); found {
 		since = earlier(since, t.Add(-time.Second))
 	}
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
@@ -178,7 +178,7 @@ func (c *check) numbers(r *run) {
 		if a.Number < before.Number && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
-		if a.Number == before.Number && a.Token != before.Token && !c.fault(before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
+		if a.Number == before.Number && a.Token != before.Token && !c.fault(r.job, before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
 		}
 	}
@@ -248,7 +248,7 @@ func (c *check) newer(r *run, res *Result, i int) {
 		again := slices.ContainsFunc(r.results, func(o *Result) bool {
 			return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(a.At) // sent before: the same answer again
 		})
-		if !again && !c.fault(a.At.Add(-time.Second), res.Sent, nil) {
+		if !again && !c.fault(r.job, a.At.Add(-time.Second), res.Sent, nil) {
 			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
 			return
 		}

@@ -125,14 +125,14 @@ func (c *check) expectOf(j *job, e *effect) {
 	limit := e.limit()
 	end := j.lifeEnds(e)
 	if !end.IsZero() && e.job.TTL != 0 {
-		end = end.Add(-c.wrong(e.lo, end))
+		end = end.Add(-c.wrong(j, e.lo, end))
 	}
 	for i, t := range ts {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
 		}
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
-		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad, c.own(j, e), c.down(e))
+		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
 			if e.job.Overlap == "allow" || !j.passedBy(t, s.to) {
 				continue

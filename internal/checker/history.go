@@ -16,11 +16,16 @@ type History struct {
 	Ops      []Op
 	Attempts []Attempt
 	Results  []Result
-	Beats    []Beat  `json:",omitempty"`
-	Faults   []Fault `json:",omitempty"`
-	Claims   []Claim `json:",omitempty"`
-	Writes   []Write `json:",omitempty"`
+	Beats    []Beat    `json:",omitempty"`
+	Faults   []Fault   `json:",omitempty"`
+	Claims   []Claim   `json:",omitempty"`
+	Releases []Release `json:",omitempty"`
+	Writes   []Write   `json:",omitempty"`
 	Final    Final
+
+	// Homes is the partition of each job, by "namespace/name". With it a fault excuses only jobs of partitions that it can have
+	// reached.
+	Homes map[string]int `json:",omitempty"`
 }
 
 // Constants are what the system under test promises, and what its harness can measure. Zero means the default.
@@ -30,6 +35,7 @@ type Constants struct {
 	Recovery     time.Duration // from the end of the last fault until lateness is normal again; default 30 s
 	Apply        time.Duration // from a durable change to its effect; default 0: at once
 	OwnerLease   time.Duration // of a partition; a node that died is replaced after it; default 15 s
+	Handover     time.Duration // most time in which nobody owns a partition that changes hands in order; default 3 s
 	Lease        time.Duration // of an attempt whose job does not say; default 2 min
 	Grace        time.Duration // how long a worker that was told may take to stop a run; default 5 s
 	MisfireAfter time.Duration // a time this late, because nobody owned it, is missed; default 5 s
@@ -245,6 +251,8 @@ type Fault struct {
 	To      time.Time
 	// Skew is how far the owners' clocks were wrong meanwhile, those that ran ahead above zero: it excuses so much, and no more.
 	Skew time.Duration `json:",omitempty"`
+	// Orderly says that nothing went wrong: nodes came or left as they should. It excuses nothing.
+	Orderly bool `json:",omitempty"`
 	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
 	Minor bool `json:",omitempty"`
 }
@@ -257,6 +265,14 @@ type Claim struct {
 	Node      string // instance, not only the name
 	Invoke    time.Time
 	Return    time.Time
+}
+
+// Release is that an owner gave up a partition in order.
+type Release struct {
+	Partition int
+	Epoch     uint64
+	Node      string
+	At        time.Time
 }
 
 // Write is one change of a run's record in the store, in commit order within its partition.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -123,6 +124,23 @@ func (r *Recorder) Claim(c Claim) {
 	r.h.Claims = append(r.h.Claims, c)
 }
 
+// Release appends that a partition was given up.
+func (r *Recorder) Release(x Release) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Releases = append(r.h.Releases, x)
+}
+
+// Home notes which partition a job is in.
+func (r *Recorder) Home(namespace, name string, partition int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.h.Homes == nil {
+		r.h.Homes = map[string]int{}
+	}
+	r.h.Homes[key{namespace, name}.String()] = partition
+}
+
 // Write appends a write of the store, in commit order.
 func (r *Recorder) Write(w Write) {
 	r.mu.Lock()
@@ -162,6 +180,7 @@ func (r *Recorder) History() History {
 	h.Ops, h.Attempts, h.Results = slices.Clone(h.Ops), slices.Clone(h.Attempts), slices.Clone(h.Results)
 	h.Beats, h.Faults = slices.Clone(h.Beats), slices.Clone(h.Faults)
 	h.Claims, h.Writes = slices.Clone(h.Claims), slices.Clone(h.Writes)
+	h.Releases, h.Homes = slices.Clone(h.Releases), maps.Clone(h.Homes)
 	return h
 }
 

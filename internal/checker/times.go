@@ -7,9 +7,18 @@ import (
 	"time"
 )
 
-// badTimes are the stretches in which lateness is excused: faults until all have caught up with them, and when every worker
-// was busy.
+// badTimes works out when every worker was busy, and when anything at all was wrong.
 func (w *world) badTimes() {
+	w.crowds = w.full()
+	w.worst = slices.Concat(w.excuses(w.all), w.crowds)
+	for _, all := range w.owned {
+		w.worst = append(w.worst, w.handedOver(all)...)
+	}
+	w.worst = merged(w.worst)
+}
+
+// excuses are the stretches in which faults excuse lateness: until all have caught up with them.
+func (w *world) excuses(faults []*Fault) []span {
 	var out []span
 	firsts, dues := make([]time.Time, 0, len(w.ids)), make([]time.Time, 0, len(w.ids))
 	for _, id := range w.ids {
@@ -21,8 +30,7 @@ func (w *world) badTimes() {
 	until := func(ts []time.Time, t time.Time) int {
 		return sort.Search(len(ts), func(i int) bool { return ts[i].After(t) })
 	}
-	for i := range w.h.Faults {
-		f := &w.h.Faults[i]
+	for _, f := range faults {
 		switch {
 		case f.endpoint(): // of nobody else; see down
 		case f.Skew != 0:
@@ -37,7 +45,7 @@ func (w *world) badTimes() {
 			out = append(out, span{f.From, f.To.Add(w.k.Recovery + drained)})
 		}
 	}
-	w.bad = merged(append(out, w.full()...))
+	return out
 }
 
 // down is when what a definition calls was not there, and as long after it as its retries may take.
@@ -160,8 +168,8 @@ func (w *world) certain(r *run, i int) span {
 			end = earlier(end, later(o.Invoke, a.At))
 		}
 	}
-	for k := range w.h.Faults {
-		if f := &w.h.Faults[k]; !f.To.Before(a.At.Add(-time.Second)) {
+	for _, f := range w.faults(r.job) {
+		if !f.To.Before(a.At.Add(-time.Second)) {
 			end = earlier(end, later(f.From, a.At))
 		}
 	}
@@ -185,7 +193,7 @@ func (w *world) busyTimes(j *job) {
 		}
 		for _, rec := range r.records {
 			if !rec.Finished.IsZero() {
-				by := rec.Finished.Add(w.wrong(rec.Finished, rec.Finished)) // the node's clock
+				by := rec.Finished.Add(w.wrong(j, rec.Finished, rec.Finished)) // the node's clock
 				end = later(r.attempts[len(r.attempts)-1].At, by)
 			}
 		}

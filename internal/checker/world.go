@@ -21,7 +21,13 @@ type world struct {
 	keys []key // sorted
 	runs map[string]*run
 	ids  []string // sorted
-	bad  []span   // when lateness is excused for everybody
+
+	all     []*Fault         // that are faults
+	owned   map[int][]tenure // by partition
+	reached map[int][]*Fault // by partition: those that may have touched it
+	crowds  []span           // when every worker was busy
+	worst   []span           // when lateness is excused by anything at all
+	badAt   map[int][]span   // by partition; see bad
 }
 
 // span is a stretch of time, its end exclusive.
@@ -71,7 +77,7 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 
 // index reads a history once.
 func index(h *History) *world {
-	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{}}
+	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{}, badAt: map[int][]span{}}
 	w.indexOps()
 	w.indexRuns()
 	for k, j := range w.jobs {
@@ -83,6 +89,7 @@ func index(h *History) *world {
 	for _, k := range w.keys {
 		w.jobs[k].effects = w.effectsOf(w.jobs[k])
 	}
+	w.reach()
 	w.badTimes()
 	for _, k := range w.keys {
 		w.busyTimes(w.jobs[k])
@@ -94,6 +101,7 @@ func (c Constants) withDefaults() Constants {
 	c.Dispatch, c.Recovery = cmp.Or(c.Dispatch, time.Second), cmp.Or(c.Recovery, 30*time.Second)
 	c.OwnerLease, c.Lease = cmp.Or(c.OwnerLease, 15*time.Second), cmp.Or(c.Lease, 2*time.Minute)
 	c.Grace, c.MisfireAfter = cmp.Or(c.Grace, 5*time.Second), cmp.Or(c.MisfireAfter, 5*time.Second)
+	c.Handover = cmp.Or(c.Handover, 3*time.Second)
 	c.CatchUpLimit, c.DrainRate = cmp.Or(c.CatchUpLimit, 1000), cmp.Or(c.DrainRate, 10)
 	return c
 }
@@ -401,17 +409,16 @@ func (w *world) longestLease(j *job) time.Duration {
 	return cmp.Or(longest, w.k.Lease)
 }
 
-// fault reports whether a fault that may have touched an attempt overlaps a stretch of time; none of a worker touches a nil
+// fault reports whether a fault that may have touched an attempt of a job overlaps a stretch of time; none of a worker touches a nil
 // attempt, and a wrong clock none at all: what it excuses is said by wrong and reached.
-func (w *world) fault(from, to time.Time, a *Attempt) bool {
-	_, found := w.trouble(from, to, a)
+func (w *world) fault(j *job, from, to time.Time, a *Attempt) bool {
+	_, found := w.trouble(j, from, to, a)
 	return found
 }
 
 // trouble is when the faults began that overlap a stretch of time and may have touched an attempt.
-func (w *world) trouble(from, to time.Time, a *Attempt) (since time.Time, found bool) {
-	for i := range w.h.Faults {
-		f := &w.h.Faults[i]
+func (w *world) trouble(j *job, from, to time.Time, a *Attempt) (since time.Time, found bool) {
+	for _, f := range w.faults(j) {
 		if f.To.Before(from) || f.From.After(to) || f.Skew != 0 {
 			continue
 		}
@@ -426,11 +433,10 @@ func (w *world) trouble(from, to time.Time, a *Attempt) (since time.Time, found 
 	return since, found
 }
 
-// wrong is how far an owner's clock may have been from the harness's at some time of a stretch.
-func (w *world) wrong(from, to time.Time) time.Duration {
+// wrong is how far a job's owner's clock may have been from the harness's at some time of a stretch.
+func (w *world) wrong(j *job, from, to time.Time) time.Duration {
 	most := time.Duration(0)
-	for i := range w.h.Faults {
-		f := &w.h.Faults[i]
+	for _, f := range w.clocks(j) {
 		if s := f.Skew.Abs(); !f.To.Add(s).Before(from) && !f.From.Add(-s).After(to) { // what is stamped in it is that far off
 			most = max(most, s)
 		}
@@ -439,20 +445,19 @@ func (w *world) wrong(from, to time.Time) time.Duration {
 }
 
 // drift is by how much a stretch may have been longer or shorter by an owner's clock than by the harness's.
-func (w *world) drift(from, to time.Time) time.Duration {
+func (w *world) drift(j *job, from, to time.Time) time.Duration {
 	low, high := time.Duration(0), time.Duration(0)
-	for i := range w.h.Faults {
-		if f := &w.h.Faults[i]; !f.To.Before(from) && !f.From.After(to) {
+	for _, f := range w.clocks(j) {
+		if !f.To.Before(from) && !f.From.After(to) {
 			low, high = min(low, f.Skew), max(high, f.Skew)
 		}
 	}
 	return w.k.Clock + high - low
 }
 
-// reached reports whether an owner's clock may have shown t by some moment.
-func (w *world) reached(t, by time.Time) bool {
-	for i := range w.h.Faults {
-		f := &w.h.Faults[i]
+// showed reports whether an owner's clock may have shown t by some moment.
+func (w *world) showed(j *job, t, by time.Time) bool {
+	for _, f := range w.clocks(j) {
 		if f.Skew > 0 && !f.From.After(by) && !earlier(f.To, by).Add(f.Skew+w.k.Clock).Before(t) {
 			return true
 		}

@@ -141,14 +141,11 @@ func (p *peers) close() {
 // tellWithin is how long another node may take to have looked at the store.
 const tellWithin = 500 * time.Millisecond
 
-// tellAll has all other nodes look at the store, and waits until they have.
+// tellAll has all nodes look at the store, this one too, and waits until they have.
 func (n *Node) tellAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	n.each(n.view.Load().members, func(m store.Member, c Control) {
-		if m.ID == n.id {
-			return
-		}
 		if err := c.Look(ctx); err != nil {
 			n.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err) // it will before long
 		}

@@ -47,3 +47,18 @@ func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (i
 func (r *Router) Hear(ctx context.Context, p int, said engine.Said) (engine.Heard, error) {
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.Heard, error) { return s.Hear(ctx, p, said) })
 }
+
+// AskTokens implements [engine.Partitions].
+func (r *Router) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]partition.TokenGrant, error) {
+		return s.AskTokens(ctx, p, from, asks)
+	})
+}
+
+// GiveTokens implements [engine.Partitions].
+func (r *Router) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+	_, err := route(ctx, r, p, again, func(ctx context.Context, s Services) (struct{}, error) {
+		return struct{}{}, s.GiveTokens(ctx, p, grants)
+	})
+	return err
+}

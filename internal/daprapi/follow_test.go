@@ -70,7 +70,7 @@ func TestHostsOfACluster(t *testing.T) {
 		}
 		c.fail <- errors.New("the store is gone")
 		expect("a:1", "b:1")
-		time.Sleep(followAgain)
+		<-time.After(followAgain)
 		c.nodes <- []carillon.Node{{ID: "a", Sidecars: "a:1"}}
 		expect("a:1")
 		if !changes(second) {

@@ -46,6 +46,8 @@ type Hub struct {
 	members  map[*Member]struct{}
 	joined   uint64 // members so far
 	draining bool
+	version  uint64      // of nodes
+	nodes    []string    // addresses, this one's first
 	sweeper  *time.Timer // nil while no transport has a queue and nothing is held back
 	slow     slow
 }
@@ -90,6 +92,20 @@ type localKey struct{}
 
 // IsLocal reports whether a connection comes from within the process.
 func IsLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
+
+// SetNodes tells the workers that are here, and those to come, where the nodes are, this one first. The slice is kept.
+func (h *Hub) SetNodes(addresses []string) {
+	var n news
+	h.mu.Lock()
+	h.version++
+	h.nodes = addresses
+	version, members := h.version, h.present()
+	h.settle(&n, h.sorted()...)
+	h.unlock(&n)
+	for _, m := range members {
+		m.learn(version, addresses)
+	}
+}
 
 // Drain stops deliveries, tells the workers to go elsewhere and waits for the transports to finish what they have begun,
 // or ends that by force when ctx does. Results are taken until [Hub.Close].

@@ -24,12 +24,13 @@ type Member struct {
 }
 
 // NewMember prepares the seats of a worker that connected with ctx, at the queues of a kind ("worker", "dapr"); they count
-// from Join on.
+// from Join on. One that is [Spread] and says that it is direct is told when runs wait for credits.
 func (h *Hub) NewMember(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Member {
 	m := &Member{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
+	_, asks := w.(Spread)
 	for _, address := range hello.Queues {
 		name := partition.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
-		m.Seats = append(m.Seats, &Seat{hub: h, name: name, consumer: w, local: IsLocal(ctx), gone: true})
+		m.Seats = append(m.Seats, &Seat{hub: h, name: name, consumer: w, local: IsLocal(ctx), asks: asks && hello.Direct, gone: true})
 	}
 	return m
 }
@@ -46,6 +47,7 @@ func (m *Member) Join() error {
 	m.nth = h.joined
 	h.members[m] = struct{}{}
 	m.seated = true
+	version, nodes := h.version, h.nodes
 	var first []partition.Queue
 	for _, g := range m.Gates {
 		h.served(g.Queue).limit(g.Key, g.Most)
@@ -61,10 +63,20 @@ func (m *Member) Join() error {
 	var n news
 	h.settle(&n, m.queues()...)
 	h.unlock(&n)
+	if len(nodes) > 0 {
+		m.learn(version, nodes)
+	}
 	for _, q := range first {
 		h.sink.Consumers(q)
 	}
 	return nil
+}
+
+// learn tells the worker where the nodes are, if it wants to know.
+func (m *Member) learn(version uint64, nodes []string) {
+	if l, ok := m.worker.(Learner); ok {
+		l.Nodes(version, nodes)
+	}
 }
 
 // served is the queue of a name, made if need be, for one who serves or limits it.

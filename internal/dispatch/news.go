@@ -7,6 +7,7 @@ type news struct {
 	rooms       []room
 	loads       []load
 	undelivered []string
+	wanted      []*Seat // whose consumers are to know that runs wait
 }
 
 // room is news for a partition.
@@ -44,6 +45,9 @@ func (h *Hub) unlock(n *news) {
 		for i := range l.ds {
 			n.undelivered = append(n.undelivered, l.ds[i].Run.Token)
 		}
+	}
+	for _, s := range n.wanted {
+		s.consumer.(Spread).Wanted(s.name)
 	}
 	if len(n.undelivered) > 0 {
 		h.sink.Undelivered(n.undelivered)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"container/list"
+	"slices"
 
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -12,10 +13,11 @@ type queue struct {
 	seats    []*Seat
 	open     []*Seat // those with room, in no order; they are served in turn
 	turn     int
-	credits  int // sum of the seats' room
-	local    int // seats of consumers in this process
-	taken    int // slots about to be used
-	reserved int // slots for partitions that have been told
+	short    []*Seat // those that ask, have no credits and have not been told that runs wait
+	credits  int     // sum of the seats' room
+	local    int     // seats of consumers in this process
+	taken    int     // slots about to be used
+	reserved int     // slots for partitions that have been told
 	claims   map[int]*claim
 	waiting  waiting
 	opened   bool // by a transport, to be forgotten when idle
@@ -54,6 +56,9 @@ func (q *queue) free() int {
 	}
 	return min(room, q.whole.room()) - q.taken - q.reserved
 }
+
+// unspoken is how many credits are neither about to be used nor kept for what is held back.
+func (q *queue) unspoken() int { return q.credits - q.taken - q.reserved - len(q.held) }
 
 // take takes up to want slots for p, its reserved ones first, but no more than the node has room for, and lets it wait for
 // the rest if somebody serves the queue. While others wait nothing is free, so nobody gets ahead of them.
@@ -174,6 +179,10 @@ func (q *queue) add(s *Seat) {
 // remove takes a seat away with its credits and all that is in flight there.
 func (q *queue) remove(s *Seat) {
 	q.change(s, func() { s.gone = true })
+	if s.short {
+		s.short = false
+		q.short = slices.DeleteFunc(q.short, func(o *Seat) bool { return o == s })
+	}
 	q.endAll(s)
 	if s.local {
 		q.local--
@@ -193,8 +202,14 @@ func (q *queue) change(s *Seat, f func()) {
 	q.sort(s)
 }
 
-// sort keeps s among the open seats while it has room.
+// sort keeps s among the open seats while it has room, and notes when one that asks has run out of credits.
 func (q *queue) sort(s *Seat) {
+	if s.credits > 0 {
+		s.told = false
+	} else if s.asks && !s.told && !s.short && !s.gone {
+		s.short = true
+		q.short = append(q.short, s)
+	}
 	switch has := s.room() > 0; {
 	case has && s.at < 0:
 		s.at = len(q.open)
@@ -207,6 +222,26 @@ func (q *queue) sort(s *Seat) {
 		q.open = q.open[:len(q.open)-1]
 		s.at = -1
 	}
+}
+
+// hungry reports whether runs wait that more credits would let go.
+func (q *queue) hungry() bool {
+	return len(q.waiting) > 0 && q.whole.room() > q.taken+q.reserved
+}
+
+// tell lets the seats without credits know that runs wait, each once.
+func (q *queue) tell(n *news) {
+	if len(q.short) == 0 || !q.hungry() {
+		return
+	}
+	for i, s := range q.short {
+		q.short[i], s.short = nil, false
+		if s.credits <= 0 { // otherwise it is noted again when it has run out
+			s.told = true
+			n.wanted = append(n.wanted, s)
+		}
+	}
+	q.short = q.short[:0]
 }
 
 // idle reports whether forgetting the queue would lose nothing.

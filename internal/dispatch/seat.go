@@ -11,6 +11,7 @@ type Seat struct {
 	name     partition.Queue
 	consumer Consumer
 	local    bool // the consumer is in this process: what it gets must be durable, since it may take the process with it
+	asks     bool // the consumer is to be told when runs wait and it has no credits
 
 	// Guarded by the hub's lock.
 	queue   *queue         // nil before its member joins
@@ -19,9 +20,11 @@ type Seat struct {
 	keys    map[string]int // how many of those have which key; nil = none ever had one
 	paused  bool
 	gone    bool
-	nth     int // in queue.seats
-	at      int // in queue.open; -1 = no room
-	load    int // while a Deliver is shared out: its load's number; 0 = none yet
+	nth     int  // in queue.seats
+	at      int  // in queue.open; -1 = no room
+	load    int  // while a Deliver is shared out: its load's number; 0 = none yet
+	short   bool // it is in queue.short
+	told    bool // that runs wait, since it had credits last
 }
 
 // room is how many deliveries may come now.
@@ -40,6 +43,18 @@ func (s *Seat) Queue() partition.Queue { return s.name }
 
 // Grant lets n more deliveries come; n < 0 takes credits back, those included that are granted later.
 func (s *Seat) Grant(n int) { s.change(func() { s.credits += n }) }
+
+// TakeBack takes up to n unused credits back and says how many: not those that are spoken for.
+func (s *Seat) TakeBack(n int) (taken int) {
+	s.change(func() {
+		taken = max(0, min(n, s.credits))
+		if !s.paused {
+			taken = max(0, min(taken, s.queue.unspoken()))
+		}
+		s.credits -= taken
+	})
+	return taken
+}
 
 // Done says that n deliveries without a key have ended and lets again more come.
 func (s *Seat) Done(n, again int) { s.DoneOf("", n, again) }

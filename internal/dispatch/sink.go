@@ -43,6 +43,21 @@ type Worker interface {
 	Close() error
 }
 
+// Spread is a consumer that is served by several nodes and spreads its credits over them. Calls must not block.
+type Spread interface {
+	Consumer
+	// Wanted says that runs of q wait on this node while the consumer has no credits there. It is said once, until it has
+	// had credits again.
+	Wanted(q partition.Queue)
+}
+
+// Learner is a worker that is to know where the nodes are. Calls must not block.
+type Learner interface {
+	Worker
+	// Nodes is where all nodes are, this one first; only the greatest version counts. The slice is not changed.
+	Nodes(version uint64, addresses []string)
+}
+
 // Transport serves the queues of one kind of target for which nobody need connect: the hub opens a consumer when a queue
 // is first used and forgets it when it has been idle for [Options.IdleQueue].
 type Transport interface {

@@ -85,6 +85,9 @@ func (h *Hub) settle(n *news, qs ...*queue) {
 		h.wakeAll(n)
 	}
 	for _, q := range qs {
+		if !h.draining && len(h.nodes) > 1 { // otherwise there is nowhere to take credits from
+			q.tell(n)
+		}
 		if len(q.seats) == 0 && len(q.claims) == 0 && !q.limited() {
 			delete(h.queues, q.name)
 		}

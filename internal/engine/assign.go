@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -39,8 +40,47 @@ func (e *Engine) Ready() error {
 func (p *owned) leave() {
 	p.leaving, p.leftAt = true, p.e.elapsed()
 	p.m.KeepGrants()
+	p.giveTokensUp()
 	p.rest()
+	p.leaveBehind()
 	p.e.dispatcher.Forget(p.number)
+}
+
+// leaveBehind has the consumers of attempts that are in force told to stop: at once if nobody will know of the attempt, otherwise
+// when its time is over. Whoever owns the partition then cannot reach them, and an attempt that is never answered would keep its
+// slot for ever.
+func (p *owned) leaveBehind() {
+	now, elapsed := p.e.now(), p.e.elapsed()
+	var unknown []partition.Cancel
+	for _, h := range p.m.Handed() {
+		if !h.Written {
+			unknown = append(unknown, h.Cancel)
+			continue
+		}
+		p.behind = append(p.behind, behind{h.Cancel, elapsed + max(0, h.Until-now) + int64(behindGrace)})
+	}
+	slices.SortStableFunc(p.behind, func(a, b behind) int { return cmp.Compare(a.until, b.until) })
+	if len(unknown) > 0 {
+		p.e.dispatcher.Cancel(unknown)
+	}
+}
+
+// behind is an attempt of a term that is over, which a consumer here has.
+type behind struct {
+	partition.Cancel
+	until int64 // by Engine.elapsed
+}
+
+// behindGrace is how long after its end the consumer of such an attempt is told.
+const behindGrace = 5 * time.Second
+
+// endBehind tells those whose time is over.
+func (p *owned) endBehind(now int64) {
+	n := 0
+	for ; n < len(p.behind) && p.behind[n].until <= now; n++ {
+		p.e.dispatcher.Cancel([]partition.Cancel{p.behind[n].Cancel})
+	}
+	p.behind = slices.Delete(p.behind, 0, n)
 }
 
 // left ends the hand-over: all that memory held is durable.
@@ -62,7 +102,7 @@ func (p *owned) left() {
 
 // drop forgets the machine and the term.
 func (p *owned) drop(cause error) {
-	p.m, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, cause, false
+	p.m, p.homes, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, nil, cause, false
 	p.serving.Store(false)
 	p.stats.Store(&partition.Stats{})
 	p.depths.Store(nil)

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
@@ -41,8 +43,32 @@ type outcome[T any] struct {
 	err   error
 }
 
-// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends first the outcome is not
-// known.
+// stage is how far a call is: either its round begins or its caller gives up, never both.
+type stage struct{ is atomic.Int32 }
+
+const (
+	waits int32 = iota
+	began
+	withdrawn
+)
+
+// begin reports whether the call is to be done.
+func (s *stage) begin() bool { return s.is.CompareAndSwap(waits, began) }
+
+// withdraw reports whether the call has not been done and will not be.
+func (s *stage) withdraw() bool {
+	s.is.CompareAndSwap(waits, withdrawn)
+	return s.is.Load() == withdrawn
+}
+
+// asked is a call that somebody waits for.
+type asked[T any] struct {
+	stage
+	done chan outcome[T]
+}
+
+// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends before the round nothing is done,
+// and if it ends later the outcome is not known.
 func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, error)) (T, error) {
 	return askSeq(ctx, p, c, func(p *owned, now int64) (T, uint64, error) {
 		value, err := f(p, now)
@@ -52,40 +78,76 @@ func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int6
 
 // askSeq is ask for an f that knows itself which batch must be durable.
 func askSeq[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
-	done := make(chan outcome[T], 1)
+	a := &asked[T]{done: make(chan outcome[T], 1)}
+	return a.wait(ctx, p, c, f)
+}
+
+func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
+	var zero T
+	if !a.send(ctx, p, c, f) {
+		return zero, errStopping()
+	}
+	select {
+	case o := <-a.done:
+		if o.err != nil {
+			return zero, o.err
+		}
+		return o.value, nil
+	case <-ctx.Done():
+		if a.withdraw() {
+			return zero, tooLate(ctx)
+		}
+		return zero, ended(ctx)
+	}
+}
+
+// send puts the call into the partition's mailbox; it reports false, and does nothing, if the engine has ended.
+func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) bool {
 	c.do = func(p *owned, now int64) {
+		if overdue(ctx) || !a.begin() {
+			a.withdraw()
+			a.done <- outcome[T]{err: tooLate(ctx)}
+			return
+		}
 		p.m.Begin()
 		value, seq, err := f(p, now)
 		p.reply(seq, func(failed error) {
 			if failed != nil {
 				err = failed
 			}
-			done <- outcome[T]{value, err}
+			a.done <- outcome[T]{value, err}
 		})
 	}
-	c.fail = func(err error) { done <- outcome[T]{err: err} }
-	var zero T
-	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
-		return zero, errStopping()
+	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
+	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
+}
+
+// overdue reports whether ctx has ended, or would have if its timer had come to it: after a pause of the whole process a round
+// may come first.
+func overdue(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
 	}
-	select {
-	case o := <-done:
-		if o.err != nil {
-			return zero, o.err
-		}
-		return o.value, nil
-	case <-ctx.Done():
-		return zero, ended(ctx)
-	}
+	deadline, bounded := ctx.Deadline()
+	return bounded && !time.Now().Before(deadline)
 }
 
 // ended is the error of a call whose caller stopped waiting.
 func ended(ctx context.Context) error {
-	kind, why := carillon.Canceled, "the call was cancelled before its outcome was durable"
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		kind, why = carillon.DeadlineExceeded, "the call's deadline passed before its outcome was durable"
+	err := over(ctx, "before its outcome was durable")
+	err.Unknown = true
+	return err
+}
+
+// tooLate is the error of a call whose ctx ended before anything was done.
+func tooLate(ctx context.Context) error { return over(ctx, "before it was begun: nothing was done") }
+
+func over(ctx context.Context, when string) *carillon.Error {
+	kind, why := carillon.DeadlineExceeded, "the call's deadline passed "
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		kind, why = carillon.Canceled, "the call was cancelled "
 	}
-	return &carillon.Error{Kind: kind, Message: why, Unknown: true, Err: ctx.Err()}
+	return &carillon.Error{Kind: kind, Message: why + when, Err: ctx.Err()}
 }
 
 // bringPending reads the pending runs of jobs into memory which calls must reach: an operation that ends or changes what they

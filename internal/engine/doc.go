@@ -12,11 +12,16 @@
 //	partition.go  the round of a partition
 //	mailbox.go    what comes in
 //	commit.go     batches on their way to the store
-//	term.go       claiming partitions, and what to do when a term is lost
+//	assign.go     which partitions to own, and handing over the others
+//	claims.go     claiming partitions
+//	term.go       their terms, and what to do when one is lost
 //	lease.go      keeping them, and giving up in time
 //	sink.go       what consumers say
-//	batches.go    jobs that are stored together, across partitions
-//	joint.go      the same in one lane, which is cheaper
+//	away.go       the same of partitions that have gone to another node
+//	partitions.go across.go   what partitions ask of each other, wherever they are
+//	batches.go    jobs that are stored together
+//	joint.go      the same across partitions of one lane
+//	intents.go marks.go       the same across any partitions
 //	edges.go      what partitions tell each other about jobs that wait for others
 //	jobs.go runs.go list.go   the calls
 //	stored.go     reads while a partition cannot serve

@@ -35,7 +35,7 @@ func (p *owned) correspond(in []heard, now int64) {
 	}
 	letters := p.m.Letters(now, lettersAtOnce)
 	for _, l := range letters {
-		p.tell(l, false, func(p *owned) partition.Answer { return p.m.Release(l) })
+		p.tell(l, false)
 	}
 	if len(letters) == lettersAtOnce {
 		p.box.ring() // there may be more
@@ -45,25 +45,35 @@ func (p *owned) correspond(in []heard, now int64) {
 // askAfterEdges finds out, a few at a time, which edges have lost the job that waits.
 func (p *owned) askAfterEdges(now int64) {
 	for _, edge := range p.m.Checkups(now) {
-		p.tell(partition.Letter{Edge: edge}, true, func(p *owned) partition.Answer {
-			if p.m.WaitsFor(edge) {
-				return partition.Taken
-			}
-			return partition.Nobody
-		})
+		p.tell(partition.Letter{Edge: edge}, true)
 	}
 }
 
-// tell has f run where the job that waits is. The answer comes by mail, once it is durable.
-func (p *owned) tell(l partition.Letter, check bool, f func(p *owned) partition.Answer) {
-	term := p.term
+// tell has the job that waits told, or asks after it, where it is. The answer comes by mail, once it is durable.
+func (p *owned) tell(l partition.Letter, check bool) {
+	term, to := p.term, p.e.partitionOf(l.Waiting())
 	back := func(a partition.Answer) {
 		p.box.put(func(m *mail) { m.heard = append(m.heard, heard{l, a, check, term}) })
 	}
+	if !p.e.remote(to) {
+		to.hearLetter(l, check, back)
+		return
+	}
+	p.e.couriers.send(p.e, func() { back(p.e.tellPeer(to.number, l, check)) })
+}
+
+// hearLetter takes a letter, or a question whether the job waits, for a job of the partition.
+func (p *owned) hearLetter(l partition.Letter, check bool, back func(partition.Answer)) {
 	c := jobCall(l.Waiting())
 	c.do = func(d *owned, _ int64) {
 		d.m.Begin()
-		answer := f(d)
+		answer := partition.Nobody
+		switch {
+		case !check:
+			answer = d.m.Release(l)
+		case d.m.WaitsFor(l.Edge):
+			answer = partition.Taken
+		}
 		d.reply(d.m.After(), func(err error) {
 			if err != nil {
 				answer = partition.Unheard
@@ -72,7 +82,7 @@ func (p *owned) tell(l partition.Letter, check bool, f func(p *owned) partition.
 		})
 	}
 	c.fail = func(error) { back(partition.Unheard) }
-	if !p.e.partitionOf(l.Waiting()).box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
+	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
 		back(partition.Unheard)
 	}
 }
@@ -146,25 +156,16 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 func (e *Engine) register(ctx context.Context, byPart map[*owned][]*wanted) error {
 	errs := make(chan error, len(byPart))
 	for p, list := range byPart {
-		c := call{}
-		for _, w := range list {
-			c.refs = append(c.refs, store.Ref{Key: w.edge.Of})
+		edges := make([]partition.Edge, len(list))
+		for i, w := range list {
+			edges[i] = w.edge
 		}
 		go func() {
-			exist, err := ask(ctx, p, c, func(p *owned, now int64) ([]bool, error) {
-				out := make([]bool, len(list))
-				for i, w := range list {
-					var err error
-					if out[i], err = p.m.Register(now, w.edge); err != nil {
-						return nil, w.named(err)
-					}
-				}
-				return out, nil
-			})
+			exist, err := across(e, p, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, p.number, edges) })
 			for i, exists := range exist {
 				list[i].exists = exists
 			}
-			errs <- err
+			errs <- ofEdge(list, err)
 		}()
 	}
 	var first error
@@ -174,6 +175,22 @@ func (e *Engine) register(ctx context.Context, byPart map[*owned][]*wanted) erro
 		}
 	}
 	return certain(first)
+}
+
+// inEdge notes in err which edge of several it is about.
+func inEdge(i int, err error) error { return carillon.WithField(err, fmt.Sprintf("edges[%d]", i)) }
+
+// ofEdge names in err the job, and the name in its After, that inEdge has noted.
+func ofEdge(list []*wanted, err error) error {
+	var i int
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok {
+		return err
+	}
+	if _, no := fmt.Sscanf(e.Field, "edges[%d]", &i); no == nil && i >= 0 && i < len(list) {
+		return list[i].named(err)
+	}
+	return err
 }
 
 // certain is the error of something that came before what the caller asked for: that has certainly not been done.

@@ -54,6 +54,9 @@ type Config struct {
 	Standby bool
 	// Peers finds the owners of partitions that this node does not own; nil if it is alone.
 	Peers Partitions
+	// Announce is called when settings of a namespace have become durable here, if not nil: every other node is to call
+	// [Engine.ReloadNamespace]. It must not block. What is lost heals within 5 s.
+	Announce func(namespace string)
 
 	// Turn is called before a lane looks whether a partition wants a round, on the lane's goroutine, if not nil. A simulation
 	// waits in it until it is the partition's turn, so that what several want at one instant always goes to the same one.
@@ -119,6 +122,7 @@ type Engine struct {
 	settings   *settings
 	limiter    *limiter
 	claims     *claims
+	couriers   couriers
 	assigning  sync.Mutex // one Assign at a time
 }
 
@@ -131,7 +135,7 @@ func New(cfg Config) *Engine {
 		stop:   make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.limiter = newLimiter(e.settings.limit, e.tokens)
+	e.limiter = &limiter{c: partition.NewTokenCounter(e.settings.limit, e.tokens)}
 	return e
 }
 
@@ -140,11 +144,9 @@ func New(cfg Config) *Engine {
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
 	e.lay()
-	if !e.cfg.Standby {
-		if err := e.own(ctx); err != nil {
-			close(e.keeper)
-			return errors.Join(err, e.Stop(ctx))
-		}
+	if err := e.begin(ctx); err != nil {
+		close(e.keeper)
+		return errors.Join(err, e.Stop(ctx))
 	}
 	e.wg.Go(e.claimer)
 	for _, l := range e.lanes {
@@ -153,6 +155,20 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	}
 	go e.keep()
 	return nil
+}
+
+// begin reads what must be known before anything runs.
+func (e *Engine) begin(ctx context.Context) error {
+	if e.cfg.Peers != nil {
+		if err := e.readAllSettings(ctx); err != nil {
+			return fmt.Errorf("settings of namespaces: %w", err)
+		}
+		e.wg.Go(e.followSettings)
+	}
+	if e.cfg.Standby {
+		return nil
+	}
+	return e.own(ctx)
 }
 
 // lay makes the lanes and gives each its partitions.

@@ -1,14 +1,9 @@
 package engine
 
-import "fmt"
+import "github.com/carillonhq/carillon/internal/partition"
 
 // TokensLeft says what the limiter still knows of; "" is nothing.
-func (e *Engine) TokensLeft() string {
-	e.limiter.mu.Lock()
-	defer e.limiter.mu.Unlock()
-	left := ""
-	for _, l := range e.limiter.sorted() {
-		left += fmt.Sprintf("%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
-	}
+func (e *Engine) TokensLeft() (left string) {
+	e.limiter.locked(func(c *partition.TokenCounter) { left = c.Left() })
 	return left
 }

@@ -141,6 +141,15 @@ func (ps peers) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, e
 	return reach(ctx, ps, p, s, func(n *node) (engine.Heard, error) { return n.Hear(ctx, p, s) })
 }
 
+func (ps peers) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+	return reach(ctx, ps, p, asks, func(n *node) ([]partition.TokenGrant, error) { return n.AskTokens(ctx, p, from, asks) })
+}
+
+func (ps peers) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.GiveTokens(ctx, p, grants) })
+	return err
+}
+
 // TestAStandbyOwnsNothing until it is told what, and refuses at once.
 func TestAStandbyOwnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,4 +264,66 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		}
 		f.stop()
 	})
+}
+
+// inFlight is how many deliveries a node's hub believes to be with consumers.
+func (n *node) inFlight() (sum int) {
+	for _, q := range n.hub.Queues() {
+		sum += q.InFlight
+	}
+	return sum
+}
+
+// TestAnAttemptThatIsNeverAnswered gives its slot back, also if its term ends meanwhile: by a fault of the store, before or after
+// the attempt is durable, or because the partition moves.
+func TestAnAttemptThatIsNeverAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		moves bool
+	}{
+		"lost at once":  {10 * time.Millisecond, false},
+		"lost":          {3 * time.Second, false},
+		"moved at once": {10 * time.Millisecond, true},
+		"moved":         {3 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
+				f := startFleet(t, s, 2, nil)
+				f.deal(func(int) int { return 0 })
+				f.settled()
+				ctx := context.Background()
+				n := f.nodes[0]
+				n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+				j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 30 * time.Second}
+				if _, err := n.PutJob(ctx, j); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(c.after)
+				if n.inFlight() != 1 {
+					t.Fatalf("%d in flight", n.inFlight())
+				}
+				if c.moves {
+					f.deal(func(int) int { return 1 })
+				} else {
+					s.fail(func(func() error) error { return errors.New("the disk is full") })
+					if _, err := n.PutJob(ctx, carillon.Job{Name: f.at(0, 1), Target: carillon.WorkerQueue("other")}); err == nil {
+						t.Fatal("it was put")
+					}
+				}
+				time.Sleep(10 * time.Second)
+				s.fail(nil)
+				f.settled()
+				time.Sleep(40 * time.Second)
+				if _, err := f.nodes[0].DeleteJobs(ctx, "default", "j"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if n.inFlight() != 0 {
+					t.Errorf("%d in flight", n.inFlight())
+				}
+				f.stop()
+			})
+		})
+	}
 }

@@ -20,12 +20,12 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err != nil {
 		return carillon.Put{}, err
 	}
-	req.At = seenAt(ctx)
 	warnings, err := e.linkOne(ctx, &req)
 	if err != nil {
 		return carillon.Put{}, err
 	}
 	key := req.Job.Key()
+	req.At = seen(ctx)
 	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
 		return p.m.Put(now, req)
 	})
@@ -93,8 +93,9 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 	if err != nil {
 		return carillon.Put{}, err
 	}
+	at := seen(ctx)
 	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
-		return p.m.Patch(now, key, patch, waits...)
+		return p.m.PatchAt(now, at, key, patch, waits...)
 	})
 	if err != nil {
 		return put, err
@@ -148,7 +149,9 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 	parts := make([]outcome[int], len(e.parts))
 	var all sync.WaitGroup
 	for i, p := range e.parts {
-		all.Go(func() { parts[i].value, parts[i].err = e.deleteIn(ctx, p, namespace, prefix) })
+		all.Go(func() {
+			parts[i].value, parts[i].err = across(e, p, func(ps Partitions) (int, error) { return ps.DeleteIn(ctx, i, namespace, prefix) })
+		})
 	}
 	all.Wait()
 	total := 0
@@ -170,6 +173,9 @@ func partly(err error, others bool) error {
 	}
 	marked := *e
 	marked.Unknown = true
+	if errors.Is(err, ErrNotOwner) {
+		marked.Err = nil // or it would say that nothing was done
+	}
 	return &marked
 }
 

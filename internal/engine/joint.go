@@ -14,7 +14,9 @@ import (
 // joint is a batch put all of whose partitions are in one lane, on a store that makes groups durable. The lane puts the jobs
 // of all partitions right before a group leaves, which takes them all: they are durable as a whole, and need no intent.
 type joint struct {
-	portions []portion // in the order of their partitions
+	stage
+	ctx      context.Context // of the caller
+	portions []portion       // in the order of their partitions
 	done     chan error
 
 	// Of the lane's goroutine alone.
@@ -52,7 +54,7 @@ func (b byPart) lane() *lane {
 
 // putJoint stores jobs of several partitions of the lane, or none; errApart says that it takes an intent.
 func (l *lane) putJoint(ctx context.Context, reqs []partition.PutRequest, parts byPart) ([]carillon.Put, error) {
-	j := &joint{done: make(chan error, 1)}
+	j := &joint{ctx: ctx, done: make(chan error, 1)}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {
 			s := portion{p: p, indices: indices}
@@ -72,6 +74,9 @@ func (l *lane) putJoint(ctx context.Context, reqs []partition.PutRequest, parts 
 			return nil, err
 		}
 	case <-ctx.Done():
+		if j.withdraw() {
+			return nil, tooLate(ctx)
+		}
 		return nil, ended(ctx)
 	}
 	puts := make([]carillon.Put, len(reqs))
@@ -159,6 +164,11 @@ func (l *lane) put(j *joint) {
 			return
 		}
 	}
+	if overdue(j.ctx) || !j.begin() {
+		j.withdraw()
+		j.done <- tooLate(j.ctx)
+		return
+	}
 	j.left = len(j.portions)
 	for i := range j.portions {
 		s := &j.portions[i]
@@ -196,7 +206,7 @@ func (j *joint) settled(err error) {
 func (s *portion) admit(now int64) error {
 	p := s.p
 	p.checkLease(nil)
-	if p.m == nil {
+	if p.m == nil || p.leaving {
 		return errApart
 	}
 	c := call{pending: true}

@@ -80,6 +80,7 @@ func (l *lane) pass() {
 			turn(p.number)
 		}
 		l.receive()
+		p.endBehind(now)
 		if p.due(now) {
 			p.round()
 		}
@@ -108,6 +109,9 @@ func (l *lane) sleep() time.Duration {
 			next = min(next, p.wake)
 		case !p.claiming && p.wanted.Load():
 			next = min(next, p.retryAt)
+		}
+		if len(p.behind) > 0 {
+			next = min(next, p.behind[0].until)
 		}
 	}
 	return time.Duration(max(0, next-now))

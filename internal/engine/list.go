@@ -82,18 +82,9 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 
 // mergeRuns reads a page of several partitions, newest first.
 func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte, size int) (carillon.RunPage, error) {
-	var all []store.RunRecord
-	for _, p := range parts {
-		shard, err := e.reader(p)
-		if err != nil {
-			return carillon.RunPage{}, err
-		}
-		q.After = cursors[p.number]
-		records, err := shard.Runs(ctx, q)
-		if err != nil {
-			return carillon.RunPage{}, readError(err)
-		}
-		all = append(all, records...)
+	all, err := e.runsOf(ctx, parts, q, cursors)
+	if err != nil {
+		return carillon.RunPage{}, err
 	}
 	if len(parts) > 1 {
 		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return int(min(max(b.Finished-a.Finished, -1), 1)) })
@@ -113,6 +104,24 @@ func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery
 		page.NextPageToken = base64.RawURLEncoding.EncodeToString(token)
 	}
 	return page, nil
+}
+
+// runsOf reads runs of several partitions; they stand in the order of the partitions.
+func (e *Engine) runsOf(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
+	read := make([][]store.RunRecord, len(parts))
+	err := sideBySide(len(parts), func(i int) error {
+		shard, err := e.reader(parts[i])
+		if err != nil {
+			return err
+		}
+		q := q
+		q.After = cursors[parts[i].number]
+		if read[i], err = shard.Runs(ctx, q); err != nil {
+			return readError(err)
+		}
+		return nil
+	})
+	return slices.Concat(read...), err
 }
 
 // parseCursors reads a page token of runs: how far each partition has been read.

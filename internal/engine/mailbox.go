@@ -49,8 +49,10 @@ type mail struct {
 	consumers []partition.Queue // that have a first consumer
 	heard     []heard           // what other partitions say about jobs that wait
 	tokens    []tokens
+	cluster   tokenMail
 	lost      []store.Term // that are over, as a renewal has found
-	passed    []bool       // how passing on has ended: whether it was heard
+	marks     []goneMarks
+	passed    []bool // how passing on has ended: whether it was heard
 }
 
 // mailbox collects mail from any goroutine for one partition.

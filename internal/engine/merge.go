@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -29,19 +30,44 @@ type source struct {
 
 func (e *Engine) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
 	q.Limit = 2*size/len(e.parts) + 8 // names are spread evenly: mostly enough for a page
-	m := &merge{query: q}
-	for _, p := range e.parts {
-		shard, err := e.reader(p)
+	m := &merge{query: q, sources: make([]*source, len(e.parts))}
+	err := sideBySide(len(e.parts), func(i int) error {
+		shard, err := e.reader(e.parts[i])
 		if err != nil {
-			return nil, err
+			return err
 		}
-		s := &source{number: p.number, shard: shard, after: q.After}
-		if err := m.refill(ctx, s); err != nil {
-			return nil, err
-		}
-		m.sources = append(m.sources, s)
+		m.sources[i] = &source{number: e.parts[i].number, shard: shard, after: q.After}
+		return m.refill(ctx, m.sources[i])
+	})
+	return m, err
+}
+
+// readers is how many partitions a call reads at once. A read of a store on another machine is a round trip, so that a list of 64
+// partitions is 8 of them; its connections are for other calls too.
+const readers = 8
+
+// sideBySide calls f for 0 … n-1, some at once, and waits. After an error it begins no more; of several errors it returns one.
+func sideBySide(n int, f func(i int) error) error {
+	var next atomic.Int64
+	errs := make(chan error, min(n, readers))
+	for range cap(errs) {
+		go func() {
+			var err error
+			for i := int(next.Add(1)) - 1; i < n && err == nil; i = int(next.Add(1)) - 1 {
+				if err = f(i); err != nil {
+					next.Store(int64(n))
+				}
+			}
+			errs <- err
+		}()
 	}
-	return m, nil
+	var first error
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // refill reads the next few records of a source that has none.

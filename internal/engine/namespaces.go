@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/carillonhq/carillon"
@@ -15,7 +16,8 @@ import (
 // the namespace's empty job name.
 const smallNamespace = 'n'
 
-// settings is what is set for namespaces, as all partitions of the node see it. What is in it is never changed.
+// settings is what is set for namespaces, as all partitions of the node see it. Those of partitions that other
+// nodes own may be some seconds old, see settings.go. What is in it is never changed.
 type settings struct {
 	mu     sync.RWMutex
 	byName map[string]*carillon.Namespace
@@ -36,11 +38,24 @@ func (s *settings) set(n *carillon.Namespace) {
 	s.byName[n.Name] = n
 }
 
-// retain forgets what is set for namespaces that keep does not want.
-func (s *settings) retain(keep func(name string) bool) {
+// replace goes by what was read of those namespaces that own selects; it returns the names of those that have changed.
+func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.byName, func(name string, _ *carillon.Namespace) bool { return !keep(name) })
+	for name := range s.byName {
+		if own(name) && read[name] == nil {
+			delete(s.byName, name)
+			changed = append(changed, name)
+		}
+	}
+	for name, n := range read {
+		if old := s.byName[name]; old == nil || old.Strict != n.Strict || !maps.Equal(old.Limits, n.Limits) {
+			s.byName[name] = n
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed
 }
 
 // limit is the limit of a key; limited is false if it has none.
@@ -61,24 +76,41 @@ func (s *settings) strict(job *carillon.Job) error {
 	return carillon.CheckRetryWindow(job)
 }
 
-// loadSettings reads the settings that the partition's store holds.
+// loadSettings reads the settings that the partition's store holds, for the owner of a new term.
 func (p *owned) loadSettings(shard store.Shard) error {
-	all, err := allSmall(p.ctx, shard, smallNamespace)
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	kept, err := p.readSettings(p.ctx, shard)
 	if err != nil {
 		return err
 	}
-	kept := map[string]bool{}
+	p.keepSettings(kept)
+	return nil
+}
+
+// readSettings reads what the partition's store holds, by name.
+func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
+	all, err := allSmall(ctx, shard, smallNamespace)
+	if err != nil {
+		return nil, err
+	}
+	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
 		n, err := store.DecodeNamespace(small.Value, small.Key)
 		if err != nil {
-			return fmt.Errorf("settings of namespace %q: %w", small.Key, err)
+			return nil, fmt.Errorf("settings of namespace %q: %w", small.Key, err)
 		}
-		kept[n.Name] = true
-		p.e.settings.set(&n)
+		kept[n.Name] = &n
 	}
-	p.e.settings.retain(func(name string) bool { return kept[name] || p.e.settingsOf(name) != p })
-	p.e.limiter.changed("")
-	return nil
+	return kept, nil
+}
+
+// keepSettings goes by what was read from the partition's store.
+func (p *owned) keepSettings(kept map[string]*carillon.Namespace) {
+	own := func(name string) bool { return p.e.settingsOf(name) == p }
+	for _, name := range p.e.settings.replace(own, kept) {
+		p.e.limitsChanged(name)
+	}
 }
 
 // settingsOf is the partition that keeps the settings of a namespace.
@@ -131,7 +163,10 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
 			if failed == nil {
 				e.settings.set(&set)
-				e.limiter.changed(n.Name)
+				e.limitsChanged(n.Name)
+				if e.cfg.Announce != nil {
+					e.cfg.Announce(n.Name)
+				}
 			}
 		})
 		return n, nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type owned struct {
 	term         store.Term
 	shard        store.Shard
 	m            *partition.Machine       // nil: the term was lost
+	homes        *homes                   // nil: this node is alone
 	cause        error                    // why
 	claiming     bool                     // it is being claimed: what comes in waits
 	away         bool                     // it has no term here, and another node may own it
@@ -43,10 +45,15 @@ type owned struct {
 
 	backfillsSwept string // key of the ended backfill that was looked at last
 
+	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
+	sweeping bool             // marks are being looked through
+
+	behind  []behind           // attempts of terms that are over, in the order of their ends
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
 	quiet     chan struct{} // closed once draining and nothing is in force
+	reading   sync.Mutex    // one reads the settings in it at a time
 	wanted    atomic.Bool   // this node is to own it
 	serving   atomic.Bool   // it does, and answers calls
 	published atomic.Pointer[store.Term]
@@ -99,9 +106,11 @@ func (p *owned) round() {
 	}
 	p.goOn()
 	p.hear(in, now)
+	p.hearTokens(&in.cluster)
 	for _, t := range in.tokens {
 		p.m.Promote(now, t.line, t.n)
 	}
+	p.noteMarks(in.marks)
 	p.serveCalls(in.calls, now)
 	p.correspond(in.heard, now)
 	p.m.Tick(now)
@@ -109,6 +118,7 @@ func (p *owned) round() {
 	p.feed(now)
 	p.dispatch(in, now)
 	p.m.PassTokens()
+	p.askTokens()
 	p.rest()
 }
 
@@ -123,7 +133,7 @@ func (p *owned) rest() {
 		p.e.dispatcher.Cancel(c)
 	}
 	p.publish()
-	p.wake = p.e.elapsed() + int64(p.sleep())
+	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
 }
 
 // publish shows the machine's figures to other goroutines.
@@ -162,6 +172,7 @@ func (p *owned) refuse(in mail) {
 		c.fail(p.refusal())
 	}
 	p.postpone(in)
+	p.sweeping = p.sweeping && len(in.marks) == 0
 	if p.leaving {
 		p.wake = p.e.elapsed() + int64(pollEvery)
 		return
@@ -200,11 +211,13 @@ func (p *owned) poll(now int64) {
 	p.park(now)
 	p.askAfterEdges(now)
 	p.m.AwaitTokens()
+	p.pollTokens()
 	clear(p.moved)
 	if now-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
 			p.sweepBackfills(now)
+			p.askAfterMarks()
 		}
 		p.swept = now
 	}

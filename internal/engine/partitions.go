@@ -3,15 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
-// ErrNotOwner says that this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose outcome
-// is known: nothing was done, the owner may be asked.
+// ErrNotOwner says that this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose
+// outcome is known: nothing was done, the owner may be asked.
 var ErrNotOwner = errors.New("this node does not own the partition")
 
 // Partitions is what partitions ask of each other, wherever they are. An [Engine] answers for those that this node owns and
@@ -35,6 +34,12 @@ type Partitions interface {
 	RedriveIn(ctx context.Context, p int, namespace, job string) (int, error)
 	// Hear takes what consumers have said of the partition's attempts to a node that no longer owns it.
 	Hear(ctx context.Context, p int, s Said) (Heard, error)
+	// AskTokens tells the partition what another has and wants of limits whose home it is. It returns how each stands for the
+	// one that asks, which is durable; what is given later comes by GiveTokens.
+	AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error)
+	// GiveTokens tells the partition what the homes of limits have handed out to it. It is done when the partition has
+	// taken note of it; nothing is durable by that.
+	GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error
 }
 
 // Said is what consumers have said of attempts of one partition.
@@ -134,7 +139,7 @@ func (e *Engine) DeleteIn(ctx context.Context, number int, namespace, prefix str
 		return 0, err
 	}
 	n, err := e.deleteIn(ctx, p, namespace, prefix)
-	return n, partly(err, n > 0)
+	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.DeleteIn(ctx, number, namespace, prefix) })
 }
 
 // RedriveIn implements [Partitions].
@@ -148,8 +153,5 @@ func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job strin
 		return 0, err
 	}
 	n, err := e.redriveIn(ctx, p, q)
-	return n, partly(err, n > 0)
+	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, number, namespace, job) })
 }
-
-// inEdge notes in err which edge it is about.
-func inEdge(i int, err error) error { return carillon.WithField(err, fmt.Sprintf("edges[%d]", i)) }

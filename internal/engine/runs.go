@@ -156,10 +156,10 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	}
 	n := 0
 	for _, p := range parts {
-		done, err := e.redriveIn(ctx, p, q)
+		done, err := across(e, p, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, p.number, namespace, job) })
 		n += done
 		if err != nil {
-			return n, err
+			return n, partly(err, n > 0)
 		}
 	}
 	return n, nil

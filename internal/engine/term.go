@@ -17,6 +17,7 @@ type tenure struct {
 	term  store.Term
 	shard store.Shard
 	m     *partition.Machine
+	homes *homes // nil: this node is alone
 	err   error
 
 	contested bool  // another node holds the partition
@@ -82,12 +83,17 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 	if err := p.loadSettings(t.shard); err != nil {
 		return err
 	}
-	t.m = partition.New(p.config(t.term, now))
+	if p.e.cfg.Peers != nil {
+		t.homes = p.newHomes(t.term)
+	}
+	t.m = partition.New(p.config(t, now))
 	t.m.LoadParked(parked)
 	t.m.LoadEdges(rest.edges, now)
 	t.m.LoadOutbox(rest.outbox)
 	t.m.LoadApplied(rest.applied)
-	p.e.limiter.charge(p.number, t.m.LoadLimited(limited.small, limited.records))
+	if err := p.charge(t, t.m.LoadLimited(limited.small, limited.records)); err != nil {
+		return err
+	}
 	return p.loadBackfills(t, now)
 }
 
@@ -95,11 +101,11 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 const maxParkedQueues = 100_000
 
 // config is what the machine of a term is made with.
-func (p *owned) config(term store.Term, now int64) partition.Config {
+func (p *owned) config(t *tenure, now int64) partition.Config {
 	cfg := p.e.cfg.Partition
-	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, term, p.e.macKey, now
+	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, t.term, p.e.macKey, now
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
-	cfg.Limiter, cfg.Settings = share{p.e.limiter, p.number}, p.e.settings.get
+	cfg.Limiter, cfg.Settings = p.limiterOf(t.homes), p.e.settings.get
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
@@ -115,11 +121,12 @@ const minWindow = 256
 
 // begin goes on under a new term.
 func (p *owned) begin(t *tenure) {
-	p.term, p.shard, p.m, p.durable, p.unfinished = t.term, t.shard, t.m, 0, true
+	p.term, p.shard, p.m, p.homes, p.durable, p.unfinished = t.term, t.shard, t.m, t.homes, 0, true
 	p.sent, p.away, p.leaving = 0, false, false
 	if p.passing != nil {
 		p.passing() // what it has not got heard, this node hears
 	}
+	p.gone = map[string]int64{}
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
@@ -140,6 +147,9 @@ func (p *owned) lose(cause error) {
 		}
 	}
 	p.takeBack(p.m.Pledged())
+	if !p.leaving { // or that is done
+		p.leaveBehind()
+	}
 	p.away = p.away || taken(cause)
 	p.drop(cause)
 	if lost := p.e.cfg.Events.Lost; lost != nil {
@@ -165,7 +175,7 @@ func (p *owned) takeBack(pledged []partition.Token) {
 // abandon forgets a term.
 func (p *owned) abandon() {
 	p.published.Store(&store.Term{})
-	p.e.limiter.abandon(p.number)
+	p.e.limiter.abandon(p.number) // of nothing in a cluster
 }
 
 // unavailable is what a caller is told when its change did not, or may not, have become durable.

@@ -38,10 +38,13 @@ const (
 
 func wordsSize(r *carillon.WorkResponse) int {
 	size := 0
-	for _, words := range [...][]string{r.Cancel, r.Stale, r.Acks, r.Nodes} {
+	for _, words := range [...][]string{r.Cancel, r.Stale, r.Acks, r.Nodes, r.Wanted} {
 		for _, w := range words {
 			size += len(w) + wordOverhead
 		}
+	}
+	for _, c := range r.Withdrawn {
+		size += len(c.Queue) + 2*wordOverhead
 	}
 	return size
 }

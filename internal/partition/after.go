@@ -94,6 +94,8 @@ func waits(after []string, old, fresh []store.Wait, anew bool) []store.Wait {
 		}
 		if i := slices.IndexFunc(old, named); i >= 0 && !(anew && w.Open) {
 			w = old[i]
+		} else if i >= 0 {
+			w.Told = old[i].Told
 		}
 		out = append(out, w)
 	}

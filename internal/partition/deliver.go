@@ -185,3 +185,33 @@ func (m *Machine) KeepGrants() {
 		m.keepGrant(e)
 	}
 }
+
+// Handed is an attempt that a consumer has.
+type Handed struct {
+	Cancel
+	Until   int64 // when it is over at the latest, UTC ns
+	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
+}
+
+// Handed are the attempts that consumers have, in the order of their jobs.
+func (m *Machine) Handed() []Handed {
+	var held []*entry
+	for _, e := range m.live {
+		if e.place == running && e.pledge == 0 {
+			held = append(held, e)
+		}
+	}
+	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
+	var out []Handed
+	for _, e := range held {
+		q := m.queueOf(e)
+		if e.queue != nil {
+			q = *e.queue
+		}
+		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
+			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
+			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Written: e.durable || e.first || e.seq >= e.since})
+		}
+	}
+	return out
+}

@@ -10,6 +10,9 @@
 //	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
 //	                     pledge.go       attempts that are durable before they are handed out
 //	                     limit.go        how many attempts of a limit key may be in force
+//	TokenCounter         limit_count.go  who has tokens of a limit and who is next, on one node
+//	TokenHome, TokenPool limit_home.go   the same in a cluster: what the partition hands out,
+//	                     limit_pool.go   and what it was handed
 //	Result, Beat         result.go       what consumers say; stale tokens change nothing
 //	                     progress.go     attempts that are not done: how far they are, when to go on
 //	                     retry.go        what happens on failure

@@ -48,6 +48,9 @@ func (e Edge) outboxKey() string {
 type Letter struct {
 	Edge
 	By carillon.RunIdentity
+	// Stamp orders the letters of an edge, over all owners: what has been overtaken by a newer one changes nothing. It is the
+	// epoch of the owner in the upper half, and counts his letters in the lower one.
+	Stamp uint64
 }
 
 // Answer is what became of a letter.
@@ -84,6 +87,7 @@ type edges struct {
 	checks  []checkup // in order of time
 	outbox  map[Edge]*letter
 	letters []*letter // the same, in order
+	stamps  uint32    // given to letters
 }
 
 type checkup struct {
@@ -139,7 +143,7 @@ func (m *Machine) LoadOutbox(records []store.Small) {
 	for _, r := range records {
 		by, err := carillon.ParseRunIDBytes(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {
-			m.post(Letter{Edge{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, by})
+			m.post(Letter{Edge: Edge{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
 		}
 	}
 }
@@ -152,13 +156,14 @@ func (m *Machine) post(l Letter) {
 		m.edges.outbox[l.Edge] = old
 		m.edges.letters = append(m.edges.letters, old)
 	}
-	old.By, old.again = l.By, 0
+	m.edges.stamps++
+	old.By, old.again, old.Stamp = l.By, 0, m.cfg.Term.Epoch<<32|uint64(m.edges.stamps)
 }
 
 // tellOthers has the success of e's run told to the jobs that wait for it: what is to be told becomes durable with it.
 func (m *Machine) tellOthers(e *entry, by carillon.RunIdentity) {
 	for _, d := range m.edges.of[e.ref.Key] {
-		l := Letter{d.Edge, by}
+		l := Letter{Edge: d.Edge, By: by}
 		m.post(l)
 		m.edges.outbox[d.Edge].seq = m.out.seq
 		m.Write(store.Small{Kind: SmallOutbox, Key: d.outboxKey(), Value: by.AppendBinary(nil)})
@@ -252,7 +257,8 @@ func (m *Machine) WaitsFor(want Edge) bool {
 	return e != nil && waitFor(&e.state, want.Of.Name) >= 0
 }
 
-// Release tells a job of a success that it may wait for. The same success told again changes nothing.
+// Release tells a job of a success that it may wait for. The same success told again changes nothing, and neither does one that
+// comes after a newer one: it was on its way from an owner whose term is over.
 func (m *Machine) Release(l Letter) Answer {
 	e := m.find(l.Waiting())
 	if e == nil {
@@ -262,12 +268,13 @@ func (m *Machine) Release(l Letter) Answer {
 	switch {
 	case i < 0:
 		return Nobody
-	case e.state.Waits[i].By == l.By:
+	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
+		m.wait(e.seq)
 		return Taken
 	}
 	m.touch(e)
 	waits := slices.Clone(e.state.Waits) // the old ones may be in a batch
-	waits[i].By, waits[i].Open = l.By, true
+	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
 	e.state.Waits = waits
 	if allOpen(&e.state) {
 		unwait(&e.state)

@@ -149,6 +149,9 @@ func (m *Machine) setAside(e *entry, key Line) {
 	e.place, e.line = aside, l
 	heap.Push(&l.list, e)
 	m.rearm(e)
+	if l.waits && l.list[0] == e {
+		l.waits = l.tries > 0 // it goes before those for whom the line waits
+	}
 	m.await(l)
 }
 

@@ -83,6 +83,11 @@ func permits(e *entry, req *PutRequest) error {
 
 // Patch changes the named fields of a job; waits is what it begins with for new names in its After.
 func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.Put, error) {
+	return m.PatchAt(now, 0, key, patch, waits...)
+}
+
+// PatchAt is Patch as of an instant, which relative times count from; 0 is now.
+func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.Put, error) {
 	e := m.find(key)
 	switch {
 	case e == nil:
@@ -105,7 +110,7 @@ func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits
 			return carillon.Put{}, err
 		}
 	}
-	return m.replace(now, e, &PutRequest{Job: &j, Waits: waits})
+	return m.replace(now, e, &PutRequest{Job: &j, At: at, Waits: waits})
 }
 
 // EncodeSpec is the spec as it is stored and compared: pausing is part of the state.

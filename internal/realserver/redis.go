@@ -111,7 +111,7 @@ const slots = 16384
 // StartRedisCluster starts a Redis Cluster of so many primaries, which ends with the test.
 func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis {
 	t.Helper()
-	settings = append([]string{"cluster-enabled=yes", "cluster-config-file=nodes.conf", "cluster-node-timeout=1000"}, settings...)
+	settings = append([]string{"cluster-enabled=yes", "cluster-config-file=nodes.conf", "cluster-node-timeout=3000"}, settings...)
 	var all []*Redis
 	for i := range primaries {
 		r := &Redis{Port: clusterPort(t)}
@@ -127,8 +127,10 @@ func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis
 	for _, r := range all {
 		r.process.Ready(t, func(ctx context.Context) error {
 			info, err := r.ask(ctx, "CLUSTER", "INFO")
-			if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", primaries))) {
-				err = fmt.Errorf("the cluster is not formed: %s", info)
+			for _, sign := range []string{"cluster_state:ok", fmt.Sprint("cluster_known_nodes:", primaries), fmt.Sprint("cluster_slots_ok:", slots)} {
+				if err == nil && !strings.Contains(info, sign) {
+					err = fmt.Errorf("the cluster is not formed: %s", info)
+				}
 			}
 			return err
 		})

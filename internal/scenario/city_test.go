@@ -21,6 +21,7 @@ import (
 
 var (
 	stores = flag.String("stores", "postgres", "stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster")
+	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
 	divide = flag.Int("divide", 6, "what the spans of the scenarios with real processes are divided by; 1 = as they are written")
 )
 
@@ -46,13 +47,16 @@ type move struct {
 const partitions = 64
 
 // patience is how long something may take that should happen soon.
-const patience = 60 * time.Second
+const patience = 40 * time.Second
 
 // span is a stretch of a scenario.
 func span(d time.Duration) time.Duration { return d / time.Duration(*divide) }
 
 // built is carillon, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
+	if *given != "" {
+		return *given, nil
+	}
 	folder, err := os.MkdirTemp("", "carillon-scenario-")
 	if err != nil {
 		return "", err

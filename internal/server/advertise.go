@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,6 @@ func isIP(host string) bool {
 }
 
 func isPort(text string) bool {
-	_, err := net.LookupPort("tcp", text)
-	return err == nil && strings.Trim(text, "0123456789") == "" && strings.Trim(text, "0") != ""
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }

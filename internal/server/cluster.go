@@ -90,6 +90,7 @@ func (n *Node) enter(ctx context.Context) error {
 	if err := n.member.Start(ctx, n.engine); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
+	n.unfollow = n.followNodes()
 	n.metrics.WatchCluster(func() telemetry.ClusterStats {
 		s := n.member.Stats()
 		return telemetry.ClusterStats{Members: s.Members, Skew: s.Skew}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/worker"
@@ -67,13 +68,28 @@ func TestThreeNodes(t *testing.T) {
 
 	// Workers of every node do the work of all.
 	ran := make(chan string, 1000)
-	for _, s := range all[:2] {
-		w := &world{t: t, sched: dial(t, s)}
-		stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
+	relayed, err := client.Dial(all[0].GRPCAddr(), client.WithOneAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = relayed.Close() })
+	for _, sched := range []carillon.Work{dial(t, all[1]), relayed} {
+		w := &world{t: t}
+		stop := w.work(sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
 			ran <- run.Job
 			return nil
 		})
 		defer stop()
+	}
+	now := make([]carillon.Job, 60) // of all partitions
+	for i := range now {
+		now[i] = carillon.Job{Name: fmt.Sprint("now/", i), Target: carillon.WorkerQueue(queue)}
+	}
+	if _, err := dial(t, all[2]).PutJobs(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	for range now {
+		await(t, ran)
 	}
 	calls := make(chan struct{})
 	var wg sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 type Face func(n *Node, r grpc.ServiceRegistrar) (stop func())
 
 // Remote is the node's scheduler, for callers elsewhere.
-func (n *Node) Remote() carillon.Scheduler { return n.scheduler(n.hub) }
+func (n *Node) Remote() carillon.Scheduler { return n.scheduler(n.relayed(n.hub)) }
 
 // Hub is where consumers of the node's runs connect.
 func (n *Node) Hub() *dispatch.Hub { return n.hub }

@@ -20,16 +20,17 @@ import (
 
 // Node is a scheduler at work in this process, without listeners.
 type Node struct {
-	config  Config
-	store   store.Store
-	trouble *trouble
-	engine  *engine.Engine
-	hub     *dispatch.Hub
-	metrics *telemetry.Metrics
-	member  *cluster.Node // nil: the node is alone
-	cluster carillon.Cluster
-	calls   calls
-	leaving atomic.Bool
+	config   Config
+	store    store.Store
+	trouble  *trouble
+	engine   *engine.Engine
+	hub      *dispatch.Hub
+	metrics  *telemetry.Metrics
+	member   *cluster.Node // nil: the node is alone
+	cluster  carillon.Cluster
+	unfollow func() // ends followNodes; nil: the node is alone
+	calls    calls
+	leaving  atomic.Bool
 }
 
 // startTimeout bounds the opening of the store and the claim of the partitions; it is more than a lease.
@@ -100,7 +101,7 @@ type scheduler struct {
 
 // Scheduler is the node's, for callers in this process: what their workers get is durable before, since they may take the
 // process with them.
-func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.hub.Local()) }
+func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.relayed(n.hub.Local())) }
 
 func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
@@ -151,6 +152,9 @@ const stopTimeout = 10 * time.Second
 // their workers, who report to the node's next life.
 func (n *Node) Stop() error {
 	n.leaving.Store(true)
+	if n.unfollow != nil {
+		n.unfollow()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close())

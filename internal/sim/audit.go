@@ -62,6 +62,17 @@ func (l *auditLeaser) Claim(ctx context.Context, node string, ps []int, ttl time
 	return terms, err
 }
 
+// Release is for [store.Leaser].
+func (l *auditLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if err := l.Leaser.Release(ctx, node, held); err != nil {
+		return err
+	}
+	for _, h := range held {
+		l.a.log.rec.Release(checker.Release{Partition: h.Partition, Epoch: h.Term.Epoch, Node: l.a.life, At: time.Now()})
+	}
+	return nil
+}
+
 type auditShard struct {
 	store.Shard
 	a    *audit

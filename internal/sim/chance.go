@@ -16,15 +16,18 @@ const grain = 512
 const (
 	actorNemesis   = 1
 	actorFinal     = 2
+	actorMember    = 3   // + node: what it asks of the store about leases and members
 	actorPartition = 16  // + node · maxPartitions + partition: its rounds
 	actorStore     = 144 // + node · maxPartitions + partition: ends of its writes
 	actorClient    = 272 // + number
-	actorWorker    = 336 // + number
+	actorLink      = 288 // + from · maxNodes + to: what one node says to another
+	actorWorker    = 336 // + number + node · maxWorkers: its stream to a node
 	actorEndpoint  = 400 // + number
 	actorFault     = 432 // + number, the last of them shared
 
-	maxPartitions = 32
-	maxNodes      = 4
+	maxPartitions = 16
+	maxNodes      = 6
+	maxWorkers    = 8
 	maxFaults     = grain - actorFault
 )
 

@@ -155,12 +155,31 @@ func (c *client) doMore(o *Op, rec checker.Op, key carillon.Key, k known) {
 func (c *client) ask(rec checker.Op, f func(ctx context.Context, api Scheduler, a *checker.Answer) error) {
 	var answer checker.Answer
 	done := c.w.rec.Begin(rec)
-	err := c.node().call(func(ctx context.Context, api Scheduler) error { return f(ctx, api, &answer) })
+	err := c.call(func(ctx context.Context, api Scheduler) error { return f(ctx, api, &answer) })
 	done(outcomeOf(err), func(o *checker.Op) { noteError(o, err); o.Answer = answer })
 }
 
-// node is the node that the client talks to.
-func (c *client) node() *node { return c.w.nodes[c.number%len(c.w.nodes)] }
+// call calls a node, and others if that one says that it has done nothing.
+func (c *client) call(f func(ctx context.Context, api Scheduler) error) (err error) {
+	order := c.w.chance.now("which nodes", uint64(c.number)).Perm(len(c.w.nodes))
+	for _, i := range order[:min(len(order), 3)] {
+		if err = c.w.nodes[i].call(f); !errors.Is(err, carillon.Unavailable) || outcomeOf(err) != checker.Fail {
+			return err
+		}
+	}
+	return err
+}
+
+// pickNode is one of the nodes that are there, or any.
+func (w *world) pickNode(actor int) *node {
+	order := w.chance.now("which node", uint64(actor)).Perm(len(w.nodes))
+	for _, i := range order {
+		if w.nodes[i].life() != nil {
+			return w.nodes[i]
+		}
+	}
+	return w.nodes[0]
+}
 
 // outcomeOf is what a client knows of a call.
 func outcomeOf(err error) checker.Outcome {
@@ -238,7 +257,7 @@ func (c *client) batch(o *Op, rec checker.Op, id string) {
 		done = append(done, c.w.rec.Begin(rec))
 	}
 	var puts []carillon.Put
-	err := c.node().call(func(ctx context.Context, api Scheduler) (err error) {
+	err := c.call(func(ctx context.Context, api Scheduler) (err error) {
 		puts, err = api.PutJobs(ctx, jobs)
 		return err
 	})
@@ -257,7 +276,7 @@ func (c *client) batch(o *Op, rec checker.Op, id string) {
 func (c *client) redrive(o *Op, rec checker.Op) {
 	if o.Guarded {
 		dead := carillon.RunDead
-		err := c.node().call(func(ctx context.Context, api Scheduler) error {
+		err := c.call(func(ctx context.Context, api Scheduler) error {
 			page, err := api.ListRuns(ctx, carillon.RunQuery{Namespace: o.Namespace, Job: o.Job, Status: &dead, PageSize: 1})
 			for _, r := range page.Runs {
 				rec.RunID = r.ID

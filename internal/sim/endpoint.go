@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -29,13 +30,13 @@ func newNetwork() *network {
 }
 
 // dial is for httptarget.
-func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *network) dial(ctx context.Context, node int, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
-	incoming, blocked := n.hosts[host], n.blocked[host] > 0
+	incoming, blocked := n.hosts[host], n.blocked[host] > 0 || n.blocked[from(node, host)] > 0
 	n.mu.Unlock()
 	if incoming == nil || blocked {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
@@ -49,7 +50,10 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	}
 }
 
-// block takes a host off the network, or brings it back; calls are counted.
+// from names a host as one node sees it.
+func from(node int, host string) string { return fmt.Sprintf("%d>%s", node, host) }
+
+// block takes a host off the network, or brings it back; calls are counted. The host may be one as a node sees it.
 func (n *network) block(host string, on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +210,7 @@ func (e *endpoint) complete(r *carillon.Run, after time.Duration) {
 	for range 5 {
 		pause(e.actor, after)
 		i := e.sent(r, checker.Success, 0)
-		err := e.w.nodes[0].call(func(ctx context.Context, api Scheduler) error {
+		err := e.w.pickNode(e.actor).call(func(ctx context.Context, api Scheduler) error {
 			return api.CompleteRun(ctx, r.Namespace, carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
 		})
 		switch {

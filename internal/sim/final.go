@@ -39,7 +39,7 @@ func (p *Plan) jobs() []carillon.Key {
 // final reads what there is when everything has come to rest.
 func (w *world) final(ctx context.Context) (checker.Final, error) {
 	f := checker.Final{Whole: true}
-	api := Scheduler(w.nodes[0].life().engine)
+	api := w.anyLife().scheduler()
 	for _, ns := range w.plan.namespaces() {
 		if err := finalJobs(ctx, api, ns, &f); err != nil {
 			return f, err
@@ -57,7 +57,35 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 	for _, o := range owners {
 		f.Owners = append(f.Owners, checker.Owner{Seen: "store", Partition: o.Partition, Node: o.Node, Epoch: o.Term.Epoch})
 	}
-	return f, nil
+	return f, w.views(ctx, &f)
+}
+
+// views adds who owns what as each node of a cluster sees it.
+func (w *world) views(ctx context.Context, f *checker.Final) error {
+	for _, n := range w.nodes {
+		l := n.life()
+		if l == nil || l.member == nil {
+			continue
+		}
+		s, err := l.member.ClusterStatus(ctx)
+		if err != nil {
+			return fmt.Errorf("sim: the cluster as %s sees it: %w", n.name(), err)
+		}
+		for _, o := range s.Partitions {
+			f.Owners = append(f.Owners, checker.Owner{Seen: n.name(), Partition: o.Partition, Node: o.Node, Epoch: o.Epoch})
+		}
+	}
+	return nil
+}
+
+// anyLife is that of the first node that is there.
+func (w *world) anyLife() *life {
+	for _, n := range w.nodes {
+		if l := n.life(); l != nil {
+			return l
+		}
+	}
+	return nil
 }
 
 func finalJobs(ctx context.Context, api Scheduler, namespace string, f *checker.Final) error {
@@ -108,7 +136,7 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 
 // leftovers deletes every job and looks for records, index entries and memory that nothing accounts for.
 func (w *world) leftovers(ctx context.Context) (left []string, err error) {
-	api := Scheduler(w.nodes[0].life().engine)
+	api := w.anyLife().scheduler()
 	for _, k := range w.plan.jobs() {
 		if _, err := api.DeleteJob(ctx, k); err != nil && carillon.KindOf(err) != carillon.NotFound {
 			return nil, fmt.Errorf("sim: delete %s: %w", k, err)
@@ -117,6 +145,9 @@ func (w *world) leftovers(ctx context.Context) (left []string, err error) {
 	pause(actorFinal, 5*time.Second) // for deletes on their way
 	for _, n := range w.nodes {
 		l := n.life()
+		if l == nil {
+			continue // it has left for good
+		}
 		if st := l.engine.Stats(); st.Resident != 0 || st.Bytes != 0 || st.InFlight != 0 {
 			left = append(left, fmt.Sprintf("in the memory of %s: %+v", n.name(), st))
 		}

@@ -22,6 +22,8 @@ type Profile struct {
 	Change bool // always around a change of clocks, and most schedules are crons
 	Crons  bool // some schedules are crons in zones with daylight saving, around a change
 	Kinds  []Weight
+
+	Cluster bool // several nodes, and the faults of a cluster
 }
 
 // Weight is how often an operation is drawn.
@@ -52,7 +54,7 @@ var (
 )
 
 // Profiles are all profiles by name.
-var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks}
+var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -85,6 +87,9 @@ func (p Profile) Generate(seed uint64) Plan {
 		plan.Endpoints = []string{"hook.test", "other.test"}
 	}
 	g.plan = &plan
+	if p.Cluster {
+		g.cluster()
+	}
 	g.workers()
 	if p.Habits {
 		g.habits()
@@ -93,7 +98,11 @@ func (p Profile) Generate(seed uint64) Plan {
 		g.client(i)
 	}
 	slices.SortStableFunc(plan.Ops, func(a, b Op) int { return int(a.At - b.At) })
-	g.faults()
+	if p.Cluster {
+		g.clusterFaults()
+	} else {
+		g.faults()
+	}
 	return plan
 }
 

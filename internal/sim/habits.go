@@ -66,15 +66,15 @@ func (k *worker) treat(c *conn, r *carillon.Run, nth int) {
 	}
 	switch habit {
 	case "":
-		k.report(r, success)
+		k.report(c, r, success)
 	case Fails:
-		k.report(r, carillon.Result{Message: "sim"})
+		k.report(c, r, carillon.Result{Message: "sim"})
 	case Permanent:
-		k.report(r, carillon.Result{Message: "sim", Permanent: true})
+		k.report(c, r, carillon.Result{Message: "sim", Permanent: true})
 	case Later:
-		k.report(r, carillon.Result{Message: "sim", RetryAfter: between(luck, time.Second, 6*time.Second)})
+		k.report(c, r, carillon.Result{Message: "sim", RetryAfter: between(luck, time.Second, 6*time.Second)})
 	case Reschedules:
-		k.report(r, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Now().Add(between(luck, 0, 5*time.Second))})
+		k.report(c, r, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Now().Add(between(luck, 0, 5*time.Second))})
 	default:
 		k.misbehave(c, r, luck, habit)
 	}
@@ -84,29 +84,29 @@ func (k *worker) treat(c *conn, r *carillon.Run, nth int) {
 func (k *worker) misbehave(c *conn, r *carillon.Run, luck *rand.Rand, habit string) {
 	switch habit {
 	case Twice:
-		k.report(r, success)
+		k.report(c, r, success)
 		if k.wait(c, r, between(luck, 0, 3*time.Second)) == nil {
-			k.report(r, success)
+			k.report(c, r, success)
 		}
 	case Hangs:
 		if k.wait(c, r, r.Lease+between(luck, 0, 5*time.Second)) == nil {
-			k.report(r, success)
+			k.report(c, r, success)
 		}
 	case Forgets:
 		k.gaveUp(r)
-		k.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
+		k.send(c.node.number, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
 	case Crashes:
 		defer k.w.rec.Break(checker.Fault{Kind: "worker crash", Targets: []string{k.plan.Name}})()
 		k.gaveUp(r)
-		k.crash(c)
+		k.crash(c.process)
 	case Leaves:
 		defer k.w.rec.Break(checker.Fault{Kind: "worker goodbye", Targets: []string{k.plan.Name}})()
 		k.gaveUp(r)
-		k.goodbye(c)
+		k.goodbye(c.process)
 	case MadeUp:
-		k.forge(r)
+		k.forge(c, r)
 		if k.wait(c, r, between(luck, 0, time.Second)) == nil {
-			k.report(r, success)
+			k.report(c, r, success)
 		}
 	case Progresses, LongBeats:
 		k.takeLong(c, r, luck, habit)
@@ -114,7 +114,7 @@ func (k *worker) misbehave(c *conn, r *carillon.Run, luck *rand.Rand, habit stri
 }
 
 // forge sends a success with a token that no attempt has: one that is no token, and one of the next attempt.
-func (k *worker) forge(r *carillon.Run) {
+func (k *worker) forge(c *conn, r *carillon.Run) {
 	tokens := []string{"made-up" + r.Token}
 	if tok, err := partition.ParseToken(r.Token, macKey()); err == nil {
 		tok.Grant.Term.Nonce++
@@ -125,7 +125,7 @@ func (k *worker) forge(r *carillon.Run) {
 		i := k.w.rec.Sent(checker.Result{RunID: r.ID, Token: t, Number: r.Attempt, Kind: checker.Fabricated})
 		k.sent[t] = append(k.sent[t], i)
 		k.mu.Unlock()
-		k.send(carillon.WorkRequest{Results: []carillon.Result{{Token: t, RunID: r.ID, Outcome: carillon.OutcomeSuccess}}})
+		k.send(c.node.number, carillon.WorkRequest{Results: []carillon.Result{{Token: t, RunID: r.ID, Outcome: carillon.OutcomeSuccess}}})
 	}
 }
 
@@ -136,10 +136,10 @@ func (k *worker) takeLong(c *conn, r *carillon.Run, luck *rand.Rand, habit strin
 			return
 		}
 		if habit == Progresses && luck.IntN(2) == 0 {
-			k.report(r, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: float64(luck.IntN(100))}})
+			k.report(c, r, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: float64(luck.IntN(100))}})
 		}
 		k.w.rec.Beat(checker.Beat{RunID: r.ID, Token: r.Token})
-		k.send(carillon.WorkRequest{Beats: []carillon.Beat{{Token: r.Token, RunID: r.ID}}})
+		k.send(c.node.number, carillon.WorkRequest{Beats: []carillon.Beat{{Token: r.Token, RunID: r.ID}}})
 	}
-	k.report(r, success)
+	k.report(c, r, success)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	sessions "github.com/carillonhq/carillon/internal/dispatch/worker"
@@ -28,6 +30,7 @@ type node struct {
 	w       *world
 	number  int
 	weather weather
+	gate    gate
 
 	mu    sync.Mutex
 	lives int
@@ -41,7 +44,14 @@ type life struct {
 	engine *engine.Engine
 	api    Scheduler
 	hub    *dispatch.Hub
+	node   *node
+	member *cluster.Node // nil if the node is alone
+	nonce  uint64        // of the member
+	over   chan struct{} // closed when it is killed, or has left
 }
+
+// services is what the life does for other nodes.
+func (l *life) services() cluster.Services { return l.engine }
 
 // now is the node's wall clock.
 func (n *node) now() time.Time { return time.Now().Add(n.weather.clock() + n.w.options.Mutant.Clock) }
@@ -53,20 +63,32 @@ func (n *node) name() string { return fmt.Sprintf("node%d", n.number) }
 func (n *node) start(ctx context.Context) error {
 	n.mu.Lock()
 	n.lives++
-	name := fmt.Sprintf("%s.%d", n.name(), n.lives)
+	number := n.lives
 	n.mu.Unlock()
+	name := fmt.Sprintf("%s.%d", n.name(), number)
 	m := &n.w.options.Mutant
 	disk := store.Store(&audit{Store: n.w.disk, life: name, log: n.w.log})
-	l := &life{sky: &sky{Store: disk, chance: n.w.chance, weather: &n.weather, node: n.number, flying: &n.ends}}
-	l.engine = engine.New(engine.Config{
+	l := &life{node: n, over: make(chan struct{}), sky: &sky{Store: disk, chance: n.w.chance, weather: &n.weather, gate: &n.gate,
+		node: n.number, members: n.w.plan.cluster(), flying: &n.ends}}
+	config := engine.Config{
 		Store: wrap(m.Store, store.Store(l.sky)), Node: n.name(), Now: n.now, Random: n.w.dice,
 		Partition: n.w.options.Partition, Lanes: n.lanes(),
-		Turn: func(p int) { pause(actorPartition+n.number*maxPartitions+p, 0) },
-	})
-	l.api = wrap(m.API, Scheduler(l.engine))
+		Turn: func(p int) {
+			n.gate.wait()
+			pause(actorPartition+n.number*maxPartitions+p, 0)
+		},
+	}
+	if n.w.plan.cluster() {
+		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1
+		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
+			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now})
+		config.Standby, config.Peers, config.LeaseTTL = true, l.member.Router(), n.w.plan.LeaseTTL
+	}
+	l.engine = engine.New(config)
+	l.api = wrap(m.API, l.scheduler())
 	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
 		Accept:     sessions.Accept(sessions.Options{}),
-		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.w.net.dial, Now: n.now})},
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial, Now: n.now})},
 		Now:        n.now,
 	})
 	if err := l.engine.Start(ctx, wrap(m.Dispatcher, engine.Dispatcher(l.hub))); err != nil {
@@ -75,7 +97,33 @@ func (n *node) start(ctx context.Context) error {
 	n.mu.Lock()
 	n.up = l
 	n.mu.Unlock()
+	if l.member == nil {
+		return nil
+	}
+	if err := l.member.Start(ctx, l.engine); err != nil {
+		n.leave()
+		return errors.Join(fmt.Errorf("start: %w", err), l.hub.Close(), l.engine.Stop(ctx))
+	}
 	return nil
+}
+
+// scheduler is what clients of the life call.
+func (l *life) scheduler() Scheduler {
+	if l.member == nil {
+		return l.engine
+	}
+	return l.member.Router()
+}
+
+// dial is how the node reaches endpoints.
+func (n *node) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.gate.wait()
+	c, err := n.w.net.dial(ctx, n.number, address)
+	n.gate.wait()
+	if err != nil {
+		return nil, err
+	}
+	return gatedConn{c, &n.gate}, nil
 }
 
 // lanes is how many the node's engine has. A mutant's disk may not know groups, of which the weather and the audit above it
@@ -106,6 +154,7 @@ func (n *node) kill(ctx context.Context) bool {
 	n.ends.Go(func() {
 		_ = l.hub.Close()      // a dead node's connections end whatever it says
 		_ = l.engine.Stop(ctx) // it cannot release what it is cut off from
+		_ = l.quit(ctx)        // nor say goodbye
 	})
 	return true
 }
@@ -116,16 +165,54 @@ func (n *node) stop(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	err := errors.Join(l.hub.Close(), l.engine.Stop(ctx))
+	err := errors.Join(l.hub.Close(), l.engine.Stop(ctx), l.quit(ctx))
 	n.ends.Wait()
 	return err
 }
+
+// quit ends the membership.
+func (l *life) quit(ctx context.Context) error {
+	if l.member == nil {
+		return nil
+	}
+	return l.member.Close(ctx)
+}
+
+// depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node is down.
+func (n *node) depart(ctx context.Context) bool {
+	l := n.life()
+	if l == nil {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, departWithin)
+	defer cancel()
+	_ = l.member.Leave(bounded) // what it cannot hand over is taken from it
+	if n.life() != l {
+		return false // it was killed meanwhile
+	}
+	_ = l.hub.Drain(bounded)    // requests to endpoints end, or
+	_ = l.engine.Drain(bounded) // are given up
+	if n.life() != l {
+		return false
+	}
+	n.leave()
+	_ = l.engine.Stop(ctx)
+	_ = l.hub.Close()
+	_ = l.quit(ctx)
+	return true
+}
+
+// departWithin is how long a node tries to hand over.
+const departWithin = 10 * time.Second
 
 func (n *node) leave() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.up
 	n.up = nil
+	if l != nil {
+		close(l.over)
+	}
 	return l
 }
 
@@ -147,7 +234,14 @@ func (n *node) call(f func(ctx context.Context, api Scheduler) error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	return f(ctx, l.api)
+	if err := n.gate.reach(ctx); err != nil {
+		return err // who knows whether it was heard
+	}
+	err := f(ctx, l.api)
+	if late := n.gate.reach(ctx); late != nil {
+		return late
+	}
+	return err
 }
 
 // callTimeout is how long a client waits.

@@ -19,7 +19,8 @@ type Plan struct {
 	Calm       time.Duration // how long everything has to come to rest then
 	Nodes      int
 	Partitions int
-	Lanes      int // of a node's engine
+	Lanes      int           // of a node's engine
+	LeaseTTL   time.Duration `json:",omitempty"` // of partitions and members; 0 = the engine's default; only of a cluster
 	Workers    []Worker
 	Slots      int     // runs that a worker surely takes at a time, if they are few; 0 = many
 	Habits     []Habit // what workers and endpoints do beside succeeding
@@ -103,6 +104,7 @@ type Fault struct {
 	At     time.Duration
 	For    time.Duration
 	Node   int
+	Side   []int         `json:",omitempty"` // of a cut: the nodes on one side of it
 	Worker string        `json:",omitempty"` // whose stream is cut, or which endpoint is down
 	Delay  time.Duration `json:",omitempty"` // of a slow store: at most; of a clock: how far it is wrong
 	Share  float64       `json:",omitempty"` // of writes or reads
@@ -123,6 +125,19 @@ const (
 	StreamCut    FaultKind = "worker stream cut"
 	EndpointDown FaultKind = "worker endpoint down"
 )
+
+// The faults of a cluster.
+const (
+	Cut         FaultKind = "cut"                     // nodes on one side do not reach those on the other
+	CutStore    FaultKind = "cut from the store"      // a node does not reach the store
+	Halt        FaultKind = "pause"                   // a node stands still, and then goes on where it was
+	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
+	ComesLate   FaultKind = "late"                    // a node is not there in the beginning
+	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
+)
+
+// cluster reports whether the nodes of the plan are members of a cluster.
+func (p *Plan) cluster() bool { return p.LeaseTTL > 0 }
 
 // size is how many things can be dropped.
 func (p *Plan) size() int { return len(p.Ops) + len(p.Faults) + len(p.Habits) }

@@ -45,6 +45,9 @@ func Trace(h *checker.History) []string {
 	for _, c := range h.Claims {
 		add(c.Invoke, "claim %d epoch %d nonce %d node %s", c.Partition, c.Epoch, c.Nonce, c.Node)
 	}
+	for _, r := range h.Releases {
+		add(r.At, "release %d epoch %d node %s", r.Partition, r.Epoch, r.Node)
+	}
 	for i := range h.Writes {
 		w := &h.Writes[i]
 		add(w.At, "write %d epoch %d node %s run %s %s→%s %d %s %v", w.Partition, w.Epoch, w.Node, w.RunID, w.From, w.To,

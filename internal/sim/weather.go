@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +28,10 @@ func (w *weather) add(f Fault) {
 func (w *weather) remove(f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i := slices.Index(w.faults, f); i >= 0 {
+	same := func(x Fault) bool {
+		return x.Kind == f.Kind && x.At == f.At && x.For == f.For && x.Delay == f.Delay && x.Share == f.Share
+	}
+	if i := slices.IndexFunc(w.faults, same); i >= 0 {
 		w.faults = slices.Delete(w.faults, i, i+1)
 	}
 }
@@ -42,6 +46,13 @@ func (w *weather) worst(kind FaultKind) (delay time.Duration, share float64) {
 		}
 	}
 	return delay, share
+}
+
+// is reports whether there is a fault of the kind.
+func (w *weather) is(kind FaultKind) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.faults, func(f Fault) bool { return f.Kind == kind })
 }
 
 // clock is how far the node's clock is wrong: the sum of what is wrong with it.
@@ -63,7 +74,9 @@ type sky struct {
 	store.Store
 	chance  chance
 	weather *weather
+	gate    *gate
 	node    int
+	members bool            // the store is that of a cluster
 	flying  *sync.WaitGroup // writes on their way
 
 	mu   sync.Mutex
@@ -87,10 +100,16 @@ func (s *sky) over() bool {
 	return s.dead
 }
 
-// pass is an error if a call of the kind does not reach the store.
-func (s *sky) pass(kind FaultKind, what string, p int) error {
+// pass is an error if a call of the kind does not reach the store, and takes its time if nothing does.
+func (s *sky) pass(ctx context.Context, kind FaultKind, what string, p int) error {
+	s.gate.wait()
 	if s.over() {
 		return errDead
+	}
+	if s.weather.is(CutStore) {
+		hang(ctx, s.actor(p), between(s.chance.now("cut "+what, uint64(s.node), uint64(p)), 0, 2*time.Second))
+		s.gate.wait()
+		return errRefused
 	}
 	if _, share := s.weather.worst(kind); share > 0 && s.chance.now(what, uint64(s.node), uint64(p)).Float64() < share {
 		return errRefused
@@ -137,6 +156,7 @@ func (s *sky) ApplyGroup(ctx context.Context, writes []store.Write) error {
 
 // write does a write of a partition, and perhaps of others with it, as far as the weather lets it.
 func (s *sky) write(p int, land func() error) error {
+	s.gate.wait()
 	if s.over() {
 		return errDead
 	}
@@ -147,8 +167,11 @@ func (s *sky) write(p int, land func() error) error {
 	_, refuse := s.weather.worst(StoreRefuses)
 	_, lose := s.weather.worst(LostAcks)
 	pause(s.actor(p), 50*time.Microsecond+between(luck, 0, time.Millisecond+slow))
-	if s.over() {
+	switch {
+	case s.over():
 		return s.late(p, land, luck.IntN(3), between(luck, 0, 5*time.Second))
+	case s.weather.is(CutStore):
+		return s.cut(p, land, luck)
 	}
 	fate := luck.Float64()
 	switch {
@@ -157,13 +180,28 @@ func (s *sky) write(p int, land func() error) error {
 	case fate < lose/2: // it is the write that was lost, but who can tell
 		return fmt.Errorf("%w: the write was lost", store.ErrUnknown)
 	}
-	if err := land(); err != nil {
+	err := land()
+	s.gate.wait() // its answer waits for the node
+	if s.weather.is(CutStore) {
+		pause(s.actor(p), between(luck, 0, 2*time.Second))
+		s.gate.wait()
+	}
+	if err != nil {
 		return err
 	}
-	if fate < lose || s.over() {
+	if fate < lose || s.over() || s.weather.is(CutStore) {
 		return fmt.Errorf("%w: the acknowledgement was lost", store.ErrUnknown)
 	}
 	return nil
+}
+
+// cut is what becomes of a write of a node that does not reach the store: it fails after a while, and perhaps it lands all the same
+// when the network is there again, long after the node has given it up.
+func (s *sky) cut(p int, land func() error, luck *rand.Rand) error {
+	err := s.late(p, land, 2*luck.IntN(2), between(luck, 0, 8*time.Second))
+	pause(s.actor(p), between(luck, 0, 2*time.Second))
+	s.gate.wait()
+	return err
 }
 
 // late is what becomes of a write of a node that died meanwhile.
@@ -178,14 +216,17 @@ func (s *sky) late(p int, land func() error, fate int, after time.Duration) erro
 	}
 	s.flying.Go(func() {
 		pause(s.actor(p), after)
+		for s.weather.is(CutStore) && !s.over() {
+			pause(s.actor(p), 300*time.Millisecond)
+		}
 		_ = land()
 	})
 	return lost
 }
 
 // read asks the store something, if it answers.
-func read[T any](s *skyShard, f func() (T, error)) (T, error) {
-	if err := s.sky.pass(ReadsFail, "read", s.p); err != nil {
+func read[T any](ctx context.Context, s *skyShard, f func() (T, error)) (T, error) {
+	if err := s.sky.pass(ctx, ReadsFail, "read", s.p); err != nil {
 		var none T
 		return none, err
 	}
@@ -194,27 +235,27 @@ func read[T any](s *skyShard, f func() (T, error)) (T, error) {
 
 // Read is for [store.Shard].
 func (s *skyShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
-	return read(s, func() ([]store.Record, error) { return s.Shard.Read(ctx, refs) })
+	return read(ctx, s, func() ([]store.Record, error) { return s.Shard.Read(ctx, refs) })
 }
 
 // List is for [store.Shard].
 func (s *skyShard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	return read(s, func() ([]store.Record, error) { return s.Shard.List(ctx, q) })
+	return read(ctx, s, func() ([]store.Record, error) { return s.Shard.List(ctx, q) })
 }
 
 // Due is for [store.Shard].
 func (s *skyShard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
-	return read(s, func() ([]store.Record, error) { return s.Shard.Due(ctx, q) })
+	return read(ctx, s, func() ([]store.Record, error) { return s.Shard.Due(ctx, q) })
 }
 
 // Staged is for [store.Shard].
 func (s *skyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
-	return read(s, func() ([]store.Record, error) { return s.Shard.Staged(ctx, q) })
+	return read(ctx, s, func() ([]store.Record, error) { return s.Shard.Staged(ctx, q) })
 }
 
 // Live is for [store.Shard].
 func (s *skyShard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Ref, ok bool, err error) {
-	if err := s.sky.pass(ReadsFail, "read", s.p); err != nil {
+	if err := s.sky.pass(ctx, ReadsFail, "read", s.p); err != nil {
 		return ref, false, err
 	}
 	return s.Shard.Live(ctx, id)
@@ -222,12 +263,12 @@ func (s *skyShard) Live(ctx context.Context, id carillon.RunIdentity) (ref store
 
 // Runs is for [store.Shard].
 func (s *skyShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
-	return read(s, func() ([]store.RunRecord, error) { return s.Shard.Runs(ctx, q) })
+	return read(ctx, s, func() ([]store.RunRecord, error) { return s.Shard.Runs(ctx, q) })
 }
 
 // Small is for [store.Shard].
 func (s *skyShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
-	return read(s, func() ([]store.Small, error) { return s.Shard.Small(ctx, q) })
+	return read(ctx, s, func() ([]store.Small, error) { return s.Shard.Small(ctx, q) })
 }
 
 // skyLeaser lets calls fail, half of them after they have done their work.
@@ -236,10 +277,62 @@ type skyLeaser struct {
 	sky *sky
 }
 
+// ask is how calls begin that are not about one partition: in a cluster each node has its own moment.
+func (l *skyLeaser) ask(ctx context.Context, what string) error {
+	if l.sky.members {
+		l.sky.gate.wait()
+		pause(actorMember+l.sky.node, time.Microsecond)
+	}
+	if err := l.sky.pass(ctx, LeasesFail, what, 0); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// Now is for [store.Leaser].
+func (l *skyLeaser) Now(ctx context.Context) (time.Time, error) {
+	if err := l.ask(ctx, "now"); err != nil {
+		return time.Time{}, err
+	}
+	return l.Leaser.Now(ctx)
+}
+
+// Join is for [store.Leaser].
+func (l *skyLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if err := l.ask(ctx, "join"); err != nil {
+		return err
+	}
+	return l.Leaser.Join(ctx, m, ttl)
+}
+
+// Leave is for [store.Leaser].
+func (l *skyLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	if err := l.ask(ctx, "leave"); err != nil {
+		return err
+	}
+	return l.Leaser.Leave(ctx, id, nonce)
+}
+
+// Members is for [store.Leaser].
+func (l *skyLeaser) Members(ctx context.Context) ([]store.Member, error) {
+	if err := l.ask(ctx, "members"); err != nil {
+		return nil, err
+	}
+	return l.Leaser.Members(ctx)
+}
+
+// Owners is for [store.Leaser].
+func (l *skyLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	if err := l.ask(ctx, "owners"); err != nil {
+		return nil, err
+	}
+	return l.Leaser.Owners(ctx)
+}
+
 // Claim is for [store.Leaser].
 func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
 	pause(l.sky.actor(ps[0]), time.Microsecond)
-	failed := l.sky.pass(LeasesFail, "claim", ps[0])
+	failed := l.sky.pass(ctx, LeasesFail, "claim", ps[0])
 	if failed != nil && (l.sky.over() || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
 		return nil, failed
 	}
@@ -252,7 +345,7 @@ func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.D
 
 // Renew is for [store.Leaser].
 func (l *skyLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
-	if err := l.sky.pass(LeasesFail, "renew", 0); err != nil {
+	if err := l.ask(ctx, "renew"); err != nil {
 		return nil, err
 	}
 	return l.Leaser.Renew(ctx, node, held, ttl)
@@ -260,7 +353,7 @@ func (l *skyLeaser) Renew(ctx context.Context, node string, held []store.Holding
 
 // Release is for [store.Leaser].
 func (l *skyLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	if err := l.sky.pass(LeasesFail, "release", 0); err != nil {
+	if err := l.ask(ctx, "release"); err != nil {
 		return err
 	}
 	return l.Leaser.Release(ctx, node, held)

@@ -12,15 +12,16 @@ import (
 	"github.com/carillonhq/carillon/internal/checker"
 )
 
-// worker connects, takes runs and treats them well or badly. What it goes through with a run hangs on the run and the
-// attempt alone.
+// worker connects to every node, takes runs and treats them well or badly. What it goes through with a run hangs on the run and
+// the attempt alone.
 type worker struct {
 	w     *world
 	plan  *Worker
 	actor int
 
 	mu     sync.Mutex
-	conn   *conn
+	proc   *process         // nil = it has none
+	conns  map[int]*conn    // by node: the streams there are, some of which may be over without it knowing
 	sent   map[string][]int // token → places of its results in the history
 	unsaid []said           // results that nobody has answered yet
 	met    map[string]int   // attempts by run and number
@@ -31,41 +32,58 @@ type worker struct {
 type said struct {
 	res   carillon.Result
 	queue string
+	node  int // through which the attempt came
 }
 
-// conn is one stream and what goes on in it.
-type conn struct {
-	s    carillon.Session
-	gone chan struct{} // the process at its end has gone: whoever works in it stops
+// process is one life of a worker.
+type process struct {
+	gone chan struct{} // closed when it has: whoever works in it stops
 	once sync.Once
 }
 
-func newWorker(w *world, i int) *worker {
-	return &worker{w: w, plan: &w.plan.Workers[i], actor: actorWorker + i, sent: map[string][]int{}, met: map[string]int{}}
+// conn is one stream to a node and what goes on in it.
+type conn struct {
+	*process
+	s     carillon.Session
+	node  *node
+	actor int
+
+	mu     sync.Mutex
+	queued []carillon.WorkRequest // while the node stands still
+	over   bool
 }
 
-// run connects again and again until it leaves.
+func newWorker(w *world, i int) *worker {
+	return &worker{w: w, plan: &w.plan.Workers[i], actor: actorWorker + i, conns: map[int]*conn{}, sent: map[string][]int{}, met: map[string]int{}}
+}
+
+// run is connected to all nodes until it leaves.
 func (k *worker) run() {
-	pauseUntil(k.actor, k.w.at(k.plan.From))
-	until := k.w.at(k.plan.To)
-	for time.Now().Before(until) {
-		if c := k.connect(); c != nil {
-			k.serve(c, until)
-		}
-		pause(k.actor, between(k.w.chance.now("connect", uint64(k.actor)), 20*time.Millisecond, 300*time.Millisecond))
+	var lines sync.WaitGroup
+	for _, n := range k.w.nodes {
+		lines.Go(func() { k.line(n, k.actor+n.number*maxWorkers) })
 	}
+	lines.Wait()
 	k.work.Wait()
 }
 
-// node is where the worker connects: it takes turns.
-func (k *worker) node() *node {
-	return k.w.nodes[k.w.chance.now("which node", uint64(k.actor)).IntN(len(k.w.nodes))]
+// line connects to a node again and again until the worker leaves.
+func (k *worker) line(n *node, actor int) {
+	pauseUntil(actor, k.w.at(k.plan.From))
+	until := k.w.at(k.plan.To)
+	for time.Now().Before(until) {
+		if c := k.connect(n, actor); c != nil {
+			k.serve(c, until)
+			k.elsewhere(c)
+		}
+		pause(actor, between(k.w.chance.now("connect", uint64(actor)), 20*time.Millisecond, 300*time.Millisecond))
+	}
 }
 
 // connect opens a stream and says again what was not answered on the last one.
-func (k *worker) connect() *conn {
-	l := k.node().life()
-	if l == nil {
+func (k *worker) connect(n *node, actor int) *conn {
+	l := n.life()
+	if l == nil || n.gate.closed() != nil {
 		return nil
 	}
 	ctx := context.Background()
@@ -77,13 +95,13 @@ func (k *worker) connect() *conn {
 	if err != nil {
 		return nil
 	}
-	c := &conn{s: s, gone: make(chan struct{})}
 	k.mu.Lock()
-	again := slices.Clone(k.unsaid)
-	if k.conn != nil { // the process is the same
-		c.gone = k.conn.gone
+	again := slices.DeleteFunc(slices.Clone(k.unsaid), func(u said) bool { return u.node != n.number })
+	if k.proc == nil {
+		k.proc = &process{gone: make(chan struct{})}
 	}
-	k.conn = c
+	c := &conn{process: k.proc, s: s, node: n, actor: actor}
+	k.conns[n.number] = c
 	k.mu.Unlock()
 	for _, u := range again {
 		k.say(u)
@@ -92,17 +110,100 @@ func (k *worker) connect() *conn {
 	for _, q := range k.plan.Queues {
 		req.Credits = append(req.Credits, carillon.Credit{Queue: q, N: k.plan.Credits})
 	}
-	pause(k.actor, 0)
-	if s.Send(ctx, req) != nil {
+	pause(actor, 0)
+	if c.send(req) != nil {
 		_ = s.Close() // it is over
+		c.end()
 		return nil
 	}
 	return c
 }
 
+// send says something on the stream. What is said to a node that stands still is heard when it goes on.
+func (c *conn) send(req carillon.WorkRequest) error {
+	c.mu.Lock()
+	if c.over {
+		c.mu.Unlock()
+		return errGone
+	}
+	shut := c.node.gate.closed()
+	if shut != nil || len(c.queued) > 0 {
+		c.queued = append(c.queued, req)
+		if len(c.queued) == 1 {
+			c.node.w.calls.Go(func() { c.catchUp() })
+		}
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Unlock()
+	return c.s.Send(context.Background(), req)
+}
+
+// catchUp sends what was said meanwhile.
+func (c *conn) catchUp() {
+	c.node.gate.wait()
+	pause(c.actor, 0)
+	for {
+		c.mu.Lock()
+		if len(c.queued) == 0 {
+			c.mu.Unlock()
+			return
+		}
+		req := c.queued[0]
+		c.mu.Unlock()
+		_ = c.s.Send(context.Background(), req) // a stream that is over takes none
+		c.mu.Lock()
+		c.queued = c.queued[1:]
+		c.mu.Unlock()
+	}
+}
+
+// end notes that the stream is over.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+}
+
+func (c *conn) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// elsewhere says what was not answered on a stream that is over on another one, if there is one.
+func (k *worker) elsewhere(c *conn) {
+	c.end()
+	if len(k.w.nodes) == 1 {
+		return
+	}
+	k.mu.Lock()
+	again := slices.DeleteFunc(slices.Clone(k.unsaid), func(u said) bool { return u.node != c.node.number })
+	k.mu.Unlock()
+	pause(c.actor, time.Millisecond)
+	for _, u := range again {
+		k.say(u)
+	}
+}
+
+// to is the stream to a node or, if there is none, the first one that there is.
+func (k *worker) to(node int) *conn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.conns[node]; c != nil && (!c.isOver() || len(k.w.nodes) == 1) {
+		return c
+	}
+	for i := range k.w.nodes {
+		if c := k.conns[i]; c != nil && !c.isOver() {
+			return c
+		}
+	}
+	return nil
+}
+
 // serve takes what comes until the stream ends or the worker's time is over: then it says goodbye when all is done.
 func (k *worker) serve(c *conn, until time.Time) {
-	stop := time.AfterFunc(time.Until(until), func() { k.goodbye(c) })
+	stop := time.AfterFunc(time.Until(until), func() { k.goodbye(c.process) })
 	defer stop.Stop()
 	for {
 		msg, err := c.s.Receive(context.Background())
@@ -119,7 +220,9 @@ func (k *worker) serve(c *conn, until time.Time) {
 
 // take notes a run that has come and begins it.
 func (k *worker) take(c *conn, r *carillon.Run) {
-	k.w.rec.Attempt(attemptOf(r, k.plan.Name, k.plan.Namespace))
+	a := attemptOf(r, k.plan.Name, k.plan.Namespace)
+	a.Node = c.node.name()
+	k.w.rec.Attempt(a)
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
 	nth := k.met[id]
@@ -149,24 +252,39 @@ func (k *worker) hear(msg carillon.WorkResponse) {
 	note(msg.Stale, checker.Stale)
 }
 
-// cut ends the stream, as a broken network would; the worker lives and comes back.
+// cut ends the streams, as a broken network would; the worker lives and comes back.
 func (k *worker) cut() {
 	k.mu.Lock()
-	c := k.conn
+	conns := k.inOrder()
 	k.mu.Unlock()
-	if c != nil {
+	for _, c := range conns {
 		_ = c.s.Close() // it may be over already
 	}
 }
 
+// inOrder are the streams by node. The caller holds the lock.
+func (k *worker) inOrder() (conns []*conn) {
+	for i := range k.w.nodes {
+		if c := k.conns[i]; c != nil {
+			conns = append(conns, c)
+		}
+	}
+	return conns
+}
+
 // crash ends the process: its runs stop, and it remembers nothing.
-func (k *worker) crash(c *conn) {
-	c.once.Do(func() {
-		close(c.gone)
+func (k *worker) crash(p *process) {
+	p.once.Do(func() {
+		close(p.gone)
 		k.mu.Lock()
-		if k.conn != nil && k.conn.gone == c.gone {
-			_ = k.conn.s.Close() // it may be over already
-			k.conn = nil
+		for _, c := range k.inOrder() {
+			if c.process == p {
+				_ = c.s.Close() // it may be over already
+				delete(k.conns, c.node.number)
+			}
+		}
+		if k.proc == p {
+			k.proc = nil
 		}
 		k.unsaid = nil
 		k.mu.Unlock()
@@ -174,26 +292,31 @@ func (k *worker) crash(c *conn) {
 }
 
 // goodbye ends the process in order.
-func (k *worker) goodbye(c *conn) {
+func (k *worker) goodbye(p *process) {
 	pause(k.actor, 0)
-	_ = c.s.Send(context.Background(), carillon.WorkRequest{Goodbye: true}) // a stream that is over takes none
-	k.crash(c)
+	k.mu.Lock()
+	conns := slices.DeleteFunc(k.inOrder(), func(c *conn) bool { return c.process != p })
+	k.mu.Unlock()
+	for _, c := range conns {
+		_ = c.send(carillon.WorkRequest{Goodbye: true}) // a stream that is over takes none
+	}
+	k.crash(p)
 }
 
-// send says something on the stream that there is now.
-func (k *worker) send(req carillon.WorkRequest) {
-	k.mu.Lock()
-	c := k.conn
-	k.mu.Unlock()
-	if c != nil {
-		_ = c.s.Send(context.Background(), req) // if the stream is over it is said again on the next
+// send says something on the stream to a node that there is now.
+func (k *worker) send(node int, req carillon.WorkRequest) {
+	if c := k.to(node); c != nil {
+		if c.node.number != node {
+			req.Credits = nil // they were those of the other stream
+		}
+		_ = c.send(req) // if the stream is over it is said again on the next
 	}
 }
 
 // report sends a result, and goes on sending it on each new stream until it is answered.
-func (k *worker) report(r *carillon.Run, res carillon.Result) {
+func (k *worker) report(c *conn, r *carillon.Run, res carillon.Result) {
 	res.Token, res.RunID = r.Token, r.ID
-	u := said{res, r.Queue}
+	u := said{res, r.Queue, c.node.number}
 	k.mu.Lock()
 	if res.Outcome != carillon.OutcomeProgress {
 		k.unsaid = append(k.unsaid, u)
@@ -212,7 +335,7 @@ func (k *worker) say(u said) {
 	if u.res.Outcome != carillon.OutcomeProgress {
 		req.Credits = []carillon.Credit{{Queue: u.queue, N: 1}}
 	}
-	k.send(req)
+	k.send(u.node, req)
 }
 
 // resultOf is a result in the checker's words.

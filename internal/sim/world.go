@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -29,6 +31,8 @@ type Mutant struct {
 	API        func(Scheduler) Scheduler
 	Sink       func(dispatch.Sink) dispatch.Sink
 	Dispatcher func(engine.Dispatcher) engine.Dispatcher
+	Peer       func(cluster.Peer) cluster.Peer
+	Late       bool          // a node takes what another has given up waiting for
 	Clock      time.Duration // how far the nodes' clocks are wrong without anybody knowing
 }
 
@@ -45,6 +49,8 @@ type world struct {
 	net     *network
 	hosts   []*endpoint
 	clients map[int]*client
+	cuts    cuts
+	calls   sync.WaitGroup // between nodes, on their way
 
 	mu     sync.Mutex
 	failed []error // of the harness itself
@@ -52,6 +58,10 @@ type world struct {
 
 // Constants are what the checker may demand of a run of the plan.
 func (p *Plan) Constants() checker.Constants {
+	if p.cluster() {
+		return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: p.LeaseTTL + 1500*time.Millisecond,
+			Handover: 500 * time.Millisecond, Slots: p.Slots}
+	}
 	return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: 15 * time.Second,
 		Slots: p.Slots}
 }
@@ -62,6 +72,9 @@ func Run(p *Plan, o Options) (checker.History, error) {
 	w := newWorld(p, o)
 	ctx := context.Background()
 	for _, n := range w.nodes {
+		if p.late(n.number) {
+			continue
+		}
 		if err := n.start(ctx); err != nil {
 			return checker.History{}, err
 		}
@@ -78,6 +91,7 @@ func Run(p *Plan, o Options) (checker.History, error) {
 	for _, n := range w.nodes {
 		w.fail(n.stop(ctx))
 	}
+	w.calls.Wait()
 	h := until(w.rec.History())
 	h.Final.Left = left
 	return h, errors.Join(w.failed...)
@@ -90,6 +104,7 @@ func until(h checker.History) checker.History {
 	h.Attempts = slices.DeleteFunc(h.Attempts, func(a checker.Attempt) bool { return late(a.At) })
 	h.Results = slices.DeleteFunc(h.Results, func(r checker.Result) bool { return late(r.Sent) })
 	h.Beats = slices.DeleteFunc(h.Beats, func(b checker.Beat) bool { return late(b.At) })
+	h.Releases = slices.DeleteFunc(h.Releases, func(r checker.Release) bool { return late(r.At) })
 	h.Writes = slices.DeleteFunc(h.Writes, func(w checker.Write) bool { return late(w.At) })
 	return h
 }
@@ -107,6 +122,7 @@ func newWorld(p *Plan, o Options) *world {
 	for i, name := range p.Endpoints {
 		w.hosts = append(w.hosts, newEndpoint(w, i, name))
 	}
+	w.homes()
 	for i := range p.Ops {
 		number := p.Ops[i].Client
 		if w.clients[number] == nil {
@@ -115,6 +131,16 @@ func newWorld(p *Plan, o Options) *world {
 		w.clients[number].ops = append(w.clients[number].ops, &p.Ops[i])
 	}
 	return w
+}
+
+// homes tells the checker which partition each job is in, if there are nodes to tell apart.
+func (w *world) homes() {
+	if !w.plan.cluster() {
+		return
+	}
+	for _, k := range w.plan.jobs() {
+		w.rec.Home(k.Namespace, k.Name, carillon.PartitionOf(k, w.plan.Partitions))
+	}
 }
 
 // fail notes that the harness itself could not do something.
@@ -172,8 +198,16 @@ func (w *world) inflict(ctx context.Context, i int) {
 	if f.Kind == Clock {
 		skew = f.Delay
 	}
-	heal := w.rec.Break(checker.Fault{Kind: string(f.Kind), Targets: targets, Skew: skew})
 	n := w.nodes[min(f.Node, len(w.nodes)-1)]
+	if w.plan.cluster() && targets == nil {
+		targets = []string{n.name()}
+	}
+	if f.cluster() {
+		w.inflictCluster(ctx, n, f, actor)
+		return
+	}
+	minor := w.plan.cluster() && f.Kind == Kill
+	heal := w.rec.Break(checker.Fault{Kind: string(f.Kind), Targets: targets, Skew: skew, Minor: minor})
 	switch f.Kind {
 	case Kill:
 		if !n.kill(ctx) { // a start that the store has put off until now

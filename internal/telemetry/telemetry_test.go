@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,7 +56,7 @@ func busy(queues int) *telemetry.Metrics {
 			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
 		},
 		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
-		Partitions: func(context.Context) (int, int, error) { return 63, 64, nil },
+		Partitions: func() (int, int) { return 63, 64 },
 		Trouble:    func() error { return errors.New("the disk is full") },
 	})
 	return m

@@ -11,20 +11,18 @@ import (
 
 // HelloToProto is the hello as a message.
 func HelloToProto(h *carillon.Hello) *pb.Hello {
-	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels}
+	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels, Direct: h.Direct}
 }
 
 // HelloFromProto is the message as a hello.
 func HelloFromProto(m *pb.Hello) carillon.Hello {
-	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(), Labels: m.GetLabels()}
+	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(), Labels: m.GetLabels(),
+		Direct: m.GetDirect()}
 }
 
 // WorkRequestToProto is the request as a message.
 func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
-	m := &pb.WorkRequest{Goodbye: r.Goodbye}
-	for _, c := range r.Credits {
-		m.Credits = append(m.Credits, &pb.Credit{Queue: c.Queue, N: clampInt32(c.N)})
-	}
+	m := &pb.WorkRequest{Goodbye: r.Goodbye, Credits: creditsToProto(r.Credits)}
 	if len(r.Results) > 0 {
 		m.Results = make([]*pb.Result, len(r.Results))
 		block := make([]pb.Result, len(r.Results))
@@ -46,10 +44,7 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 
 // WorkRequestFromProto is the message, its hello aside, as a request.
 func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
-	r := carillon.WorkRequest{Goodbye: m.GetGoodbye()}
-	for _, c := range m.GetCredits() {
-		r.Credits = append(r.Credits, carillon.Credit{Queue: c.GetQueue(), N: int(c.GetN())})
-	}
+	r := carillon.WorkRequest{Goodbye: m.GetGoodbye(), Credits: creditsFromProto(m.GetCredits())}
 	if ms := m.GetResults(); len(ms) > 0 {
 		r.Results = make([]carillon.Result, len(ms))
 		for i, x := range ms {
@@ -66,6 +61,28 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 		}
 	}
 	return r, nil
+}
+
+func creditsToProto(cs []carillon.Credit) []*pb.Credit {
+	if len(cs) == 0 {
+		return nil
+	}
+	ms := make([]*pb.Credit, len(cs))
+	for i, c := range cs {
+		ms[i] = &pb.Credit{Queue: c.Queue, N: clampInt32(c.N)}
+	}
+	return ms
+}
+
+func creditsFromProto(ms []*pb.Credit) []carillon.Credit {
+	if len(ms) == 0 {
+		return nil
+	}
+	cs := make([]carillon.Credit, len(ms))
+	for i, m := range ms {
+		cs[i] = carillon.Credit{Queue: m.GetQueue(), N: int(m.GetN())}
+	}
+	return cs
 }
 
 func fillResult(m *pb.Result, r *carillon.Result) {
@@ -122,12 +139,13 @@ func (f *first) outcome(o pb.Outcome) carillon.Outcome {
 
 // WorkResponseToProto is the response as a message.
 func WorkResponseToProto(r *carillon.WorkResponse) *pb.WorkResponse {
-	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks, Nodes: r.Nodes, Drain: r.Drain}
+	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks, Nodes: r.Nodes, Drain: r.Drain,
+		Wanted: r.Wanted, Withdrawn: creditsToProto(r.Withdrawn)}
 }
 
 // WorkResponseFromProto is the message as a response.
 func WorkResponseFromProto(m *pb.WorkResponse) (carillon.WorkResponse, error) {
 	runs, err := RunsFromProto(m.GetRuns())
 	return carillon.WorkResponse{Runs: runs, Cancel: m.GetCancel(), Stale: m.GetStale(), Acks: m.GetAcks(),
-		Nodes: m.GetNodes(), Drain: m.GetDrain()}, err
+		Nodes: m.GetNodes(), Drain: m.GetDrain(), Wanted: m.GetWanted(), Withdrawn: creditsFromProto(m.GetWithdrawn())}, err
 }

@@ -31,6 +31,9 @@ func newPartition(number int) *partition {
 	}
 }
 
+// number is the partition's. It never changes.
+func (p *partition) number() int { return p.owner.Partition }
+
 // newTree makes an index. The partition's lock guards it.
 func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})

@@ -27,7 +27,7 @@ const (
 const (
 	defaultConns = 16 // pool_max_conns of the URL says otherwise
 	maxConns     = 200
-	leaseConns   = 2 // leases are renewed however busy the others are
+	leaseConns   = 3 // leases are renewed however busy the others are: one to claim, one to renew, one to end who blocks a claim
 )
 
 // sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's default is not;

@@ -11,7 +11,8 @@
 //	records.go     reads of jobs and pending runs: by name, due, staged, live
 //	runs.go        reads of finished runs
 //	small.go       reads of small records
-//	leaser.go      members, claims and leases
+//	leaser.go      members and leases
+//	claim.go       claims, and the end of sessions that block them
 //
 // # The fence
 //

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +15,7 @@ type leaser Store
 
 var _ store.Leaser = (*leaser)(nil)
 
-// leaseTries is how often a statement is tried that the server has rolled back.
+// leaseTries is how often a statement is tried that the server has rolled back, or that met a broken connection.
 const leaseTries = 5
 
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
@@ -35,16 +34,6 @@ SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE 
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
-	claimSQL = `
-WITH free AS MATERIALIZED (
-	SELECT o.partition, t.nonce FROM unnest($2::int[], $3::bigint[]) AS t (partition, nonce)
-	JOIN carillon_owners o ON o.partition = t.partition
-	WHERE o.node = '' OR o.node = $1 OR o.until <= clock_timestamp()
-	ORDER BY o.partition FOR UPDATE OF o)
-UPDATE carillon_owners o SET epoch = o.epoch + 1, nonce = free.nonce, node = $1,
-	until = clock_timestamp() + $4::bigint * interval '1 microsecond'
-FROM free WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
-
 	heldSQL = `
 WITH held AS MATERIALIZED (
 	SELECT o.partition, t.epoch, t.nonce FROM unnest($2::int[], $3::bigint[], $4::bigint[]) AS t (partition, epoch, nonce)
@@ -62,8 +51,17 @@ RETURNING o.partition, o.epoch, o.nonce`
 	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 ORDER BY partition`
 )
 
-// ask does a statement of the leaser, which may be tried again after the server has rolled it back.
-func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) (out []T, err error) {
+// ask does a statement of the leaser, which may be done again.
+func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+	return asked(ctx, l, what, func(ctx context.Context) ([]T, error) {
+		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
+		return pgx.CollectRows(rows, scan)
+	})
+}
+
+// asked does something of the leaser's, and does it again where the server has rolled it back, or where a connection was lost,
+// once for each there may be: whether it was done before is not known then, and does not matter.
+func asked[T any](ctx context.Context, l *leaser, what string, do func(context.Context) ([]T, error)) (out []T, err error) {
 	end, err := (*Store)(l).begin()
 	if err != nil {
 		return nil, err
@@ -72,8 +70,7 @@ func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.Colle
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for range leaseTries {
-		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
-		if out, err = pgx.CollectRows(rows, scan); !again(err) {
+		if out, err = do(ctx); !again(err) && !broken(err) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -131,30 +128,6 @@ func scanHolding(row pgx.CollectableRow) (h store.Holding, err error) {
 	err = row.Scan(&h.Partition, &epoch, &nonce)
 	h.Term = store.Term{Epoch: uint64(epoch), Nonce: uint64(nonce)}
 	return h, err
-}
-
-// Claim takes each partition that is free, expired or the node's own.
-func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
-	nonces := make([]int64, len(partitions))
-	for i, p := range partitions {
-		if err := (*Store)(l).known(p); err != nil {
-			return nil, err
-		}
-		nonces[i] = int64(rand.Uint64()) // seeded by the operating system
-	}
-	got, err := ask(ctx, l, "claim partitions", scanHolding, claimSQL, node, partitions, nonces, interval(ttl))
-	if err != nil {
-		return nil, err
-	}
-	terms := make(map[int]store.Term, len(got))
-	for _, h := range got {
-		terms[h.Partition] = h.Term
-	}
-	out := make([]store.Term, len(partitions))
-	for i, p := range partitions {
-		out[i] = terms[p]
-	}
-	return out, nil
 }
 
 // Renew extends the leases and returns those that are lost.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -60,6 +61,12 @@ func failed(what string, err error) error {
 func again(err error) bool {
 	code := codeOf(err)
 	return code == codeSerialization || code == codeDeadlock
+}
+
+// broken reports whether a connection ended that there was: another one may do better at once.
+func broken(err error) bool {
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return lost(err) && !connecting && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // lost reports whether a call failed because of its connection, not because of what was asked.

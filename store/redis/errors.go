@@ -3,9 +3,11 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/redis/rueidis"
 
@@ -24,7 +26,18 @@ func notBegun(err error) bool {
 		return slices.Contains(before, code)
 	}
 	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
+	return errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &dial) && dial.Op == "dial"
+}
+
+// broken reports whether a connection ended before an answer came: another one may do better at once. One that was given up
+// because no answer came in time is none of those.
+func broken(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // failure is the error of a call that is not an Apply, or of an Apply that certainly changed nothing.

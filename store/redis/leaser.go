@@ -28,9 +28,13 @@ func (l *leaser) members() []string { return []string{storeKey(l.opt.Prefix, "me
 
 // Now is the clock of a server; of a cluster, of any of them.
 func (l *leaser) Now(ctx context.Context) (time.Time, error) {
-	t, err := l.client.Do(ctx, l.client.B().Time().Build()).AsIntSlice()
+	var t []int64
+	err := l.store().ask(ctx, func(ctx context.Context) (err error) {
+		t, err = l.client.Do(ctx, l.client.B().Time().Build()).AsIntSlice()
+		return err
+	})
 	if err != nil {
-		return time.Time{}, failure(err)
+		return time.Time{}, err
 	}
 	if len(t) != 2 {
 		return time.Time{}, errors.New("store: redis: TIME did not answer with two numbers")
@@ -55,31 +59,34 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 	if err != nil {
 		return fmt.Errorf("store: redis: member: %w", err)
 	}
-	written, err := joinScript.Exec(ctx, l.client, l.members(),
-		[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
-	switch {
-	case err != nil:
-		return failure(err)
-	case written == 0:
+	var written int64
+	err = l.store().ask(ctx, func(ctx context.Context) (err error) {
+		written, err = joinScript.Exec(ctx, l.client, l.members(),
+			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
+		return err
+	})
+	if err == nil && written == 0 {
 		return store.ErrTaken
 	}
-	return nil
+	return err
 }
 
 // Leave removes the member of that nonce; 0 is any.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	err := leaveScript.Exec(ctx, l.client, l.members(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
-	if err != nil {
-		return failure(err)
-	}
-	return nil
+	return l.store().ask(ctx, func(ctx context.Context) error {
+		return leaveScript.Exec(ctx, l.client, l.members(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
+	})
 }
 
 // Members returns those that live, by id.
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
-	list, err := membersScript.Exec(ctx, l.client, l.members(), nil).AsStrSlice()
+	var list []string
+	err := l.store().ask(ctx, func(ctx context.Context) (err error) {
+		list, err = membersScript.Exec(ctx, l.client, l.members(), nil).AsStrSlice()
+		return err
+	})
 	if err != nil {
-		return nil, failure(err)
+		return nil, err
 	}
 	var out []store.Member
 	for i := 0; i+1 < len(list); i += 2 {
@@ -108,10 +115,8 @@ func aMember(id, nonce, text string) (store.Member, error) {
 // Claim takes each partition that is free, expired or the node's own.
 func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
 	terms := make([]store.Term, len(partitions))
-	for i := range terms {
-		terms[i].Nonce = rand.Uint64()
-	}
 	epochs, err := l.store().onOwners(ctx, claimScript, partitions, func(i int) []string {
+		terms[i].Nonce = rand.Uint64() // a second try takes what the first may have taken, under a term of its own
 		return []string{node, strconv.FormatUint(terms[i].Nonce, 10), micros(ttl)}
 	})
 	if err != nil {
@@ -167,20 +172,19 @@ func numbers(held []store.Holding) []int {
 
 // Owners returns every partition that was ever claimed, by number.
 func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	found, errs := make([]store.Owner, len(l.keys)), make([]error, len(l.keys))
 	each(len(l.keys), func(p int) {
-		fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
-			Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()
-		if err != nil {
-			errs[p] = failure(err)
-			return
-		}
-		found[p], errs[p] = owner(p, fields)
+		errs[p] = l.store().ask(ctx, func(ctx context.Context) error {
+			fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
+				Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()
+			if err != nil {
+				return err
+			}
+			found[p], err = owner(p, fields)
+			return err
+		})
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := firstOf(errs); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(o store.Owner) bool { return o.Term.IsZero() }), nil

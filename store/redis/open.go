@@ -38,6 +38,8 @@ const (
 	// connections are 2 to the power of this, to each server. Redis reads 16 KiB of a connection at a time and then, with
 	// appendfsync always, syncs: so several share an fsync.
 	connections = 2
+	// mostTries lets a call meet every connection of a server, and another one that was broken meanwhile.
+	mostTries = 1<<connections + 2
 )
 
 // Open connects to Redis and creates the store if it is not there.
@@ -132,6 +134,33 @@ func (s *Store) Close() error {
 	if !s.closed {
 		s.closed = true
 		s.client.Close()
+	}
+	return nil
+}
+
+// askTimeout is how long a call that is no Apply tries again when a connection breaks or Redis is being loaded.
+const askTimeout = 20 * time.Second
+
+// ask does what may be done twice, unless the store is closed. It does it again where a connection was found to be broken,
+// as each of those to a server may be that was started again: whether it was done before is not known then. The library does
+// so itself with commands that only read.
+func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err := f(ctx)
+	for tries := 1; tries < mostTries && broken(err) && ctx.Err() == nil; tries++ {
+		err = f(ctx)
+	}
+	if err != nil {
+		return failure(err)
 	}
 	return nil
 }

@@ -58,16 +58,19 @@ func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []
 	}
 	answers, errs := make([]string, len(partitions)), make([]error, len(partitions))
 	each(len(partitions), func(i int) {
-		answer := script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i))
-		if answers[i], errs[i] = text(answer); rueidis.IsRedisNil(errs[i]) {
-			errs[i] = nil
-		}
+		errs[i] = s.ask(ctx, func(ctx context.Context) (err error) {
+			answers[i], err = text(script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i)))
+			if rueidis.IsRedisNil(err) {
+				err = nil
+			}
+			return err
+		})
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := firstOf(errs); err != nil {
 		if !errors.Is(err, context.Canceled) {
-			s.settled(failure(err))
+			s.settled(err)
 		}
-		return nil, failure(err)
+		return nil, err
 	}
 	if len(answers) > 0 {
 		s.settled(nil)
@@ -87,6 +90,16 @@ func each(n int, f func(i int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// firstOf is the first error: those of many partitions have one cause more often than not.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // text is an answer of one value, a number too, as text.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -30,13 +29,10 @@ const (
 	pageBytes = 1 << 20 // of what is returned; it may be one item more
 )
 
-// readTimeout is how long a read tries again when the connection breaks or Redis is being loaded.
-const readTimeout = 20 * time.Second
-
 // call executes a script that reads.
 func (s *shard) call(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error) {
 	var out []rueidis.RedisMessage
-	err := s.read(ctx, func(ctx context.Context) (err error) {
+	err := s.s.ask(ctx, func(ctx context.Context) (err error) {
 		out, err = script.Exec(ctx, s.s.client, keys, args).ToArray()
 		return err
 	})
@@ -45,7 +41,7 @@ func (s *shard) call(ctx context.Context, script *rueidis.Lua, keys, args []stri
 
 // field reads one field of a hash; ok is false if it is not there.
 func (s *shard) field(ctx context.Context, key int, field []byte) (value []byte, ok bool, err error) {
-	err = s.read(ctx, func(ctx context.Context) (err error) {
+	err = s.s.ask(ctx, func(ctx context.Context) (err error) {
 		value, err = s.s.client.Do(ctx, s.s.client.B().Hget().Key(s.keys[key]).Field(string(field)).Build()).AsBytes()
 		if ok = err == nil; rueidis.IsRedisNil(err) {
 			err = nil
@@ -53,24 +49,6 @@ func (s *shard) field(ctx context.Context, key int, field []byte) (value []byte,
 		return err
 	})
 	return value, ok, err
-}
-
-// read does a read unless the store is closed.
-func (s *shard) read(ctx context.Context, f func(ctx context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.s.mu.RLock()
-	defer s.s.mu.RUnlock()
-	if s.s.closed {
-		return store.ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	if err := f(ctx); err != nil {
-		return fmt.Errorf("store: redis: %w", err)
-	}
-	return nil
 }
 
 // record reads a record as a script returns it: its value, and its spec or nil.

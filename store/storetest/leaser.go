@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -15,6 +17,7 @@ var leaserCases = []Case{
 	{Name: "leaser/epochs grow whatever happens", check: epochsGrow},
 	{Name: "leaser/nonces differ", check: noncesDiffer},
 	{Name: "leaser/of a hundred claimants one wins", check: claimRace},
+	{Name: "leaser/of two claimants of an orphan one wins, each time", check: orphanRace},
 	{Name: "leaser/an expired lease is free", check: leaseExpires},
 	{Name: "leaser/a renewed lease is not free", check: leaseRenewed},
 	{Name: "leaser/renew says what is lost", check: renewSaysLost},
@@ -164,6 +167,59 @@ func claimRace(e *env) {
 		e.at(3, winner.Term).put(job("a"))
 		e.release(winner.Node, store.Holding{Partition: 3, Term: winner.Term})
 	}
+}
+
+// orphanRace has two nodes claim one partition, again and again, whose owner has released it or has let its lease end.
+func orphanRace(e *env) {
+	rounds := 1000
+	if testing.Short() {
+		rounds = 100
+	}
+	var last uint64
+	grows := func(round int, term store.Term) {
+		if term.Epoch <= last {
+			e.Fatalf("round %d: epoch %d after %d", round, term.Epoch, last)
+		}
+		last = term.Epoch
+	}
+	for round := range rounds {
+		gone := e.claim("gone", 3, 0) // and ended
+		grows(round, gone)
+		if round%2 == 0 {
+			e.release("gone", store.Holding{Partition: 3, Term: gone})
+		}
+		terms := e.together(2, 3)
+		winner := 0
+		if terms[0].IsZero() {
+			winner = 1
+		}
+		if terms[winner].IsZero() || !terms[1-winner].IsZero() {
+			e.Fatalf("round %d: two claimants got %+v", round, terms)
+		}
+		grows(round, terms[winner])
+		e.release(fmt.Sprint("node-", winner), store.Holding{Partition: 3, Term: terms[winner]})
+	}
+}
+
+// together has nodes 0 … n-1 claim a partition at the same time.
+func (e *env) together(n, partition int) []store.Term {
+	e.Helper()
+	terms, errs := make([]store.Term, n), make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			got, err := e.leaser().Claim(e.Context(), fmt.Sprint("node-", i), []int{partition}, lasting)
+			if errs[i] = err; err == nil {
+				terms[i] = got[0]
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	e.must(errors.Join(errs...))
+	return terms
 }
 
 func leaseExpires(e *env) {

@@ -27,7 +27,7 @@ type WorkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Introduces the worker; in the first message only.
 	Hello *Hello `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
-	// Lets the server deliver that many more runs.
+	// Lets the server deliver that many more runs, or takes unused credits back.
 	Credits []*Credit `protobuf:"bytes,2,rep,name=credits,proto3" json:"credits,omitempty"`
 	// How attempts ended, or how far they are.
 	Results []*Result `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
@@ -114,7 +114,9 @@ type Hello struct {
 	// Who it is, for people; equal across reconnects.
 	WorkerId string `protobuf:"bytes,3,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// For people.
-	Labels        map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The worker has a session with every node of WorkResponse.nodes. Otherwise this node serves it for all of them.
+	Direct        bool `protobuf:"varint,5,opt,name=direct,proto3" json:"direct,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,12 +179,20 @@ func (x *Hello) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Hello) GetDirect() bool {
+	if x != nil {
+		return x.Direct
+	}
+	return false
+}
+
 // Credit lets the server deliver n more runs of a queue.
 type Credit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The queue.
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// How many more.
+	// How many more. From a worker, less than 0 takes that many unused ones back, or as many as there are:
+	// WorkResponse.withdrawn answers each.
 	N             int32 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -416,10 +426,14 @@ type WorkResponse struct {
 	Stale []string `protobuf:"bytes,3,rep,name=stale,proto3" json:"stale,omitempty"`
 	// Tokens of attempts whose end is durable. Progress is not acknowledged.
 	Acks []string `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
-	// Addresses of all nodes.
+	// Addresses of all nodes, this one's first; at the beginning and whenever that changes. Nothing, if it is alone.
 	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// The server is leaving: reconnect elsewhere.
-	Drain         bool `protobuf:"varint,6,opt,name=drain,proto3" json:"drain,omitempty"`
+	Drain bool `protobuf:"varint,6,opt,name=drain,proto3" json:"drain,omitempty"`
+	// Queues of which runs wait on this node while the session has no credits; to workers that say direct.
+	Wanted []string `protobuf:"bytes,7,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	// How many credits were taken back: one for each of less than 0, in their order. Others were used.
+	Withdrawn     []*Credit `protobuf:"bytes,8,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,6 +510,20 @@ func (x *WorkResponse) GetDrain() bool {
 	return false
 }
 
+func (x *WorkResponse) GetWanted() []string {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *WorkResponse) GetWithdrawn() []*Credit {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
 var File_carillon_v1_work_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_work_proto_rawDesc = "" +
@@ -506,12 +534,13 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"\acredits\x18\x02 \x03(\v2\x13.carillon.v1.CreditR\acredits\x12-\n" +
 	"\aresults\x18\x03 \x03(\v2\x13.carillon.v1.ResultR\aresults\x12'\n" +
 	"\x05beats\x18\x04 \x03(\v2\x11.carillon.v1.BeatR\x05beats\x12\x18\n" +
-	"\agoodbye\x18\x05 \x01(\bR\agoodbye\"\xcd\x01\n" +
+	"\agoodbye\x18\x05 \x01(\bR\agoodbye\"\xe5\x01\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06queues\x18\x02 \x03(\tR\x06queues\x12\x1b\n" +
 	"\tworker_id\x18\x03 \x01(\tR\bworkerId\x126\n" +
-	"\x06labels\x18\x04 \x03(\v2\x1e.carillon.v1.Hello.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x04 \x03(\v2\x1e.carillon.v1.Hello.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06direct\x18\x05 \x01(\bR\x06direct\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
@@ -531,14 +560,16 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"3\n" +
 	"\x04Beat\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x15\n" +
-	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\xa2\x01\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\xed\x01\n" +
 	"\fWorkResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12\x16\n" +
 	"\x06cancel\x18\x02 \x03(\tR\x06cancel\x12\x14\n" +
 	"\x05stale\x18\x03 \x03(\tR\x05stale\x12\x12\n" +
 	"\x04acks\x18\x04 \x03(\tR\x04acks\x12\x14\n" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x12\x14\n" +
-	"\x05drain\x18\x06 \x01(\bR\x05drainB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\x05drain\x18\x06 \x01(\bR\x05drain\x12\x16\n" +
+	"\x06wanted\x18\a \x03(\tR\x06wanted\x121\n" +
+	"\twithdrawn\x18\b \x03(\v2\x13.carillon.v1.CreditR\twithdrawnB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_work_proto_rawDescOnce sync.Once
@@ -576,11 +607,12 @@ var file_carillon_v1_work_proto_depIdxs = []int32{
 	8,  // 6: carillon.v1.Result.progress:type_name -> carillon.v1.Progress
 	9,  // 7: carillon.v1.Result.at:type_name -> google.protobuf.Timestamp
 	10, // 8: carillon.v1.WorkResponse.runs:type_name -> carillon.v1.Run
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	2,  // 9: carillon.v1.WorkResponse.withdrawn:type_name -> carillon.v1.Credit
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_work_proto_init() }

@@ -9,7 +9,13 @@ type outbox struct {
 	stales  []string
 	acks    []string
 	drain   bool
-	bytes   int // of all that, about
+
+	wanted    []string
+	withdrawn []carillon.Credit
+	nodes     []string
+	version   uint64 // of nodes
+	moved     bool   // nodes are to be said
+	bytes     int    // of all that, about
 }
 
 type outgoing struct {
@@ -43,8 +49,32 @@ func (o *outbox) addToken(list *[]string, token string) {
 	o.bytes += len(token) + overhead
 }
 
+// addWanted adds a queue of which runs wait.
+func (o *outbox) addWanted(queue string) {
+	o.wanted = append(o.wanted, queue)
+	o.bytes += len(queue) + overhead
+}
+
+// addWithdrawn adds an answer to a worker that took credits back.
+func (o *outbox) addWithdrawn(c carillon.Credit) {
+	o.withdrawn = append(o.withdrawn, c)
+	o.bytes += len(c.Queue) + overhead
+}
+
+// takeCredits takes what is to be said about credits.
+func (o *outbox) takeCredits(msg *carillon.WorkResponse) {
+	msg.Wanted, msg.Withdrawn = o.wanted, o.withdrawn
+	for _, q := range o.wanted {
+		o.bytes -= len(q) + overhead
+	}
+	for _, c := range o.withdrawn {
+		o.bytes -= len(c.Queue) + overhead
+	}
+	o.wanted, o.withdrawn = nil, nil
+}
+
 func (o *outbox) empty() bool {
-	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks) == 0 && !o.drain
+	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks)+len(o.wanted)+len(o.withdrawn) == 0 && !o.drain && !o.moved
 }
 
 // budget is how much still fits into a message.
@@ -54,12 +84,17 @@ type budget struct{ bytes, items int }
 func (o *outbox) take(bytes, items int) (msg carillon.WorkResponse, ok bool) {
 	left := budget{bytes, items}
 	msg.Drain = o.drain
-	o.drain = false
+	if o.moved {
+		msg.Nodes = o.nodes
+	}
+	ok = o.drain || o.moved || len(o.wanted)+len(o.withdrawn) > 0
+	o.drain, o.moved = false, false
+	o.takeCredits(&msg)
 	msg.Cancel = o.takeTokens(&o.cancels, &left)
 	msg.Stale = o.takeTokens(&o.stales, &left)
 	msg.Acks = o.takeTokens(&o.acks, &left)
 	msg.Runs = o.takeRuns(&left)
-	return msg, msg.Drain || left.items < items
+	return msg, ok || left.items < items
 }
 
 func (o *outbox) takeTokens(list *[]string, left *budget) []string {

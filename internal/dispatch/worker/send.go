@@ -42,7 +42,8 @@ func (s *Session) grant(c carillon.Credit) error {
 		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
 	}
 	if c.N < 0 {
-		return carillon.Errorf(carillon.InvalidArgument, "credits.n", "%d credits for queue %q: they cannot be taken back", c.N, c.Queue)
+		s.takeBack(seat, c)
+		return nil
 	}
 	if most := s.options.MaxCredits - seat.Outstanding(); c.N > most {
 		return carillon.Errorf(carillon.ResourceExhausted, "credits.n",
@@ -52,6 +53,17 @@ func (s *Session) grant(c carillon.Credit) error {
 		seat.Grant(c.N)
 	}
 	return nil
+}
+
+// takeBack takes unused credits back and answers how many.
+func (s *Session) takeBack(seat *dispatch.Seat, c carillon.Credit) {
+	n := seat.TakeBack(-max(c.N, -s.options.MaxCredits))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.out.addWithdrawn(carillon.Credit{Queue: c.Queue, N: n})
+		s.announce()
+	}
 }
 
 // report passes results on; the session no longer holds their runs, but for those that only tell of progress.

@@ -15,8 +15,8 @@ import (
 // kind is the kind of the queues that workers serve.
 const kind = "worker"
 
-// Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Worker] towards the hub
-// and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
+// Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Spread] and
+// [dispatch.Learner] towards the hub and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
 type Session struct {
 	options   Options
 	id        string // of the worker
@@ -155,6 +155,26 @@ func (s *Session) Drain() {
 	defer s.mu.Unlock()
 	s.out.drain = true
 	s.announce()
+}
+
+// Wanted implements [dispatch.Spread].
+func (s *Session) Wanted(q partition.Queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && !s.goodbye {
+		s.out.addWanted(q.Address)
+		s.announce()
+	}
+}
+
+// Nodes implements [dispatch.Learner].
+func (s *Session) Nodes(version uint64, addresses []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && version > s.out.version {
+		s.out.version, s.out.nodes, s.out.moved = version, addresses, true
+		s.announce()
+	}
 }
 
 // Accepted implements [partition.Reporter].

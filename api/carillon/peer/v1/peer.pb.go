@@ -1842,6 +1842,527 @@ func (x *HearResponse) GetStale() []string {
 	return nil
 }
 
+// Term is one stretch of ownership.
+type Term struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It grows with each owner.
+	Epoch uint64 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// It tells apart two owners who believe in one epoch.
+	Nonce         uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Term) Reset() {
+	*x = Term{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Term) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Term) ProtoMessage() {}
+
+func (x *Term) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Term.ProtoReflect.Descriptor instead.
+func (*Term) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Term) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Term) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+// TokenStamp orders what the home of a limit has said.
+type TokenStamp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the home's term.
+	Epoch uint64 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Within it.
+	N             uint64 `protobuf:"fixed64,2,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenStamp) Reset() {
+	*x = TokenStamp{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenStamp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenStamp) ProtoMessage() {}
+
+func (x *TokenStamp) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
+func (*TokenStamp) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TokenStamp) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *TokenStamp) GetN() uint64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+// AskTokensRequest is what a partition has and wants.
+type AskTokensRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The home of the limits.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The partition that asks.
+	From int32 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Under which term.
+	Term *Term `protobuf:"bytes,4,opt,name=term,proto3" json:"term,omitempty"`
+	// What it asks for.
+	Asks          []*TokenAsk `protobuf:"bytes,5,rep,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTokensRequest) Reset() {
+	*x = AskTokensRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTokensRequest) ProtoMessage() {}
+
+func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
+func (*AskTokensRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *AskTokensRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *AskTokensRequest) GetFrom() int32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *AskTokensRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *AskTokensRequest) GetAsks() []*TokenAsk {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+// TokenAsk is what a partition has and wants of one limit.
+type TokenAsk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the limit.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the limit.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the newest grant that the partition has heard of.
+	Stamp *TokenStamp `protobuf:"bytes,3,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// Tokens that it keeps.
+	Hold int64 `protobuf:"varint,4,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Tokens that it wants beyond those.
+	Want int64 `protobuf:"varint,5,opt,name=want,proto3" json:"want,omitempty"`
+	// Of the first run that waits.
+	Order         int64 `protobuf:"fixed64,6,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenAsk) Reset() {
+	*x = TokenAsk{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenAsk) ProtoMessage() {}
+
+func (x *TokenAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
+func (*TokenAsk) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TokenAsk) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TokenAsk) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TokenAsk) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+func (x *TokenAsk) GetHold() int64 {
+	if x != nil {
+		return x.Hold
+	}
+	return 0
+}
+
+func (x *TokenAsk) GetWant() int64 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+func (x *TokenAsk) GetOrder() int64 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
+}
+
+// AskTokensResponse is how the limits stand for the partition that asked.
+type AskTokensResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each limit.
+	Grants        []*TokenGrant `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTokensResponse) Reset() {
+	*x = AskTokensResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTokensResponse) ProtoMessage() {}
+
+func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
+func (*AskTokensResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *AskTokensResponse) GetGrants() []*TokenGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// TokenGrant is what the home of a limit has handed out to a partition, in all.
+type TokenGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the limit.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the limit.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the partition that asked.
+	Term *Term `protobuf:"bytes,3,opt,name=term,proto3" json:"term,omitempty"`
+	// When it was said.
+	Stamp *TokenStamp `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// Tokens.
+	N int64 `protobuf:"varint,5,opt,name=n,proto3" json:"n,omitempty"`
+	// The order of the first run that waits in another partition.
+	Rival         int64 `protobuf:"fixed64,6,opt,name=rival,proto3" json:"rival,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGrant) Reset() {
+	*x = TokenGrant{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGrant) ProtoMessage() {}
+
+func (x *TokenGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
+func (*TokenGrant) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *TokenGrant) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TokenGrant) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TokenGrant) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *TokenGrant) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+func (x *TokenGrant) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetRival() int64 {
+	if x != nil {
+		return x.Rival
+	}
+	return 0
+}
+
+// GiveTokensRequest is what homes of limits have handed out.
+type GiveTokensRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// To whom.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// What.
+	Grants        []*TokenGrant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveTokensRequest) Reset() {
+	*x = GiveTokensRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveTokensRequest) ProtoMessage() {}
+
+func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
+func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *GiveTokensRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *GiveTokensRequest) GetGrants() []*TokenGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// GiveTokensResponse is empty.
+type GiveTokensResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveTokensResponse) Reset() {
+	*x = GiveTokensResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveTokensResponse) ProtoMessage() {}
+
+func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
+func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+}
+
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_carillon_peer_v1_peer_proto_rawDesc = "" +
@@ -1954,7 +2475,42 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x06worker\x18\x05 \x01(\tR\x06worker\"@\n" +
 	"\fHearResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x03(\tR\baccepted\x12\x14\n" +
-	"\x05stale\x18\x02 \x03(\tR\x05stale2\xcd\a\n" +
+	"\x05stale\x18\x02 \x03(\tR\x05stale\"2\n" +
+	"\x04Term\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"0\n" +
+	"\n" +
+	"TokenStamp\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\f\n" +
+	"\x01n\x18\x02 \x01(\x06R\x01n\"\xd9\x01\n" +
+	"\x10AskTokensRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x05R\x04from\x12*\n" +
+	"\x04term\x18\x04 \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x12.\n" +
+	"\x04asks\x18\x05 \x03(\v2\x1a.carillon.peer.v1.TokenAskR\x04asks\"\xac\x01\n" +
+	"\bTokenAsk\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x122\n" +
+	"\x05stamp\x18\x03 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\x12\n" +
+	"\x04hold\x18\x04 \x01(\x03R\x04hold\x12\x12\n" +
+	"\x04want\x18\x05 \x01(\x03R\x04want\x12\x14\n" +
+	"\x05order\x18\x06 \x01(\x10R\x05order\"I\n" +
+	"\x11AskTokensResponse\x124\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xc0\x01\n" +
+	"\n" +
+	"TokenGrant\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12*\n" +
+	"\x04term\x18\x03 \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x122\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\f\n" +
+	"\x01n\x18\x05 \x01(\x03R\x01n\x12\x14\n" +
+	"\x05rival\x18\x06 \x01(\x10R\x05rival\"\xa0\x01\n" +
+	"\x11GiveTokensRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x124\n" +
+	"\x06grants\x18\x03 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\x14\n" +
+	"\x12GiveTokensResponse2\xfc\b\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -1968,7 +2524,10 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"ApplyShare\x12#.carillon.peer.v1.ApplyShareRequest\x1a$.carillon.peer.v1.ApplyShareResponse\x12Q\n" +
 	"\bDeleteIn\x12!.carillon.peer.v1.DeleteInRequest\x1a\".carillon.peer.v1.DeleteInResponse\x12T\n" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12E\n" +
-	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
+	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
+	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
+	"\n" +
+	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_carillon_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -1983,7 +2542,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),           // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),   // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -2016,69 +2575,90 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*HearRequest)(nil),           // 28: carillon.peer.v1.HearRequest
 	(*Report)(nil),                // 29: carillon.peer.v1.Report
 	(*HearResponse)(nil),          // 30: carillon.peer.v1.HearResponse
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*v1.Job)(nil),                // 33: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),     // 34: carillon.v1.PutJobResponse
-	(*v1.Beat)(nil),               // 35: carillon.v1.Beat
-	(*v1.Result)(nil),             // 36: carillon.v1.Result
+	(*Term)(nil),                  // 31: carillon.peer.v1.Term
+	(*TokenStamp)(nil),            // 32: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),      // 33: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),              // 34: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),     // 35: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),            // 36: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),     // 37: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),    // 38: carillon.peer.v1.GiveTokensResponse
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*v1.Job)(nil),                // 41: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),     // 42: carillon.v1.PutJobResponse
+	(*v1.Beat)(nil),               // 43: carillon.v1.Beat
+	(*v1.Result)(nil),             // 44: carillon.v1.Result
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	31, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	32, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	31, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	31, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	40, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	39, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	39, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	31, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	31, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	31, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	33, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	31, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	39, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	22, // 18: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	34, // 19: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	31, // 20: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 21: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 22: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	42, // 19: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	39, // 20: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 21: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	39, // 22: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 23: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	35, // 24: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
-	36, // 25: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	3,  // 26: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 27: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 28: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 29: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 30: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 31: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 32: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 33: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 34: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 35: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 36: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 37: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	4,  // 38: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 39: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 40: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 41: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 42: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 43: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 44: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 45: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 46: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 47: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 48: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 49: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	38, // [38:50] is the sub-list for method output_type
-	26, // [26:38] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	43, // 24: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
+	44, // 25: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	39, // 26: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	31, // 27: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	34, // 28: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	32, // 29: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	36, // 30: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	31, // 31: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	32, // 32: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	39, // 33: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	36, // 34: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	3,  // 35: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 36: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 37: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 38: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 39: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 40: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 41: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 42: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 43: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 44: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 45: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 46: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 47: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 48: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	4,  // 49: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 50: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 51: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 52: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 53: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 54: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 55: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 56: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 57: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 58: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 59: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 60: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 61: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 62: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	49, // [49:63] is the sub-list for method output_type
+	35, // [35:49] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -2092,7 +2672,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   29,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

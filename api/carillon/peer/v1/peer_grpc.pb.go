@@ -31,6 +31,8 @@ const (
 	PeerService_DeleteIn_FullMethodName    = "/carillon.peer.v1.PeerService/DeleteIn"
 	PeerService_RedriveIn_FullMethodName   = "/carillon.peer.v1.PeerService/RedriveIn"
 	PeerService_Hear_FullMethodName        = "/carillon.peer.v1.PeerService/Hear"
+	PeerService_AskTokens_FullMethodName   = "/carillon.peer.v1.PeerService/AskTokens"
+	PeerService_GiveTokens_FullMethodName  = "/carillon.peer.v1.PeerService/GiveTokens"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -67,6 +69,10 @@ type PeerServiceClient interface {
 	RedriveIn(ctx context.Context, in *RedriveInRequest, opts ...grpc.CallOption) (*RedriveInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
 	Hear(ctx context.Context, in *HearRequest, opts ...grpc.CallOption) (*HearResponse, error)
+	// AskTokens tells the partition what another one has and wants of limits whose home it is.
+	AskTokens(ctx context.Context, in *AskTokensRequest, opts ...grpc.CallOption) (*AskTokensResponse, error)
+	// GiveTokens tells the partition what the homes of limits have handed out to it.
+	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
 }
 
 type peerServiceClient struct {
@@ -197,6 +203,26 @@ func (c *peerServiceClient) Hear(ctx context.Context, in *HearRequest, opts ...g
 	return out, nil
 }
 
+func (c *peerServiceClient) AskTokens(ctx context.Context, in *AskTokensRequest, opts ...grpc.CallOption) (*AskTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskTokensResponse)
+	err := c.cc.Invoke(ctx, PeerService_AskTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GiveTokensResponse)
+	err := c.cc.Invoke(ctx, PeerService_GiveTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -231,6 +257,10 @@ type PeerServiceServer interface {
 	RedriveIn(context.Context, *RedriveInRequest) (*RedriveInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
 	Hear(context.Context, *HearRequest) (*HearResponse, error)
+	// AskTokens tells the partition what another one has and wants of limits whose home it is.
+	AskTokens(context.Context, *AskTokensRequest) (*AskTokensResponse, error)
+	// GiveTokens tells the partition what the homes of limits have handed out to it.
+	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -276,6 +306,12 @@ func (UnimplementedPeerServiceServer) RedriveIn(context.Context, *RedriveInReque
 }
 func (UnimplementedPeerServiceServer) Hear(context.Context, *HearRequest) (*HearResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hear not implemented")
+}
+func (UnimplementedPeerServiceServer) AskTokens(context.Context, *AskTokensRequest) (*AskTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AskTokens not implemented")
+}
+func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GiveTokens not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -514,6 +550,42 @@ func _PeerService_Hear_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_AskTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).AskTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_AskTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).AskTokens(ctx, req.(*AskTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_GiveTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GiveTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).GiveTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_GiveTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).GiveTokens(ctx, req.(*GiveTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -568,6 +640,14 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Hear",
 			Handler:    _PeerService_Hear_Handler,
+		},
+		{
+			MethodName: "AskTokens",
+			Handler:    _PeerService_AskTokens_Handler,
+		},
+		{
+			MethodName: "GiveTokens",
+			Handler:    _PeerService_GiveTokens_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

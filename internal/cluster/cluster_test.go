@@ -1,0 +1,181 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// far is a job for later.
+func far(name string) carillon.Job {
+	return carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+}
+
+// calling puts jobs through a node until it is told to end; all must succeed, each within the time.
+func calling(t *testing.T, n *node, within time.Duration) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			began := time.Now()
+			if _, err := n.Router().PutJob(context.Background(), far(fmt.Sprint("job/", n.id, i))); err != nil {
+				t.Errorf("put %d: %v", i, err)
+				return
+			}
+			if took := time.Since(began); took > within {
+				t.Errorf("put %d took %v", i, took)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// TestNodesComeAndGo: every partition has one owner soon after each change, never two, and calls go on.
+func TestNodesComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		b, c := f.start("b"), f.start("c")
+		f.settle(2*time.Second, a, b, c)
+		end := calling(t, a, time.Second)
+		d := f.start("d")
+		f.settle(2*time.Second, a, b, c, d)
+		if err := c.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(time.Second, a, b, d)
+		end()
+		if _, err := c.Router().GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: "job/a0"}); err != nil {
+			t.Errorf("a node that leaves still answers: %v", err)
+		}
+		end = calling(t, a, 6*time.Second)
+		b.kill()
+		f.settle(5*time.Second, a, d)
+		end()
+	})
+}
+
+// TestReadsGoOn: what a dead node owned is read from the store before anybody owns it again.
+func TestReadsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		for i := range 30 {
+			if _, err := a.Router().PutJob(t.Context(), far(fmt.Sprint("job/", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.kill()
+		began := time.Now()
+		for i := range 30 {
+			go func() {
+				k := carillon.Key{Namespace: carillon.DefaultNamespace, Name: fmt.Sprint("job/", i)}
+				if _, err := a.Router().GetJob(t.Context(), k); err != nil {
+					t.Errorf("get: %v", err)
+				}
+			}()
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if time.Since(began) > 3*time.Second {
+			t.Error("it took too long")
+		}
+	})
+}
+
+// TestANameHasOneProcess: a second one is refused while the first answers, takes its place if it does not, and the first ends when
+// it finds out.
+func TestANameHasOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		if _, err := f.try("a"); err == nil || !strings.Contains(err.Error(), "--node-name") {
+			t.Fatalf("a second a: %v", err)
+		}
+		a.kill()
+		again := f.start("a")
+		f.settle(2*time.Second+cluster.DefaultTTL, again, b)
+		a.cut.Store(false)
+		select {
+		case <-a.Replaced():
+		case <-time.After(5 * time.Second):
+			t.Fatal("the first has not found out")
+		}
+		time.Sleep(time.Second) // it hands over what it believed to own
+		if a.Ready() == nil || len(a.engine.Holdings()) > 0 {
+			t.Errorf("the first is ready: %v", a.Ready())
+		}
+		f.settle(time.Second, again, b)
+	})
+}
+
+// TestAClockThatIsOff: its node owns nothing until it is right again.
+func TestAClockThatIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		b.ahead.Store(int64(-2 * time.Second))
+		time.Sleep(2500 * time.Millisecond)
+		f.settle(time.Second, a)
+		if err := b.Ready(); err == nil || !strings.Contains(err.Error(), "clock") {
+			t.Errorf("b is ready: %v", err)
+		}
+		s, err := a.ClusterStatus(t.Context())
+		if err != nil || s.Nodes[1].Skew != -2*time.Second || !s.Nodes[1].SkewKnown || !s.Nodes[1].Draining {
+			t.Errorf("status %+v, %v", s.Nodes, err)
+		}
+		b.ahead.Store(0)
+		time.Sleep(2500 * time.Millisecond)
+		f.settle(2*time.Second, a, b)
+		if len(b.engine.Holdings()) == 0 {
+			t.Error("b owns nothing")
+		}
+	})
+}
+
+// TestDrains: a drained node owns nothing until a rebalance, and the last one cannot be drained.
+func TestDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		if err := a.DrainNode(t.Context(), "nobody"); !errors.Is(err, carillon.NotFound) {
+			t.Errorf("drain nobody: %v", err)
+		}
+		if err := a.DrainNode(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(time.Second, a)
+		if err := b.DrainNode(t.Context(), "a"); !errors.Is(err, carillon.FailedPrecondition) {
+			t.Errorf("drain the last: %v", err)
+		}
+		if err := a.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(time.Second, a, b)
+		if len(b.engine.Holdings()) == 0 {
+			t.Error("b owns nothing")
+		}
+	})
+}

@@ -1,0 +1,258 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+const parts = 16
+
+// fleet is the nodes of one store, in a bubble.
+type fleet struct {
+	t     *testing.T
+	store *memory.Store
+
+	mu    sync.Mutex
+	nodes []*node // all that ever were
+}
+
+// all is all nodes that ever were.
+func (f *fleet) all() []*node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nodes)
+}
+
+func newFleet(t *testing.T) *fleet {
+	return &fleet{t: t, store: memory.New(memory.Options{Partitions: parts})}
+}
+
+// node is an engine and its part in the cluster.
+type node struct {
+	*cluster.Node
+	f      *fleet
+	id     string
+	engine *engine.Engine
+	ahead  atomic.Int64 // of its clock
+	cut    atomic.Bool  // from the store and from the others
+	broken chan struct{}
+	nonce  uint64
+}
+
+func (n *node) now() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
+
+// start starts a node; it is ended with the test.
+func (f *fleet) start(id string) *node {
+	f.t.Helper()
+	n, err := f.try(id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+func (f *fleet) try(id string) (*node, error) {
+	f.t.Helper()
+	n := &node{f: f, id: id, broken: make(chan struct{}), nonce: uint64(len(f.all()) + 1)}
+	s := cutStore{f.store, &n.cut}
+	n.Node = cluster.New(cluster.Config{
+		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Now: n.now, Log: slog.New(slog.DiscardHandler), Dial: n.dial,
+	})
+	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), LeaseTTL: cluster.DefaultTTL})
+	if err := n.engine.Start(f.t.Context(), idle{}); err != nil {
+		return nil, err
+	}
+	f.t.Cleanup(func() { n.end() })
+	if err := n.Start(f.t.Context(), n.engine); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.nodes = append(f.nodes, n)
+	f.mu.Unlock()
+	f.t.Cleanup(func() { _ = n.Close(context.Background()) }) // a node that was cut off cannot say goodbye
+	return n, nil
+}
+
+func (n *node) end() {
+	n.cut.Store(false)
+	_ = n.engine.Stop(context.Background()) // what it had is not looked at any more
+}
+
+// kill cuts a node off from everything.
+func (n *node) kill() {
+	n.cut.Store(true)
+	close(n.broken)
+}
+
+// dial connects to a node that is not cut off.
+func (n *node) dial(m store.Member) (cluster.Peer, error) {
+	for _, other := range n.f.all() {
+		if other.id == m.Address && other.nonce == m.Nonce && !other.cut.Load() && !n.cut.Load() {
+			return &link{Services: other.engine, Control: other.Node, broken: other.broken}, nil
+		}
+	}
+	return nil, errors.New("no route")
+}
+
+// link is a connection inside the process.
+type link struct {
+	cluster.Services
+	cluster.Control
+	broken chan struct{}
+}
+
+func (l *link) Broken() <-chan struct{} { return l.broken }
+func (l *link) Close() error            { return nil }
+
+// owners is how many nodes believe that they own each partition. Of a name only the newest process counts: an older one that cannot
+// be reached is fenced.
+func (f *fleet) owners() (counts [parts]int) {
+	newest := map[string]*node{}
+	for _, n := range f.all() {
+		newest[n.id] = n
+	}
+	for _, n := range newest {
+		for _, h := range n.engine.Holdings() {
+			counts[h.Partition]++
+		}
+	}
+	return counts
+}
+
+// settle waits until every partition has one owner and the nodes have these shares, if they are given; it fails if that takes longer,
+// or if one ever has two.
+func (f *fleet) settle(within time.Duration, living ...*node) {
+	f.t.Helper()
+	began := time.Now()
+	for {
+		counts := f.owners()
+		if slices.Max(counts[:]) > 1 {
+			f.t.Fatalf("a partition has two owners: %v", counts)
+		}
+		held := 0
+		for _, n := range living {
+			held += len(n.engine.Holdings())
+			if n.engine.Ready() != nil {
+				held = -parts
+			}
+		}
+		if held == parts && slices.Min(counts[:]) == 1 {
+			return
+		}
+		if time.Since(began) > within {
+			f.t.Fatalf("not within %v: owners %v", within, counts)
+		}
+		time.Sleep(5 * time.Millisecond)
+		synctest.Wait()
+	}
+}
+
+// idle is a dispatcher without consumers.
+type idle struct{}
+
+func (idle) Take(int, partition.Queue, int, partition.Head) (s partition.Slots) { return s }
+func (idle) Return(int, partition.Queue, int)                                   {}
+func (idle) Deliver([]partition.Delivery)                                       {}
+func (idle) Cancel([]partition.Cancel)                                          {}
+func (idle) Forget(int)                                                         {}
+
+var errCut = errors.New("the store cannot be reached")
+
+// cutStore is a store that a node can be cut off from.
+type cutStore struct {
+	store.Store
+	cut *atomic.Bool
+}
+
+func (s cutStore) Shard(p int, term store.Term) (store.Shard, error) {
+	shard, err := s.Store.Shard(p, term)
+	return cutShard{shard, s.cut}, err
+}
+
+func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.cut} }
+
+type cutShard struct {
+	store.Shard
+	cut *atomic.Bool
+}
+
+func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
+	if s.cut.Load() {
+		return errCut
+	}
+	return s.Shard.Apply(ctx, b)
+}
+
+type cutLeaser struct {
+	store.Leaser
+	cut *atomic.Bool
+}
+
+func (l cutLeaser) Now(ctx context.Context) (time.Time, error) {
+	if l.cut.Load() {
+		return time.Time{}, errCut
+	}
+	return l.Leaser.Now(ctx)
+}
+
+func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Join(ctx, m, ttl)
+}
+
+func (l cutLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Leave(ctx, id, nonce)
+}
+
+func (l cutLeaser) Members(ctx context.Context) ([]store.Member, error) {
+	if l.cut.Load() {
+		return nil, errCut
+	}
+	return l.Leaser.Members(ctx)
+}
+
+func (l cutLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+	if l.cut.Load() {
+		return nil, errCut
+	}
+	return l.Leaser.Claim(ctx, node, ps, ttl)
+}
+
+func (l cutLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if l.cut.Load() {
+		return nil, errCut
+	}
+	return l.Leaser.Renew(ctx, node, held, ttl)
+}
+
+func (l cutLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if l.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Release(ctx, node, held)
+}
+
+func (l cutLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	if l.cut.Load() {
+		return nil, errCut
+	}
+	return l.Leaser.Owners(ctx)
+}

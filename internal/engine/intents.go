@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// batches are the batch puts that this node sees through.
+type batches struct {
+	mu    sync.Mutex
+	live  map[string]chan struct{} // by id; closed when nobody is at it any more
+	work  sync.WaitGroup
+	ended bool
+}
+
+// run runs f in the background, unless the engine has ended.
+func (b *batches) run(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return false
+	}
+	b.work.Go(f)
+	return true
+}
+
+// end waits for what runs in the background; e.stop is closed.
+func (b *batches) end() {
+	b.mu.Lock()
+	b.ended = true
+	b.mu.Unlock()
+	b.work.Wait()
+}
+
+// begin makes the caller the only one who sees to a batch; if somebody else does, it returns a channel that is closed when
+// he has ended.
+func (b *batches) begin(id string) (busy <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if other, here := b.live[id]; here {
+		return other
+	}
+	if b.live == nil {
+		b.live = map[string]chan struct{}{}
+	}
+	b.live[id] = make(chan struct{})
+	return nil
+}
+
+func (b *batches) finish(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.live[id])
+	delete(b.live, id)
+}
+
+// batch is a batch put on its way.
+type batch struct {
+	e           *Engine
+	id          string
+	coordinator *owned     // of the first job; it holds the intent
+	term        store.Term // of the coordinator
+	byPart      byPart
+	puts        []carillon.Put
+
+	turn   turn // guards the rest; a lock would be held while the store is asked
+	reqs   []partition.PutRequest
+	late   bool  // its caller has gone
+	linked int64 // when the edges were last registered
+}
+
+// turn lets one at a time go on. Unlike a lock it may be kept across a wait: in a bubble, whoever waits for it waits like for
+// anything else.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take() { t <- struct{}{} }
+func (t turn) give() { <-t }
+
+// putAcross stores jobs of several partitions. The background goes on when the caller's ctx has ended.
+func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
+	if err != nil {
+		return nil, fmt.Errorf("random bytes for a batch: %w", err)
+	}
+	b := &batch{e: e, id: id.String(), turn: newTurn(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
+		byPart: e.byPartition(reqs), linked: e.now(), puts: make([]carillon.Put, len(reqs))}
+	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
+	done := make(chan error, 1)
+	if !e.batches.run(func() { b.put(ctx, decision, done) }) {
+		return nil, errStopping()
+	}
+	select {
+	case err := <-done:
+		return b.puts, err
+	case <-ctx.Done():
+		if decision.withdraw() {
+			return nil, tooLate(ctx)
+		}
+		b.turn.take()
+		b.late = true
+		b.turn.give()
+		return nil, ended(ctx)
+	}
+}
+
+// put decides the batch and sees it through.
+func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- error) {
+	b.e.batches.begin(b.id) // a new id: nobody is at it
+	defer b.e.batches.finish(b.id)
+	if err := b.decide(ctx, decision); err != nil {
+		done <- err // if it is unknown whether it was written, the next owner of the coordinator finds out
+		return
+	}
+	if err := b.apply(); err != nil {
+		done <- err
+		return
+	}
+	b.complete()
+	done <- nil
+	b.clean()
+}
+
+// decide writes the intent, unless ctx ends before.
+func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
+	intents := partition.Intents(b.id, b.reqs[0].At, b.reqs)
+	sent := decision.send(ctx, b.coordinator, call{}, func(p *owned, _ int64) (struct{}, uint64, error) {
+		b.term = p.term
+		p.m.Write(intents...)
+		return struct{}{}, p.m.After(), nil
+	})
+	if !sent {
+		return errStopping()
+	}
+	return (<-decision.done).err
+}
+
+// errDeposed: the next owner of the coordinator sees the batch through.
+var errDeposed = errors.New("the term of the batch's coordinator is over")
+
+// deposed reports whether the coordinator may have another owner, who sees the batch through and forgets it. Nobody else can if
+// the node is alone.
+func (b *batch) deposed() bool {
+	t := b.coordinator.published.Load()
+	return b.e.cfg.Peers != nil && (t == nil || *t != b.term || b.coordinator.expired())
+}
+
+// ask does f for the batch, for which the coordinator's term must be in force. What f asks of a partition is not done once ctx has
+// ended; that bounds how late it can be done under a term that is over.
+func (b *batch) ask(f func(ctx context.Context) error) error {
+	life := context.Background() // alone, all ends in an orderly way
+	if b.e.cfg.Peers != nil {
+		life = b.e.life
+	}
+	ctx, cancel := context.WithTimeout(life, answerWithin)
+	defer cancel()
+	if b.deposed() { // to be asked once the deadline is set: a pause may come in between
+		return errDeposed
+	}
+	return f(ctx)
+}
+
+// write has the coordinator write small records.
+func (b *batch) write(ctx context.Context, small []store.Small) error {
+	_, err := ask(ctx, b.coordinator, call{}, func(p *owned, _ int64) (struct{}, error) {
+		if p.term != b.term && b.e.cfg.Peers != nil {
+			return struct{}{}, errDeposed
+		}
+		p.m.Write(small...)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// apply stores the jobs, each partition's in one store batch, trying until all have. It ends before, with an error, if the engine
+// does, or the coordinator's term.
+func (b *batch) apply() error {
+	results := make(chan error, len(b.byPart))
+	for p, indices := range b.byPart {
+		go func() {
+			results <- b.e.insist(func() error {
+				return b.ask(func(ctx context.Context) error { return b.applyIn(ctx, p, indices) })
+			})
+		}()
+	}
+	var first error
+	for range b.byPart {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// complete finds out what puts came to of which it has not been told: the answer of a peer was lost.
+func (b *batch) complete() {
+	for i := range b.puts {
+		if b.puts[i].Job.Name != "" {
+			continue
+		}
+		b.puts[i] = carillon.Put{Job: *b.reqs[i].Job, Changed: true}
+		if j, err := b.e.storedJob(b.e.life, b.reqs[i].Job.Key()); err == nil {
+			b.puts[i].Job, b.puts[i].Created = j, j.Status.Generation == 1
+		}
+	}
+}
+
+// linkAgain is when edges are registered again for a batch that takes long, so that they are not taken for forgotten.
+const linkAgain = 20 * time.Second
+
+func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
+	b.turn.take()
+	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late}
+	if b.e.now()-b.linked > int64(linkAgain) {
+		if err := b.link(ctx); err != nil {
+			b.turn.give()
+			return err
+		}
+	}
+	for _, i := range indices {
+		share.Reqs = append(share.Reqs, b.reqs[i])
+	}
+	b.turn.give()
+	note := func(puts []carillon.Put) {
+		for k := range puts { // none if an earlier try has stored them, whose answer was lost: what it was is here
+			b.puts[indices[k]] = puts[k]
+		}
+	}
+	if !b.e.remote(p) {
+		_, err := b.e.applyShare(ctx, p, &share, note)
+		return err
+	}
+	puts, err := b.e.cfg.Peers.ApplyShare(ctx, p.number, &share)
+	if err == nil {
+		note(puts)
+	}
+	return err
+}
+
+// applyShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
+// they are durable, what the puts came to.
+func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, stored func([]carillon.Put)) (struct{}, error) {
+	c := call{pending: true}
+	for i := range s.Reqs {
+		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
+	}
+	return ask(ctx, p, c, func(p *owned, now int64) (struct{}, error) {
+		puts, err := p.m.ApplyShare(now, s)
+		if err != nil {
+			p.e.log.Error("a job of a decided batch could not be stored", "batch", s.Batch, "error", err)
+		}
+		stored(puts)
+		return struct{}{}, nil
+	})
+}
+
+// link registers the edges of the batch's jobs.
+func (b *batch) link(ctx context.Context) error {
+	_, err := b.e.link(ctx, b.reqs, true)
+	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
+		return err
+	}
+	if err != nil { // too many wait; the batch is decided all the same
+		b.e.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
+	}
+	b.linked = b.e.now()
+	return nil
+}
+
+// clean removes the intent and then, once that is durable, the marks. In a cluster those stay for a while: a share of an owner that
+// has been deposed must find its mark. Marks that stay are swept.
+func (b *batch) clean() {
+	none := partition.NoIntents(b.id, len(b.reqs))
+	err := b.e.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
+	if err != nil || b.e.cfg.Peers != nil {
+		return
+	}
+	for p := range b.byPart {
+		p.unmark(b.id)
+	}
+}
+
+// unmark forgets, if the partition serves, that a batch was applied.
+func (p *owned) unmark(id string) {
+	c := call{fail: func(error) {}, do: func(p *owned, _ int64) { p.m.Unmark(id) }}
+	p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
+}
+
+// insistEvery is how long to wait before trying again what must be done.
+const insistEvery = 500 * time.Millisecond
+
+// insist repeats f until it succeeds. It gives up when the engine ends, and when it was for a term that is over.
+func (e *Engine) insist(f func() error) error {
+	for {
+		err := f()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errDeposed):
+			return undone("the partition that coordinates the batch is being taken over: its next owner will store the jobs")
+		}
+		e.log.Warn("a batch put is held up", "error", err)
+		select {
+		case <-e.stop:
+			return undone("the node is shutting down: the jobs will be stored when it is back")
+		case <-time.After(insistEvery):
+		}
+	}
+}
+
+// undone is the error of a batch that is decided and that others will see through.
+func undone(why string) error {
+	err := carillon.Errorf(carillon.Unavailable, "", "%s", why)
+	err.Unknown = true
+	return err
+}
+
+// goOn looks, once in each term, for batches that an earlier owner left unfinished.
+func (p *owned) goOn() {
+	if !p.unfinished {
+		return
+	}
+	p.unfinished = false
+	marks, term := p.m.Applied(), p.term
+	p.e.batches.run(func() {
+		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
+			_ = p.e.insist(func() error { return p.e.sweepMarks(p, marks) }) // it ends with the engine
+		}
+	})
+}
+
+// rollForward sees the batches through of which the partition holds the intent.
+func (p *owned) rollForward(term store.Term) error {
+	shard, err := p.e.reader(p)
+	if err != nil {
+		return err
+	}
+	for after := ""; ; {
+		records, err := shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallIntent, After: after, Limit: 1})
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		id := partition.IntentID(records[0].Key)
+		if busy := p.e.batches.begin(id); busy != nil {
+			select {
+			case <-busy: // and then it is looked at again
+				continue
+			case <-p.e.stop:
+				return nil
+			}
+		}
+		err = p.seeThrough(shard, id, term)
+		p.e.batches.finish(id)
+		if err != nil {
+			return err
+		}
+		after = partition.IntentPrefix(id) + "\xff"
+	}
+}
+
+// seeThrough stores the jobs of a batch that is decided. If its intent has gone meanwhile, so has the need.
+func (p *owned) seeThrough(shard store.Shard, id string, term store.Term) error {
+	q := store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
+	records, err := shard.Small(p.ctx, q)
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	reqs, err := partition.ReadIntents(records)
+	if err != nil {
+		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number, "batch", id, "error", err)
+		return nil
+	}
+	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, term: term, late: true, reqs: reqs, byPart: p.e.byPartition(reqs),
+		puts: make([]carillon.Put, len(reqs))}
+	if b.apply() == nil {
+		b.clean()
+	}
+	if b.deposed() {
+		return errDeposed
+	}
+	return nil
+}

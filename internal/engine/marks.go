@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// sweepMarks removes the marks of batches whose intents are gone: a crash came between the two.
+func (e *Engine) sweepMarks(p *owned, marks map[string]int) error {
+	for id, coordinator := range marks {
+		if coordinator >= len(e.parts) {
+			continue
+		}
+		shard, err := e.reader(e.parts[coordinator])
+		if err != nil {
+			return err
+		}
+		left, err := shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			p.unmark(id)
+		}
+	}
+	return nil
+}
+
+const (
+	// markKept is for how long a mark is kept in a cluster after its intent has been seen to be gone. Whoever removed the intent saw
+	// the batch through; an earlier coordinator's shares come at most answerWithin after his term.
+	markKept = time.Minute
+	// intentsAtOnce is how many batches on their way a sweep looks at, of one coordinator; with more it waits for the next time.
+	intentsAtOnce = 1000
+)
+
+// askAfterMarks looks, in a cluster, for marks that are not needed any more: it removes those whose intents were gone a while ago,
+// and finds out about the others in the background.
+func (p *owned) askAfterMarks() {
+	now, marks := p.e.elapsed(), p.m.Applied()
+	if p.e.cfg.Peers == nil || len(marks) == 0 || p.sweeping {
+		return
+	}
+	for id := range marks {
+		if since := p.gone[id]; since != 0 && now-since >= int64(markKept) {
+			p.m.Unmark(id)
+			delete(p.gone, id)
+			delete(marks, id)
+		} else if since != 0 {
+			delete(marks, id)
+		}
+	}
+	if len(marks) == 0 {
+		return
+	}
+	term := p.term
+	p.sweeping = p.e.batches.run(func() {
+		gone := p.e.withoutIntent(marks)
+		p.box.put(func(m *mail) { m.marks = append(m.marks, goneMarks{term, gone}) })
+	})
+}
+
+// goneMarks are batches with marks whose intents were found to be gone, for a partition in a term.
+type goneMarks struct {
+	term    store.Term
+	batches []string
+}
+
+// noteMarks takes note of them.
+func (p *owned) noteMarks(in []goneMarks) {
+	for _, g := range in {
+		p.sweeping = false
+		if g.term != p.term {
+			continue
+		}
+		for _, id := range g.batches {
+			p.gone[id] = p.e.elapsed()
+		}
+	}
+}
+
+// withoutIntent are those of the batches whose intents are gone. Of batches whose coordinator cannot be read, nothing is known.
+func (e *Engine) withoutIntent(marks map[string]int) []string {
+	byCoordinator := map[int][]string{}
+	for id, c := range marks {
+		byCoordinator[c] = append(byCoordinator[c], id)
+	}
+	var gone []string
+	for c, ids := range byCoordinator {
+		left, ok := e.intentsOf(c)
+		for _, id := range ids {
+			if ok && !left[id] {
+				gone = append(gone, id)
+			}
+		}
+	}
+	return gone
+}
+
+// intentsOf are the batches of which a partition holds the intent.
+func (e *Engine) intentsOf(number int) (left map[string]bool, ok bool) {
+	if number < 0 || number >= len(e.parts) {
+		return nil, true
+	}
+	ctx, cancel := context.WithTimeout(e.life, answerWithin)
+	defer cancel()
+	shard, err := e.reader(e.parts[number])
+	if err != nil {
+		return nil, false
+	}
+	left = map[string]bool{}
+	for after := ""; len(left) < intentsAtOnce; {
+		records, err := shard.Small(ctx, store.SmallQuery{Kind: partition.SmallIntent, After: after, Limit: 1})
+		if err != nil {
+			return nil, false
+		}
+		if len(records) == 0 {
+			return left, true
+		}
+		id := partition.IntentID(records[0].Key)
+		left[id] = true
+		after = partition.IntentPrefix(id) + "\xff"
+	}
+	return nil, false
+}

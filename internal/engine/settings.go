@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Every node of a cluster goes by the settings of all namespaces. Those of partitions that others own it reads at the start,
+// whenever their owner announces that they have changed, and again now and then, in case an announcement was lost.
+
+const (
+	// settingsEvery is how often settings of partitions that others own are read. Settings that have changed hold on all nodes
+	// within this time, and usually at once.
+	settingsEvery = 5 * time.Second
+	// settingsAtOnce is how many partitions are read side by side.
+	settingsAtOnce = 8
+)
+
+// followSettings reads the settings again and again until the engine stops.
+func (e *Engine) followSettings() {
+	t := time.NewTicker(settingsEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-e.life.Done():
+			return
+		case <-t.C:
+		}
+		ctx, cancel := context.WithTimeout(e.life, settingsEvery)
+		if err := e.readAllSettings(ctx); err != nil && e.life.Err() == nil {
+			e.log.Warn("settings of namespaces may be older than they should be", "error", err)
+		}
+		cancel()
+	}
+}
+
+// readAllSettings reads the settings of all partitions that this node does not own. It returns the first error.
+func (e *Engine) readAllSettings(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make(chan error, len(e.parts))
+	room := make(chan struct{}, settingsAtOnce)
+	for _, p := range e.parts {
+		if p.serving.Load() {
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			if err := p.followSettings(ctx); err != nil {
+				errs <- fmt.Errorf("partition %d: %w", p.number, err)
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// followSettings reads the settings that are in the partition, unless this node owns the partition: then it knows better.
+func (p *owned) followSettings(ctx context.Context) error {
+	p.reading.Lock() // what is read later is newer
+	defer p.reading.Unlock()
+	shard, err := p.e.store.Shard(p.number, store.Term{})
+	if err != nil {
+		return err
+	}
+	kept, err := p.readSettings(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if !p.serving.Load() {
+		p.keepSettings(kept)
+	}
+	return nil
+}
+
+// ReloadNamespace reads the settings of a namespace, which another node has announced to have changed.
+func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
+	p := e.settingsOf(name)
+	if p.serving.Load() {
+		return nil
+	}
+	if err := p.followSettings(ctx); err != nil {
+		return readError(err)
+	}
+	return nil
+}

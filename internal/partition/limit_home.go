@@ -1,0 +1,365 @@
+package partition
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// SmallGrant is the kind of the small records, in the home of a limit, of what is handed out to a partition.
+const SmallGrant = 'g'
+
+// TokenHome hands out the tokens of the limits whose home one partition is, under one term. Nothing that it says may be told
+// before what it has to [TokenHome.Write] is durable.
+type TokenHome struct {
+	epoch   uint64
+	stamps  uint64
+	limitOf func(Limit) (n int, limited bool)
+
+	accounts map[Limit]*account
+	ring     []Limit // accounts, in the order in which Poll looks at them; some have gone
+	ringed   map[Limit]bool
+	changed  []*lent
+	news     []TokenNews
+}
+
+// TokenNews is for a partition.
+type TokenNews struct {
+	Partition int
+	TokenGrant
+}
+
+// account is what is handed out of a limit and who waits for it.
+type account struct {
+	key     Limit
+	sum     int // handed out
+	lent    map[int]*lent
+	waiting lents
+}
+
+// lent is what is handed out to a partition, or what it waits for.
+type lent struct {
+	account *account
+	p       int
+	term    store.Term
+	stamp   TokenStamp
+	n       int
+	want    int
+	order   int64
+	rival   int64 // the partition knows of
+
+	at      int  // in waiting; -1 = does not wait
+	noted   bool // it is in changed
+	written bool // the store has a record of it
+}
+
+// NewTokenHome makes the home of a term. limitOf is the limit of a key.
+func NewTokenHome(term store.Term, limitOf func(Limit) (int, bool)) *TokenHome {
+	return &TokenHome{epoch: term.Epoch, limitOf: limitOf, accounts: map[Limit]*account{}, ringed: map[Limit]bool{}}
+}
+
+// Load takes the small records of kind SmallGrant, at takeover. Who waits asks again.
+func (h *TokenHome) Load(records []store.Small) error {
+	for _, r := range records {
+		key, p, ok := parseGrant(r.Key)
+		n, term, whole := decodeGrant(r.Value)
+		if !ok || !whole {
+			return fmt.Errorf("the record of the tokens %q is damaged", r.Key)
+		}
+		g := h.account(key).to(p)
+		g.term, g.n, g.stamp, g.written = term, n, h.stamp(), true
+		g.account.sum += n
+	}
+	return nil
+}
+
+// Answer takes what a partition says, and how it stands for each of the limits that it names. Others may have news.
+func (h *TokenHome) Answer(from Asker, asks []TokenAsk) []TokenGrant {
+	for i := range asks {
+		h.hear(from, &asks[i])
+	}
+	var out []TokenGrant
+	for i := range asks {
+		if a := h.accounts[asks[i].Limit]; a != nil {
+			h.serve(a)
+		}
+	}
+	for i := range asks {
+		g := TokenGrant{Limit: asks[i].Limit, Term: from.Term, Rival: NoRival}
+		if a := h.accounts[asks[i].Limit]; a != nil {
+			if l := a.lent[from.Partition]; l != nil {
+				g = a.tell(l, h.limitOf)
+			}
+			h.tidy(a)
+		}
+		out = append(out, g)
+	}
+	h.news = slices.DeleteFunc(h.news, func(n TokenNews) bool { // it is told by the answer
+		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a TokenAsk) bool { return a.Limit == n.Limit })
+	})
+	return out
+}
+
+// hear takes what a partition says of a limit.
+func (h *TokenHome) hear(from Asker, ask *TokenAsk) {
+	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
+	a := h.accounts[ask.Limit]
+	if a == nil {
+		if hold == 0 && want == 0 {
+			return
+		}
+		a = h.account(ask.Limit)
+	}
+	g := a.lent[from.Partition]
+	switch {
+	case g != nil && from.Term.Epoch < g.term.Epoch:
+		return // of an owner that is not any more
+	case g == nil && hold == 0 && want == 0:
+		return
+	case g == nil || g.term != from.Term:
+		// What a new owner has found in force is so, and it has heard of nothing yet.
+		g = a.to(from.Partition)
+		g.term, g.stamp, g.rival = from.Term, h.stamp(), NoRival
+		h.set(g, hold)
+	case ask.Stamp.Compare(g.stamp) < 0:
+		return // it was said before the partition heard of what it has now: it may use that
+	default:
+		h.set(g, min(g.n, hold))
+	}
+	a.waiting.remove(g)
+	if g.want, g.order = want, ask.Order; want > 0 {
+		heap.Push(&a.waiting, g)
+	}
+}
+
+// set notes how much a partition has.
+func (h *TokenHome) set(g *lent, n int) {
+	g.account.sum += n - g.n
+	g.n = n
+	if !g.noted {
+		g.noted = true
+		h.changed = append(h.changed, g)
+	}
+}
+
+// serve hands free tokens to those who wait, best first, and tells those who have some who waits.
+func (h *TokenHome) serve(a *account) {
+	most, limited := h.limitOf(a.key)
+	for limited && len(a.waiting) > 0 && a.sum < most {
+		g := a.waiting[0]
+		n := min(g.want, most-a.sum)
+		a.waiting.remove(g)
+		g.want, g.stamp = 0, h.stamp()
+		h.set(g, g.n+n)
+		h.tell(g)
+	}
+	for _, p := range slices.Sorted(maps.Keys(a.lent)) {
+		if g := a.lent[p]; g.n > 0 && a.rivalOf(g, h.limitOf) < g.rival {
+			h.tell(g)
+		}
+	}
+}
+
+func (h *TokenHome) tell(g *lent) {
+	h.news = append(h.news, TokenNews{g.p, g.account.tell(g, h.limitOf)})
+}
+
+// tell is what a partition is to know.
+func (a *account) tell(g *lent, limitOf func(Limit) (int, bool)) TokenGrant {
+	g.rival = a.rivalOf(g, limitOf)
+	return TokenGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, Rival: g.rival}
+}
+
+// rivalOf is TokenGrant.Rival.
+func (a *account) rivalOf(g *lent, limitOf func(Limit) (int, bool)) int64 {
+	if most, limited := limitOf(a.key); limited && a.sum > most {
+		return Recall
+	}
+	first := NoRival
+	for i := range min(3, len(a.waiting)) { // in a heap the second best is one of the next two
+		if w := a.waiting[i]; w != g {
+			first = min(first, w.order)
+		}
+	}
+	return first
+}
+
+// Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
+func (h *TokenHome) Changed(namespace string) {
+	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.compare(b.key) }) {
+		if namespace == "" || a.key.Namespace == namespace {
+			h.serve(a)
+		}
+	}
+}
+
+const (
+	// lookAtOnce is how many limits one Poll looks at.
+	lookAtOnce = 1024
+	// auditAtOnce is how many of those that nobody waits for it asks after.
+	auditAtOnce = 16
+)
+
+// Poll tells those who have tokens of limits for which others wait again, and some others: news may have been lost, and what a
+// partition has may be unknown to its owner. It is called about once a second.
+func (h *TokenHome) Poll() {
+	audits := 0
+	for range min(lookAtOnce, len(h.ring)) {
+		key := h.ring[0]
+		h.ring = h.ring[1:]
+		a := h.accounts[key]
+		if a == nil {
+			delete(h.ringed, key)
+			continue
+		}
+		h.ring = append(h.ring, key)
+		most, limited := h.limitOf(key)
+		if len(a.waiting) == 0 && !(limited && a.sum > most) {
+			if audits++; audits > auditAtOnce {
+				continue
+			}
+		}
+		h.serve(a)
+		for _, p := range slices.Sorted(maps.Keys(a.lent)) {
+			if g := a.lent[p]; g.n > 0 {
+				h.tell(g)
+			}
+		}
+	}
+}
+
+// Write is what must be durable before anything is told.
+func (h *TokenHome) Write() (small []store.Small) {
+	for _, g := range h.changed {
+		g.noted = false
+		r := store.Small{Kind: SmallGrant, Key: grantKey(g.account.key, g.p)}
+		if g.n > 0 {
+			r.Value = encodeGrant(g.n, g.term)
+		}
+		if g.n > 0 || g.written {
+			small = append(small, r)
+		}
+		g.written = g.n > 0
+	}
+	h.changed = h.changed[:0]
+	return small
+}
+
+// News is what partitions are to be told, by partition; it is forgotten.
+func (h *TokenHome) News() (news []TokenNews) {
+	news, h.news = h.news, nil
+	slices.SortStableFunc(news, func(a, b TokenNews) int { return a.Partition - b.Partition })
+	return news
+}
+
+// stamp is greater than all before.
+func (h *TokenHome) stamp() TokenStamp {
+	h.stamps++
+	return TokenStamp{h.epoch, h.stamps}
+}
+
+func (h *TokenHome) account(key Limit) *account {
+	a := h.accounts[key]
+	if a == nil {
+		a = &account{key: key, lent: map[int]*lent{}}
+		h.accounts[key] = a
+		if !h.ringed[key] {
+			h.ringed[key] = true
+			h.ring = append(h.ring, key)
+		}
+	}
+	return a
+}
+
+// to is what a partition has.
+func (a *account) to(p int) *lent {
+	g := a.lent[p]
+	if g == nil {
+		g = &lent{account: a, p: p, rival: NoRival, at: -1}
+		a.lent[p] = g
+	}
+	return g
+}
+
+// tidy forgets what is nothing.
+func (h *TokenHome) tidy(a *account) {
+	maps.DeleteFunc(a.lent, func(_ int, g *lent) bool { return g.n == 0 && g.want == 0 })
+	if len(a.lent) == 0 {
+		delete(h.accounts, a.key)
+	}
+}
+
+// grantKey is the key of the small record of what is handed out to a partition; limit keys hold no zero byte.
+func grantKey(l Limit, p int) string { return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p) }
+
+func parseGrant(key string) (l Limit, p int, ok bool) {
+	parts := strings.Split(key, "\x00")
+	if len(parts) != 3 {
+		return l, 0, false
+	}
+	p, err := strconv.Atoi(parts[2])
+	return Limit{parts[0], parts[1]}, p, err == nil
+}
+
+func encodeGrant(n int, term store.Term) []byte {
+	b := binary.AppendUvarint(nil, uint64(n))
+	b = binary.AppendUvarint(b, term.Epoch)
+	return binary.AppendUvarint(b, term.Nonce)
+}
+
+func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
+	var v [3]uint64
+	for i := range v {
+		x, size := binary.Uvarint(b)
+		if size <= 0 {
+			return 0, term, false
+		}
+		v[i], b = x, b[size:]
+	}
+	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
+}
+
+// lents is a heap by order, then partition.
+type lents []*lent
+
+func (l *lents) remove(g *lent) {
+	if g.at >= 0 {
+		heap.Remove(l, g.at)
+	}
+}
+
+func (l lents) Len() int { return len(l) }
+func (l lents) Less(i, j int) bool {
+	if l[i].order != l[j].order {
+		return l[i].order < l[j].order
+	}
+	return l[i].p < l[j].p
+}
+func (l lents) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].at, l[j].at = i, j
+}
+
+// Push is for container/heap.
+func (l *lents) Push(x any) {
+	g := x.(*lent)
+	g.at = len(*l)
+	*l = append(*l, g)
+}
+
+// Pop is for container/heap.
+func (l *lents) Pop() any {
+	old := *l
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*l = old[:len(old)-1]
+	g.at = -1
+	return g
+}

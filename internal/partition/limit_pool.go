@@ -1,0 +1,411 @@
+package partition
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// TokenPool is the [Limiter] of one partition in a cluster, under one term. It uses the tokens that the homes of limits have
+// handed out to the partition, and says what else is wanted and what comes back.
+type TokenPool struct {
+	me         Asker
+	partitions int
+	limitOf    func(Limit) (n int, limited bool)
+	counter    *TokenCounter
+
+	held    map[Limit]*holding
+	homes   map[int]*home
+	touched []*holding // to be looked at
+	later   []*holding // that may not ask yet
+	closed  bool
+}
+
+// holding is what the partition has of a limit.
+type holding struct {
+	key     Limit
+	home    *home
+	granted int // that it may use
+	seen    TokenStamp
+	rival   int64 // see TokenGrant
+
+	booked int   // what the home believes it to have; unknown = -1
+	wanted int   // what the home knows it to want
+	order  int64 // and for whom
+	want   int   // what it does want; see look
+	asked  int64 // when the home was told last
+
+	idle    int64 // since when tokens are free and nobody wants them; 0 = not
+	spurned bool  // it got tokens that it could not use
+	pause   int64 // until when it does not ask for more
+
+	queued  bool // in touched
+	delayed bool // in later
+	waits   bool // in home.waiting
+}
+
+// home is what is said to the home of some limits.
+type home struct {
+	number  int
+	floor   TokenStamp // of news about limits that have been forgotten
+	waiting []*holding // of which there is something to say
+	asked   []TokenAsk // being said
+	retryAt int64
+}
+
+// TokenAsks is for the home of some limits.
+type TokenAsks struct {
+	Home int
+	Asks []TokenAsk
+}
+
+const (
+	unknownBooked = -1
+	// lingerFor is how long free tokens that nobody is known to want are kept for the partition's next run.
+	lingerFor = time.Second
+	// askAgain is how often a partition that waits says so: a home forgets it when its owner changes.
+	askAgain = time.Second
+	// askPause is how long after a question has failed the next one is asked.
+	askPause = 200 * time.Millisecond
+	// spurnPause is for how long no tokens are asked for after some that could not be used.
+	spurnPause = 100 * time.Millisecond
+	// asksAtOnce is how many limits one question is about.
+	asksAtOnce = 256
+)
+
+// NewTokenPool makes the pool of a term. partitions is how many there are. limitOf is the limit of a key, of which only matters
+// whether there is one. tell is told how many tokens have been reserved for a line, and must not call back.
+func NewTokenPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *TokenPool {
+	p := &TokenPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
+	p.counter = NewTokenCounter(p.granted, tell)
+	p.counter.yields = p.yields
+	return p
+}
+
+// Load takes the tokens of attempts in force, at takeover.
+func (p *TokenPool) Load(held []Limit) {
+	for _, l := range held {
+		h := p.holding(l)
+		h.granted++
+		h.booked = unknownBooked
+		p.touch(h)
+	}
+	p.counter.Charge(p.me.Partition, held)
+}
+
+// granted is the limit that the partition goes by.
+func (p *TokenPool) granted(key Limit) (n int, limited bool) {
+	if _, limited = p.limitOf(key); !limited {
+		return 0, false
+	}
+	if h := p.held[key]; h != nil {
+		n = h.granted
+	}
+	return n, true
+}
+
+// yields reports whether somebody elsewhere goes before a line with such a head.
+func (p *TokenPool) yields(key Limit, order int64) bool {
+	h := p.held[key]
+	return h != nil && h.rival < order
+}
+
+// Take implements [Limiter].
+func (p *TokenPool) Take(l Line) (ok, limited bool) {
+	ok, limited = p.counter.Take(p.me.Partition, l)
+	if ok && limited {
+		p.touch(p.holding(l.Limit))
+	}
+	return ok, limited
+}
+
+// Free implements [Limiter].
+func (p *TokenPool) Free(l Limit) {
+	p.counter.Free(p.me.Partition, l)
+	p.touch(p.holding(l))
+}
+
+// Wait implements [Limiter].
+func (p *TokenPool) Wait(l Line, order int64, want int) {
+	if _, limited := p.limitOf(l.Limit); limited {
+		p.touch(p.holding(l.Limit))
+	}
+	p.counter.Wait(p.me.Partition, l, order, want)
+}
+
+// Pass implements [Limiter].
+func (p *TokenPool) Pass(l Line) {
+	if h := p.held[l.Limit]; h != nil {
+		h.spurned = h.spurned || p.counter.reserved(p.me.Partition, l) > 0
+		p.touch(h)
+	}
+	p.counter.Pass(p.me.Partition, l)
+}
+
+// Leave implements [Limiter].
+func (p *TokenPool) Leave(l Line) {
+	p.counter.Leave(p.me.Partition, l)
+	if h := p.held[l.Limit]; h != nil {
+		p.touch(h)
+	}
+}
+
+// Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
+func (p *TokenPool) Changed(namespace string) {
+	p.counter.Changed(namespace)
+	p.touchAll(func(h *holding) bool { return namespace == "" || h.key.Namespace == namespace })
+}
+
+// Close gives everything back that is not in force; nothing is asked for any more.
+func (p *TokenPool) Close() {
+	p.closed = true
+	p.counter.Abandon(p.me.Partition)
+	p.touchAll(func(*holding) bool { return true })
+}
+
+// Poll looks at what no event brings up. It is called about once a second.
+func (p *TokenPool) Poll(now int64) {
+	p.touchAll(func(h *holding) bool {
+		return h.wanted > 0 && now-h.asked >= int64(askAgain) || h.idle != 0 && now-h.idle >= int64(lingerFor) || h.nothing()
+	})
+}
+
+// Hear takes news from the homes of limits.
+func (p *TokenPool) Hear(news []TokenGrant) {
+	for i := range news {
+		p.hear(&news[i])
+	}
+}
+
+func (p *TokenPool) hear(g *TokenGrant) {
+	h := p.held[g.Limit]
+	switch {
+	case g.Term.Epoch > p.me.Term.Epoch, h == nil && g.N == 0 && g.Want == 0:
+		return // it is for the next owner, or about nothing
+	case h == nil:
+		h = p.holding(g.Limit)
+	}
+	older := g.Stamp.Compare(h.seen)
+	switch {
+	case g.Term != p.me.Term: // of an owner before: what it had is to be set right
+		h.booked = unknownBooked
+	case older > 0:
+		h.seen, h.granted = g.Stamp, g.N
+		fallthrough
+	case older == 0:
+		h.booked, h.wanted, h.rival = g.N, g.Want, g.Rival
+	case g.N != h.granted:
+		h.booked = unknownBooked
+	}
+	p.counter.again(h.key)
+	p.touch(h)
+}
+
+// Asks is what is to be said now, to homes of which none is being asked; each is followed by Answered.
+func (p *TokenPool) Asks(now int64) (out []TokenAsks) {
+	p.resume(now)
+	for len(p.touched) > 0 {
+		h := p.touched[0]
+		p.touched = p.touched[1:]
+		h.queued = false
+		if p.look(h, now) && !h.waits {
+			h.waits = true
+			h.home.waiting = append(h.home.waiting, h)
+		} else if !h.waits {
+			p.forget(h)
+		}
+	}
+	p.touched = nil
+	for _, n := range slices.Sorted(maps.Keys(p.homes)) {
+		if c := p.homes[n]; len(c.waiting) > 0 && c.asked == nil && c.retryAt <= now {
+			if p.ask(c, now); c.asked != nil {
+				out = append(out, TokenAsks{n, c.asked})
+			}
+		}
+	}
+	return out
+}
+
+// ask collects what is to be said to a home.
+func (p *TokenPool) ask(c *home, now int64) {
+	for len(c.waiting) > 0 && len(c.asked) < asksAtOnce {
+		h := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		h.waits = false
+		if p.look(h, now) {
+			a := TokenAsk{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
+			if h.want > 0 {
+				a.Order = p.counter.first(h.key)
+			}
+			c.asked = append(c.asked, a)
+			h.asked = now
+		}
+	}
+}
+
+// look gives back what is not needed, finds out what is wanted, and reports whether the home must be told.
+func (p *TokenPool) look(h *holding, now int64) bool {
+	used, want := p.counter.state(h.key)
+	_, limited := p.limitOf(h.key)
+	if !limited || p.closed {
+		want = 0
+	}
+	free := h.granted - used
+	switch {
+	case free <= 0:
+		h.idle = 0
+	case !limited, p.closed, want > 0, h.rival != NoRival, h.idle != 0 && now-h.idle >= int64(lingerFor):
+		h.granted, h.idle = used, 0
+	case h.idle == 0:
+		h.idle = now
+	}
+	if h.spurned {
+		h.spurned, h.pause = false, now+int64(spurnPause)
+	}
+	if h.want = want; want > 0 && now < h.pause {
+		h.want = 0
+		p.delay(h)
+	}
+	switch {
+	case h.granted != h.booked, (h.want == 0) != (h.wanted == 0):
+		return true
+	case h.want == 0:
+		return false
+	}
+	return p.counter.first(h.key) < h.order || now-h.asked >= int64(askAgain)
+}
+
+// Answered takes what a home has answered to what it was asked last; ok is false if it is not known to have heard.
+func (p *TokenPool) Answered(now int64, number int, grants []TokenGrant, ok bool) {
+	c := p.homes[number]
+	if c == nil || c.asked == nil {
+		return
+	}
+	asked := map[Limit]*TokenAsk{}
+	for i := range c.asked {
+		a := &c.asked[i]
+		asked[a.Limit] = a
+		h := p.holding(a.Limit)
+		p.touch(h)
+		if !ok {
+			h.booked = unknownBooked
+		}
+	}
+	c.asked = nil
+	if !ok {
+		c.retryAt = now + int64(askPause)
+		return
+	}
+	for i := range grants {
+		g := &grants[i]
+		h, a := p.held[g.Limit], asked[g.Limit]
+		if h != nil && a != nil {
+			h.order = a.Order
+		}
+		if h == nil || a == nil || g.Term != p.me.Term || g.Stamp.Compare(a.Stamp) > 0 {
+			p.hear(g)
+			continue
+		}
+		if h.seen == a.Stamp { // otherwise there has been news meanwhile
+			h.booked, h.wanted, h.rival = a.Hold, g.Want, g.Rival
+			p.counter.again(h.key)
+		}
+	}
+}
+
+// NextWake is when Asks may have something to say by itself; ok is false if it has not.
+func (p *TokenPool) NextWake() (at int64, ok bool) {
+	consider := func(t int64) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	for _, c := range p.homes {
+		if len(c.waiting) > 0 && c.asked == nil {
+			consider(c.retryAt)
+		}
+	}
+	for _, h := range p.later {
+		consider(h.pause)
+	}
+	if len(p.touched) > 0 {
+		consider(0)
+	}
+	return at, ok
+}
+
+// delay looks at the holding when its pause is over.
+func (p *TokenPool) delay(h *holding) {
+	if !h.delayed {
+		h.delayed = true
+		p.later = append(p.later, h)
+	}
+}
+
+func (p *TokenPool) resume(now int64) {
+	p.later = slices.DeleteFunc(p.later, func(h *holding) bool {
+		if h.pause > now {
+			return false
+		}
+		h.delayed = false
+		p.touch(h)
+		return true
+	})
+}
+
+func (p *TokenPool) touch(h *holding) {
+	if !h.queued {
+		h.queued = true
+		p.touched = append(p.touched, h)
+	}
+}
+
+// touchAll touches those that which selects, in the order of their keys.
+func (p *TokenPool) touchAll(which func(*holding) bool) {
+	var all []*holding
+	for _, h := range p.held {
+		if which(h) {
+			all = append(all, h)
+		}
+	}
+	slices.SortFunc(all, func(a, b *holding) int { return a.key.compare(b.key) })
+	for _, h := range all {
+		p.touch(h)
+	}
+}
+
+// holding finds or makes what the partition has of a limit.
+func (p *TokenPool) holding(key Limit) *holding {
+	h := p.held[key]
+	if h == nil {
+		n := key.HomeOf(p.partitions)
+		c := p.homes[n]
+		if c == nil {
+			c = &home{number: n}
+			p.homes[n] = c
+		}
+		h = &holding{key: key, home: c, seen: c.floor, rival: NoRival}
+		p.held[key] = h
+	}
+	return h
+}
+
+// nothing reports whether the home and the partition agree that it has and wants nothing.
+func (h *holding) nothing() bool {
+	return h.granted == 0 && h.booked == 0 && h.wanted == 0 && h.want == 0
+}
+
+// forget drops a holding that is nothing.
+func (p *TokenPool) forget(h *holding) {
+	asked := slices.ContainsFunc(h.home.asked, func(a TokenAsk) bool { return a.Limit == h.key })
+	if !h.nothing() || h.delayed || asked || p.counter.knows(h.key) {
+		return
+	}
+	if h.seen.Compare(h.home.floor) > 0 {
+		h.home.floor = h.seen
+	}
+	delete(p.held, h.key)
+}
+
+// Left says what the pool knows of; "" is nothing.
+func (p *TokenPool) Left() string { return p.counter.Left() }

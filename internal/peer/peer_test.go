@@ -1,0 +1,236 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/grpcapi"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/peer"
+	"github.com/carillonhq/carillon/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret = "the secret of the cluster"
+
+// node is a node that does what a test has it do. What a test does not name panics, which the guard makes an error of.
+type node struct {
+	cluster.Services
+	cluster.Control
+	put   func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.Put, error)
+	share func(p int, s *partition.Share) ([]carillon.Put, error)
+	said  func(s engine.Said) (engine.Heard, error)
+}
+
+func (n *node) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	return n.put(ctx, job, carillon.ResolvePut(opts))
+}
+
+func (n *node) ApplyShare(_ context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
+	return n.share(p, s)
+}
+
+func (n *node) Hear(_ context.Context, _ int, s engine.Said) (engine.Heard, error) { return n.said(s) }
+
+func (n *node) Status(context.Context) (cluster.Status, error) {
+	return cluster.Status{ID: "far", Nonce: 7, Skew: time.Millisecond, SkewKnown: true}, nil
+}
+
+// serve serves a node over loopback and connects to it.
+func serve(t *testing.T, n *node, o peer.Options) (*peer.Client, *grpcapi.Server) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpcapi.NewFrame(grpcapi.Options{})
+	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: n, Control: n, Secret: secret, Now: time.Now}))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-ended
+	})
+	if o.Secret == "" {
+		o.Secret = secret
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c, err := peer.Dial(listener.Addr().String(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c, server
+}
+
+func job() carillon.Job {
+	return carillon.Job{Namespace: "default", Name: "job", Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q"), Data: carillon.JSON("x")}
+}
+
+// TestACallIsForwardedWhole: with what the public API does not have.
+func TestACallIsForwardedWhole(t *testing.T) {
+	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.Put, error) {
+		if !o.Anew || !o.IfAbsent || !engine.SeenAt(ctx).Equal(seen) {
+			t.Errorf("options %+v, seen at %v", o, engine.SeenAt(ctx))
+		}
+		return carillon.Put{Job: job, Created: true, Warnings: []string{"careful"}}, nil
+	}}
+	c, _ := serve(t, n, peer.Options{})
+	put, err := c.PutJob(engine.WithSeen(t.Context(), seen), job(), carillon.Anew(), carillon.IfAbsent())
+	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` || len(put.Warnings) != 1 {
+		t.Errorf("put %+v, %v", put, err)
+	}
+}
+
+// TestErrorsCrossWhole: their kind, field and outcome, and whether another node is to be asked.
+func TestErrorsCrossWhole(t *testing.T) {
+	var answer error
+	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error) { return carillon.Put{}, answer }}
+	c, _ := serve(t, n, peer.Options{})
+	for _, want := range []*carillon.Error{
+		{Kind: carillon.InvalidArgument, Field: "schedule", Message: "wrong"},
+		{Kind: carillon.Unavailable, Message: "who knows", Unknown: true},
+	} {
+		answer = want
+		_, err := c.PutJob(t.Context(), job())
+		e, ok := errors.AsType[*carillon.Error](err)
+		if !ok || e.Kind != want.Kind || e.Field != want.Field || e.Message != want.Message || e.Unknown != want.Unknown || errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("got %#v, want %#v", err, want)
+		}
+	}
+	answer = carillon.Errorf(carillon.Unavailable, "", "partition 3: %w", engine.ErrNotOwner)
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, engine.ErrNotOwner) || !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("got %#v", err)
+	}
+	n.put = nil // panics
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, carillon.Internal) {
+		t.Errorf("a panic: %#v", err)
+	}
+}
+
+// TestOthersAreRefused: without the secret nothing is done.
+func TestOthersAreRefused(t *testing.T) {
+	c, _ := serve(t, &node{}, peer.Options{Secret: "another"})
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, carillon.Unauthenticated) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := c.Status(t.Context()); !errors.Is(err, carillon.Unauthenticated) {
+		t.Errorf("status: %v", err)
+	}
+}
+
+// TestWhatComesLateIsNotDone: and the error says so.
+func TestWhatComesLateIsNotDone(t *testing.T) {
+	c, _ := serve(t, &node{}, peer.Options{Now: func() time.Time { return time.Now().Add(-time.Minute) }})
+	_, err := c.PutJob(t.Context(), job())
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || !errors.Is(err, cluster.ErrUnreached) || e.Unknown {
+		t.Errorf("put: %#v", err)
+	}
+}
+
+// TestANodeThatDiesInTheMiddle: whether the call was done is not known, and the connection is found to be broken.
+func TestANodeThatDiesInTheMiddle(t *testing.T) {
+	begun := make(chan struct{})
+	n := &node{put: func(ctx context.Context, _ carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+		close(begun)
+		<-ctx.Done()
+		return carillon.Put{}, ctx.Err()
+	}}
+	c, server := serve(t, n, peer.Options{})
+	go func() {
+		<-begun
+		server.Stop()
+	}()
+	_, err := c.PutJob(t.Context(), job())
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || !errors.Is(err, cluster.ErrLost) || !e.Unknown {
+		t.Errorf("put: %#v", err)
+	}
+	<-c.Broken()
+	_, err = c.PutJob(t.Context(), job())
+	if e, ok = errors.AsType[*carillon.Error](err); !ok || !errors.Is(err, cluster.ErrUnreached) || e.Unknown {
+		t.Errorf("put afterwards: %#v", err)
+	}
+}
+
+// TestANodeThatDoesNotAnswer: it accepts connections and is silent, as a stopped process is.
+func TestANodeThatDoesNotAnswer(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c, err := peer.Dial(listener.Addr().String(), peer.Options{Secret: secret, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.PutJob(t.Context(), job()) // without a deadline
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || !errors.Is(err, cluster.ErrUnreached) || e.Unknown {
+		t.Errorf("put: %#v", err)
+	}
+	<-c.Broken()
+}
+
+// TestSharesAndReportsCrossWhole: all that the other partition needs.
+func TestSharesAndReportsCrossWhole(t *testing.T) {
+	j := job()
+	j.Due, j.Schedule, j.After = carillon.When{}, "@daily", nil
+	by := carillon.RunIdentity{Partition: 3, Scheduled: 5, Seq: 1}
+	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
+		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
+	said := engine.Said{
+		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
+			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
+		Beats: []carillon.Beat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
+	}
+	n := &node{
+		share: func(p int, s *partition.Share) ([]carillon.Put, error) {
+			got, want := *s, share
+			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator || got.Late != want.Late || got.Reqs[0].At != 77 ||
+				got.Reqs[0].Random != want.Reqs[0].Random || got.Reqs[0].Job.Schedule != "@daily" || !reflect.DeepEqual(got.Reqs[0].Waits, want.Reqs[0].Waits) {
+				t.Errorf("share for %d: %+v", p, got)
+			}
+			return []carillon.Put{{Job: j, Created: true}}, nil
+		},
+		said: func(s engine.Said) (engine.Heard, error) {
+			if !reflect.DeepEqual(s, said) {
+				t.Errorf("said %+v, want %+v", s, said)
+			}
+			return engine.Heard{Accepted: []string{"t"}, Stale: []string{"b"}}, nil
+		},
+	}
+	c, _ := serve(t, n, peer.Options{})
+	puts, err := c.ApplyShare(t.Context(), 9, &share)
+	if err != nil || len(puts) != 1 || !puts[0].Created || string(puts[0].Job.Data.Bytes) != `"x"` {
+		t.Errorf("puts %+v, %v", puts, err)
+	}
+	n.share = func(int, *partition.Share) ([]carillon.Put, error) { return nil, nil }
+	if puts, err := c.ApplyShare(t.Context(), 9, &share); err != nil || puts != nil {
+		t.Errorf("stored before: %+v, %v", puts, err)
+	}
+	heard, err := c.Hear(t.Context(), 9, said)
+	if err != nil || !reflect.DeepEqual(heard, engine.Heard{Accepted: []string{"t"}, Stale: []string{"b"}}) {
+		t.Errorf("heard %+v, %v", heard, err)
+	}
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+)
+
+// followNodes keeps the hub's workers informed of where the nodes of the cluster are, until the end it returns is called.
+func (n *Node) followNodes() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var told []string
+		_ = n.cluster.WatchNodes(ctx, func(nodes []carillon.Node) error { // it ends with ctx
+			if all := addresses(n.config.self.Address, nodes); !slices.Equal(all, told) {
+				told = all
+				n.hub.SetNodes(all)
+			}
+			return nil
+		})
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// addresses are those of the nodes, own first.
+func addresses(own string, nodes []carillon.Node) []string {
+	all := []string{own}
+	for _, node := range nodes {
+		if node.Address != own {
+			all = append(all, node.Address)
+		}
+	}
+	return all
+}

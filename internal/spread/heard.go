@@ -1,0 +1,152 @@
+package spread
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon"
+)
+
+// maxRoutes is how many runs' nodes are remembered at most. A worker that never says how its runs ended must not cost more; a
+// run whose node is forgotten is spoken of through the first.
+const maxRoutes = 1 << 18
+
+// heard takes what a node said and leaves in resp what the worker is to know.
+func (s *session) heard(n *node, resp *carillon.WorkResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs(n, resp.Runs)
+	for _, tokens := range [...][]string{resp.Acks, resp.Stale, resp.Cancel} {
+		for _, token := range tokens {
+			s.forget(n, token)
+		}
+	}
+	s.aboutCredits(n, resp)
+	if len(resp.Nodes) > 0 {
+		s.aboutNodes(n, resp)
+	}
+	if resp.Drain {
+		resp.Drain = s.draining(n)
+	}
+	if n.leaving {
+		n.closeIfIdle()
+	}
+}
+
+// runs notes runs that came from a node.
+func (s *session) runs(n *node, runs []carillon.Run) {
+	n.flight += len(runs)
+	for i := 0; i < len(runs); {
+		queue, k := runs[i].Queue, 1
+		for i+k < len(runs) && runs[i+k].Queue == queue {
+			k++
+		}
+		i += k
+		if p := s.purses[queue]; p != nil {
+			p.came(n, k)
+			s.resettle(queue, p)
+		}
+	}
+	if n == s.first {
+		return
+	}
+	for i := range runs {
+		if len(s.routes) >= maxRoutes {
+			for token, from := range s.routes {
+				from.flight--
+				delete(s.routes, token)
+				break
+			}
+		}
+		s.routes[runs[i].Token] = n
+	}
+}
+
+// resettle settles a purse unless nothing can come of it.
+func (s *session) resettle(queue string, p *purse) {
+	if s.many && !s.goodbye && !s.closing {
+		s.settle(queue, p, nil)
+	}
+}
+
+// forget ends what is known of a token of which a node said the last word.
+func (s *session) forget(n *node, token string) {
+	if !s.many {
+		return
+	}
+	delete(n.unsure, token)
+	if from, known := s.routes[token]; known {
+		from.flight--
+		delete(s.routes, token)
+		from.closeIfIdle()
+	}
+}
+
+// aboutCredits takes what a node said about credits, which is not for the worker.
+func (s *session) aboutCredits(n *node, resp *carillon.WorkResponse) {
+	wanted, withdrawn := resp.Wanted, resp.Withdrawn
+	resp.Wanted, resp.Withdrawn = nil, nil
+	for _, c := range withdrawn {
+		if p := s.purses[c.Queue]; p != nil {
+			p.returned(n, c.N)
+			if !s.goodbye && !s.closing {
+				s.late = s.settle(c.Queue, p, s.late)
+			}
+		}
+	}
+	for _, q := range wanted {
+		if p := s.purses[q]; p != nil {
+			p.wanted(n)
+			s.resettle(q, p)
+		}
+	}
+}
+
+// aboutNodes takes a node's word on where all nodes are. The worker hears of it when it is news.
+func (s *session) aboutNodes(n *node, resp *carillon.WorkResponse) {
+	n.view = resp.Nodes
+	if n.address == "" {
+		n.address = resp.Nodes[0]
+	}
+	s.look()
+	sorted := slices.Sorted(slices.Values(resp.Nodes))
+	if slices.Equal(sorted, s.learned) {
+		resp.Nodes = nil
+		return
+	}
+	s.learned = sorted
+	if s.options.Learn != nil {
+		s.options.Learn(slices.Clone(resp.Nodes))
+	}
+}
+
+// draining takes a node's word that it is leaving, or wants another session; it reports whether the worker is to connect anew.
+func (s *session) draining(n *node) bool {
+	n.leaving = true
+	if s.many {
+		s.retire(n)
+		s.look()
+	}
+	return s.sayDrain(n)
+}
+
+// retire takes the credits of a node that is leaving back.
+func (s *session) retire(n *node) {
+	for _, q := range s.order {
+		s.purses[q].retire(n)
+		s.resettle(q, s.purses[q])
+	}
+}
+
+// stays reports whether a node is there that is not leaving.
+func (s *session) stays() bool {
+	return slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.leaving })
+}
+
+// sayDrain reports whether the worker is to connect anew since n is leaving or gone: no other node serves it. It says so once.
+func (s *session) sayDrain(n *node) bool {
+	if s.stays() && !(s.options.Tied && n == s.first) || s.drained {
+		return false
+	}
+	s.drained = true
+	return true
+}

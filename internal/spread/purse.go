@@ -1,0 +1,282 @@
+package spread
+
+import "math"
+
+// purse is the credits of one queue and where they are. It is a pure machine: it is told what happened, and settle says what to do.
+//
+// Of what the worker granted each credit is free, in the pocket of one node, or used up by a run that came. Only a node knows
+// which of its credits are unused, so those asked back stay in its pocket until it has answered.
+type purse struct {
+	free    int
+	pockets []*pocket // in the order in which the nodes came
+	debts   []*debt   // what the worker takes back, in the order in which it asked; none is granted meanwhile
+	turns   uint64    // so far
+	used    int       // sum of the pockets'
+}
+
+// pocket is what one node has of a purse.
+type pocket struct {
+	node    *node
+	granted int    // and not used, as far as is known
+	asked   int    // how many of those have been asked back and not been answered
+	wants   bool   // it said that runs wait, and has not been given credits since
+	turn    uint64 // when it last was given a credit for that
+	spoken  bool   // its credits are about to be used: it wanted them, or could not give them back. Until the next tick
+	tried   bool   // asked for the first of the debts
+	leaving bool   // it gets no more
+	used    int    // runs that came from it, the older the less they count
+	gets    int    // credits that settle has for it
+}
+
+// debt is what the worker has asked back at once.
+type debt struct{ left, got int }
+
+// move is credits for a node; n < 0 asks them back.
+type move struct {
+	node *node
+	n    int
+}
+
+// fading is how many runs are counted before the older ones count half.
+const fading = 1024
+
+// pocket is a node's; nil if it has none.
+func (p *purse) pocket(n *node) *pocket {
+	for _, k := range p.pockets {
+		if k.node == n {
+			return k
+		}
+	}
+	return nil
+}
+
+// join makes a pocket for a node.
+func (p *purse) join(n *node) { p.pockets = append(p.pockets, &pocket{node: n}) }
+
+// leave takes away a node of which nothing more can come: what it had is free.
+func (p *purse) leave(n *node) {
+	for i, k := range p.pockets {
+		if k.node == n {
+			p.free += k.granted
+			p.used -= k.used
+			p.pockets = append(p.pockets[:i:i], p.pockets[i+1:]...)
+			return
+		}
+	}
+}
+
+// retire gives a node no more credits and takes back what it has.
+func (p *purse) retire(n *node) {
+	if k := p.pocket(n); k != nil {
+		k.leaving, k.wants = true, false
+	}
+}
+
+// add is n more credits of the worker's.
+func (p *purse) add(n int) { p.free += n }
+
+// takeBack gives up to n unused credits back to the worker.
+func (p *purse) takeBack(n int) { p.debts = append(p.debts, &debt{left: n}) }
+
+// came is n runs from a node.
+func (p *purse) came(from *node, n int) {
+	k := p.pocket(from)
+	if k == nil {
+		return
+	}
+	k.granted = max(0, k.granted-n)
+	k.spoken = false
+	k.used += n
+	if p.used += n; p.used > fading {
+		p.used = 0
+		for _, k := range p.pockets {
+			k.used /= 2
+			p.used += k.used
+		}
+	}
+}
+
+// returned is a node's answer: it gives n credits back, the others are used.
+func (p *purse) returned(by *node, n int) {
+	k := p.pocket(by)
+	if k == nil {
+		return
+	}
+	n = max(0, min(n, k.asked, k.granted))
+	k.spoken = n < k.asked
+	k.asked = 0
+	k.granted -= n
+	p.free += n
+}
+
+// wanted says that runs wait at a node that had no credits. Those that it has here are on their way to it, or runs that used them
+// are on their way here: what it wants counts once it has none.
+func (p *purse) wanted(by *node) {
+	if k := p.pocket(by); k != nil && !k.leaving {
+		k.wants = true
+	}
+}
+
+// tick is called now and then while the purse is restless: credits that were about to be used may not have been.
+func (p *purse) tick() {
+	for _, k := range p.pockets {
+		k.spoken = false
+	}
+}
+
+// restless reports whether a tick could be of use.
+func (p *purse) restless() bool {
+	spoken, short := false, false
+	for _, k := range p.pockets {
+		spoken = spoken || k.spoken && k.granted > 0
+		short = short || k.short() || k.leaving && k.granted > 0
+	}
+	return spoken && short
+}
+
+// short reports whether the node has runs that wait and no credits.
+func (k *pocket) short() bool { return k.wants && k.granted == 0 }
+
+// settle decides where credits go: moves to make, and for each debt that is settled how much the worker got back.
+func (p *purse) settle() (moves []move, answers []int) {
+	answers = p.pay(&moves)
+	for _, k := range p.pockets {
+		if k.leaving {
+			k.ask(k.granted, &moves)
+		}
+	}
+	if len(p.debts) == 0 && p.free > 0 {
+		p.serve()
+		p.share()
+	}
+	for _, k := range p.pockets {
+		if k.gets > 0 {
+			moves = append(moves, move{k.node, k.gets})
+			k.gets = 0
+		}
+	}
+	if len(p.debts) == 0 {
+		p.fetch(&moves)
+	}
+	return moves, answers
+}
+
+// pay settles debts, by what is free and what nodes give back, each of which is asked once.
+func (p *purse) pay(moves *[]move) (answers []int) {
+	for len(p.debts) > 0 {
+		d := p.debts[0]
+		n := min(p.free, d.left)
+		p.free -= n
+		d.left -= n
+		d.got += n
+		if p.owes(d, moves) {
+			return answers
+		}
+		answers = append(answers, d.got)
+		p.debts = p.debts[1:]
+		for _, k := range p.pockets {
+			k.tried = false
+		}
+	}
+	return answers
+}
+
+// owes asks nodes for what is left of a debt; it reports whether more may come.
+func (p *purse) owes(d *debt, moves *[]move) (waits bool) {
+	left := d.left
+	if left == 0 {
+		return false
+	}
+	for _, k := range p.pockets {
+		left -= k.asked
+		waits = waits || k.asked > 0
+	}
+	for _, k := range p.pockets {
+		n := min(left, k.granted)
+		if len(p.pockets) == 1 {
+			n = left // its answer is the worker's
+		}
+		if n > 0 && !k.tried && k.asked == 0 {
+			k.tried, k.spoken, waits = true, false, true
+			left -= k.ask(n, moves)
+		}
+	}
+	return waits
+}
+
+// ask asks a node for n of its credits back, unless it is being asked or is about to use them.
+func (k *pocket) ask(n int, moves *[]move) int {
+	if n <= 0 || k.asked > 0 || k.spoken {
+		return 0
+	}
+	k.asked = n
+	*moves = append(*moves, move{k.node, -n})
+	return n
+}
+
+// serve gives one free credit to each node that is short, in turn.
+func (p *purse) serve() {
+	for p.free > 0 {
+		var first *pocket
+		for _, k := range p.pockets {
+			if k.short() && (first == nil || k.turn < first.turn) {
+				first = k
+			}
+		}
+		if first == nil {
+			return
+		}
+		p.turns++
+		first.wants, first.spoken, first.turn = false, true, p.turns
+		p.give(first, 1)
+	}
+}
+
+func (p *purse) give(k *pocket, n int) {
+	k.granted += n
+	p.free -= n
+	k.gets += n
+}
+
+// share gives what is free to those who have least of it beside what they have used of late.
+func (p *purse) share() {
+	chunk := max(1, p.free/(8*max(1, len(p.pockets))))
+	for p.free > 0 {
+		var least *pocket
+		ratio := math.Inf(1)
+		for _, k := range p.pockets {
+			if r := float64(k.granted+1) / float64(k.used+1); !k.leaving && r < ratio {
+				least, ratio = k, r
+			}
+		}
+		if least == nil {
+			return
+		}
+		p.give(least, min(chunk, p.free))
+	}
+}
+
+// fetch takes unused credits back for those who are short, from those who have most beside what they have used of late: as
+// large a part as everybody would get.
+func (p *purse) fetch(moves *[]move) {
+	short, need := 0, 0
+	for _, k := range p.pockets {
+		if k.short() {
+			short++
+		}
+		need -= k.asked
+	}
+	for need += short; need > 0; {
+		var most *pocket
+		ratio := 0.0
+		for _, k := range p.pockets {
+			if r := float64(k.granted) / float64(k.used+1); k.asked == 0 && !k.spoken && r > ratio {
+				most, ratio = k, r
+			}
+		}
+		if most == nil {
+			return
+		}
+		need -= most.ask((most.granted*short+short)/(short+1), moves)
+	}
+}

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// patience is how long a claim waits for a lock before it ends sessions that hold it and wait for their clients. A group is on
+// its way for some milliseconds; the lease of its owner has ended by then.
+const patience = time.Second
+
+const (
+	claimSQL = `
+WITH free AS MATERIALIZED (
+	SELECT o.partition, t.nonce FROM unnest($2::int[], $3::bigint[]) AS t (partition, nonce)
+	JOIN carillon_owners o ON o.partition = t.partition
+	WHERE o.node = '' OR o.node = $1 OR o.until <= clock_timestamp()
+	ORDER BY o.partition FOR UPDATE OF o)
+UPDATE carillon_owners o SET epoch = o.epoch + 1, nonce = free.nonce, node = $1,
+	until = clock_timestamp() + $4::bigint * interval '1 microsecond'
+FROM free WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
+
+	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in the middle of a
+	// group: no timeout of the server's ends it, and the client's machine still answers. One that waits for another lock, as
+	// another claim does, or works, is left alone.
+	endBlockersSQL = `
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = ANY(pg_blocking_pids($1)) AND wait_event_type = 'Client' AND xact_start <= clock_timestamp() - $2::bigint * interval '1 microsecond'
+	AND datname = current_database() AND usename = current_user AND application_name = current_setting('application_name')`
+)
+
+// Claim takes each partition that is free, expired or the node's own.
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+	nonces := make([]int64, len(partitions))
+	for i, p := range partitions {
+		if err := (*Store)(l).known(p); err != nil {
+			return nil, err
+		}
+		nonces[i] = int64(rand.Uint64()) // seeded by the operating system
+	}
+	got, err := asked(ctx, l, "claim partitions", func(ctx context.Context) ([]store.Holding, error) {
+		return l.claim(ctx, node, partitions, nonces, interval(ttl))
+	})
+	if err != nil {
+		return nil, err
+	}
+	terms := make(map[int]store.Term, len(got))
+	for _, h := range got {
+		terms[h.Partition] = h.Term
+	}
+	out := make([]store.Term, len(partitions))
+	for i, p := range partitions {
+		out[i] = terms[p]
+	}
+	return out, nil
+}
+
+// claim takes partitions, and ends who blocks it.
+func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error) {
+	conn, err := l.leases.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	var session int32 // what the protocol says it is may be a pooler's
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&session); err != nil {
+		return nil, err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	waiting, done := context.WithCancel(ctx)
+	defer done()
+	wg.Go(func() { l.endBlockers(waiting, session) })
+	rows, _ := conn.Query(ctx, claimSQL, args...) // its error is that of the rows
+	return pgx.CollectRows(rows, scanHolding)
+}
+
+// endBlockers ends, again and again until ctx ends, the sessions that block another one and wait for their clients. Its own
+// errors are nobody's: a claim that goes on being blocked fails by itself.
+func (l *leaser) endBlockers(ctx context.Context, blocked int32) {
+	again := time.NewTicker(patience)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			_, _ = l.leases.Exec(ctx, endBlockersSQL, blocked, interval(patience))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
