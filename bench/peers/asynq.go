@@ -55,29 +55,39 @@ type asynqOnRedis struct {
 }
 
 func startAsynq(ctx context.Context, s asynqSettings) (subject, string, error) {
+	redis, address, version, err := startRedis(ctx, s.fsync)
+	if err != nil {
+		return nil, "", err
+	}
+	o := asynq.RedisClientOpt{Addr: address, PoolSize: s.connections}
+	a := &asynqOnRedis{server: redis, settings: s, redis: o, client: asynq.NewClient(o), inspector: asynq.NewInspector(o)}
+	return a, "Asynq " + moduleVersion("github.com/hibiken/asynq") + " on " + version, nil
+}
+
+// startRedis starts a Redis server on an empty folder that keeps what it is given, and returns where it is.
+func startRedis(ctx context.Context, fsync string) (s *server, address, version string, err error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, "", absent{"there is no redis-server: install Redis (Debian: redis-server)"}
+		return nil, "", "", absent{"there is no redis-server: install Redis (Debian: redis-server)"}
 	}
 	dir, err := tempDir("redis")
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	ports, err := freePorts(1)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	redis, err := startServer(dir, nil, binary, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
-		"--appendonly", "yes", "--appendfsync", s.fsync, "--daemonize", "no")
+	s, err = startServer(dir, nil, binary, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+		"--appendonly", "yes", "--appendfsync", fsync, "--daemonize", "no")
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	o := asynq.RedisClientOpt{Addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), PoolSize: s.connections}
-	a := &asynqOnRedis{server: redis, settings: s, redis: o, client: asynq.NewClient(o), inspector: asynq.NewInspector(o)}
-	if err := redis.ready(ctx, func(ctx context.Context) error { return reachable(ctx, o.Addr) }); err != nil {
-		return nil, "", errors.Join(err, a.close())
+	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	if err := s.ready(ctx, func(ctx context.Context) error { return reachable(ctx, address) }); err != nil {
+		return nil, "", "", errors.Join(err, s.close())
 	}
-	return a, "Asynq " + moduleVersion("github.com/hibiken/asynq") + " on " + says(ctx, binary, "--version"), nil
+	return s, address, says(ctx, binary, "--version"), nil
 }
 
 func (a *asynqOnRedis) put(ctx context.Context, queue string, j job) error {

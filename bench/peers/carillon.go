@@ -26,26 +26,51 @@ type carillonSettings struct {
 
 func carillonContestants(binary string) []contestant {
 	const durable = "fsync before the acknowledgement"
-	c := func(name string, s carillonSettings, batch int) contestant {
-		return contestant{peer: "Carillon", settings: name, durable: durable, batch: batch, ahead: time.Second,
+	c := func(peer, name string, s carillonSettings, batch int, store backend) contestant {
+		return contestant{peer: peer, settings: name, durable: durable, batch: batch, ahead: time.Second,
 			about: fmt.Sprintf("%d connections, a worker of concurrency %d on each, PutJobs of %d", s.connections, s.concurrency, batch),
-			start: func(ctx context.Context) (subject, string, error) { return startCarillon(ctx, binary, s) }}
+			start: func(ctx context.Context) (subject, string, error) { return startCarillon(ctx, binary, s, store) }}
 	}
-	return []contestant{
-		c("default", carillonSettings{connections: 1, concurrency: worker.DefaultConcurrency}, 256),
-		c("tuned", carillonSettings{connections: 4, concurrency: 1_000}, 1_000),
+	var all []contestant
+	for _, on := range []struct {
+		peer  string
+		store backend
+	}{{"Carillon", embedded}, {"Carillon on PostgreSQL", onPostgres}, {"Carillon on Redis", onRedis}} {
+		all = append(all, c(on.peer, "default", carillonSettings{connections: 1, concurrency: worker.DefaultConcurrency}, 256, on.store),
+			c(on.peer, "tuned", carillonSettings{connections: 4, concurrency: 1_000}, 1_000, on.store))
 	}
+	return all
+}
+
+// backend starts what a node keeps its jobs in, and returns the URL that the node is given; the server is nil if there is none.
+type backend func(ctx context.Context, dir string) (s *server, url, version string, err error)
+
+// embedded is a folder of the node's.
+func embedded(_ context.Context, dir string) (s *server, url, version string, err error) {
+	return nil, "pebble:" + filepath.Join(dir, "store"), "", nil
+}
+
+// onPostgres is a PostgreSQL server as River has it.
+func onPostgres(ctx context.Context, _ string) (s *server, url, version string, err error) {
+	return startPostgres(ctx)
+}
+
+// onRedis is a Redis server that syncs each write.
+func onRedis(ctx context.Context, _ string) (s *server, url, version string, err error) {
+	s, address, version, err := startRedis(ctx, "always")
+	return s, "redis://" + address, version, err
 }
 
 // carillonNode is a node in a process of its own and clients of it.
 type carillonNode struct {
 	*server
+	store    *server // nil if the node has its own
 	settings carillonSettings
 	clients  []*client.Client
 	turn     atomic.Uint32
 }
 
-func startCarillon(ctx context.Context, binary string, s carillonSettings) (subject, string, error) {
+func startCarillon(ctx context.Context, binary string, s carillonSettings, on backend) (subject, string, error) {
 	binary, err := carillonBinary(binary)
 	if err != nil {
 		return nil, "", err
@@ -58,17 +83,39 @@ func startCarillon(ctx context.Context, binary string, s carillonSettings) (subj
 	if err != nil {
 		return nil, "", err
 	}
-	grpc, web := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	node, err := startServer(dir, nil, binary, "serve", "--store", "pebble:"+filepath.Join(dir, "store"), "--grpc", grpc, "--http", web,
-		"--log-level", "warn")
+	store, url, about, err := on(ctx, dir)
 	if err != nil {
-		return nil, "", err
+		return nil, "", errors.Join(err, os.RemoveAll(dir))
 	}
-	n := &carillonNode{server: node, settings: s}
-	if err := errors.Join(node.ready(ctx, answers("http://"+web+"/readyz")), n.dial(grpc)); err != nil {
+	grpc, web := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	n := &carillonNode{store: store, settings: s}
+	n.server, err = startServer(dir, nil, binary, "serve", "--store", url, "--grpc", grpc, "--http", web, "--log-level", "warn")
+	if err != nil {
+		return nil, "", errors.Join(err, n.closeStore())
+	}
+	if err := errors.Join(n.ready(ctx, answers("http://"+web+"/readyz")), n.dial(grpc)); err != nil {
 		return nil, "", errors.Join(err, n.close())
 	}
-	return n, says(ctx, binary, "version"), nil
+	version := says(ctx, binary, "version")
+	if about != "" {
+		version += " on " + about
+	}
+	return n, version, nil
+}
+
+// cpu is what the node has used, and the server of its store.
+func (n *carillonNode) cpu() time.Duration {
+	if n.store == nil {
+		return n.server.cpu()
+	}
+	return n.server.cpu() + n.store.cpu()
+}
+
+func (n *carillonNode) closeStore() error {
+	if n.store == nil {
+		return nil
+	}
+	return n.store.close()
 }
 
 // carillonBinary is where the binary is.
@@ -172,5 +219,5 @@ func (n *carillonNode) close() error {
 	for _, c := range n.clients {
 		_ = c.Close() // the results are in
 	}
-	return n.server.close()
+	return errors.Join(n.server.close(), n.closeStore())
 }

@@ -11,7 +11,7 @@
 //	report.go     a result, the table
 //	server.go     a server process; proc.go: its CPU time
 //	version.go    versions of modules
-//	carillon.go, river.go (on postgres.go), asynq.go, dapr.go   one contestant each
+//	carillon.go (embedded, on PostgreSQL, on Redis), river.go (on postgres.go), asynq.go, dapr.go   one contestant each
 //
 // It is a module of its own so that nobody who uses Carillon depends on its peers. It needs Unix; CPU times need Linux.
 package main

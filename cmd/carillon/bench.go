@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +20,7 @@ import (
 func newBench(a app) *cobra.Command {
 	cmd := newGroup("bench", "Measure a node under load",
 		newBenchSchedule(a), newBenchHerd(a), newBenchSteady(a), newBenchRecurring(a), newBenchHTTP(a), newBenchRestart(a),
-		newBenchGrowth(a), newBenchGoals(a))
+		newBenchGrowth(a), newBenchGoals(a), newBenchTakeover(a), newBenchForward(a))
 	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
 run is missing, early or doubled, whatever the speed.
 
@@ -38,6 +39,8 @@ type benchFlags struct {
 	store       string
 	connections int
 	partitions  int
+	nodes       int
+	delay       time.Duration // on the way to the store, each way
 	profiles    string
 	debug       string // where the node at --server serves profiles
 	json        bool
@@ -56,6 +59,8 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 // addStore gives the flags of the store of a node that is started.
 func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
+	flags.IntVar(&f.nodes, "nodes", 1, "nodes that are started, on one store that several can share")
+	flags.DurationVar(&f.delay, "store-delay", 0, "how much longer what nodes and the server of their store say to each other takes, each way")
 	flags.IntVar(&f.partitions, "partitions", 0, "partitions of the node that is started, if its store is new; default as for serve")
 }
 
@@ -113,6 +118,12 @@ func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
 // node is what the flags say is to be put under load; stop ends it if it was started for that.
 func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func() error, err error) {
 	switch {
+	case f.spawn && (f.nodes > 1 || f.delay > 0):
+		fleet, err := f.fleet(cmd.Context(), a)
+		if err != nil {
+			return node, nil, err
+		}
+		return fleet.Node(dialBench), fleet.Close, nil
 	case f.spawn:
 		server, stop, err := f.spawned(cmd.Context(), a)
 		if err != nil {
@@ -206,6 +217,9 @@ func resultFields(r *bench.Result) []field {
 	}
 	if r.Stalls != nil {
 		fields = append(fields, field{"stalls", r.Stalls.String()})
+	}
+	if r.Phases != nil {
+		fields = append(fields, field{"takeover", r.Phases.String()})
 	}
 	if r.Ledger != nil {
 		fields = append(fields, field{"ledger", r.Ledger.String()})

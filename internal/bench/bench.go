@@ -24,6 +24,8 @@ type Node struct {
 	Throwaway bool
 	// PID is the process to account CPU time and memory to; 0 = none.
 	PID int
+	// Others are the processes of further nodes of the same cluster, and what else is to be accounted to it.
+	Others []int
 	// HTTP is the address of its metrics, and Debug that of its profiles; "" = not known, or there are none.
 	HTTP, Debug string
 }
@@ -127,6 +129,7 @@ type Result struct {
 	Client     float64    `json:"client_cpu_us_per_operation,omitempty"` // of the load generator
 	Idle       *float64   `json:"server_idle_cpu_share,omitempty"`       // of one core
 	Stalls     *Stalls    `json:"stalls,omitempty"`
+	Phases     *Phases    `json:"takeover,omitempty"`
 	RSS        int64      `json:"server_rss_bytes,omitempty"`
 	Ledger     *Verdict   `json:"ledger,omitempty"`
 	Notes      []string   `json:"notes,omitempty"`

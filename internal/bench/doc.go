@@ -12,6 +12,7 @@
 //	process.go     CPU time and memory of the node's process
 //	spawn.go       a node of its own, as a child process
 //	schedule.go … restart.go   one bench each
+//	fleet.go       several nodes on one store; takeover.go and forward.go bench what only they do
 //	stalls.go      where late runs lost their time; metrics.go reads what the node counts
 //	growth.go      putting and firing as jobs, partitions and payloads grow
 //	goals.go       all of them against the goals of docs/performance.md

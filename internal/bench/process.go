@@ -12,17 +12,27 @@ import (
 // clockTick is the unit of CPU times in /proc: USER_HZ, which is 100 on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// meter measures what a process uses from a moment on. Where there is no /proc it measures nothing.
+// meter measures what processes use from a moment on. Where there is no /proc it measures nothing.
 type meter struct {
-	pid  int
+	pids []int
 	used time.Duration
 }
 
 // startMeter measures from now; pid 0 measures nothing.
-func startMeter(pid int) *meter {
-	m := &meter{pid: pid}
-	m.used, _ = cpuTime(pid)
+func startMeter(pids ...int) *meter {
+	m := &meter{pids: pids}
+	m.used = m.total()
 	return m
+}
+
+// total is the CPU time used by those of the processes that there are.
+func (m *meter) total() (sum time.Duration) {
+	for _, pid := range m.pids {
+		if used, err := cpuTime(pid); err == nil {
+			sum += used
+		}
+	}
+	return sum
 }
 
 // each is the CPU time used since the start for each of n operations, in microseconds; a nil meter measures nothing.
@@ -34,21 +44,16 @@ func (m *meter) each(n int64) float64 {
 }
 
 // cpu is the CPU time used since the start.
-func (m *meter) cpu() time.Duration {
-	now, err := cpuTime(m.pid)
-	if err != nil {
-		return 0
-	}
-	return now - m.used
-}
+func (m *meter) cpu() time.Duration { return m.total() - m.used }
 
 // rss is the resident memory now.
-func (m *meter) rss() int64 {
-	n, err := residentBytes(m.pid)
-	if err != nil {
-		return 0
+func (m *meter) rss() (sum int64) {
+	for _, pid := range m.pids {
+		if n, err := residentBytes(pid); err == nil {
+			sum += n
+		}
 	}
-	return n
+	return sum
 }
 
 // cpuTime is the user and system time that a process has used.

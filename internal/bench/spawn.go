@@ -19,6 +19,7 @@ type Program struct {
 	Binary     string // carillon
 	Store      string // as for serve
 	Partitions int    // of a new store; 0 = the default
+	Name       string // of the node; "" = one that is made up
 	Log        io.Writer
 }
 
@@ -67,6 +68,9 @@ func (s *Server) Start(ctx context.Context) error {
 		"--allow-target", "127.0.0.0/8", "--log-level", "warn"}
 	if s.program.Partitions > 0 {
 		args = append(args, "--partitions", strconv.Itoa(s.program.Partitions))
+	}
+	if s.program.Name != "" {
+		args = append(args, "--node-name", s.program.Name)
 	}
 	s.cmd = exec.Command(s.program.Binary, args...) //nolint:noctx // it outlives the call that starts it
 	s.cmd.Stdout, s.cmd.Stderr = s.program.Log, s.program.Log

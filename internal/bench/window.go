@@ -24,7 +24,7 @@ func (b *Bench) begin(ctx context.Context, name string) (*window, error) {
 	if !b.cfg.Node.here() {
 		w.client = startMeter(os.Getpid())
 	}
-	w.server = startMeter(b.cfg.Node.PID)
+	w.server = startMeter(append([]int{b.cfg.Node.PID}, b.cfg.Node.Others...)...)
 	return w, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/client"
@@ -29,22 +28,13 @@ var Constants = checker.Constants{
 	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
-// campaign is one run of it.
+// campaign is one run of it, with one node.
 type campaign struct {
+	*crew
 	o      Options
 	node   *Node
-	record *checker.Recorder
 	dice   dice
-	good   chan struct{} // closed when everything heals
-	hook   *endpoint
-	bursts []*user
 	healed func() // notes the end of the fault that is going on; nil = there is none
-
-	clients  sync.WaitGroup
-	bursting sync.WaitGroup
-	workers  sync.WaitGroup
-	mu       sync.Mutex
-	failed   []error // of what must not fail
 }
 
 // Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
@@ -54,101 +44,35 @@ func Run(ctx context.Context, o Options) (checker.History, error) {
 	if err != nil {
 		return checker.History{}, err
 	}
-	c := &campaign{o: o, node: node, dice: newDice(o.Seed, "nemesis"), good: make(chan struct{})}
+	c := &campaign{o: o, node: node, dice: newDice(o.Seed, "nemesis")}
 	defer func() { _ = c.node.Kill() }() // at the end it is gone already
 	if err := c.up(ctx); err != nil {
 		return checker.History{}, err
 	}
-	c.record = checker.NewRecorder("chaos", o.Seed, o.Binary, Constants, nil)
-	if c.hook, err = newEndpoint(c.record, newDice(o.Seed, "endpoint"), c.good); err != nil {
+	record := checker.NewRecorder("chaos", o.Seed, o.Binary, Constants, nil)
+	if c.crew, err = newCrew(record, o.Seed, oneDoor{node}, o.Log); err != nil {
 		return checker.History{}, err
 	}
-	err = c.live(ctx)
-	return c.record.History(), errors.Join(append(c.failed, err, c.hook.close())...)
+	return c.whole(ctx, c.worry, c.leave)
 }
 
-// live is the campaign after everything was set up.
-func (c *campaign) live(ctx context.Context) error {
-	loading, stopLoad := context.WithCancel(ctx)
-	working, stopWork := context.WithCancel(ctx)
-	defer func() { stopLoad(); stopWork(); c.clients.Wait(); c.bursting.Wait(); c.workers.Wait() }()
-	closeAll, err := c.populate(loading, working)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
+// oneDoor is where a node is reached that is alone.
+type oneDoor struct{ node *Node }
+
+func (d oneDoor) client(dice) (talker, error)       { return client.Dial(d.node.GRPC) }
+func (d oneDoor) web(dice) caller                   { return rest{d.node.HTTP} }
+func (d oneDoor) labor(int) string                  { return d.node.GRPC }
+func (d oneDoor) employer() (*client.Client, error) { return client.Dial(d.node.GRPC) }
+func (d oneDoor) nodes() []*Node                    { return []*Node{d.node} }
+
+// worry does all cycles.
+func (c *campaign) worry(ctx context.Context) error {
 	for i := range c.o.Cycles {
 		if err := c.cycle(ctx, i); err != nil {
 			return fmt.Errorf("cycle %d: %w", i, err)
 		}
 	}
-	stopLoad()
-	c.clients.Wait()
-	c.bursting.Wait()
-	close(c.good)
-	c.record.Heal()
-	if err := c.rest(ctx); err != nil {
-		return err
-	}
-	stopWork()
-	c.workers.Wait()
-	return c.leave(ctx)
-}
-
-// Who takes part.
-const (
-	clients  = 3
-	laborers = 3
-)
-
-// populate starts clients and workers.
-func (c *campaign) populate(loading, working context.Context) (closeAll func(), err error) {
-	var dialled []*client.Client
-	closeAll = func() {
-		for _, d := range dialled {
-			_ = d.Close() // nobody uses it any more
-		}
-	}
-	dial := func() *client.Client {
-		d, dialErr := client.Dial(c.node.GRPC)
-		if dialErr != nil {
-			err = errors.Join(err, dialErr)
-			return nil
-		}
-		dialled = append(dialled, d)
-		return d
-	}
-	for i := range clients {
-		name := fmt.Sprintf("client-%d", i)
-		cl := &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url}
-		c.clients.Go(func() { cl.run(loading) })
-	}
-	for i := range burstUsers {
-		name := fmt.Sprintf("burst-%d", i)
-		c.bursts = append(c.bursts, &user{name: name, caller: dial(), record: c.record, dice: newDice(c.o.Seed, name), endpoint: c.hook.url,
-			known: map[string]uint64{}})
-	}
-	web := &user{name: "rest", caller: rest{c.node.HTTP}, record: c.record, dice: newDice(c.o.Seed, "rest"), endpoint: c.hook.url}
-	c.clients.Go(func() { web.run(loading) })
-	for i := range laborers {
-		name := fmt.Sprintf("laborer-%d", i)
-		l := &laborer{name: name, address: c.node.GRPC, record: c.record, dice: newDice(c.o.Seed, name), good: c.good}
-		c.workers.Go(func() { l.run(working) })
-	}
-	sdk := employee(dial(), c.record, newDice(c.o.Seed, "employee"), c.good)
-	c.workers.Go(func() {
-		if err := sdk.Run(working); err != nil {
-			c.wrong(err)
-		}
-	})
-	return closeAll, err
-}
-
-// wrong notes what must not happen.
-func (c *campaign) wrong(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = append(c.failed, err)
+	return nil
 }
 
 // readyWithin is how long a node may take to start.
@@ -221,27 +145,6 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 // storeRestarts is the only fault in which the node goes on.
 const storeRestarts = "store restarts"
 
-// A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
-const (
-	burstUsers = 8
-	mostBurst  = 40 * time.Millisecond
-)
-
-// burst puts new jobs until the node is gone, or a moment has passed. A call that cannot be sent waits for the node's next
-// life.
-func (c *campaign) burst() {
-	c.bursting.Wait() // the last one
-	for _, u := range c.bursts {
-		c.bursting.Go(func() {
-			for end := time.Now().Add(2 * mostBurst); time.Now().Before(end); {
-				if u.put(u.dice.oneShot(u.fresh(), u.endpoint)) != nil {
-					return
-				}
-			}
-		})
-	}
-}
-
 // end ends the node.
 func (c *campaign) end(ctx context.Context, how string) error {
 	switch how {
@@ -262,11 +165,11 @@ func (c *campaign) end(ctx context.Context, how string) error {
 
 // freeze stops the process for a while, in which leases run out and timers are missed, and lets it go on for a moment.
 func (c *campaign) freeze(ctx context.Context) error {
-	if err := c.node.stop(); err != nil {
+	if err := c.node.Freeze(); err != nil {
 		return err
 	}
 	err := pause(ctx, c.dice.between(200*time.Millisecond, 3*time.Second))
-	if err := errors.Join(err, c.node.goOn()); err != nil {
+	if err := errors.Join(err, c.node.Thaw()); err != nil {
 		return err
 	}
 	return pause(ctx, c.dice.between(0, 300*time.Millisecond))
@@ -294,19 +197,4 @@ func (c *campaign) stillborn(ctx context.Context) error {
 }
 
 // leave asks the node to end, which it must do in good order.
-func (c *campaign) leave(ctx context.Context) error {
-	if err := c.node.Term(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	select {
-	case <-c.node.Exited():
-	case <-ctx.Done():
-		return fmt.Errorf("the node does not end after SIGTERM:\n%s", c.node.Log())
-	}
-	if state := c.node.cmd.ProcessState; !state.Success() {
-		return fmt.Errorf("the node left with %s:\n%s", state, c.node.Log())
-	}
-	return nil
-}
+func (c *campaign) leave(ctx context.Context) error { return c.node.Leave(ctx) }

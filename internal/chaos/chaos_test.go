@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -18,9 +19,9 @@ import (
 )
 
 var (
-	cycles = flag.Int("cycles", 20, "how often the node of TestKill is killed")
+	cycles = flag.Int("cycles", 0, "how often something goes wrong in TestKill… and TestCluster…; 0 = as often as they do without being told")
 	outage = flag.Bool("store-restarts", false, "in TestKillPostgres: also end the server of the store, while the node goes on")
-	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill; 0 = something else each time")
+	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
 	given  = flag.String("binary", "", "the carillon to run; default one that is built from this source")
 	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
@@ -64,10 +65,13 @@ const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
-	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: *cycles})
+	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: often(20)})
 }
 
-// serverCycles is how often the node, or the server of its store, is ended at most: each of its lives takes longer.
+// often is how often something goes wrong, unless a flag says otherwise.
+func often(n int) int { return cmp.Or(*cycles, n) }
+
+// serverCycles is how often the node, or the server of its store, is ended: each of its lives takes longer.
 const serverCycles = 10
 
 // TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while the node goes on: an
@@ -75,7 +79,7 @@ const serverCycles = 10
 func TestKillPostgres(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: min(*cycles, serverCycles)}
+	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: often(serverCycles)}
 	if *outage {
 		o.Restart = func() {
 			server.Crash(t)
@@ -89,7 +93,7 @@ func TestKillPostgres(t *testing.T) {
 func TestKillRedis(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartRedis(t)
-	o := chaos.Options{Binary: binary, Store: "redis://" + server.Address(), Cycles: min(*cycles, serverCycles)}
+	o := chaos.Options{Binary: binary, Store: "redis://" + server.Address(), Cycles: often(serverCycles)}
 	if *outage {
 		o.Restart = func() {
 			server.Crash(t)
@@ -110,12 +114,18 @@ func campaign(t *testing.T, o chaos.Options) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*20*time.Second+2*time.Minute)
 	defer cancel()
 	h, err := chaos.Run(ctx, o)
-	if err != nil {
-		t.Errorf("the campaign: %v", err)
-	}
 	spec := checker.Spec{MinStarts: 20 * o.Cycles}
 	if o.Cycles >= enoughCycles {
 		spec.MinStaleRefused, spec.MinInfoApplied, spec.Faults = 1, 1, []string{"kill"}
+	}
+	judge(t, h, err, spec)
+}
+
+// judge says what was wrong with a campaign.
+func judge(t *testing.T, h checker.History, err error, spec checker.Spec) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("the campaign: %v", err)
 	}
 	v := checker.Check(h, spec)
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)

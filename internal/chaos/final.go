@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/checker"
 )
 
@@ -22,13 +21,13 @@ const (
 )
 
 // rest lets the system come to rest and reads what is there.
-func (c *campaign) rest(ctx context.Context) error {
-	cl, err := client.Dial(c.node.GRPC)
+func (c *crew) rest(ctx context.Context) error {
+	cl, err := c.doors.client(newDice(c.seed, "last's way"))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	last := &user{name: "last", caller: cl, record: c.record, dice: newDice(c.o.Seed, "last"), known: map[string]uint64{}}
+	last := &user{name: "last", caller: cl, record: c.record, dice: newDice(c.seed, "last"), known: map[string]uint64{}}
 	if err := c.all(ctx, last, false); err != nil {
 		return err
 	}
@@ -38,23 +37,26 @@ func (c *campaign) rest(ctx context.Context) error {
 	if err := c.all(ctx, last, true); err != nil {
 		return err
 	}
-	c.o.Log("everything is paused")
+	c.log("everything is paused")
 	left, err := c.calm(ctx, cl)
 	if err != nil {
 		return err
 	}
-	c.o.Log("at rest")
+	c.log("at rest")
 	final, err := c.read(ctx, cl)
 	if err != nil {
 		return err
 	}
 	final.Left = left
+	if c.owners != nil {
+		final.Owners = c.owners()
+	}
 	c.record.Finish(final)
 	return nil
 }
 
 // all pauses or resumes every recurring job.
-func (c *campaign) all(ctx context.Context, u *user, paused bool) error {
+func (c *crew) all(ctx context.Context, u *user, paused bool) error {
 	page, err := u.caller.(batcher).ListJobs(ctx, carillon.JobQuery{Prefix: "recurring/", PageSize: carillon.MaxBatch})
 	if err != nil {
 		return fmt.Errorf("list the recurring jobs: %w", err)
@@ -68,7 +70,7 @@ func (c *campaign) all(ctx context.Context, u *user, paused bool) error {
 }
 
 // calm waits until only paused jobs are left and nothing is in force, and says what is left over otherwise.
-func (c *campaign) calm(ctx context.Context, cl *client.Client) (left []string, err error) {
+func (c *crew) calm(ctx context.Context, cl talker) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restWithin)
 	defer cancel()
 	for {
@@ -76,7 +78,7 @@ func (c *campaign) calm(ctx context.Context, cl *client.Client) (left []string, 
 		if err != nil || len(left) == 0 {
 			return left, err
 		}
-		c.o.Log("not at rest: %d, such as %s", len(left), left[0])
+		c.log("not at rest: %d, such as %s", len(left), left[0])
 		if pause(ctx, 500*time.Millisecond) != nil {
 			return left, nil
 		}
@@ -84,7 +86,7 @@ func (c *campaign) calm(ctx context.Context, cl *client.Client) (left []string, 
 }
 
 // restless is what there should not be any more.
-func (c *campaign) restless(ctx context.Context, cl *client.Client) (left []string, err error) {
+func (c *crew) restless(ctx context.Context, cl talker) (left []string, err error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	jobs, err := allJobs(asking, cl)
@@ -97,16 +99,18 @@ func (c *campaign) restless(ctx context.Context, cl *client.Client) (left []stri
 			left = append(left, fmt.Sprintf("job %s is %s", j.Name, j.Status.Phase))
 		}
 	}
-	text, err := c.node.get(asking, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{
-		"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions",
-	} {
-		for series, value := range samples(text, name) {
-			if value != 0 {
-				left = append(left, fmt.Sprintf("%s is %v", series, value))
+	for _, n := range c.doors.nodes() {
+		text, err := n.get(asking, "/metrics")
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{
+			"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions",
+		} {
+			for series, value := range samples(text, name) {
+				if value != 0 {
+					left = append(left, fmt.Sprintf("%s is %v", series, value))
+				}
 			}
 		}
 	}
@@ -129,7 +133,7 @@ func samples(text, name string) map[string]float64 {
 	return out
 }
 
-func allJobs(ctx context.Context, cl *client.Client) (all []carillon.Job, err error) {
+func allJobs(ctx context.Context, cl talker) (all []carillon.Job, err error) {
 	q := carillon.JobQuery{Namespace: namespace, PageSize: carillon.MaxBatch}
 	for {
 		page, err := cl.ListJobs(ctx, q)
@@ -144,7 +148,7 @@ func allJobs(ctx context.Context, cl *client.Client) (all []carillon.Job, err er
 }
 
 // read reads all jobs and the history of every job that was ever named.
-func (c *campaign) read(ctx context.Context, cl *client.Client) (checker.Final, error) {
+func (c *crew) read(ctx context.Context, cl talker) (checker.Final, error) {
 	final := checker.Final{Whole: true}
 	jobs, err := allJobs(ctx, cl)
 	if err != nil {
@@ -172,7 +176,7 @@ func (c *campaign) read(ctx context.Context, cl *client.Client) (checker.Final, 
 }
 
 // histories reads the finished runs of jobs, some at a time.
-func histories(ctx context.Context, cl *client.Client, names []string) ([]checker.FinalRun, error) {
+func histories(ctx context.Context, cl talker, names []string) ([]checker.FinalRun, error) {
 	const readers = 8
 	found := make([][]checker.FinalRun, readers)
 	errs := make([]error, readers)
@@ -190,7 +194,7 @@ func histories(ctx context.Context, cl *client.Client, names []string) ([]checke
 	return slices.Concat(found...), errors.Join(errs...)
 }
 
-func historyOf(ctx context.Context, cl *client.Client, name string) (all []checker.FinalRun, err error) {
+func historyOf(ctx context.Context, cl talker, name string) (all []checker.FinalRun, err error) {
 	q := carillon.RunQuery{Namespace: namespace, Job: name, PageSize: carillon.MaxBatch}
 	for {
 		page, err := cl.ListRuns(ctx, q)

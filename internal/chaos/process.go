@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,8 +35,14 @@ type Node struct {
 	GRPC   string   // address
 	HTTP   string   // address
 	Flags  []string // more flags of serve
+	File   string   // what is logged is appended to it; "" = only the end is kept, for Log
 
-	log    tail
+	log  tail
+	life atomic.Pointer[life] // the last one
+}
+
+// life is one process of a node.
+type life struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone
 }
@@ -59,27 +66,62 @@ func NewNode(binary, store string, flags ...string) (*Node, error) {
 // Start starts the process. It does not wait until the node is ready.
 func (n *Node) Start() error {
 	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
-	n.cmd = exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call that starts it
-	n.cmd.Stdout, n.cmd.Stderr = &n.log, &n.log
-	n.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
-	dieWithParent(n.cmd)
-	if err := n.cmd.Start(); err != nil {
-		return fmt.Errorf("start the node: %w", err)
+	l := &life{cmd: exec.Command(n.Binary, append(args, n.Flags...)...), exited: make(chan struct{})} //nolint:noctx // it outlives the call
+	closeLog, err := n.logTo(l.cmd)
+	if err != nil {
+		return err
 	}
-	cmd, exited := n.cmd, make(chan struct{})
-	n.exited = exited
+	l.cmd.Env = append(os.Environ(), "CARILLON_CONFIG=")
+	dieWithParent(l.cmd)
+	if err := l.cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start the node: %w", err), closeLog())
+	}
+	n.life.Store(l)
 	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // ProcessState says how it ended
+		defer close(l.exited)
+		_ = l.cmd.Wait() // ProcessState says how it ended
+		_ = closeLog()   // it is read by people
 	}()
 	return nil
 }
 
+// logTo says where the process is to log to.
+func (n *Node) logTo(cmd *exec.Cmd) (closeLog func() error, err error) {
+	cmd.Stdout, cmd.Stderr = &n.log, &n.log
+	if n.File == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(n.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log of the node: %w", err)
+	}
+	w := io.MultiWriter(f, &n.log)
+	cmd.Stdout, cmd.Stderr = w, w
+	return f.Close, nil
+}
+
 // PID is the process's.
-func (n *Node) PID() int { return n.cmd.Process.Pid }
+func (n *Node) PID() int { return n.life.Load().cmd.Process.Pid }
+
+// Runs reports whether there is a process.
+func (n *Node) Runs() bool {
+	l := n.life.Load()
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.exited:
+		return false
+	default:
+		return true
+	}
+}
 
 // Exited is closed when the process is gone.
-func (n *Node) Exited() <-chan struct{} { return n.exited }
+func (n *Node) Exited() <-chan struct{} { return n.life.Load().exited }
+
+// State says how the process ended; nil if it has not.
+func (n *Node) State() *os.ProcessState { return n.life.Load().cmd.ProcessState }
 
 // Ready waits until the node says that it is ready, or is gone.
 func (n *Node) Ready(ctx context.Context) error {
@@ -89,8 +131,8 @@ func (n *Node) Ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-n.exited:
-			return fmt.Errorf("the node ended before it was ready: %s\n%s", n.cmd.ProcessState, n.Log())
+		case <-n.Exited():
+			return fmt.Errorf("the node ended before it was ready: %s\n%s", n.State(), n.Log())
 		default:
 		}
 		if err := pause(ctx, 5*time.Millisecond); err != nil {
@@ -137,23 +179,45 @@ func (n *Node) get(ctx context.Context, path string) (string, error) {
 
 // Kill ends the process as a crash would, and waits until it is gone.
 func (n *Node) Kill() error {
-	if n.exited == nil {
+	l := n.life.Load()
+	if l == nil {
 		return nil // it was never started
 	}
-	if err := n.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := l.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the node: %w", err)
 	}
-	<-n.exited
+	<-l.exited
 	return nil
 }
 
 // Term asks the process to leave; it does not wait.
 func (n *Node) Term() error {
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := n.life.Load().cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end the node: %w", err)
 	}
 	return nil
 }
+
+// Leave asks the process to leave, and waits until it has, which it must do in good order and soon.
+func (n *Node) Leave(ctx context.Context) error {
+	if err := n.Term(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	select {
+	case <-n.Exited():
+	case <-ctx.Done():
+		return fmt.Errorf("the node does not end after SIGTERM:\n%s", n.Log())
+	}
+	if state := n.State(); !state.Success() {
+		return fmt.Errorf("the node left with %s:\n%s", state, n.Log())
+	}
+	return nil
+}
+
+// leaveWithin is how long a node may take to leave: its grace for attempts, and a busy machine.
+const leaveWithin = 30 * time.Second
 
 // Log is the end of what the node has logged in all its lives.
 func (n *Node) Log() string { return n.log.String() }

@@ -2,6 +2,8 @@
 
 package chaos
 
-// stop and goOn are for systems with signals; elsewhere nothing is halted.
-func (n *Node) stop() error { return nil }
-func (n *Node) goOn() error { return nil }
+// Freeze and Thaw are for systems with signals; elsewhere nothing is halted.
+func (n *Node) Freeze() error { return nil }
+
+// Thaw does nothing here.
+func (n *Node) Thaw() error { return nil }

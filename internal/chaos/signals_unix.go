@@ -7,9 +7,11 @@ import (
 	"syscall"
 )
 
-// stop halts the process where it stands, and goOn lets it go on.
-func (n *Node) stop() error { return n.signal(syscall.SIGSTOP) }
-func (n *Node) goOn() error { return n.signal(syscall.SIGCONT) }
+// Freeze halts the process where it stands, until [Node.Thaw].
+func (n *Node) Freeze() error { return n.signal(syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (n *Node) Thaw() error { return n.signal(syscall.SIGCONT) }
 
 func (n *Node) signal(s syscall.Signal) error {
 	if err := syscall.Kill(n.PID(), s); err != nil {

@@ -44,6 +44,7 @@ type laborer struct {
 	address string
 	record  *checker.Recorder
 	good    <-chan struct{} // closed when the campaign heals
+	renew   bool            // connect anew when it does: what hangs here keeps its slot if nobody knows of it any more
 
 	mu      sync.Mutex
 	dice    dice
@@ -84,7 +85,7 @@ func (l *laborer) run(ctx context.Context) {
 // connect opens a session and says what is still to be said.
 func (l *laborer) connect(ctx context.Context) error {
 	conn := &cuttable{}
-	c, err := client.Dial(l.address, client.WithDialOptions(grpc.WithContextDialer(conn.dial)))
+	c, err := client.Dial(l.address, client.WithOneAddress(), client.WithDialOptions(grpc.WithContextDialer(conn.dial)))
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,23 @@ func (l *laborer) receive(ctx context.Context) {
 	l.mu.Lock()
 	s := l.session
 	l.mu.Unlock()
+	receiving, stop := context.WithCancel(ctx)
+	defer stop()
+	if l.renew {
+		select {
+		case <-l.good: // it has, or has just connected
+		default:
+			go func() {
+				select {
+				case <-l.good:
+					stop()
+				case <-receiving.Done():
+				}
+			}()
+		}
+	}
 	for {
-		msg, err := s.Receive(ctx)
+		msg, err := s.Receive(receiving)
 		if err != nil {
 			return
 		}

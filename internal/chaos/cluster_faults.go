@@ -1,0 +1,216 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/link"
+)
+
+// trouble is something that can go wrong with a cluster, and is over when do returns, but for what nodes need to recover.
+type trouble struct {
+	kind   string
+	weight int
+	do     func(s *siege, ctx context.Context) error
+	needs  func(s *siege) bool // nil: nothing
+}
+
+// troubles are all of them.
+var troubles = []trouble{
+	{kind: "kill one", weight: 4, do: (*siege).killOne},
+	{kind: "kill most", weight: 2, do: (*siege).killMost},
+	{kind: "kill all", weight: 1, do: (*siege).killAll},
+	{kind: "kill while leaving", weight: 1, do: (*siege).killLeaving},
+	{kind: "leave and come", weight: 2, do: (*siege).leaveAndCome},
+	{kind: "restart one after the other", weight: 1, do: (*siege).roll},
+	{kind: "freeze", weight: 3, do: (*siege).freezeOne},
+	{kind: "cut off from the store", weight: 3, do: (*siege).cutStore, needs: linked},
+	{kind: "slow store", weight: 1, do: (*siege).slowStore, needs: linked},
+	{kind: "cut off from peers", weight: 2, do: (*siege).cutPeers},
+	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients},
+	{kind: "one more", weight: 2, do: (*siege).addOne},
+	{kind: "one less", weight: 2, do: (*siege).removeOne, needs: func(s *siege) bool { return len(s.Members()) > s.o.Nodes }},
+	{kind: "store restarts", weight: 2, do: (*siege).restartStore, needs: func(s *siege) bool { return s.o.Store.Down != nil }},
+}
+
+func linked(s *siege) bool { return s.o.Store.Address != "" }
+
+// possible are the troubles that can happen now, each as often as it weighs.
+func (s *siege) possible() (out []trouble) {
+	for _, t := range troubles {
+		if (t.needs != nil && !t.needs(s)) || (len(s.o.Only) > 0 && !slices.Contains(s.o.Only, t.kind)) {
+			continue
+		}
+		for range t.weight {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// How long something lasts: from less than a lease to more than one.
+const (
+	leastTrouble = 300 * time.Millisecond
+	mostTrouble  = 7 * time.Second
+)
+
+// last waits as long as a trouble lasts.
+func (s *siege) last(ctx context.Context) error {
+	return pause(ctx, s.dice.between(leastTrouble, mostTrouble))
+}
+
+// one is a member that runs.
+func (s *siege) one() *Member { return pick(s.dice, s.Running()...) }
+
+func (s *siege) killOne(ctx context.Context) error { return s.killSome(ctx, s.one()) }
+
+func (s *siege) killMost(ctx context.Context) error {
+	return s.killSome(ctx, without(s.Running(), s.one())...)
+}
+
+func (s *siege) killAll(ctx context.Context) error { return s.killSome(ctx, s.Running()...) }
+
+// killSome kills some at the same time and starts them again.
+func (s *siege) killSome(ctx context.Context, some ...*Member) error {
+	for _, m := range some {
+		if err := m.Kill(); err != nil {
+			return err
+		}
+	}
+	if err := s.last(ctx); err != nil {
+		return err
+	}
+	for _, m := range some {
+		if err := m.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// killLeaving kills a node while it leaves.
+func (s *siege) killLeaving(ctx context.Context) error {
+	m := s.one()
+	if err := m.Term(); err != nil {
+		return err
+	}
+	if err := pause(ctx, s.dice.between(0, time.Second)); err != nil {
+		return err
+	}
+	return s.killSome(ctx, m)
+}
+
+// leaveAndCome has a node leave in good order and starts it again.
+func (s *siege) leaveAndCome(ctx context.Context) error {
+	m := s.one()
+	if err := m.Leave(ctx); err != nil {
+		return err
+	}
+	if err := s.last(ctx); err != nil {
+		return err
+	}
+	return m.Start()
+}
+
+// roll restarts all nodes, one after the other.
+func (s *siege) roll(ctx context.Context) error {
+	for _, m := range s.Running() {
+		if err := m.Leave(ctx); err != nil {
+			return err
+		}
+		if err := m.Start(); err != nil {
+			return err
+		}
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freezeOne halts a node for a while.
+func (s *siege) freezeOne(ctx context.Context) error {
+	m := s.one()
+	s.harm(m)
+	if err := m.Freeze(); err != nil {
+		return err
+	}
+	return errors.Join(s.last(ctx), m.Thaw())
+}
+
+// cutStore cuts a node off from the store, and from nobody else.
+func (s *siege) cutStore(ctx context.Context) error {
+	m := s.one()
+	s.harm(m)
+	m.Back.Cut(pick(s.dice, link.Silent, link.Silent, link.Broken))
+	defer m.Back.Heal()
+	return s.last(ctx)
+}
+
+// slowStore makes each answer of the store take longer, for one node or for all.
+func (s *siege) slowStore(ctx context.Context) error {
+	slow := []*Member{s.one()}
+	if s.dice.chance(2) {
+		slow = s.Running()
+	}
+	delay := pick(s.dice, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
+	for _, m := range slow {
+		m.Back.Delay(delay)
+		defer m.Back.Delay(0)
+	}
+	return s.last(ctx)
+}
+
+// cutPeers cuts a node off from the others, and from nobody else.
+func (s *siege) cutPeers(ctx context.Context) error {
+	m := s.one()
+	s.harm(m)
+	s.Isolate(m, pick(s.dice, link.Silent, link.Silent, link.Broken))
+	defer s.Heal()
+	return s.last(ctx)
+}
+
+// cutClients cuts a node off from clients and workers.
+func (s *siege) cutClients(ctx context.Context) error {
+	i := s.dice.IntN(s.o.Nodes)
+	m, fault := s.Members()[i], pick(s.dice, link.Silent, link.Silent, link.Broken)
+	s.harm(m)
+	m.Front.CutFrom(Outside, fault)
+	defer m.Front.Heal()
+	for k, l := range s.labors {
+		if k%s.o.Nodes == i {
+			l.Cut(fault)
+			defer l.Heal()
+		}
+	}
+	return s.last(ctx)
+}
+
+// addOne starts one node more.
+func (s *siege) addOne(context.Context) error {
+	m, err := s.Add()
+	if err != nil {
+		return err
+	}
+	return m.Start()
+}
+
+// removeOne takes out a node that was added, one way or the other.
+func (s *siege) removeOne(ctx context.Context) error {
+	m := pick(s.dice, s.Members()[s.o.Nodes:]...)
+	end := func() error { return m.Leave(ctx) }
+	if s.dice.chance(3) {
+		end = m.Kill
+	}
+	return errors.Join(end(), s.Remove(m))
+}
+
+// restartStore ends the store's server by force and starts it again.
+func (s *siege) restartStore(ctx context.Context) error {
+	s.o.Store.Down()
+	err := pause(ctx, s.dice.between(0, 3*time.Second))
+	s.o.Store.Up()
+	return err
+}

@@ -1,0 +1,154 @@
+package scenario_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/link"
+	"github.com/carillonhq/carillon/store"
+)
+
+// leaseEnds is by when a lease has run out for sure, and others have claimed: it is 4 s, and a busy machine takes its time.
+const leaseEnds = 10 * time.Second
+
+// S06: a node that owns partitions with 2,000 jobs is halted, and goes on long after its leases have ended. Others own all of
+// its partitions under greater epochs by then; nothing that it does under the old ones counts.
+func TestS06Halted(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		a := c.nodes[0]
+		split(t, c, func() { must(t, a.Freeze()) }, func() { must(t, a.Thaw()) })
+	})
+}
+
+// S06: the same for a node that reaches its clients, workers and peers, but not the store: nothing passes, and nobody is told.
+func TestS06CutOffFromTheStore(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		a := linked(t, c, 0)
+		split(t, c, func() { a.Back.Cut(link.Silent) }, func() { a.Back.Heal() })
+	})
+}
+
+// S06: the same where connections to the store are reset.
+func TestS06StoreResets(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		a := linked(t, c, 0)
+		split(t, c, func() { a.Back.Cut(link.Broken) }, func() { a.Back.Heal() })
+	})
+}
+
+// linked is a node with a link to the store.
+func linked(t *testing.T, c *city, i int) *chaos.Member {
+	t.Helper()
+	if c.nodes[i].Back == nil {
+		t.Skip("nodes reach this store directly")
+	}
+	return c.nodes[i]
+}
+
+// split cuts node 0 off and heals it again, with jobs due before, meanwhile and after.
+func split(t *testing.T, c *city, cut, heal func()) {
+	t.Helper()
+	a, n := c.nodes[0], 2_000
+	c.staff(200, well)
+	of := c.owned(a)
+	t0 := time.Now().Add(lead)
+	away := max(span(60*time.Second), leaseEnds)
+	var jobs []carillon.Job
+	for i, name := range named("a", n, func(p int) bool { _, ok := of[p]; return ok }) {
+		jobs = append(jobs, carillon.Job{Name: name, Due: carillon.At(t0.Add(time.Duration(i) * (away + 4*time.Second) / time.Duration(n)))})
+	}
+	c.load(jobs)
+	c.at(t0.Add(2 * time.Second))
+	gone := time.Now()
+	cut()
+	c.until("owned by others", func(owners []store.Owner) bool { return ownedByOthers(owners, of, a.Name) })
+	taken := time.Since(gone)
+	c.at(gone.Add(away))
+	back := time.Now()
+	heal()
+	c.await("all jobs have run", func() bool { return c.jobs("a/") == n })
+	c.settled()
+	c.at(t0.Add(away + 6*time.Second)) // for whatever comes twice
+	c.early()
+	again := c.again(of, gone)
+	for id, ds := range c.byRun() {
+		if len(ds) > 1 && ds[1].At.After(back) && ds[0].At.Before(back) {
+			t.Errorf("%s of %s came again %v after the node was back", id, ds[0].Job, ds[1].At.Sub(back))
+		}
+	}
+	c.succeeded("a/", n)
+	t.Logf("%d partitions owned by others after %v; %d runs twice", len(of), taken, again)
+}
+
+// ownedByOthers reports whether all of the partitions have another owner under a greater epoch.
+func ownedByOthers(owners []store.Owner, of map[int]store.Owner, name string) bool {
+	for _, o := range owners {
+		was, ok := of[o.Partition]
+		if ok && (o.Node == name || o.Node == "" || o.Term.Epoch <= was.Term.Epoch) {
+			return false
+		}
+	}
+	return true
+}
+
+// succeeded checks that n jobs of a prefix are in the history with one success each, and are gone.
+func (c *city) succeeded(prefix string, n int) {
+	c.t.Helper()
+	cl := c.client(c.Running()[0])
+	left, err := cl.ListJobs(c.t.Context(), carillon.JobQuery{Prefix: prefix, PageSize: carillon.MaxBatch})
+	must(c.t, err)
+	for i := range left.Jobs {
+		c.t.Errorf("%s is left, %v", left.Jobs[i].Name, left.Jobs[i].Status.Phase)
+	}
+	done := c.successes(cl, prefix)
+	for job, times := range done {
+		if times != 1 {
+			c.t.Errorf("%s has succeeded %d times", job, times)
+		}
+	}
+	if len(done) != n {
+		c.t.Errorf("%d of %d jobs have succeeded", len(done), n)
+	}
+}
+
+// successes is how often each job of a prefix has succeeded, as its history says.
+func (c *city) successes(cl *client.Client, prefix string) map[string]int {
+	c.t.Helper()
+	var names []string
+	for _, d := range c.ledger() {
+		if strings.HasPrefix(d.Job, prefix) {
+			names = append(names, d.Job)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	out := make([]int, len(names))
+	var all errgroup.Group
+	all.SetLimit(16)
+	for i, name := range names {
+		all.Go(func() error {
+			page, err := cl.ListRuns(c.t.Context(), carillon.RunQuery{Job: name, PageSize: carillon.MaxBatch})
+			for k := range page.Runs {
+				if page.Runs[k].Status == carillon.RunSucceeded {
+					out[i]++
+				}
+			}
+			return err
+		})
+	}
+	must(c.t, all.Wait())
+	done := map[string]int{}
+	for i, name := range names {
+		if out[i] > 0 {
+			done[name] = out[i]
+		}
+	}
+	return done
+}

@@ -1,0 +1,162 @@
+package scenario_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/link"
+)
+
+// work is runs that go on until the test ends them.
+type work struct {
+	mu    sync.Mutex
+	open  map[string]chan struct{} // by job
+	stops []string                 // jobs whose attempt was told to stop
+}
+
+func newWork() *work { return &work{open: map[string]chan struct{}{}} }
+
+// do is a handler.
+func (w *work) do(ctx context.Context, run carillon.Run) error {
+	done := make(chan struct{})
+	w.mu.Lock()
+	w.open[run.Job] = done
+	w.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		w.mu.Lock()
+		w.stops = append(w.stops, run.Job)
+		w.mu.Unlock()
+		return errGivenUp
+	}
+}
+
+// going is how many are.
+func (w *work) going() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.open)
+}
+
+// finish ends n of them well, those first that come first by name.
+func (w *work) finish(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, job := range slices.Sorted(maps.Keys(w.open))[:n] {
+		close(w.open[job])
+		delete(w.open, job)
+	}
+}
+
+// told are the jobs whose attempts were told to stop.
+func (w *work) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.stops)
+}
+
+// begin puts n jobs that are due at once, with a lease, and waits until all go on.
+func (c *city) begin(w *work, n int, lease time.Duration) {
+	c.t.Helper()
+	jobs := make([]carillon.Job, n)
+	for i := range jobs {
+		jobs[i] = carillon.Job{Name: fmt.Sprintf("work/%03d", i), Lease: lease}
+	}
+	c.load(jobs)
+	c.await("all runs go on", func() bool { return w.going() == n })
+}
+
+// once checks that each of n runs was given out once, and has succeeded.
+func (c *city) once(w *work, n int) {
+	c.t.Helper()
+	cl := c.client(c.Running()[0])
+	c.await("no job is left", func() bool {
+		page, err := cl.ListJobs(c.t.Context(), carillon.JobQuery{Prefix: "work/", PageSize: 10})
+		return err == nil && len(page.Jobs) == 0
+	})
+	c.succeeded("work/", n)
+	for id, ds := range c.byRun() {
+		if len(ds) != 1 {
+			c.t.Errorf("%s of %s was given out %d times", id, ds[0].Job, len(ds))
+		}
+	}
+	if stops := w.told(); len(stops) > 0 {
+		c.t.Errorf("%d attempts were told to stop, such as that of %s", len(stops), stops[0])
+	}
+}
+
+// lease is that of the long runs: the SDK's worker sends a beat after a third of it.
+const lease = 6 * time.Second
+
+// S10: a worker with long runs is cut off from one node, for longer than the leases of its runs. It is healthy and reaches the
+// other nodes: its beats count, nothing is given to anybody else.
+func TestS10WorkerCutOffFromANode(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		const n = 60
+		w := newWork()
+		c.employ("a", c.nodes[0], n, w.do)
+		c.begin(w, n, lease)
+		c.employ("b", c.nodes[1], n, w.do) // waits for somebody else's runs
+		cut := c.nodes[1]
+		cut.Front.CutFrom(chaos.Outside, link.Silent)
+		c.at(time.Now().Add(max(span(60*time.Second), 3*lease)))
+		cut.Front.Heal()
+		w.finish(n)
+		c.once(w, n)
+	})
+}
+
+// S11: a node is killed with runs in progress, of which some end before anybody has its partitions. All are completed once,
+// none is given to anybody else.
+func TestS11NodeKilledWithRuns(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		const n = 200
+		w := newWork()
+		c.employ("a", c.nodes[0], n, w.do)
+		c.begin(w, n, lease)
+		c.employ("b", c.nodes[1], n, w.do)
+		c.at(time.Now().Add(justBefore)) // until the grants are durable for sure
+		killed := time.Now()
+		of := c.owned(c.nodes[2])
+		must(t, c.nodes[2].Kill())
+		w.finish(50)
+		c.settled()
+		_, last := c.takenOver(of, killed)
+		if last > 15*time.Second {
+			t.Errorf("the last partition was claimed %v after the kill", last)
+		}
+		c.at(time.Now().Add(2 * lease)) // leases are kept by beats
+		w.finish(n - 50)
+		c.once(w, n)
+	})
+}
+
+// S12: the store's server is killed and comes back, with all that it had acknowledged, while runs go on for longer than their
+// leases. None is given to anybody else.
+func TestS12StoreRestarts(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) {
+		const n = 120
+		w := newWork()
+		c.employ("a", c.nodes[0], n, w.do)
+		c.begin(w, n, 2*lease)
+		c.employ("b", c.nodes[1], n, w.do)
+		c.at(time.Now().Add(justBefore))
+		c.ClusterConfig.Store.Down()
+		c.at(time.Now().Add(span(20 * time.Second)))
+		w.finish(20)
+		c.ClusterConfig.Store.Up()
+		c.settled()
+		c.at(time.Now().Add(3 * lease))
+		w.finish(n - 20)
+		c.once(w, n)
+	})
+}
