@@ -175,7 +175,7 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 func (c *check) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
-		if a.Number < before.Number && !c.sent(a).Before(before.At) && !c.afresh(r, before.At, a.At) {
+		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
@@ -183,6 +183,11 @@ func (c *check) numbers(r *run) {
 			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
 		}
 	}
+}
+
+// overtaken reports whether an attempt came after a later one since something held it up.
+func (c *check) overtaken(by, a *Attempt) bool {
+	return a.Number < by.Number && c.sent(a).Before(by.At)
 }
 
 // sent is the earliest that an attempt may have been on its way to the worker: before it came if something held it up.

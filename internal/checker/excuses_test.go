@@ -290,6 +290,14 @@ func heldUp() *tale {
 	return t
 }
 
+// heldUpForGood is one whose second attempt has failed for good when the first one comes.
+func heldUpForGood() *tale {
+	t := heldUp()
+	t.Results[0].Kind = Permanent
+	t.ended("a", "failed", 5, 9.52)
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -404,6 +412,7 @@ var excused = []corruption{
 	{"counted backwards, and nothing held it up", "S2", heldUp, func(t *tale) { t.Faults[0].Holds = false }},
 	{"sent after the next one had come", "S2", heldUp, func(t *tale) { t.Faults[0].From = sec(9.3) }},
 	{"sent after it was done", "S4", heldUp, func(t *tale) { t.Faults[0].From = sec(9.6) }},
+	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
 	{"held up long before", "S4", heldUp, func(t *tale) { t.Attempts[0].At = sec(15) }},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
