@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ type siege struct {
 
 // RunCluster works a cluster over and returns what everybody saw, as [Run] does.
 func RunCluster(ctx context.Context, o ClusterOptions) (h checker.History, err error) {
-	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", fmt.Sprint(clusterPartitions), "--slow-start-step", "500ms"}, o.Flags...)
+	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions), "--slow-start-step", "500ms"}, o.Flags...)
 	s := &siege{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}
 	defer func() { err = errors.Join(err, s.close()) }()
 	record := checker.NewRecorder("cluster", o.Seed, o.Binary, ClusterConstants, nil)

@@ -159,9 +159,12 @@ func (s *siege) slowStore(ctx context.Context) error {
 	delay := pick(s.dice, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for _, m := range slow {
 		m.Back.Delay(delay)
-		defer m.Back.Delay(0)
 	}
-	return s.last(ctx)
+	err := s.last(ctx)
+	for _, m := range slow {
+		m.Back.Delay(0)
+	}
+	return err
 }
 
 // cutPeers cuts a node off from the others, and from nobody else.
@@ -178,15 +181,19 @@ func (s *siege) cutClients(ctx context.Context) error {
 	i := s.dice.IntN(s.o.Nodes)
 	m, fault := s.Members()[i], pick(s.dice, link.Silent, link.Silent, link.Broken)
 	s.harm(m)
+	cut := []*link.Link{m.Front}
 	m.Front.CutFrom(Outside, fault)
-	defer m.Front.Heal()
 	for k, l := range s.labors {
 		if k%s.o.Nodes == i {
 			l.Cut(fault)
-			defer l.Heal()
+			cut = append(cut, l)
 		}
 	}
-	return s.last(ctx)
+	err := s.last(ctx)
+	for _, l := range cut {
+		l.Heal()
+	}
+	return err
 }
 
 // addOne starts one node more.

@@ -63,9 +63,9 @@ func (c *crew) whole(ctx context.Context, worry, leave func(context.Context) err
 		err = leave(ctx)
 	}
 	c.mu.Lock()
-	failed := append(c.failed, err)
+	wrong := errors.Join(c.failed...)
 	c.mu.Unlock()
-	return c.record.History(), errors.Join(append(failed, c.hook.close())...)
+	return c.record.History(), errors.Join(wrong, err, c.hook.close())
 }
 
 // live is the campaign after everything was set up, until nodes are to leave.
@@ -135,7 +135,8 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 		c.workers.Go(func() { l.run(working) })
 	}
 	employer, dialErr := c.doors.employer()
-	if err = errors.Join(err, dialErr); err != nil {
+	err = errors.Join(err, dialErr)
+	if err != nil {
 		return closeAll, err
 	}
 	dialled = append(dialled, employer)

@@ -69,7 +69,7 @@ var built = sync.OnceValues(func() (string, error) {
 var builtIn string
 
 // cities is how many cities live side by side: most of their time is waiting for leases to end.
-const cities = 3
+const cities = 4
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -100,7 +100,7 @@ func inCity(t *testing.T, n int, test func(t *testing.T, c *city)) {
 		"redis":        func(t *testing.T) chaos.Backend { return chaos.RedisBackend(t) },
 		"rediscluster": func(t *testing.T) chaos.Backend { return chaos.RedisClusterBackend(t) },
 	}
-	for _, name := range strings.Split(*stores, ",") {
+	for name := range strings.SplitSeq(*stores, ",") {
 		t.Run(name, func(t *testing.T) {
 			b := backends[name]
 			if b == nil {
@@ -139,7 +139,7 @@ func (c *city) keepLogs() {
 	if !c.t.Failed() {
 		return
 	}
-	folder, err := os.MkdirTemp("", "carillon-logs-") //nolint:usetesting // it outlives the test
+	folder, err := os.MkdirTemp("", "carillon-logs-") // it outlives the test
 	if err == nil {
 		err = os.CopyFS(folder, os.DirFS(c.Logs))
 	}

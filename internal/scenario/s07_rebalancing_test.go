@@ -53,6 +53,11 @@ func (a *adders) gone() *chaos.Member {
 func (a *adders) add(name string, n int, every time.Duration) {
 	a.running.Go(func() {
 		clients := map[*chaos.Member]*client.Client{}
+		defer func() {
+			for _, cl := range clients {
+				_ = cl.Close() // nobody uses it any more
+			}
+		}()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for i := range n {
@@ -63,7 +68,6 @@ func (a *adders) add(name string, n int, every time.Duration) {
 				if err != nil {
 					panic(err) // its address is one that was listened at
 				}
-				defer cl.Close()
 				clients[m] = cl
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -88,7 +92,7 @@ func (a *adders) add(name string, n int, every time.Duration) {
 func TestS07Rebalancing(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
 		const jobs = 100
-		times := max(24, 240 / *divide)
+		times := max(24, 120 / *divide)
 		for i := range 20 {
 			c.employ(fmt.Sprint("consumer-", i), c.nodes[i%3], 50, well)
 		}
