@@ -106,6 +106,14 @@ func (n *Node) enter(ctx context.Context) error {
 	return nil
 }
 
+// peerSizes are options of the gRPC server that other nodes use as well; none if the node is alone.
+func (n *Node) peerSizes(o grpcapi.Options) []grpc.ServerOption {
+	if n.member == nil {
+		return nil
+	}
+	return peer.Sizes(o.MaxMessage)
+}
+
 // servePeers is the node for the other nodes of its cluster, on a gRPC server.
 func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
 	if n.member == nil {
