@@ -75,13 +75,13 @@ func TestASlowStoreTellsTheTimeToo(t *testing.T) {
 		f.settle(time.Second, a)
 		a.slow.Store(int64(900 * time.Millisecond))
 		pass(5 * time.Second)
-		if off := a.StoreNow().Sub(time.Now()).Abs(); off > 10*time.Millisecond {
+		if off := time.Until(a.StoreNow()).Abs(); off > 10*time.Millisecond {
 			t.Errorf("the store's clock is taken to be %v off", off)
 		}
 		a.slow.Store(0)
 		a.ahead.Store(int64(700 * time.Millisecond))
 		pass(3 * time.Second)
-		if off := a.StoreNow().Sub(time.Now()).Abs(); off > 10*time.Millisecond {
+		if off := time.Until(a.StoreNow()).Abs(); off > 10*time.Millisecond {
 			t.Errorf("after the clock was set, the store's is taken to be %v off", off)
 		}
 	})

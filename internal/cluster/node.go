@@ -302,6 +302,8 @@ func (n *Node) Close(ctx context.Context) error {
 	<-n.done
 	n.news.end()
 	n.peers.close()
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.TTL*lifeNum/lifeDen) // after which the membership has ended by itself
+	defer cancel()
 	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)
 	}

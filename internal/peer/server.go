@@ -128,7 +128,8 @@ func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}
-		answer, err := s.served.Services.Release(ctx, int(m.GetPartition()), partition.Letter{Edge: edgeFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()})
+		letter := partition.Letter{Edge: edgeFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
+		answer, err := s.served.Services.Release(ctx, int(m.GetPartition()), letter)
 		return &peerv1.ReleaseResponse{Answer: peerv1.ReleaseResponse_Answer(answer)}, err
 	})
 }
