@@ -22,8 +22,9 @@ type lane struct {
 	joints  joints
 
 	// Of the lane's goroutine alone.
-	group  group
-	flying bool // the group is on its way
+	group   group
+	flying  bool // the group is on its way
+	tidings tidings
 }
 
 func newLane(e *Engine) *lane {
@@ -87,6 +88,7 @@ func (l *lane) pass() {
 	}
 	l.putJoints()
 	l.commit()
+	l.tell()
 }
 
 // receive takes what has come back to the lane itself.
@@ -135,9 +137,19 @@ func (l *lane) end() {
 	for _, p := range l.parts {
 		p.end()
 	}
+	l.tell()
 }
 
 // errStopping is what callers are told from Stop on.
-func errStopping() error {
+func errStopping() *carillon.Error {
 	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+}
+
+// errStopping is what callers are told of whose call nothing has been done. In a cluster the next owner can do it.
+func (e *Engine) errStopping() error {
+	err := errStopping()
+	if e.cfg.Peers != nil {
+		err.Err = ErrNotOwner
+	}
+	return err
 }
