@@ -67,7 +67,7 @@ func (p *owned) dispatch(in mail, now int64) {
 		delete(p.unserved, q)
 	}
 	p.handOut(now)
-	if p.draining() {
+	if p.draining() || p.lane.stalled() {
 		return
 	}
 	p.recall(in.rooms, now)

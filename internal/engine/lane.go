@@ -23,7 +23,8 @@ type lane struct {
 
 	// Of the lane's goroutine alone.
 	group   group
-	flying  bool // the group is on its way
+	flying  bool  // the group is on its way
+	left    int64 // since when, by Engine.elapsed
 	tidings tidings
 }
 
