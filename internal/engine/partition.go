@@ -37,8 +37,9 @@ type owned struct {
 	moved        map[partition.Queue]int  // delivered since the last poll
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
-	touched      []store.Ref // brought into memory by calls of this round
-	unfinished   bool        // batch puts that an earlier owner may have left are to be looked for
+	touched      []store.Ref        // brought into memory by calls of this round
+	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
+	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
 	polled       int64
 	swept        int64
 
@@ -64,7 +65,7 @@ type owned struct {
 
 func newOwned(l *lane, number int) *owned {
 	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
-		reading: newTurn(), cause: ErrNotOwner, away: true}
+		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -128,6 +129,7 @@ func (p *owned) rest() {
 	}
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
+	clear(p.missing)
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
