@@ -93,7 +93,8 @@ func (p *owned) left() {
 	p.away = true
 	p.e.claims.leave(held)
 	took := time.Duration(p.e.elapsed() - p.leftAt)
-	p.e.log.Info("partition handed over", "partition", p.number, "epoch", held.Term.Epoch, "took", took)
+	p.e.log.Debug("partition handed over", "partition", p.number, "epoch", held.Term.Epoch, "took", took)
+	p.lane.tidings.left = append(p.lane.tidings.left, tiding{partition: p.number, took: took})
 	if over := p.e.cfg.Events.HandedOver; over != nil {
 		over(p.number, took)
 	}

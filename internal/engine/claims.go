@@ -202,7 +202,8 @@ func (l *lane) install(terms []tenure) {
 		}
 		t.p.begin(t)
 		took := time.Duration(l.e.elapsed() - t.since)
-		l.e.log.Info("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
+		l.e.log.Debug("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
+		l.tidings.owned = append(l.tidings.owned, tiding{partition: t.p.number, took: took})
 		if owned := l.e.cfg.Events.Owned; owned != nil {
 			owned(t.p.number, took)
 		}

@@ -23,12 +23,13 @@ type lane struct {
 	joints  joints
 
 	// Of the lane's goroutine alone.
-	group  group
-	flying bool          // the group is on its way
-	left   int64         // since when, by Engine.elapsed
-	asked  []store.Asked // by fetch
-	askers []*owned
-	refs   []store.Ref
+	group   group
+	flying  bool          // the group is on its way
+	left    int64         // since when, by Engine.elapsed
+	asked   []store.Asked // by fetch
+	askers  []*owned
+	refs    []store.Ref
+	tidings tidings
 }
 
 func newLane(e *Engine) *lane {
@@ -94,6 +95,7 @@ func (l *lane) pass() {
 	}
 	l.putJoints()
 	l.commit()
+	l.tell()
 }
 
 // receive takes what has come back to the lane itself.
@@ -142,9 +144,19 @@ func (l *lane) end() {
 	for _, p := range l.parts {
 		p.end()
 	}
+	l.tell()
 }
 
 // errStopping is what callers are told from Stop on.
-func errStopping() error {
+func errStopping() *carillon.Error {
 	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+}
+
+// errStopping is what callers are told of whose call nothing has been done. In a cluster the next owner can do it.
+func (e *Engine) errStopping() error {
+	err := errStopping()
+	if e.cfg.Peers != nil {
+		err.Err = ErrNotOwner
+	}
+	return err
 }

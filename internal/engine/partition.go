@@ -234,6 +234,6 @@ func (p *owned) end() {
 
 func (p *owned) refuseAtEnd(in mail) {
 	for _, c := range in.calls {
-		c.fail(errStopping())
+		c.fail(p.e.errStopping())
 	}
 }

@@ -137,7 +137,8 @@ func (p *owned) begin(t *tenure) {
 // and the partition is claimed again under a new term and loaded afresh.
 func (p *owned) lose(cause error) {
 	err := unavailable(cause)
-	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
+	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", err.Unknown)
+	p.lane.tidings.lost = append(p.lane.tidings.lost, tiding{partition: p.number, cause: cause.Error(), unknown: err.Unknown})
 	open := *err // of what is on its way
 	open.Unknown, open.Err = true, cause
 	for _, w := range p.waiting {
