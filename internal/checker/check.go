@@ -34,6 +34,7 @@ func Check(h History, spec Spec) Verdict {
 		c.duplicates(r)
 		c.retries(r)
 		c.tenant(r)
+		c.deposed(r)
 	}
 	for _, k := range c.keys {
 		j := c.jobs[k]

@@ -78,6 +78,19 @@ func (c *check) writes() {
 	}
 }
 
+// deposed: S6, nobody is handed an attempt by an owner whose partition another has claimed: an owner stops before its lease ends.
+func (c *check) deposed(r *run) {
+	for _, a := range r.attempts {
+		for _, t := range c.owned[a.Partition] {
+			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) {
+				c.addf("S6", r.job.String(), "attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
+					c.show(a.At), t.node, t.epoch)
+				return
+			}
+		}
+	}
+}
+
 // fencedWrite: S7, a term is over once another was claimed after it, or once it was released.
 func (c *check) fencedWrite(w Write) {
 	if w.At.IsZero() {

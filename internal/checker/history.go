@@ -189,6 +189,8 @@ type Attempt struct {
 	Backfill  string `json:",omitempty"` // id of its backfill
 	Worker    string
 	Node      string    `json:",omitempty"` // through which node it came
+	Partition int       `json:",omitempty"` // of its run
+	Epoch     uint64    `json:",omitempty"` // under which it was handed out on a stream; 0 = not known, or not on a stream
 	At        time.Time // by the harness
 	Tenant    string    `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
 }

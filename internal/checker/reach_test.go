@@ -122,6 +122,9 @@ var reached = []corruption{
 	{"put alone, and early by the clock of another", "S1", together, func(t *tale) { t.Ops[0].Kind, t.Ops[0].Batch = Put, "" }},
 	{"no limit, and another node stood still", "L1", withheld, func(t *tale) { t.Ops[0].Spec.LimitKey = "" }},
 	{"told of a success long after the fault", "S3", unsung, func(t *tale) { t.moved(5, 19) }},
+	{"handed out by an owner that was deposed", "S6", written, func(t *tale) {
+		t.Attempts[3].Partition, t.Attempts[3].Epoch = 1, 1
+	}},
 	{"a write after the release", "S7", written, func(t *tale) { t.Writes[0].At = sec(34.5) }},
 	{"a write after the claim of another", "S7", written, func(t *tale) { t.Releases, t.Writes[0].At, t.Writes[1].At = nil, sec(35.5), sec(34) }},
 }

@@ -15,6 +15,15 @@ func attemptOfToken(token string) (int, error) {
 	return tok.Attempt, err
 }
 
+// termOfToken is the partition of a token's run and the epoch under which it was granted.
+func termOfToken(token string) (number int, epoch uint64) {
+	tok, err := partition.ParseToken(token, macKey())
+	if err != nil {
+		return 0, 0
+	}
+	return int(tok.Run.Partition), tok.Grant.Term.Epoch
+}
+
 // macKey is the key of all simulated stores.
 func macKey() []byte {
 	key := make([]byte, 32)

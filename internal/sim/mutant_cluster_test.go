@@ -36,6 +36,9 @@ var clusterMutants = []mutant{
 	{"what was given up is done late", breaking, nil, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return &tenacious{Peer: p} }}
 	}},
+	{"a lease is believed in for longer than it lasts", breaking, []string{"S6"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Disk: func(s store.Store) store.Store { return brief{s} }}
+	}},
 	{"each node has a limit of its own", moving, []string{"S9"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return selfish{p} }}
 	}},
@@ -60,6 +63,32 @@ func (c *clinging) Assign(parts []int) {
 		time.Sleep(700 * time.Millisecond)
 		c.Local.Assign(parts)
 	}()
+}
+
+// brief is a store whose leases last two seconds less than it is asked for: as if owners counted them from the end of a renewal
+// that takes so long.
+type brief struct{ store.Store }
+
+// Leaser is for [store.Store].
+func (b brief) Leaser() store.Leaser { return briefly{b.Store.Leaser()} }
+
+type briefly struct{ store.Leaser }
+
+const shorter = 2 * time.Second
+
+// Claim is for [store.Leaser].
+func (l briefly) Claim(ctx context.Context, node string, parts []int, ttl time.Duration) ([]store.Term, error) {
+	return l.Leaser.Claim(ctx, node, parts, ttl-shorter)
+}
+
+// Renew is for [store.Leaser].
+func (l briefly) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	return l.Leaser.Renew(ctx, node, held, ttl-shorter)
+}
+
+// Join is for [store.Leaser].
+func (l briefly) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+	return l.Leaser.Join(ctx, m, ttl-shorter)
 }
 
 // hopeful takes calls whose outcome is unknown for calls that did nothing.

@@ -57,6 +57,7 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		if f.Kind == Departs && !n.depart(ctx) {
 			return // whoever killed it will start it again
 		}
+		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) // how often it asked the store last is of no interest
 		if f.At+f.For >= w.plan.Busy {
 			return // it is not to come back
 		}

@@ -222,6 +222,7 @@ func (k *worker) serve(c *conn, until time.Time) {
 func (k *worker) take(c *conn, r *carillon.Run) {
 	a := attemptOf(r, k.plan.Name, k.plan.Namespace)
 	a.Node = c.node.name()
+	a.Partition, a.Epoch = termOfToken(r.Token)
 	k.w.rec.Attempt(a)
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
