@@ -85,17 +85,17 @@ func (p *owned) endBehind(now int64) {
 
 // left ends the hand-over: all that memory held is durable.
 func (p *owned) left() {
-	held := store.Holding{Partition: p.number, Term: p.term}
+	over := p.parting(p.term)
 	for _, w := range p.waiting {
 		w.answer(notOwner(p.number))
 	}
 	p.drop(ErrNotOwner)
 	p.away = true
-	p.e.claims.leave(held)
+	p.e.claims.leave(over)
 	took := time.Duration(p.e.elapsed() - p.leftAt)
-	p.e.log.Info("partition handed over", "partition", p.number, "epoch", held.Term.Epoch, "took", took)
-	if over := p.e.cfg.Events.HandedOver; over != nil {
-		over(p.number, took)
+	p.e.log.Info("partition handed over", "partition", p.number, "epoch", over.term.Epoch, "took", took)
+	if told := p.e.cfg.Events.HandedOver; told != nil {
+		told(p.number, took)
 	}
 	p.box.ring() // what consumers say from now on is for others
 }
