@@ -39,7 +39,7 @@ func (e *Engine) Ready() error {
 // leave begins to hand the partition over: nothing is handed out any more, and what memory holds is on its way to the store.
 func (p *owned) leave() {
 	p.leaving, p.leftAt = true, p.e.elapsed()
-	p.m.KeepGrants()
+	p.m.HandOver()
 	p.giveTokensUp()
 	p.rest()
 	p.leaveBehind()
