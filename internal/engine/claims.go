@@ -110,7 +110,8 @@ func (e *Engine) giveUp(left []parting) []parting {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
 	if err := e.release(ctx, left); err != nil {
-		e.log.Warn("partitions were not released: others get them when their leases have run out at the latest", "partitions", len(left), "error", err)
+		e.log.Warn("partitions were not released: at the latest others get them when their leases have run out",
+			"partitions", len(left), "error", err)
 		return left
 	}
 	return nil
