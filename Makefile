@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke soak chaos bench-peers dev clean
+.PHONY: build test vet lint generate check smoke soak chaos chaos-cluster scenarios bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
@@ -25,6 +25,12 @@ smoke: ## a short run of the load generator
 
 chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
 	go test ./internal/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
+
+chaos-cluster: ## three nodes on each store that is installed, 50 faults each; CYCLES=… and SEED=… for others
+	go test ./internal/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),0)
+
+scenarios: ## the scenarios with real nodes, as they are written, on each store that is installed
+	go test ./internal/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12St|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis
 
 soak: ## a simulated day of load, ten million jobs
 	go test ./internal/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h

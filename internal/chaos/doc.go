@@ -9,7 +9,18 @@
 // left must come to rest. A seed draws what happens; when it happens is up to the machine, so a seed repeats a run only
 // roughly. The history is kept with the verdict: it is what a failure is looked into with.
 //
-//	campaign.go   the whole: options, cycles, the end
+// Against a cluster (TestCluster…) there are several nodes on one store, which are killed, halted, told to leave, added and
+// removed, and cut off from the store, from each other, or from clients and workers, by package link; the store's server
+// restarts. Clients ask any node; workers know one address, or learn of all.
+//
+//	go test ./internal/chaos -run ClusterPostgres -cycles 100 -seed 7 -nodes 3 -only "freeze,kill most"
+//
+//	campaign.go   one node: options, cycles
+//	crew.go       clients, workers and the endpoint, whatever they are set upon; coming to rest
+//	cluster.go    several nodes, and the links between them; source_linux.go: who is at the other end of a connection
+//	cluster_campaign.go, cluster_faults.go   cycles of what can go wrong with a cluster
+//	owners.go     who owns what, as the store has it; rover.go: clients that ask another node each time
+//	backend.go    stores on real servers
 //	process.go    the node's process
 //	client.go     clients that put, delete, trigger, pause, patch, get, list
 //	draw.go       what jobs they put

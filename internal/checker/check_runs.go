@@ -178,7 +178,8 @@ func (c *check) numbers(r *run) {
 		if a.Number < before.Number && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
-		if a.Number == before.Number && a.Token != before.Token && !c.fault(r.job, before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
+		same := a.Number == before.Number && a.Token != before.Token
+		if same && !c.fault(r.job, before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
 		}
 	}

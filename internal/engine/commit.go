@@ -41,7 +41,7 @@ func (l *lane) commit() {
 		}
 	}
 	if len(g.writes) > 0 {
-		l.flying = true
+		l.flying, l.left = true, l.e.elapsed()
 		l.groups <- g
 	}
 }
@@ -93,8 +93,20 @@ func (l *lane) timed(writes []store.Write, f func() error) error {
 	return err
 }
 
+// stallAfter is for how long a commit may be on its way until nothing more is handed out.
+const stallAfter = 500 * time.Millisecond
+
+// stalled reports whether the store seems to be out of reach. What is handed out then may have to be handed out again by
+// somebody else: it is not durable that it was, and its results cannot be.
+func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.left >= int64(stallAfter) }
+
 // settle takes the outcome of the group that was on its way.
 func (l *lane) settle(g *group) {
+	if l.stalled() {
+		for _, p := range l.parts {
+			p.box.ring() // it has handed out nothing meanwhile
+		}
+	}
 	l.flying = false
 	now := l.e.now()
 	for i := range g.commits {

@@ -70,7 +70,7 @@ func (p *owned) dispatch(in mail, now int64) {
 		return
 	}
 	p.handOut(now)
-	if p.draining() {
+	if p.draining() || p.lane.stalled() {
 		return
 	}
 	p.recall(in.rooms, now)

@@ -14,6 +14,7 @@ type lane struct {
 	e       *Engine
 	parts   []*owned      // in the order of their numbers
 	grouper store.Grouper // nil: each batch is applied by itself
+	reader  store.Reader  // nil: each partition reads for itself
 
 	bell    chan struct{} // holds one when there is something to do
 	groups  chan *group   // to the committer
@@ -23,12 +24,17 @@ type lane struct {
 
 	// Of the lane's goroutine alone.
 	group  group
-	flying bool // the group is on its way
+	flying bool          // the group is on its way
+	left   int64         // since when, by Engine.elapsed
+	asked  []store.Asked // by fetch
+	askers []*owned
+	refs   []store.Ref
 }
 
 func newLane(e *Engine) *lane {
 	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1)}
 	l.grouper, _ = e.store.(store.Grouper)
+	l.reader, _ = e.store.(store.Reader)
 	return l
 }
 
@@ -75,6 +81,7 @@ func (l *lane) run() {
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.reclaim(now)
+	l.fetch()
 	for _, p := range l.parts {
 		if turn := l.e.cfg.Turn; turn != nil {
 			turn(p.number)

@@ -38,9 +38,10 @@ type owned struct {
 	moved        map[partition.Queue]int  // delivered since the last poll
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
-	touched      []store.Ref // brought into memory by calls of this round
-	unfinished   bool        // batch puts that an earlier owner may have left are to be looked for
-	polled       int64       // by Engine.elapsed, as swept is
+	touched      []store.Ref        // brought into memory by calls of this round
+	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
+	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
+	polled       int64              // by Engine.elapsed, as swept is
 	swept        int64
 
 	backfillsSwept string // key of the ended backfill that was looked at last
@@ -65,7 +66,7 @@ type owned struct {
 
 func newOwned(l *lane, number int) *owned {
 	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
-		reading: newTurn(), cause: ErrNotOwner, away: true}
+		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -129,6 +130,7 @@ func (p *owned) rest() {
 	}
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
+	clear(p.missing)
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}

@@ -149,6 +149,7 @@ func (p *owned) begin(t *tenure) {
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
+	clear(p.missing)
 }
 
 // lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,

@@ -27,7 +27,7 @@ var reserved = map[string]struct {
 	pkgs []string
 	why  string
 }{
-	"testing":        {[]string{"store/storetest", "internal/realserver"}, "a suite may, the product may not"},
+	"testing":        {[]string{"store/storetest", "internal/realserver", "internal/chaos"}, "a suite may, the product may not"},
 	"os/exec":        {[]string{"cmd/carillon", "internal/bench", "internal/chaos", "internal/realserver"}, "nothing in the server starts a process"},
 	"os/signal":      {[]string{"cmd/carillon", "examples/remote"}, "signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},

@@ -2,6 +2,10 @@
 // of a whole node: engine, dispatcher and workers' sessions over a store that outlives it, in a bubble where time costs
 // nothing. docs/upstream.md says which upstream case is which test.
 //
+// Those that are about several nodes run for real: processes on a real store, which are killed, halted and cut off (package
+// chaos). Spans are divided by -divide (1 = as the scenarios are written); -stores names the stores.
+//
+//	city_test.go       several real nodes, their workers, and what those saw
 //	rig_test.go        the node, which can be killed, and its workers
 //	s*_test.go         the scenarios, by number
 //	orleans_test.go    what Orleans' durable jobs test

@@ -42,6 +42,13 @@ func (a *adders) leaves(m *chaos.Member) {
 	a.leaving = m
 }
 
+// gone is who is leaving.
+func (a *adders) gone() *chaos.Member {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leaving
+}
+
 // add puts n jobs at a rate of its own.
 func (a *adders) add(name string, n int, every time.Duration) {
 	a.running.Go(func() {
@@ -63,6 +70,9 @@ func (a *adders) add(name string, n int, every time.Duration) {
 			_, err := clients[m].PutJob(ctx, carillon.Job{Name: fmt.Sprintf("%s/%d", name, i), Target: carillon.WorkerQueue("q"),
 				Due: carillon.In(time.Hour)})
 			cancel()
+			if e, ok := errors.AsType[*carillon.Error](err); ok && e.Kind == carillon.Unavailable && !e.Unknown && m == a.gone() {
+				continue // it was told to leave just now, and says that it has done nothing
+			}
 			if err != nil {
 				a.failed.Add(1)
 				a.first.CompareAndSwap(nil, fmt.Errorf("%s/%d by %s: %w", name, i, m.Name, err))
@@ -193,6 +203,3 @@ func (c *city) gaps(prefix string, most time.Duration) {
 		last[d.Job] = d.At
 	}
 }
-
-// errGivenUp ends an attempt that the worker is told to stop.
-var errGivenUp = errors.New("told to stop")

@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,9 @@ func (w *work) do(ctx context.Context, run carillon.Run) error {
 		return errGivenUp
 	}
 }
+
+// errGivenUp ends an attempt that the worker is told to stop.
+var errGivenUp = errors.New("told to stop")
 
 // going is how many are.
 func (w *work) going() int {
@@ -78,17 +82,18 @@ func (c *city) begin(w *work, n int, lease time.Duration) {
 // once checks that each of n runs was given out once, and has succeeded.
 func (c *city) once(w *work, n int) {
 	c.t.Helper()
+	for id, ds := range c.byRun() {
+		if len(ds) != 1 {
+			c.t.Errorf("%s of %s was given out %d times: to %s, and after %v to %s", id, ds[0].Job, len(ds), ds[0].Worker,
+				ds[1].At.Sub(ds[0].At), ds[1].Worker)
+		}
+	}
 	cl := c.client(c.Running()[0])
 	c.await("no job is left", func() bool {
 		page, err := cl.ListJobs(c.t.Context(), carillon.JobQuery{Prefix: "work/", PageSize: 10})
 		return err == nil && len(page.Jobs) == 0
 	})
 	c.succeeded("work/", n)
-	for id, ds := range c.byRun() {
-		if len(ds) != 1 {
-			c.t.Errorf("%s of %s was given out %d times", id, ds[0].Job, len(ds))
-		}
-	}
 	if stops := w.told(); len(stops) > 0 {
 		c.t.Errorf("%d attempts were told to stop, such as that of %s", len(stops), stops[0])
 	}
@@ -97,22 +102,31 @@ func (c *city) once(w *work, n int) {
 // lease is that of the long runs: the SDK's worker sends a beat after a third of it.
 const lease = 6 * time.Second
 
-// S10: a worker with long runs is cut off from one node, for longer than the leases of its runs. It is healthy and reaches the
-// other nodes: its beats count, nothing is given to anybody else.
+// S10: a worker with long runs is cut off from one node, by resets, for longer than the leases of its runs. It is healthy and
+// reaches the other nodes: its beats count, nothing is given to anybody else.
 func TestS10WorkerCutOffFromANode(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
-		const n = 60
-		w := newWork()
-		c.employ("a", c.nodes[0], n, w.do)
-		c.begin(w, n, lease)
-		c.employ("b", c.nodes[1], n, w.do) // waits for somebody else's runs
-		cut := c.nodes[1]
-		cut.Front.CutFrom(chaos.Outside, link.Silent)
-		c.at(time.Now().Add(max(span(60*time.Second), 3*lease)))
-		cut.Front.Heal()
-		w.finish(n)
-		c.once(w, n)
-	})
+	inCity(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Broken, lease) })
+}
+
+// S10: the same by silence, which a worker notices after 30 s, and within the leases.
+func TestS10SilenceWithinTheLease(t *testing.T) {
+	inCity(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Silent, 6*lease) })
+}
+
+// cutOff cuts all workers off from one of three nodes.
+func cutOff(t *testing.T, c *city, how link.Fault, lease time.Duration) {
+	t.Helper()
+	const n = 60
+	w := newWork()
+	c.employ("a", c.nodes[0], n, w.do)
+	c.begin(w, n, lease)
+	c.employ("b", c.nodes[0], n, w.do) // waits for somebody else's runs
+	cut := c.nodes[1]
+	cut.Front.CutFrom(chaos.Outside, how)
+	c.at(time.Now().Add(3 * 6 * time.Second))
+	cut.Front.Heal()
+	w.finish(n)
+	c.once(w, n)
 }
 
 // S11: a node is killed with runs in progress, of which some end before anybody has its partitions. All are completed once,

@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,10 @@ func TestS18StoreAway(t *testing.T) {
 			m.Back.Heal()
 		}
 		back := time.Now()
-		c.staff(100, well)
+		c.staff(2, func(context.Context, carillon.Run) error {
+			time.Sleep(3 * time.Millisecond) // the work: there is not room for all at once
+			return nil
+		})
 		c.await("all jobs have run", func() bool { return len(c.byRun()) == len(jobs) })
 		c.early()
 		at := map[string][]time.Duration{}

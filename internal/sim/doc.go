@@ -1,11 +1,14 @@
-// Package sim runs a whole node, with its workers, HTTP endpoints, clients and store, in one testing/synctest bubble, under
-// faults drawn from a seed, and has internal/checker judge what happened.
+// Package sim runs a whole node, or several that share a store, with their workers, HTTP endpoints, clients and store, in one
+// testing/synctest bubble, under faults drawn from a seed, and has internal/checker judge what happened.
 //
 //	plan.go      Plan: everything that will be done in a run, each thing at its time; it can be written down and read back
-//	generate.go  a seed makes a plan
+//	generate.go  a seed makes a plan; generate_cluster.go: one of several nodes
 //	world.go     Run: lives through a plan and returns the history
 //	chance.go    where chance comes from: a function of the seed, who asks and what about, never of the order of asking
 //	node.go      a node: engine and hub; it can be killed, and only what was durable survives
+//	gate.go      a node that stands still
+//	link.go      what nodes say to each other: a network in memory that is slow, loses its way and comes back
+//	nemesis.go   the faults of a cluster
 //	weather.go   the store as a node sees it: delays, errors, lost acknowledgements, failing reads and leases
 //	audit.go     what the store committed, for the checker
 //	client.go    does the plan's operations and writes down what it was told

@@ -57,7 +57,8 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 	for _, o := range owners {
 		f.Owners = append(f.Owners, checker.Owner{Seen: "store", Partition: o.Partition, Node: o.Node, Epoch: o.Term.Epoch})
 	}
-	return f, w.views(ctx, &f)
+	err = w.views(ctx, &f)
+	return f, err
 }
 
 // views adds who owns what as each node of a cluster sees it.

@@ -78,9 +78,7 @@ func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 	case EndpointDown, EndpointCut:
 		f.Worker = pick(g.r, p.Endpoints...)
 	case Cut:
-		for _, n := range g.r.Perm(p.Nodes)[:1+g.r.IntN(p.Nodes/2)] {
-			f.Side = append(f.Side, n)
-		}
+		f.Side = g.r.Perm(p.Nodes)[:1+g.r.IntN(p.Nodes/2)]
 		f.For = g.between(time.Second, 10*time.Second)
 	case Kill, Halt, CutStore, Departs:
 		f.For = g.between(100*time.Millisecond, 10*time.Second)

@@ -153,7 +153,9 @@ func unavailable(unknown bool, cause error) error {
 }
 
 // carry takes a call to the other node, and its answer back.
-func carry[T any](ctx context.Context, p *peer, what string, until time.Time, f func(ctx context.Context, to *life) (T, error), done chan<- answer[T]) {
+func carry[T any](ctx context.Context, p *peer, what string, until time.Time, f func(ctx context.Context, to *life) (T, error),
+	done chan<- answer[T],
+) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(what)) // it takes everything
 	luck := p.from.node.w.chance.now("call", uint64(p.actor()), h.Sum64())

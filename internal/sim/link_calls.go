@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
@@ -210,7 +211,7 @@ func (p *peer) RedriveIn(ctx context.Context, number int, namespace, job string)
 
 // Hear is for [cluster.Peer].
 func (p *peer) Hear(ctx context.Context, number int, s engine.Said) (engine.Heard, error) {
-	return through(ctx, p, "Hear "+fmt.Sprint(number), func(ctx context.Context, to *life) (engine.Heard, error) {
+	return through(ctx, p, "Hear "+strconv.Itoa(number), func(ctx context.Context, to *life) (engine.Heard, error) {
 		return to.services().Hear(ctx, number, s)
 	})
 }

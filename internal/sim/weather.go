@@ -48,11 +48,11 @@ func (w *weather) worst(kind FaultKind) (delay time.Duration, share float64) {
 	return delay, share
 }
 
-// is reports whether there is a fault of the kind.
-func (w *weather) is(kind FaultKind) bool {
+// unreached reports whether the node does not reach the store.
+func (w *weather) unreached() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.faults, func(f Fault) bool { return f.Kind == kind })
+	return slices.ContainsFunc(w.faults, func(f Fault) bool { return f.Kind == CutStore })
 }
 
 // clock is how far the node's clock is wrong: the sum of what is wrong with it.
@@ -106,7 +106,7 @@ func (s *sky) pass(ctx context.Context, kind FaultKind, what string, p int) erro
 	if s.over() {
 		return errDead
 	}
-	if s.weather.is(CutStore) {
+	if s.weather.unreached() {
 		hang(ctx, s.actor(p), between(s.chance.now("cut "+what, uint64(s.node), uint64(p)), 0, 2*time.Second))
 		s.gate.wait()
 		return errRefused
@@ -170,7 +170,7 @@ func (s *sky) write(p int, land func() error) error {
 	switch {
 	case s.over():
 		return s.late(p, land, luck.IntN(3), between(luck, 0, 5*time.Second))
-	case s.weather.is(CutStore):
+	case s.weather.unreached():
 		return s.cut(p, land, luck)
 	}
 	fate := luck.Float64()
@@ -182,14 +182,14 @@ func (s *sky) write(p int, land func() error) error {
 	}
 	err := land()
 	s.gate.wait() // its answer waits for the node
-	if s.weather.is(CutStore) {
+	if s.weather.unreached() {
 		pause(s.actor(p), between(luck, 0, 2*time.Second))
 		s.gate.wait()
 	}
 	if err != nil {
 		return err
 	}
-	if fate < lose || s.over() || s.weather.is(CutStore) {
+	if fate < lose || s.over() || s.weather.unreached() {
 		return fmt.Errorf("%w: the acknowledgement was lost", store.ErrUnknown)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (s *sky) late(p int, land func() error, fate int, after time.Duration) erro
 	}
 	s.flying.Go(func() {
 		pause(s.actor(p), after)
-		for s.weather.is(CutStore) && !s.over() {
+		for s.weather.unreached() && !s.over() {
 			pause(s.actor(p), 300*time.Millisecond)
 		}
 		_ = land()
@@ -333,7 +333,7 @@ func (l *skyLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
 	pause(l.sky.actor(ps[0]), time.Microsecond)
 	failed := l.sky.pass(ctx, LeasesFail, "claim", ps[0])
-	if failed != nil && (l.sky.over() || l.sky.weather.is(CutStore) || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
+	if failed != nil && (l.sky.over() || l.sky.weather.unreached() || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
 		return nil, failed
 	}
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)
