@@ -27,6 +27,7 @@ type owned struct {
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
 	leftAt       int64                    // since when, by Engine.elapsed
+	stray        *parting                 // its last term, if the store may not know that it is over
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store
@@ -40,7 +41,7 @@ type owned struct {
 	touched      []store.Ref        // brought into memory by calls of this round
 	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
 	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
-	polled       int64
+	polled       int64              // by Engine.elapsed, as swept is
 	swept        int64
 
 	backfillsSwept string // key of the ended backfill that was looked at last
@@ -173,7 +174,6 @@ func (p *owned) refuse(in mail) {
 		c.fail(p.refusal())
 	}
 	p.postpone(in)
-	p.sweeping = p.sweeping && len(in.marks) == 0
 	if p.leaving {
 		p.wake = p.e.elapsed() + int64(pollEvery)
 		return
@@ -205,22 +205,23 @@ func (p *owned) elsewhere() bool { return p.away || !p.wanted.Load() }
 // poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is
 // swept.
 func (p *owned) poll(now int64) {
-	if now-p.polled < int64(pollEvery) {
+	elapsed := p.e.elapsed() // or a clock that is set back would stop it
+	if p.polled != 0 && elapsed-p.polled < int64(pollEvery) {
 		return
 	}
-	p.polled = now
+	p.polled = elapsed
 	p.park(now)
 	p.askAfterEdges(now)
 	p.m.AwaitTokens()
 	p.pollTokens()
 	clear(p.moved)
-	if now-p.swept >= int64(sweepEvery) {
+	if p.swept == 0 || elapsed-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
 			p.sweepBackfills(now)
 			p.askAfterMarks()
 		}
-		p.swept = now
+		p.swept = elapsed
 	}
 }
 
@@ -230,6 +231,7 @@ func (p *owned) end() {
 	for _, w := range p.waiting {
 		w.answer(errStopping())
 	}
+	p.sever()
 }
 
 func (p *owned) refuseAtEnd(in mail) {

@@ -76,9 +76,7 @@ func (p *owned) followSettings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !p.serving.Load() {
-		p.keepSettings(kept)
-	}
+	p.keepSettings(kept, func() bool { return !p.serving.Load() })
 	return nil
 }
 
