@@ -98,6 +98,11 @@ func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string
 	if err != nil {
 		return nil, err
 	}
+	return decodeSettings(all)
+}
+
+// decodeSettings is what small records say, by name.
+func decodeSettings(all []store.Small) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
 		n, err := store.DecodeNamespace(small.Value, small.Key)
@@ -111,6 +116,7 @@ func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string
 
 // keepSettings goes by what was read from the partition's store, if it still counts.
 func (p *owned) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
+	p.settingsRead.Add(1)
 	own := func(name string) bool { return p.e.settingsOf(name) == p }
 	for _, name := range p.e.settings.replace(own, kept, counts) {
 		p.e.limitsChanged(name)

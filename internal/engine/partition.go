@@ -53,15 +53,16 @@ type owned struct {
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
-	quiet     chan struct{} // closed once draining and nothing is in force
-	reading   turn          // one reads the settings in it at a time
-	wanted    atomic.Bool   // this node is to own it
-	serving   atomic.Bool   // it does, and answers calls
-	published atomic.Pointer[store.Term]
-	leased    atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
-	applying  atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
-	stats     atomic.Pointer[partition.Stats]
-	depths    atomic.Pointer[[]partition.Waiting] // once a second
+	quiet        chan struct{} // closed once draining and nothing is in force
+	reading      turn          // one reads the settings in it at a time
+	settingsRead atomic.Uint64 // how often they were
+	wanted       atomic.Bool   // this node is to own it
+	serving      atomic.Bool   // it does, and answers calls
+	published    atomic.Pointer[store.Term]
+	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
+	stats        atomic.Pointer[partition.Stats]
+	depths       atomic.Pointer[[]partition.Waiting] // once a second
 }
 
 func newOwned(l *lane, number int) *owned {

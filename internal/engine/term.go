@@ -54,9 +54,11 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 // to a store on another machine; its connections are for other calls too.
 const loadsAtOnce = 8
 
-// newLoads makes what bounds the loads of an engine. A store that makes groups durable is in this process: its reads wait for nobody.
+// newLoads makes what bounds the loads of an engine. A store that makes groups durable, and is not better asked for much at once, is
+// in this process: its reads wait for nobody.
 func newLoads(s store.Store) chan struct{} {
-	if _, groups := s.(store.Grouper); groups {
+	_, groups := s.(store.Grouper)
+	if _, far := s.(store.Reader); groups && !far {
 		return make(chan struct{}, 1)
 	}
 	return make(chan struct{}, loadsAtOnce)
