@@ -15,6 +15,7 @@ type trouble struct {
 	weight int
 	do     func(s *siege, ctx context.Context) error
 	needs  func(s *siege) bool // nil: nothing
+	holds  bool                // what is on its way to workers may be held up
 }
 
 // troubles are all of them.
@@ -25,11 +26,11 @@ var troubles = []trouble{
 	{kind: "kill while leaving", weight: 1, do: (*siege).killLeaving},
 	{kind: "leave and come", weight: 2, do: (*siege).leaveAndCome},
 	{kind: "restart one after the other", weight: 1, do: (*siege).roll},
-	{kind: "freeze", weight: 3, do: (*siege).freezeOne},
+	{kind: "freeze", weight: 3, do: (*siege).freezeOne, holds: true},
 	{kind: "cut off from the store", weight: 3, do: (*siege).cutStore, needs: linked},
 	{kind: "slow store", weight: 1, do: (*siege).slowStore, needs: linked},
-	{kind: "cut off from peers", weight: 2, do: (*siege).cutPeers},
-	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients},
+	{kind: "cut off from peers", weight: 2, do: (*siege).cutPeers, holds: true},
+	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients, holds: true},
 	{kind: "one more", weight: 2, do: (*siege).addOne},
 	{kind: "one less", weight: 2, do: (*siege).removeOne, needs: func(s *siege) bool { return len(s.Members()) > s.o.Nodes }},
 	{kind: "store restarts", weight: 2, do: (*siege).restartStore, needs: func(s *siege) bool { return s.o.Store.Down != nil }},

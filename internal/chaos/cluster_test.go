@@ -19,7 +19,7 @@ var (
 )
 
 // clusterCycles is how often something goes wrong with a cluster in a short campaign.
-const clusterCycles = 3
+const clusterCycles = 2
 
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
 func TestClusterPostgres(t *testing.T) {

@@ -131,8 +131,7 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 	c.clients.Go(func() { web.run(loading) })
 	for i := range laborers {
 		name := fmt.Sprintf("laborer-%d", i)
-		l := &laborer{name: name, address: c.doors.labor(i), record: c.record, dice: newDice(c.seed, name), good: c.good,
-			renew: c.owners != nil}
+		l := &laborer{name: name, address: c.doors.labor(i), record: c.record, dice: newDice(c.seed, name), good: c.good}
 		c.workers.Go(func() { l.run(working) })
 	}
 	employer, dialErr := c.doors.employer()

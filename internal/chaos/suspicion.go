@@ -115,7 +115,7 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 		}
 		winner = r.Token
 		for _, a := range s.attempts[id] {
-			if a.At.After(r.Told) {
+			if a.At.After(r.Told) && !s.heldUp(a, r.Told) {
 				s.addf("done is done: attempt %d of %s (%s) came %v after its success was acknowledged", a.Number, id, a.Job, a.At.Sub(r.Told))
 			}
 		}
@@ -123,6 +123,13 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 			s.addf("lost: the success of %s was acknowledged, and the history has it as %q", id, got.Status)
 		}
 	}
+}
+
+// heldUp reports whether an attempt that came now may have been on its way since before an instant: a node or a link kept it.
+func (s *suspect) heldUp(a checker.Attempt, since time.Time) bool {
+	return slices.ContainsFunc(s.h.Faults, func(f checker.Fault) bool {
+		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch))
+	})
 }
 
 // acknowledged looks for what was promised: a new one-shot that nobody has touched since, and each trigger.

@@ -44,7 +44,6 @@ type laborer struct {
 	address string
 	record  *checker.Recorder
 	good    <-chan struct{} // closed when the campaign heals
-	renew   bool            // connect anew when it does: what hangs here keeps its slot if nobody knows of it any more
 
 	mu      sync.Mutex
 	dice    dice
@@ -133,23 +132,8 @@ func (l *laborer) receive(ctx context.Context) {
 	l.mu.Lock()
 	s := l.session
 	l.mu.Unlock()
-	receiving, stop := context.WithCancel(ctx)
-	defer stop()
-	if l.renew {
-		select {
-		case <-l.good: // it has, or has just connected
-		default:
-			go func() {
-				select {
-				case <-l.good:
-					stop()
-				case <-receiving.Done():
-				}
-			}()
-		}
-	}
 	for {
-		msg, err := s.Receive(receiving)
+		msg, err := s.Receive(ctx)
 		if err != nil {
 			return
 		}

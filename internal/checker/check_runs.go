@@ -175,7 +175,7 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 func (c *check) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
-		if a.Number < before.Number && !c.afresh(r, before.At, a.At) {
+		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
@@ -183,6 +183,22 @@ func (c *check) numbers(r *run) {
 			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
 		}
 	}
+}
+
+// overtaken reports whether an attempt came after a later one since something held it up.
+func (c *check) overtaken(by, a *Attempt) bool {
+	return a.Number < by.Number && c.sent(a).Before(by.At)
+}
+
+// sent is the earliest that an attempt may have been on its way to the worker: before it came if something held it up.
+func (c *check) sent(a *Attempt) time.Time {
+	since := a.At
+	for i := range c.h.Faults {
+		if f := &c.h.Faults[i]; f.Holds && !f.From.After(a.At) && !f.To.Before(a.At.Add(-c.k.Dispatch)) {
+			since = earlier(since, f.From)
+		}
+	}
+	return since
 }
 
 // afresh reports whether a run may have begun to count its attempts again: it was redriven.
@@ -200,7 +216,7 @@ func (c *check) doneIsDone(r *run) {
 			continue
 		}
 		for i, a := range r.attempts {
-			if a.At.After(res.Told) && r.pos[a.Token] == i {
+			if c.sent(a).After(res.Told) && r.pos[a.Token] == i {
 				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged", r.id, a.Number, a.At.Sub(res.Told))
 			}
 		}

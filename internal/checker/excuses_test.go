@@ -282,6 +282,22 @@ func cameBack() *tale {
 	return t
 }
 
+// heldUp is a one-shot whose first attempt was on its way for longer than its lease, and came when the second had succeeded.
+func heldUp() *tale {
+	t := lost()
+	t.Faults = []Fault{{Kind: "freeze", From: sec(5), To: sec(9.7), Holds: true}}
+	t.Attempts[0].At = sec(9.8)
+	return t
+}
+
+// heldUpForGood is one whose second attempt has failed for good when the first one comes.
+func heldUpForGood() *tale {
+	t := heldUp()
+	t.Results[0].Kind = Permanent
+	t.ended("a", "failed", 5, 9.52)
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -393,6 +409,11 @@ var excused = []corruption{
 	{"a token was free", "L1", queued, func(t *tale) {
 		t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(16.2), sec(16.3), sec(16.4)
 	}},
+	{"counted backwards, and nothing held it up", "S2", heldUp, func(t *tale) { t.Faults[0].Holds = false }},
+	{"sent after the next one had come", "S2", heldUp, func(t *tale) { t.Faults[0].From = sec(9.3) }},
+	{"sent after it was done", "S4", heldUp, func(t *tale) { t.Faults[0].From = sec(9.6) }},
+	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
+	{"held up long before", "S4", heldUp, func(t *tale) { t.Attempts[0].At = sec(15) }},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
 	{"a batch is told what its job has become", "S2", answeredLate, func(t *tale) { t.Ops[0].Answer.NextRun = sec(20) }},

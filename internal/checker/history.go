@@ -255,6 +255,8 @@ type Fault struct {
 	Skew time.Duration `json:",omitempty"`
 	// Orderly says that nothing went wrong: nodes came or left as they should. It excuses nothing.
 	Orderly bool `json:",omitempty"`
+	// Holds says that a node or a link may have kept what was on its way to a worker, and let it go when the fault was over.
+	Holds bool `json:",omitempty"`
 	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
 	Minor bool `json:",omitempty"`
 }

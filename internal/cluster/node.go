@@ -132,7 +132,7 @@ func New(c Config) *Node {
 		replaced: make(chan struct{}), clock: time.Now(),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.peers = peers{dial: c.Dial, broken: n.poke, by: map[string]*link{}}
+	n.peers = peers{dial: c.Dial, broken: n.poke, by: map[string]*link{}, over: make(chan struct{})}
 	n.view.Store(newView(nil, nil, n.parts))
 	n.skew.Store(&skew{})
 	return n

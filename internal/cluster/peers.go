@@ -57,6 +57,7 @@ type peers struct {
 	mu    sync.Mutex
 	by    map[string]*link // by id
 	ended bool
+	over  chan struct{} // closed when ended
 	watch sync.WaitGroup
 }
 
@@ -101,8 +102,24 @@ func (p *peers) attend(l *link) {
 		p.mu.Unlock()
 		p.broken()
 	case <-l.gone:
+		p.linger(l)
 	}
 	_ = l.peer.Close() // it is not used any more
+}
+
+// lingerFor is how long a node that is no member any more may take to answer what it was asked before. One that leaves in good
+// order does answer.
+const lingerFor = 5 * time.Second
+
+// linger lets the calls under way of a link that was dropped come to their end.
+func (p *peers) linger(l *link) {
+	enough := time.NewTimer(lingerFor)
+	defer enough.Stop()
+	select {
+	case <-l.peer.Broken():
+	case <-p.over:
+	case <-enough.C:
+	}
 }
 
 // drop forgets a link. The caller holds the lock.
@@ -132,7 +149,10 @@ func (p *peers) keep(members []store.Member, me string) {
 // close ends all.
 func (p *peers) close() {
 	p.mu.Lock()
-	p.ended = true
+	if !p.ended {
+		p.ended = true
+		close(p.over)
+	}
 	for _, l := range p.by {
 		p.drop(l)
 	}

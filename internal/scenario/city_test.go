@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,11 +68,25 @@ var built = sync.OnceValues(func() (string, error) {
 
 var builtIn string
 
+// cities is how many cities live side by side: most of their time is waiting for leases to end.
+const cities = 3
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(cities)); err != nil {
+		panic(err) // package testing has the flag
+	}
 	m.Run() // what it returns is how the process will end
 	if builtIn != "" {
 		_ = os.RemoveAll(builtIn) // what stays is in the system's folder for such things
 	}
+}
+
+// beside is inCity for a test that can go on beside others: it puts little load on its city and leaves it much time.
+func beside(t *testing.T, n int, test func(t *testing.T, c *city)) {
+	t.Helper()
+	t.Parallel()
+	inCity(t, n, test)
 }
 
 // inCity runs a test with a city of n nodes for each store.

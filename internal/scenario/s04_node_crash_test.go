@@ -111,7 +111,7 @@ func (c *city) firstRun(of map[int]store.Owner, since time.Time) time.Duration {
 // S04: a node is killed. Its partitions are claimed once each, under the next epoch; all jobs run, at most those twice that were
 // in flight; whoever was never there notices nothing.
 func TestS04NodeKilled(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
+	beside(t, 3, func(t *testing.T, c *city) {
 		of, end, again := crash(t, c, (*chaos.Member).Kill)
 		first, last := c.takenOver(of, end)
 		run := c.firstRun(of, end)
@@ -128,7 +128,7 @@ func TestS04NodeKilled(t *testing.T) {
 
 // S04: a node is told to leave. Nothing runs twice, and others go on at once.
 func TestS04NodeLeaves(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
+	beside(t, 3, func(t *testing.T, c *city) {
 		of, end, again := crash(t, c, func(m *chaos.Member) error { return m.Leave(context.Background()) })
 		if again != 0 {
 			t.Errorf("%d runs were delivered twice", again)

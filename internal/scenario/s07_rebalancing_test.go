@@ -87,20 +87,21 @@ func (a *adders) add(name string, n int, every time.Duration) {
 // left out or made up, nothing waits for long, and 5,000 puts all succeed.
 func TestS07Rebalancing(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
-		const jobs, times = 100, 40
+		const jobs = 100
+		times := max(24, 240 / *divide)
 		for i := range 20 {
 			c.employ(fmt.Sprint("consumer-", i), c.nodes[i%3], 50, well)
 		}
 		t0 := time.Now().Add(lead)
 		var all []carillon.Job
 		for i := range jobs {
-			all = append(all, carillon.Job{Name: fmt.Sprint("tick/", i), Schedule: "@every 1s", Due: carillon.At(t0), Repeats: times})
+			all = append(all, carillon.Job{Name: fmt.Sprint("tick/", i), Schedule: "@every 1s", Due: carillon.At(t0), Repeats: uint64(times)})
 		}
 		c.load(all)
 		a := &adders{c: c}
 		n := 5_000 / *divide / 4
 		for i := range 4 {
-			a.add(fmt.Sprint("add-", i), n, times*time.Second/time.Duration(n))
+			a.add(fmt.Sprint("add-", i), n, time.Duration(times)*time.Second/time.Duration(n))
 		}
 		changes := c.scale(a)
 		a.running.Wait()

@@ -105,12 +105,12 @@ const lease = 6 * time.Second
 // S10: a worker with long runs is cut off from one node, by resets, for longer than the leases of its runs. It is healthy and
 // reaches the other nodes: its beats count, nothing is given to anybody else.
 func TestS10WorkerCutOffFromANode(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Broken, lease) })
+	beside(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Broken, lease) })
 }
 
 // S10: the same by silence, which a worker notices after 30 s, and within the leases.
 func TestS10SilenceWithinTheLease(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Silent, 6*lease) })
+	beside(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Silent, 6*lease) })
 }
 
 // cutOff cuts all workers off from one of three nodes.
@@ -132,7 +132,7 @@ func cutOff(t *testing.T, c *city, how link.Fault, lease time.Duration) {
 // S11: a node is killed with runs in progress, of which some end before anybody has its partitions. All are completed once,
 // none is given to anybody else.
 func TestS11NodeKilledWithRuns(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
+	beside(t, 3, func(t *testing.T, c *city) {
 		const n = 200
 		w := newWork()
 		c.employ("a", c.nodes[0], n, w.do)
@@ -157,7 +157,7 @@ func TestS11NodeKilledWithRuns(t *testing.T) {
 // S12: the store's server is killed and comes back, with all that it had acknowledged, while runs go on for longer than their
 // leases. None is given to anybody else.
 func TestS12StoreRestarts(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
+	beside(t, 3, func(t *testing.T, c *city) {
 		const n = 120
 		w := newWork()
 		c.employ("a", c.nodes[0], n, w.do)

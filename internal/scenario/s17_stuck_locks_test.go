@@ -51,7 +51,7 @@ func (k *keys) holds() int {
 // S17: a node is killed while it makes 100 calls. All are made again, by others, with the keys that they had; no other call is
 // made twice.
 func TestS17KilledWhileCalling(t *testing.T) {
-	inCity(t, 3, func(t *testing.T, c *city) {
+	beside(t, 3, func(t *testing.T, c *city) {
 		const mine, others = 100, 100
 		k := &keys{calls: map[string]map[string]int{}, free: make(chan struct{})}
 		target := httptest.NewServer(k)
