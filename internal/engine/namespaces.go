@@ -172,6 +172,7 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		p.m.Write(small)
 		p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
 			if failed == nil {
+				p.settingsRead.Add(1)
 				e.settings.set(&set)
 				e.limitsChanged(n.Name)
 				if e.cfg.Announce != nil {
