@@ -115,6 +115,7 @@ func (w *writer) runState(field int, s *RunState) {
 	w.float(14, s.Percent)
 	w.string(15, s.Message)
 	w.nanos(16, s.Said)
+	w.bool(17, s.Kept)
 	w.endOrDrop(at)
 }
 
@@ -154,6 +155,8 @@ func decodeRunState(s *RunState, b []byte) error {
 			s.Message = r.string()
 		case 16:
 			s.Said = r.nanos()
+		case 17:
+			s.Kept = r.bool()
 		default:
 			r.skip()
 		}

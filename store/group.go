@@ -17,3 +17,11 @@ type Grouper interface {
 	// wait to begin.
 	ApplyGroup(ctx context.Context, writes []Write) error
 }
+
+// Gatherer is a [Store] that can read the small records of many partitions at about the cost of one read. Stores need not.
+type Gatherer interface {
+	// Gather returns all small records of a kind that the partitions hold, in the order of partitions, which has each once; those
+	// of one partition are in key order. What it returns of a partition is what Shard.Small would have returned some time
+	// between the call and its end, page by page.
+	Gather(ctx context.Context, kind byte, partitions []int) ([][]Small, error)
+}

@@ -61,6 +61,7 @@ type Wait struct {
 type RunState struct {
 	Live      bool
 	Limited   bool // the attempt in force holds a token of its job's limit key
+	Kept      bool // the attempt in force stayed with its stream when its owner handed the partition over; of Dapr's jobs
 	Cause     carillon.Cause
 	Scheduled int64
 	Due       int64 // when the attempt in force, or the next one, was or is due

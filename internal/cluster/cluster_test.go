@@ -76,6 +76,27 @@ func TestNodesComeAndGo(t *testing.T) {
 	})
 }
 
+// TestTheLastNodeLeaves: what is asked of it once its engine has stopped fails at once, for nobody else will do it.
+func TestTheLastNodeLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.end()
+		began := time.Now()
+		_, err := a.Router().PutJob(t.Context(), far("late"))
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 // TestReadsGoOn: what a dead node owned is read from the store before anybody owns it again.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

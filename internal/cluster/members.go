@@ -76,9 +76,10 @@ func (n *Node) join(ctx context.Context) error {
 	switch {
 	case err == nil:
 		n.joined.Store(int64(began))
+		n.entered = true
 		return nil
 	case errors.Is(err, store.ErrTaken):
-		if n.known {
+		if n.entered {
 			n.end()
 		}
 		return err
@@ -98,44 +99,4 @@ func (n *Node) end() {
 	n.assigned = nil
 	n.local.Assign(nil)
 	close(n.replaced)
-}
-
-// maxSkew is how far a node's clock may be off the store's if it is to own anything.
-const maxSkew = time.Second
-
-// skew is how far this node's wall clock is ahead of the store's.
-type skew struct {
-	ahead  time.Duration
-	within time.Duration // the truth is at most so far from it
-	known  bool
-	off    bool // too far: the node is to own nothing
-}
-
-// measure compares the clocks: the store's was read at some moment between two readings of the node's. A clock is called off, or
-// right again, only if that is certain.
-func (n *Node) measure(ctx context.Context) {
-	ctx, cancel := n.patience(ctx)
-	defer cancel()
-	began, wall := time.Now(), n.cfg.Now()
-	at, err := n.leaser.Now(ctx)
-	if err != nil {
-		return // the store is in trouble, which Join will tell
-	}
-	half := time.Since(began) / 2
-	old := n.skew.Load()
-	s := &skew{ahead: wall.Add(half).Sub(at), within: half, known: true, off: old.off}
-	switch {
-	case s.ahead.Abs()-half > maxSkew:
-		s.off = true
-	case s.ahead.Abs()+half <= maxSkew:
-		s.off = false
-	}
-	n.skew.Store(s)
-	switch {
-	case s.off && !old.off:
-		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended",
-			"ahead", s.ahead, "within", s.within, "limit", maxSkew)
-	case old.off && !s.off:
-		n.log.Info("this node's clock is right again", "ahead", s.ahead)
-	}
 }

@@ -32,6 +32,8 @@ type Local interface {
 	Assign(partitions []int)
 	// Holdings is what it owns.
 	Holdings() []store.Holding
+	// ReloadNamespace reads the settings of a namespace, which have changed.
+	ReloadNamespace(ctx context.Context, name string) error
 }
 
 // Config is what a node's part in a cluster is made with. The zero value of a field is its default, given here.
@@ -95,6 +97,7 @@ type Node struct {
 	local  Local // set by Start
 	view   atomic.Pointer[view]
 	peers  peers
+	news   news
 
 	turn   chan struct{} // held by whoever talks to the store about members: one at a time, so that newer views replace older ones
 	poked  chan struct{} // somebody wants a newer view
@@ -105,7 +108,9 @@ type Node struct {
 
 	// Guarded by turn.
 	assigned []int
-	known    bool // something has been assigned
+	known    bool          // something has been assigned
+	entered  bool          // it has been a member
+	polled   time.Duration // when the newest view was asked for, by the clock that nobody sets
 
 	draining atomic.Bool
 	leaving  atomic.Bool
@@ -205,12 +210,17 @@ func (n *Node) beat(ctx context.Context) error {
 	return errors.Join(n.join(ctx), n.poll(ctx))
 }
 
-// look is beat without a word on the node itself.
+// look is beat without a word on the node itself. Whoever has waited for the turn while another look began shares what that one
+// found: however many look at once, the store is asked twice, and the next beat does not come late.
 func (n *Node) look(ctx context.Context) error {
+	since := n.elapsed()
 	if err := n.take(ctx); err != nil {
 		return err
 	}
 	defer func() { <-n.turn }()
+	if n.polled > since {
+		return nil
+	}
 	return n.poll(ctx)
 }
 
@@ -232,7 +242,7 @@ func (n *Node) Ready() error {
 	case since > n.cfg.TTL:
 		return fmt.Errorf("the node could not tell the store for %v that it lives", since.Round(time.Millisecond))
 	case n.skew.Load().off:
-		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", n.skew.Load().ahead.Round(time.Millisecond))
+		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", n.skew.Load().ahead().Round(time.Millisecond))
 	case !n.settled.Load():
 		return errors.New("the node does not own all of its partitions yet")
 	}
@@ -290,12 +300,12 @@ func (n *Node) Close(ctx context.Context) error {
 		close(n.stop)
 	}
 	<-n.done
+	n.news.end()
 	n.peers.close()
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.TTL*lifeNum/lifeDen) // after which the membership has ended by itself
+	defer cancel()
 	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)
 	}
 	return nil
 }
-
-// StoreNow is the store's clock, as well as this node knows it. All nodes have it in common.
-func (n *Node) StoreNow() time.Time { return n.cfg.Now().Add(-n.skew.Load().ahead) }

@@ -120,6 +120,7 @@ func mix(h uint64) uint64 {
 // poll reads a new view and acts on it. The caller has the turn. If it fails the old view stays: what the node owns is the
 // business of the leases.
 func (n *Node) poll(ctx context.Context) error {
+	began := n.elapsed()
 	short, cancel := n.patience(ctx)
 	defer cancel()
 	members, err := n.leaser.Members(short)
@@ -130,6 +131,7 @@ func (n *Node) poll(ctx context.Context) error {
 	if err != nil {
 		return n.notSeen(ctx, err)
 	}
+	n.polled = began
 	v := newView(members, owners, n.parts)
 	close(n.view.Swap(v).next)
 	n.assign(v)

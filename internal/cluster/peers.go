@@ -26,6 +26,8 @@ type Control interface {
 	Look(ctx context.Context) error
 	// SetDraining has it own nothing, or its share again.
 	SetDraining(ctx context.Context, on bool) error
+	// ReloadNamespace has it read the settings of a namespace, which have changed.
+	ReloadNamespace(ctx context.Context, name string) error
 }
 
 // Status is what a node says of itself.

@@ -25,6 +25,9 @@ type fleet struct {
 	t     *testing.T
 	store *memory.Store
 
+	control   func(cluster.Control) cluster.Control // what is between nodes; nil: nothing
+	meanwhile func()                                // is done before a node asks for the members; nil: nothing
+
 	mu    sync.Mutex
 	nodes []*node // all that ever were
 }
@@ -50,6 +53,16 @@ type node struct {
 	cut    atomic.Bool  // from the store and from the others
 	broken chan struct{}
 	nonce  uint64
+	slow   atomic.Int64 // how long the store's clock takes to be read
+	lag    atomic.Int64 // likewise its members
+	looks  atomic.Int64 // at the store
+	told   atomic.Int64 // of settings that have changed
+}
+
+// ReloadNamespace implements [cluster.Control].
+func (n *node) ReloadNamespace(ctx context.Context, name string) error {
+	n.told.Add(1)
+	return n.Node.ReloadNamespace(ctx, name)
 }
 
 func (n *node) now() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
@@ -67,11 +80,11 @@ func (f *fleet) start(id string) *node {
 func (f *fleet) try(id string) (*node, error) {
 	f.t.Helper()
 	n := &node{f: f, id: id, broken: make(chan struct{}), nonce: uint64(len(f.all()) + 1)}
-	s := cutStore{f.store, &n.cut}
+	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Now: n.now, Log: slog.New(slog.DiscardHandler), Dial: n.dial,
 	})
-	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), LeaseTTL: cluster.DefaultTTL})
+	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), idle{}); err != nil {
 		return nil, err
 	}
@@ -101,7 +114,11 @@ func (n *node) kill() {
 func (n *node) dial(m store.Member) (cluster.Peer, error) {
 	for _, other := range n.f.all() {
 		if other.id == m.Address && other.nonce == m.Nonce && !other.cut.Load() && !n.cut.Load() {
-			return &link{Services: other.engine, Control: other.Node, broken: other.broken}, nil
+			l := &link{Services: other.engine, Control: other, broken: other.broken}
+			if n.f.control != nil {
+				l.Control = n.f.control(l.Control)
+			}
+			return l, nil
 		}
 	}
 	return nil, errors.New("no route")
@@ -177,23 +194,23 @@ var errCut = errors.New("the store cannot be reached")
 // cutStore is a store that a node can be cut off from.
 type cutStore struct {
 	store.Store
-	cut *atomic.Bool
+	by *node
 }
 
 func (s cutStore) Shard(p int, term store.Term) (store.Shard, error) {
 	shard, err := s.Store.Shard(p, term)
-	return cutShard{shard, s.cut}, err
+	return cutShard{shard, s.by}, err
 }
 
-func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.cut} }
+func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.by} }
 
 type cutShard struct {
 	store.Shard
-	cut *atomic.Bool
+	by *node
 }
 
 func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
-	if s.cut.Load() {
+	if s.by.cut.Load() {
 		return errCut
 	}
 	return s.Shard.Apply(ctx, b)
@@ -201,60 +218,66 @@ func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
 
 type cutLeaser struct {
 	store.Leaser
-	cut *atomic.Bool
+	by *node
 }
 
 func (l cutLeaser) Now(ctx context.Context) (time.Time, error) {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return time.Time{}, errCut
 	}
+	defer pass(time.Duration(l.by.slow.Load()))
 	return l.Leaser.Now(ctx)
 }
 
 func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return errCut
 	}
 	return l.Leaser.Join(ctx, m, ttl)
 }
 
 func (l cutLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return errCut
 	}
 	return l.Leaser.Leave(ctx, id, nonce)
 }
 
 func (l cutLeaser) Members(ctx context.Context) ([]store.Member, error) {
-	if l.cut.Load() {
+	l.by.looks.Add(1)
+	pass(time.Duration(l.by.lag.Load()))
+	if f := l.by.f.meanwhile; f != nil {
+		f()
+	}
+	if l.by.cut.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Members(ctx)
 }
 
 func (l cutLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
 func (l cutLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Renew(ctx, node, held, ttl)
 }
 
 func (l cutLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return errCut
 	}
 	return l.Leaser.Release(ctx, node, held)
 }
 
 func (l cutLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	if l.cut.Load() {
+	if l.by.cut.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Owners(ctx)

@@ -52,7 +52,7 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		v := r.n.view.Load()
 		value, err := attempt(ctx, r, v, p, f)
-		if err == nil || !repeatable(err, k) {
+		if err == nil || !repeatable(err, k) || r.n.last(v) {
 			return value, err
 		}
 		lost = lost || errors.Is(err, ErrLost)
@@ -88,6 +88,9 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 func repeatable(err error, k kind) bool {
 	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, ErrUnreached) || k != once && errors.Is(err, ErrLost)
 }
+
+// last reports whether this node is leaving and nobody stays who could do anything.
+func (n *Node) last(v *view) bool { return n.leaving.Load() && !v.hasOther(n.id) }
 
 // owner is who owns a partition, as far as is known.
 func (r *Router) owner(v *view, p int) (Services, error) {

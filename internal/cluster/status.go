@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // Status implements [Control].
 func (n *Node) Status(context.Context) (Status, error) {
 	s := n.skew.Load()
-	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead, SkewKnown: s.known}, nil
+	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known}, nil
 }
 
 // Look implements [Control].
@@ -89,7 +90,10 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 		err = c.SetDraining(ctx, true)
 	}
 	if err != nil {
-		return carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
+		told := carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
+		e, ok := errors.AsType[*carillon.Error](err)
+		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown) // it may have taken note, and not have got through to the store
+		return told
 	}
 	n.tellAll(ctx)
 	return nil
@@ -158,7 +162,7 @@ type Stats struct {
 
 // Stats tells the node's figures.
 func (n *Node) Stats() Stats {
-	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead}
+	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead()}
 	if n.local != nil {
 		s.Owned = len(n.local.Holdings())
 	}

@@ -266,17 +266,6 @@ func (q *queue) drop(token string) bool {
 	return true
 }
 
-// dropOf forgets what is held of partition p: whoever has it next knows that nobody got it.
-func (q *queue) dropOf(p int) (dropped bool) {
-	for _, e := range q.held {
-		if e.Value.(*parcel).Partition == p {
-			q.letGo(e)
-			dropped = true
-		}
-	}
-	return dropped
-}
-
 // wasShort counts a claim's runs that have to wait for the gate of the whole queue, each once.
 func (q *queue) wasShort(c *claim, short int) {
 	if q.whole.named == 0 || q.whole.room() > q.taken+q.reserved {

@@ -65,8 +65,7 @@ type yard struct {
 	seen   map[*crew]int      // how much of crew.got is known
 	flight map[*crew][]string // tokens
 	key    map[string]string  // of each token sent
-	part   map[string]int
-	gone   map[string]int // tokens that were cancelled or dropped while they were held
+	gone   map[string]int     // tokens that were cancelled while they were held
 	slots  map[int]int
 	want   map[int]int
 	before map[string]int // in flight by key after the last step, "" = all
@@ -158,7 +157,7 @@ func (y *yard) deliver(p, n int, key func() string) {
 	for i := range ds {
 		ds[i].Key = key()
 		ds[i].Run.Data.Bytes = make([]byte, i)
-		y.key[ds[i].Run.Token], y.part[ds[i].Run.Token] = ds[i].Key, p
+		y.key[ds[i].Run.Token] = ds[i].Key
 	}
 	y.slots[p] -= n
 	y.want[p] = max(0, y.want[p]-n)
@@ -188,15 +187,13 @@ func (y *yard) done(c *crew, i int) {
 	c.member.Seats[0].DoneOf(y.key[token], 1, 1)
 }
 
-// forgetHeld notes what of the hub's is to be gone: that of a token, or of a partition.
-func (y *yard) forgetHeld(gone func(token string) bool) {
+// forgetHeld notes that a token's is to be gone from the hub, if it is held.
+func (y *yard) forgetHeld(token string) {
 	y.h.mu.Lock()
 	defer y.h.mu.Unlock()
 	for _, q := range y.h.queues {
-		for token := range q.held {
-			if gone(token) {
-				y.gone[token]++
-			}
+		if q.held[token] != nil {
+			y.gone[token]++
 		}
 	}
 }
@@ -259,13 +256,12 @@ func (y *yard) steps() map[string]func(*rapid.T) {
 				t.Skip("nothing was sent")
 			}
 			token := rapid.SampledFrom(tokens).Draw(t, "token")
-			y.forgetHeld(func(held string) bool { return held == token })
+			y.forgetHeld(token)
 			y.h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: token}})
 		},
 		"forget": func(t *rapid.T) {
 			p := partitionOf(t)
-			y.forgetHeld(func(held string) bool { return y.part[held] == p })
-			y.h.Forget(p)
+			y.h.Forget(p) // what is held is handed back
 			y.slots[p], y.want[p] = 0, 0
 		},
 	}
@@ -329,7 +325,7 @@ func TestGatesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 2})
 		y := &yard{t: t, h: h, l: l, seen: map[*crew]int{}, flight: map[*crew][]string{}, key: map[string]string{},
-			part: map[string]int{}, gone: map[string]int{}, slots: map[int]int{}, want: map[int]int{}, before: map[string]int{}}
+			gone: map[string]int{}, slots: map[int]int{}, want: map[int]int{}, before: map[string]int{}}
 		t.Repeat(y.steps())
 		y.settle()
 	})

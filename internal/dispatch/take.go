@@ -155,8 +155,9 @@ func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
 	return cs
 }
 
-// Forget gives back every slot of partition p, which has left this node, ends its waits and drops what is held of it. It must
-// not take afterwards, unless it comes again.
+// Forget gives back every slot of partition p, which has left this node, ends its waits and hands back what is held of it: the
+// store may know of those attempts, and whoever has p next would wait for their ends. It must not take afterwards, unless it comes
+// again.
 func (h *Hub) Forget(p int) {
 	var n news
 	h.mu.Lock()
@@ -166,7 +167,9 @@ func (h *Hub) Forget(p int) {
 			q.release(c)
 			q.giveBack(p, c.taken)
 		}
-		if q.dropOf(p) || has {
+		held := len(q.held)
+		q.giveUp(&n, func(l *parcel) bool { return l.Partition == p })
+		if has || len(q.held) < held {
 			h.settle(&n, q)
 		}
 	}

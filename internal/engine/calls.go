@@ -85,7 +85,7 @@ func askSeq[T any](ctx context.Context, p *owned, c call, f func(p *owned, now i
 func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
 	var zero T
 	if !a.send(ctx, p, c, f) {
-		return zero, errStopping()
+		return zero, p.e.errStopping()
 	}
 	select {
 	case o := <-a.done:

@@ -17,7 +17,7 @@ import (
 type claims struct {
 	mu     sync.Mutex
 	wanted []*owned
-	left   []store.Holding
+	left   []parting
 	bell   chan struct{} // holds one when there is something to do
 }
 
@@ -26,8 +26,8 @@ func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
 // want asks for partitions to be claimed. What becomes of it is told to their lane.
 func (c *claims) want(ps []*owned) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
 
-// leave asks for a term to be given up.
-func (c *claims) leave(h store.Holding) { c.put(func() { c.left = append(c.left, h) }) }
+// leave asks for terms to be given up.
+func (c *claims) leave(ps ...parting) { c.put(func() { c.left = append(c.left, ps...) }) }
 
 func (c *claims) put(f func()) {
 	c.mu.Lock()
@@ -39,7 +39,7 @@ func (c *claims) put(f func()) {
 	}
 }
 
-func (c *claims) take() (wanted []*owned, left []store.Holding) {
+func (c *claims) take() (wanted []*owned, left []parting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wanted, left = c.wanted, c.left
@@ -56,11 +56,25 @@ const (
 	contestEvery = 200 * time.Millisecond
 )
 
-// claimer is the goroutine of the claims.
+// parting is a term of this node that is over here, and that the store is to know to be over.
+type parting struct {
+	p     *owned
+	term  store.Term // zero: whatever the store has of this node, as a claim may have been made of which nothing was heard
+	until int64      // when its lease has run out in any case, by Engine.elapsed
+}
+
+// parting is one of a term that ends now.
+func (p *owned) parting(term store.Term) parting {
+	return parting{p, term, p.e.elapsed() + int64(p.e.cfg.LeaseTTL)}
+}
+
+// claimer is the goroutine of the claims. What could not be given up it tries again.
 func (e *Engine) claimer() {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-e.claims.bell:
+		case <-again:
 		case <-e.stop:
 			return // Stop gives up what is left
 		}
@@ -70,22 +84,66 @@ func (e *Engine) claimer() {
 			return
 		}
 		wanted, left := e.claims.take()
-		e.giveUp(left)
+		again = nil
+		if left = e.giveUp(left); len(left) > 0 {
+			again = time.After(contestEvery)
+			e.claims.keep(left)
+		}
 		e.takeOver(wanted)
 	}
 }
 
-// giveUp frees partitions for others. If the store does not, their leases run out.
-func (e *Engine) giveUp(left []store.Holding) {
+// keep puts back what could not be given up.
+func (c *claims) keep(left []parting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = append(left, c.left...)
+}
+
+// giveUp frees partitions for others. It returns what it could not free and whose leases have not run out.
+func (e *Engine) giveUp(left []parting) []parting {
+	now := e.elapsed()
+	left = slices.DeleteFunc(left, func(l parting) bool { return l.until <= now })
 	if len(left) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
-	slices.SortFunc(left, func(a, b store.Holding) int { return cmp.Compare(a.Partition, b.Partition) })
-	if err := e.store.Leaser().Release(ctx, e.cfg.Node, left); err != nil {
-		e.log.Warn("partitions were not released: others get them when their leases have run out", "partitions", len(left), "error", err)
+	if err := e.release(ctx, left); err != nil {
+		e.log.Warn("partitions were not released: at the latest others get them when their leases have run out",
+			"partitions", len(left), "error", err)
+		return left
 	}
+	return nil
+}
+
+// release frees partitions. Nobody claims any meanwhile.
+func (e *Engine) release(ctx context.Context, left []parting) error {
+	var held []store.Holding
+	unheard := map[int]bool{}
+	for _, l := range left {
+		if !l.term.IsZero() {
+			held = append(held, store.Holding{Partition: l.p.number, Term: l.term})
+		} else if t := l.p.published.Load(); t == nil || t.IsZero() { // otherwise it has been claimed again
+			unheard[l.p.number] = true
+		}
+	}
+	if len(unheard) > 0 {
+		owners, err := e.store.Leaser().Owners(ctx)
+		if err != nil {
+			return fmt.Errorf("owners of partitions: %w", err)
+		}
+		for _, o := range owners {
+			if unheard[o.Partition] && o.Node == e.cfg.Node {
+				held = append(held, store.Holding{Partition: o.Partition, Term: o.Term})
+			}
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.SortFunc(held, func(a, b store.Holding) int { return cmp.Compare(a.Partition, b.Partition) })
+	return e.store.Leaser().Release(ctx, e.cfg.Node, held)
 }
 
 // takeOver claims partitions and has each lane load its own.
@@ -172,17 +230,30 @@ func (c *claimed) take() []tenure {
 	return terms
 }
 
-// reclaim asks for the partitions of the lane which it is to own and has no term for.
+// reclaim asks for the partitions of the lane which it is to own and has no term for, and has those given up that it is not to own
+// any more and whose last term ended without that.
 func (l *lane) reclaim(now int64) {
 	var lost []*owned
 	for _, p := range l.parts {
-		if p.m == nil && !p.claiming && p.retryAt <= now && p.wanted.Load() {
+		switch wanted := p.wanted.Load(); {
+		case p.m != nil || p.claiming:
+		case wanted && p.retryAt <= now:
 			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
 			lost = append(lost, p)
+		case !wanted:
+			p.sever()
 		}
 	}
 	if len(lost) > 0 {
 		l.e.claims.want(lost)
+	}
+}
+
+// sever has the store know that the last term is over, if it may not.
+func (p *owned) sever() {
+	if p.stray != nil {
+		p.e.claims.leave(*p.stray)
+		p.stray = nil
 	}
 }
 
@@ -194,15 +265,19 @@ func (l *lane) install(terms []tenure) {
 		if t.err != nil {
 			t.p.cause = t.err
 			if t.contested {
-				t.p.away = true
+				t.p.away, t.p.stray = true, nil
 				t.p.retryAt = (l.e.elapsed()/int64(contestEvery) + 1) * int64(contestEvery)
+			} else {
+				stray := t.p.parting(t.term) // a claim that has failed may have been made
+				t.p.stray = &stray
 			}
 			t.p.box.ring()
 			continue
 		}
 		t.p.begin(t)
 		took := time.Duration(l.e.elapsed() - t.since)
-		l.e.log.Info("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
+		l.e.log.Debug("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
+		l.tidings.owned = append(l.tidings.owned, tiding{partition: t.p.number, took: took})
 		if owned := l.e.cfg.Events.Owned; owned != nil {
 			owned(t.p.number, took)
 		}

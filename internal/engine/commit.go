@@ -123,7 +123,9 @@ func (l *lane) settle(g *group) {
 // settled takes the outcome of a batch.
 func (p *owned) settled(c *commit, now int64) {
 	if c.err != nil {
-		p.sent = p.durable // what became of it is known, as far as it can be
+		if store.OutcomeOf(c.err) != store.Unknown {
+			p.sent = p.durable // it certainly was not applied
+		}
 		p.lose(c.err)
 		return
 	}

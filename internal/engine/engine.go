@@ -123,7 +123,8 @@ type Engine struct {
 	limiter    *limiter
 	claims     *claims
 	couriers   couriers
-	assigning  sync.Mutex // one Assign at a time
+	loads      chan struct{} // as many as its capacity are under way
+	assigning  sync.Mutex    // one Assign at a time
 }
 
 // New makes an engine; Start makes it run.
@@ -131,8 +132,8 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
-		claims: newClaims(),
-		stop:   make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
+		claims: newClaims(), loads: newLoads(cfg.Store),
+		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
 	e.limiter = &limiter{c: partition.NewTokenCounter(e.settings.limit, e.tokens)}
@@ -250,7 +251,12 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return e.hanging(ctx.Err())
 	}
 	_, left := e.claims.take()
-	if err := e.store.Leaser().Release(ctx, e.cfg.Node, append(e.holdings(), left...)); err != nil {
+	for _, p := range e.parts {
+		if t := p.published.Load(); t != nil && !t.IsZero() {
+			left = append(left, p.parting(*t))
+		}
+	}
+	if err := e.release(ctx, left); err != nil {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil

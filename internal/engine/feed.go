@@ -66,11 +66,17 @@ func (p *owned) dispatch(in mail, now int64) {
 		delete(p.blocked, q)
 		delete(p.unserved, q)
 	}
+	if p.outlived() {
+		return
+	}
 	p.handOut(now)
 	if p.draining() || p.lane.stalled() {
 		return
 	}
 	p.recall(in.rooms, now)
+	if p.outlived() {
+		return
+	}
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
 	served := 0
 	for _, w := range p.lineup {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,6 +174,48 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 			t.Error(err)
 		}
 		f.stop()
+	})
+}
+
+// TestOneEventIsOneLine in the log, however many partitions it is about.
+func TestOneEventIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, func(_ int, c *engine.Config) {
+			c.Lanes, c.Log = 1, slog.New(slog.NewTextHandler(&text, nil))
+		})
+		n := f.nodes[0]
+		n.Assign(f.all)
+		f.settled()
+		n.Assign(nil)
+		for len(n.Holdings()) > 0 {
+			<-time.After(time.Millisecond)
+		}
+		f.stop()
+		for _, want := range []string{`msg="partitions owned" count=4 partitions="[0 1 2 3]"`, `msg="partitions handed over" count=4 partitions="[0 1 2 3]"`} {
+			if strings.Count(text.String(), want) != 1 || strings.Count(text.String(), "\n") != 2 {
+				t.Errorf("not one line with %s in\n%s", want, &text)
+			}
+		}
+	})
+}
+
+// TestAStoppedNodeSaysThatItOwnsNothing, so that a call that still reaches it is done by another one.
+func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
+		n := f.nodes[0]
+		n.Assign(f.all)
+		f.settled()
+		f.stop()
+		job := carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}
+		_, alone := n.PutJob(context.Background(), job)
+		_, many := n.PutJobs(context.Background(), []carillon.Job{job, {Name: "b", Target: job.Target}, {Name: "c", Target: job.Target}})
+		for _, err := range []error{alone, many} {
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
+				t.Errorf("got %v", err)
+			}
+		}
 	})
 }
 

@@ -98,7 +98,7 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !e.batches.run(func() { b.put(ctx, decision, done) }) {
-		return nil, errStopping()
+		return nil, e.errStopping()
 	}
 	select {
 	case err := <-done:
@@ -140,7 +140,7 @@ func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 		return struct{}{}, p.m.After(), nil
 	})
 	if !sent {
-		return errStopping()
+		return b.e.errStopping()
 	}
 	return (<-decision.done).err
 }

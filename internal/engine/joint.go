@@ -158,6 +158,7 @@ func (l *lane) put(j *joint) {
 			s.p.rest()
 		}
 	}()
+	l.fetchFor(j)
 	for i := range j.portions {
 		if err := j.portions[i].admit(now); err != nil {
 			j.done <- err

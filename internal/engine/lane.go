@@ -14,6 +14,7 @@ type lane struct {
 	e       *Engine
 	parts   []*owned      // in the order of their numbers
 	grouper store.Grouper // nil: each batch is applied by itself
+	reader  store.Reader  // nil: each partition reads for itself
 
 	bell    chan struct{} // holds one when there is something to do
 	groups  chan *group   // to the committer
@@ -22,14 +23,19 @@ type lane struct {
 	joints  joints
 
 	// Of the lane's goroutine alone.
-	group  group
-	flying bool  // the group is on its way
-	left   int64 // since when, by Engine.elapsed
+	group   group
+	flying  bool          // the group is on its way
+	left    int64         // since when, by Engine.elapsed
+	asked   []store.Asked // by fetch
+	askers  []*owned
+	refs    []store.Ref
+	tidings tidings
 }
 
 func newLane(e *Engine) *lane {
 	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1)}
 	l.grouper, _ = e.store.(store.Grouper)
+	l.reader, _ = e.store.(store.Reader)
 	return l
 }
 
@@ -76,6 +82,7 @@ func (l *lane) run() {
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.reclaim(now)
+	l.fetch()
 	for _, p := range l.parts {
 		if turn := l.e.cfg.Turn; turn != nil {
 			turn(p.number)
@@ -88,6 +95,7 @@ func (l *lane) pass() {
 	}
 	l.putJoints()
 	l.commit()
+	l.tell()
 }
 
 // receive takes what has come back to the lane itself.
@@ -136,9 +144,19 @@ func (l *lane) end() {
 	for _, p := range l.parts {
 		p.end()
 	}
+	l.tell()
 }
 
 // errStopping is what callers are told from Stop on.
-func errStopping() error {
+func errStopping() *carillon.Error {
 	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+}
+
+// errStopping is what callers are told of whose call nothing has been done. In a cluster the next owner can do it.
+func (e *Engine) errStopping() error {
+	err := errStopping()
+	if e.cfg.Peers != nil {
+		err.Err = ErrNotOwner
+	}
+	return err
 }

@@ -87,6 +87,16 @@ func (p *owned) expired() bool {
 	return p.e.elapsed()-p.leased.Load() >= int64(p.e.validFor())
 }
 
+// outlived reports whether the lease has run out within a round, whose reads have taken long: nothing may be handed out any more, as
+// another owner may have done so, and the next round gives the term up.
+func (p *owned) outlived() bool {
+	over := p.expired()
+	if over {
+		p.box.ring()
+	}
+	return over
+}
+
 // checkLease gives up the term if it is over.
 func (p *owned) checkLease(lost []store.Term) {
 	if p.m == nil {

@@ -72,10 +72,10 @@ type goneMarks struct {
 // noteMarks takes note of them.
 func (p *owned) noteMarks(in []goneMarks) {
 	for _, g := range in {
-		p.sweeping = false
 		if g.term != p.term {
 			continue
 		}
+		p.sweeping = false
 		for _, id := range g.batches {
 			p.gone[id] = p.e.elapsed()
 		}

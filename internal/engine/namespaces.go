@@ -38,10 +38,14 @@ func (s *settings) set(n *carillon.Namespace) {
 	s.byName[n.Name] = n
 }
 
-// replace goes by what was read of those namespaces that own selects; it returns the names of those that have changed.
-func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace) (changed []string) {
+// replace goes by what was read of those namespaces that own selects, if it still counts; it returns the names of those that have
+// changed.
+func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace, counts func() bool) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !counts() { // to be asked under the lock: what is put from then on comes after
+		return nil
+	}
 	for name := range s.byName {
 		if own(name) && read[name] == nil {
 			delete(s.byName, name)
@@ -84,7 +88,7 @@ func (p *owned) loadSettings(shard store.Shard) error {
 	if err != nil {
 		return err
 	}
-	p.keepSettings(kept)
+	p.keepSettings(kept, func() bool { return true })
 	return nil
 }
 
@@ -94,6 +98,11 @@ func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string
 	if err != nil {
 		return nil, err
 	}
+	return decodeSettings(all)
+}
+
+// decodeSettings is what small records say, by name.
+func decodeSettings(all []store.Small) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
 		n, err := store.DecodeNamespace(small.Value, small.Key)
@@ -105,10 +114,11 @@ func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string
 	return kept, nil
 }
 
-// keepSettings goes by what was read from the partition's store.
-func (p *owned) keepSettings(kept map[string]*carillon.Namespace) {
+// keepSettings goes by what was read from the partition's store, if it still counts.
+func (p *owned) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
+	p.settingsRead.Add(1)
 	own := func(name string) bool { return p.e.settingsOf(name) == p }
-	for _, name := range p.e.settings.replace(own, kept) {
+	for _, name := range p.e.settings.replace(own, kept, counts) {
 		p.e.limitsChanged(name)
 	}
 }
@@ -162,6 +172,7 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		p.m.Write(small)
 		p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
 			if failed == nil {
+				p.settingsRead.Add(1)
 				e.settings.set(&set)
 				e.limitsChanged(n.Name)
 				if e.cfg.Announce != nil {

@@ -27,6 +27,7 @@ type owned struct {
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
 	leftAt       int64                    // since when, by Engine.elapsed
+	stray        *parting                 // its last term, if the store may not know that it is over
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store
@@ -37,9 +38,10 @@ type owned struct {
 	moved        map[partition.Queue]int  // delivered since the last poll
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
-	touched      []store.Ref // brought into memory by calls of this round
-	unfinished   bool        // batch puts that an earlier owner may have left are to be looked for
-	polled       int64
+	touched      []store.Ref        // brought into memory by calls of this round
+	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
+	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
+	polled       int64              // by Engine.elapsed, as swept is
 	swept        int64
 
 	backfillsSwept string // key of the ended backfill that was looked at last
@@ -51,20 +53,21 @@ type owned struct {
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
-	quiet     chan struct{} // closed once draining and nothing is in force
-	reading   turn          // one reads the settings in it at a time
-	wanted    atomic.Bool   // this node is to own it
-	serving   atomic.Bool   // it does, and answers calls
-	published atomic.Pointer[store.Term]
-	leased    atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
-	applying  atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
-	stats     atomic.Pointer[partition.Stats]
-	depths    atomic.Pointer[[]partition.Waiting] // once a second
+	quiet        chan struct{} // closed once draining and nothing is in force
+	reading      turn          // one reads the settings in it at a time
+	settingsRead atomic.Uint64 // how often they were
+	wanted       atomic.Bool   // this node is to own it
+	serving      atomic.Bool   // it does, and answers calls
+	published    atomic.Pointer[store.Term]
+	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
+	stats        atomic.Pointer[partition.Stats]
+	depths       atomic.Pointer[[]partition.Waiting] // once a second
 }
 
 func newOwned(l *lane, number int) *owned {
 	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
-		reading: newTurn(), cause: ErrNotOwner, away: true}
+		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -128,6 +131,7 @@ func (p *owned) rest() {
 	}
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
+	clear(p.missing)
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
@@ -171,7 +175,6 @@ func (p *owned) refuse(in mail) {
 		c.fail(p.refusal())
 	}
 	p.postpone(in)
-	p.sweeping = p.sweeping && len(in.marks) == 0
 	if p.leaving {
 		p.wake = p.e.elapsed() + int64(pollEvery)
 		return
@@ -203,22 +206,23 @@ func (p *owned) elsewhere() bool { return p.away || !p.wanted.Load() }
 // poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is
 // swept.
 func (p *owned) poll(now int64) {
-	if now-p.polled < int64(pollEvery) {
+	elapsed := p.e.elapsed() // or a clock that is set back would stop it
+	if p.polled != 0 && elapsed-p.polled < int64(pollEvery) {
 		return
 	}
-	p.polled = now
+	p.polled = elapsed
 	p.park(now)
 	p.askAfterEdges(now)
 	p.m.AwaitTokens()
 	p.pollTokens()
 	clear(p.moved)
-	if now-p.swept >= int64(sweepEvery) {
+	if p.swept == 0 || elapsed-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
 			p.m.Sweep(now)
 			p.sweepBackfills(now)
 			p.askAfterMarks()
 		}
-		p.swept = now
+		p.swept = elapsed
 	}
 }
 
@@ -228,10 +232,11 @@ func (p *owned) end() {
 	for _, w := range p.waiting {
 		w.answer(errStopping())
 	}
+	p.sever()
 }
 
 func (p *owned) refuseAtEnd(in mail) {
 	for _, c := range in.calls {
-		c.fail(errStopping())
+		c.fail(p.e.errStopping())
 	}
 }

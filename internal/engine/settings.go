@@ -40,6 +40,9 @@ func (e *Engine) followSettings() {
 
 // readAllSettings reads the settings of all partitions that this node does not own. It returns the first error.
 func (e *Engine) readAllSettings(ctx context.Context) error {
+	if g, ok := e.store.(store.Gatherer); ok {
+		return e.gatherSettings(ctx, g)
+	}
 	var wg sync.WaitGroup
 	errs := make(chan error, len(e.parts))
 	room := make(chan struct{}, settingsAtOnce)
@@ -64,6 +67,35 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 	}
 }
 
+// gatherSettings is readAllSettings in one read. Of a partition whose settings have been read or changed meanwhile nothing is kept:
+// those may be newer.
+func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
+	var parts []*owned
+	var numbers []int
+	var before []uint64
+	for _, p := range e.parts {
+		if !p.serving.Load() {
+			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settingsRead.Load())
+		}
+	}
+	all, err := g.Gather(ctx, smallNamespace, numbers)
+	if err != nil {
+		return fmt.Errorf("settings of %d partitions: %w", len(parts), err)
+	}
+	for i, p := range parts {
+		kept, err := decodeSettings(all[i])
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", p.number, err)
+		}
+		p.reading.take()
+		if p.settingsRead.Load() == before[i] {
+			p.keepSettings(kept, func() bool { return !p.serving.Load() })
+		}
+		p.reading.give()
+	}
+	return nil
+}
+
 // followSettings reads the settings that are in the partition, unless this node owns the partition: then it knows better.
 func (p *owned) followSettings(ctx context.Context) error {
 	p.reading.take() // what is read later is newer
@@ -76,9 +108,7 @@ func (p *owned) followSettings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !p.serving.Load() {
-		p.keepSettings(kept)
-	}
+	p.keepSettings(kept, func() bool { return !p.serving.Load() })
 	return nil
 }
 

@@ -203,7 +203,7 @@ func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) 
 	var missing []store.Ref
 	seen := map[store.Ref]bool{}
 	want := func(ref store.Ref) {
-		if !seen[ref] && !p.m.Has(ref) {
+		if !seen[ref] && !p.missing[ref] && !p.m.Has(ref) {
 			seen[ref] = true
 			missing = append(missing, ref)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -49,18 +50,38 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 	return out, nil
 }
 
+// loadsAtOnce is how many partitions are loaded side by side. Each takes some ten reads one after the other, which are round trips
+// to a store on another machine; its connections are for other calls too.
+const loadsAtOnce = 8
+
+// newLoads makes what bounds the loads of an engine. A store that makes groups durable, and is not better asked for much at once, is
+// in this process: its reads wait for nobody.
+func newLoads(s store.Store) chan struct{} {
+	_, groups := s.(store.Grouper)
+	if _, far := s.(store.Reader); groups && !far {
+		return make(chan struct{}, 1)
+	}
+	return make(chan struct{}, loadsAtOnce)
+}
+
 // open makes the machines of the terms that were got.
 func (e *Engine) open(terms []tenure) {
 	now := e.now()
+	var all sync.WaitGroup
 	for i := range terms {
 		t := &terms[i]
 		if t.err != nil {
 			continue
 		}
-		if err := t.p.open(t, now); err != nil {
-			t.err = fmt.Errorf("load partition %d: %w", t.p.number, err)
-		}
+		e.loads <- struct{}{} // held by those of other lanes as well
+		all.Go(func() {
+			defer func() { <-e.loads }()
+			if err := t.p.open(t, now); err != nil {
+				t.err = fmt.Errorf("load partition %d: %w", t.p.number, err)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // open makes the machine of a term: it knows what the store holds in small records, everything else is read as it is needed.
@@ -122,21 +143,24 @@ const minWindow = 256
 // begin goes on under a new term.
 func (p *owned) begin(t *tenure) {
 	p.term, p.shard, p.m, p.homes, p.durable, p.unfinished = t.term, t.shard, t.m, t.homes, 0, true
-	p.sent, p.away, p.leaving = 0, false, false
+	p.sent, p.away, p.leaving, p.stray = 0, false, false, nil
 	if p.passing != nil {
 		p.passing() // what it has not got heard, this node hears
 	}
-	p.gone = map[string]int64{}
+	p.gone, p.sweeping = map[string]int64{}, false
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
+	clear(p.missing)
 }
 
 // lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
 // and the partition is claimed again under a new term and loaded afresh.
 func (p *owned) lose(cause error) {
 	err := unavailable(cause)
-	p.e.log.Error("partition lost its term", "partition", p.number, "error", cause, "outcome_unknown", err.Unknown)
+	isUnknown := store.OutcomeOf(cause) == store.Unknown
+	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
+	p.lane.tidings.lost = append(p.lane.tidings.lost, tiding{partition: p.number, cause: cause.Error(), unknown: isUnknown})
 	open := *err // of what is on its way
 	open.Unknown, open.Err = true, cause
 	for _, w := range p.waiting {
@@ -151,6 +175,10 @@ func (p *owned) lose(cause error) {
 		p.leaveBehind()
 	}
 	p.away = p.away || taken(cause)
+	if !taken(cause) {
+		stray := p.parting(p.term)
+		p.stray = &stray
+	}
 	p.drop(cause)
 	if lost := p.e.cfg.Events.Lost; lost != nil {
 		lost(p.number)
@@ -178,10 +206,9 @@ func (p *owned) abandon() {
 	p.e.limiter.abandon(p.number) // of nothing in a cluster
 }
 
-// unavailable is what a caller is told when its change did not, or may not, have become durable.
+// unavailable is what a caller is told of whose change nothing has left for the store.
 func unavailable(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "the store did not take the change: %w", cause)
-	err.Unknown = store.OutcomeOf(cause) == store.Unknown
 	if taken(cause) {
 		err.Err = fmt.Errorf("%w: %w", ErrNotOwner, cause)
 	}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon"
 )
@@ -24,6 +25,17 @@ func concurrencyKey(t *carillon.Target) string {
 // expired reports whether a run of e that has begun must not go on at an instant because e's life has ended.
 func (e *entry) expired(at int64) bool {
 	return e.state.Expires != 0 && at > e.state.Expires && !e.isDapr()
+}
+
+// keptFor is how long an attempt that an earlier owner has kept is waited for. That owner passes on its result, or that its stream
+// has ended, unless it is killed meanwhile: of that nobody tells.
+const keptFor = 30 * time.Second
+
+// miss takes back an attempt of which its owner has not been heard in time.
+func (m *Machine) miss(e *entry, now int64) {
+	m.withdraw(e)
+	m.touch(e)
+	m.enqueue(e, now)
 }
 
 // reclaim takes back an attempt that an earlier owner handed out: its stream has ended with that owner. That need not be

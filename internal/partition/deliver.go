@@ -50,7 +50,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	j, s := m.jobOf(e), &e.state
 	r := &s.Run
 	r.Attempt++
-	r.Percent, r.Message, r.Said = 0, "", 0
+	r.Percent, r.Message, r.Said, r.Kept = 0, "", 0, false
 	r.Grant = store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
 	if r.Started == 0 {
 		r.Started = now
@@ -183,6 +183,17 @@ func (m *Machine) KeepGrants() {
 	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
 	for _, e := range held {
 		m.keepGrant(e)
+	}
+}
+
+// HandOver is [Machine.KeepGrants] for an owner that gives the partition to another and stays with its consumers. It will pass on
+// what their streams say, so the attempts of Dapr's jobs need not be taken back at once.
+func (m *Machine) HandOver() {
+	m.KeepGrants()
+	for _, e := range m.live {
+		if e.place == running && e.isDapr() {
+			e.state.Run.Kept = true
+		}
 	}
 }
 

@@ -157,7 +157,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 		return
 	}
 	written := e.durable || e.first || e.seq >= e.since // or something else had it written
-	if e.isDapr() {
+	if e.isDapr() && !e.state.Run.Kept {
 		written = false // whoever finds it in the store takes it back: see reclaim
 	}
 	m.withdraw(e)

@@ -57,6 +57,8 @@ func (m *Machine) overdue(e *entry, now int64) {
 	switch {
 	case over && m.specMissing(e):
 		m.block(e)
+	case over && e.state.Run.Kept:
+		m.miss(e, now)
 	case e.state.Run.Deadline <= now:
 		m.stop(e)
 		m.fail(e, now, failure{message: "timeout: no result within " + m.jobOf(e).TimeoutOrDefault().String()})

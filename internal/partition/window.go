@@ -235,7 +235,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	switch {
 	case e.state.Phase != carillon.PhaseRunning:
 		m.setWake(e, e.state.Due)
-	case e.isDapr():
+	case e.isDapr() && !e.state.Run.Kept:
 		m.reclaim(e, now)
 	default:
 		m.takeOver(e, now)
@@ -266,7 +266,9 @@ func (m *Machine) guess(e *entry) {
 	if q := m.queueOf(e); q != (Queue{}) {
 		e.queue = &q
 	}
-	e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace))
+	if e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace)); e.isDapr() {
+		e.lease = e.granted + int64(keptFor)
+	}
 }
 
 // setSpec gives e its encoded spec.

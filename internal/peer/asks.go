@@ -43,6 +43,12 @@ func (c *Client) SetDraining(ctx context.Context, on bool) error {
 	return err
 }
 
+// ReloadNamespace implements [cluster.Control].
+func (c *Client) ReloadNamespace(ctx context.Context, name string) error {
+	_, err := c.service.ReloadNamespace(ctx, &peerv1.ReloadNamespaceRequest{NotAfter: c.notAfter(ctx), Name: name})
+	return err
+}
+
 // Register implements [engine.Partitions].
 func (c *Client) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
 	req := &peerv1.RegisterRequest{NotAfter: c.notAfter(ctx), Partition: int32(p)}
@@ -56,7 +62,7 @@ func (c *Client) Register(ctx context.Context, p int, edges []partition.Edge) ([
 // Release implements [engine.Partitions].
 func (c *Client) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
 	m, err := c.service.Release(ctx, &peerv1.ReleaseRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
-		Edge: edgeToProto(l.Edge), By: l.By.String()})
+		Edge: edgeToProto(l.Edge), By: l.By.String(), Stamp: l.Stamp})
 	return partition.Answer(m.GetAnswer()), err
 }
 

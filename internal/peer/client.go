@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -39,6 +41,7 @@ type Options struct {
 const (
 	pingInterval   = 500 * time.Millisecond
 	pingTimeout    = 2 * time.Second
+	keepaliveTime  = 10 * time.Second // gRPC has no less
 	connectTimeout = 1500 * time.Millisecond
 	firstBackoff   = 20 * time.Millisecond
 	maxBackoff     = 500 * time.Millisecond
@@ -50,6 +53,7 @@ type Client struct {
 	*client.Client // its Jobs, Runs, Backfills and Namespaces are forwarded by Invoke
 
 	conn    *grpc.ClientConn
+	pinged  *grpc.ClientConn // for pings alone: calls that wait for the node's store may be as many as a connection takes
 	service peerv1.PeerServiceClient
 	options Options
 	broken  chan struct{}
@@ -73,14 +77,20 @@ func Dial(address string, o Options) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
+		// For the one connection of the two that something on the way has forgotten. A server cuts who pings twice in 5 s.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: pingTimeout, PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(), // the name service has no say
 	}
-	conn, err := grpc.NewClient(address, append(dial, o.Dial...)...)
-	if err != nil {
+	dial = append(dial, o.Dial...)
+	c := &Client{options: o, broken: make(chan struct{})}
+	var err error
+	if c.conn, err = grpc.NewClient(address, dial...); err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
-	c := &Client{conn: conn, options: o, broken: make(chan struct{})}
-	c.service = peerv1.NewPeerServiceClient(asker{c})
+	if c.pinged, err = grpc.NewClient(address, dial...); err != nil {
+		return nil, errors.Join(fmt.Errorf("address %q: %w", address, err), c.conn.Close())
+	}
+	c.service = peerv1.NewPeerServiceClient(asker{c, c.conn})
 	c.Client = client.Over(forwarder{c})
 	c.life, c.end = context.WithCancel(context.Background())
 	c.pings.Go(c.ping)
@@ -94,8 +104,10 @@ func (c *Client) Broken() <-chan struct{} { return c.broken }
 func (c *Client) Close() error {
 	c.end()
 	c.pings.Wait()
-	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
-		return fmt.Errorf("close the connection: %w", err)
+	for _, conn := range []*grpc.ClientConn{c.conn, c.pinged} {
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // which says that it is closed
+			return fmt.Errorf("close the connection: %w", err)
+		}
 	}
 	return nil
 }
@@ -105,6 +117,7 @@ func (c *Client) Close() error {
 func (c *Client) ping() {
 	t := time.NewTicker(pingInterval)
 	defer t.Stop()
+	service := peerv1.NewPeerServiceClient(asker{c, c.pinged})
 	for {
 		select {
 		case <-t.C:
@@ -112,7 +125,7 @@ func (c *Client) ping() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.life, pingTimeout)
-		_, err := c.Status(ctx)
+		_, err := service.Status(ctx, &peerv1.StatusRequest{NotAfter: c.notAfter(ctx)})
 		cancel()
 		switch {
 		case c.life.Err() != nil:
@@ -131,24 +144,29 @@ func (c *Client) notAfter(ctx context.Context) *timestamppb.Timestamp {
 	if until, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(until))
 	}
-	return timestamppb.New(c.options.Now().Add(wait))
+	return timestamppb.New(c.options.Now().Add(wait + clockSlack))
 }
 
 // asker is the connection for the calls between nodes: it shows the secret and understands the errors.
-type asker struct{ *Client }
+type asker struct {
+	*Client
+	over *grpc.ClientConn
+}
 
 // Invoke implements [grpc.ClientConnInterface].
 func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	var reached grpcpeer.Peer
 	outgoing := metadata.AppendToOutgoingContext(ctx, secretHeader, a.options.Secret)
-	err := a.conn.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
+	err := a.over.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
 	return understood(ctx, err, reached.Addr != nil)
 }
 
 // NewStream implements [grpc.ClientConnInterface]; nodes have no streams between them.
 func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
+	return nil, errNoStreams
 }
+
+var errNoStreams = carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
 
 // forwarder is the connection for calls of the public API.
 type forwarder struct{ *Client }
@@ -179,8 +197,8 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 }
 
 // NewStream implements [grpc.ClientConnInterface].
-func (f forwarder) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return asker(f).NewStream(ctx, d, method, opts...)
+func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errNoStreams
 }
 
 // anewKey is the key of an option of a put that the public API does not have.

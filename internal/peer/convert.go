@@ -59,7 +59,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
-	m := &peerv1.Wait{Name: w.Name, Open: w.Open}
+	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told}
 	if w.By != (carillon.RunIdentity{}) {
 		m.By = w.By.String()
 	}
@@ -67,7 +67,7 @@ func waitToProto(w store.Wait) *peerv1.Wait {
 }
 
 func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
-	w = store.Wait{Name: m.GetName(), Open: m.GetOpen()}
+	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold()}
 	if m.GetBy() != "" {
 		w.By, err = carillon.ParseRunID(m.GetBy())
 	}

@@ -22,3 +22,7 @@ func Secret(macKey []byte) string {
 
 // arriveWithin is how long a request may be on its way at most.
 const arriveWithin = 10 * time.Second
+
+// clockSlack is what two nodes may be apart in what they take for the store's clock. A request may arrive so much later: otherwise
+// one with little time left would be refused by a node whose clock is ahead.
+const clockSlack = time.Second

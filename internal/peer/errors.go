@@ -19,6 +19,9 @@ import (
 // errLate is why a request is refused that was on its way for too long.
 var errLate = errors.New("the request came after its time")
 
+// errStranger is why one is refused that has not this cluster's secret.
+var errStranger = errors.New("this is for nodes of the cluster only")
+
 // marked is an error for the wire; those that say that nothing was done are marked as such. Others are left to the guard of the
 // gRPC server.
 func marked(err error) error {
@@ -28,6 +31,8 @@ func marked(err error) error {
 		reason = peerv1.Refusal_REASON_NOT_OWNER
 	case errors.Is(err, errLate):
 		reason = peerv1.Refusal_REASON_LATE
+	case errors.Is(err, errStranger):
+		reason = peerv1.Refusal_REASON_STRANGER
 	default:
 		return err
 	}
@@ -77,7 +82,7 @@ func causeOf(r peerv1.Refusal_Reason) error {
 	switch r {
 	case peerv1.Refusal_REASON_NOT_OWNER:
 		return engine.ErrNotOwner
-	case peerv1.Refusal_REASON_LATE:
+	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER: // which has the address of a node that is gone
 		return cluster.ErrUnreached
 	}
 	return nil

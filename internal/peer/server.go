@@ -46,12 +46,19 @@ func NewServer(s Served) *Server {
 // request is what every request has.
 type request interface{ GetNotAfter() *timestamppb.Timestamp }
 
-// admit checks that the caller is a node of this cluster and that the request has come in time. The ctx that it returns ends when
-// the request may not be begun any more.
-func (s *Server) admit(ctx context.Context, r request) (context.Context, context.CancelFunc, error) {
+// known checks that the caller is a node of this cluster.
+func (s *Server) known(ctx context.Context) error {
 	secret := metadata.ValueFromIncomingContext(ctx, secretHeader)
 	if len(secret) != 1 || subtle.ConstantTimeCompare([]byte(secret[0]), []byte(s.served.Secret)) != 1 {
-		return nil, nil, carillon.Errorf(carillon.Unauthenticated, "", "this is for nodes of the cluster only")
+		return carillon.Errorf(carillon.Unauthenticated, "", "%w", errStranger)
+	}
+	return nil
+}
+
+// admit checks also that the request has come in time. The ctx that it returns ends when the request may not be begun any more.
+func (s *Server) admit(ctx context.Context, r request) (context.Context, context.CancelFunc, error) {
+	if err := s.known(ctx); err != nil {
+		return nil, nil, err
 	}
 	left := r.GetNotAfter().AsTime().Sub(s.served.Now())
 	if left <= 0 {
@@ -72,12 +79,13 @@ func serve[T any](ctx context.Context, s *Server, r request, do func(ctx context
 	return answer, marked(err)
 }
 
-// Status implements the rpc.
-func (s *Server) Status(ctx context.Context, m *peerv1.StatusRequest) (*peerv1.StatusResponse, error) {
-	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.StatusResponse, error) {
-		status, err := s.served.Control.Status(ctx)
-		return statusToProto(status), err
-	})
+// Status implements the rpc. It is answered however late it comes: a clock that is off is no reason to take a node for dead.
+func (s *Server) Status(ctx context.Context, _ *peerv1.StatusRequest) (*peerv1.StatusResponse, error) {
+	if err := s.known(ctx); err != nil {
+		return nil, marked(err)
+	}
+	status, err := s.served.Control.Status(ctx)
+	return statusToProto(status), marked(err)
 }
 
 // Look implements the rpc.
@@ -91,6 +99,13 @@ func (s *Server) Look(ctx context.Context, m *peerv1.LookRequest) (*peerv1.LookR
 func (s *Server) SetDraining(ctx context.Context, m *peerv1.SetDrainingRequest) (*peerv1.SetDrainingResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.SetDrainingResponse, error) {
 		return &peerv1.SetDrainingResponse{}, s.served.Control.SetDraining(ctx, m.GetOn())
+	})
+}
+
+// ReloadNamespace implements the rpc.
+func (s *Server) ReloadNamespace(ctx context.Context, m *peerv1.ReloadNamespaceRequest) (*peerv1.ReloadNamespaceResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReloadNamespaceResponse, error) {
+		return &peerv1.ReloadNamespaceResponse{}, s.served.Control.ReloadNamespace(ctx, m.GetName())
 	})
 }
 
@@ -113,7 +128,8 @@ func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}
-		answer, err := s.served.Services.Release(ctx, int(m.GetPartition()), partition.Letter{Edge: edgeFromProto(m.GetEdge()), By: by})
+		letter := partition.Letter{Edge: edgeFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
+		answer, err := s.served.Services.Release(ctx, int(m.GetPartition()), letter)
 		return &peerv1.ReleaseResponse{Answer: peerv1.ReleaseResponse_Answer(answer)}, err
 	})
 }

@@ -51,7 +51,7 @@ func grantsToProto(grants []partition.TokenGrant) []*peerv1.TokenGrant {
 	ms := make([]*peerv1.TokenGrant, len(grants))
 	for i, g := range grants {
 		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term), Stamp: stampToProto(g.Stamp),
-			N: int64(g.N), Rival: g.Rival}
+			N: int64(g.N), Want: int64(g.Want), Rival: g.Rival}
 	}
 	return ms
 }
@@ -60,7 +60,7 @@ func grantsFromProto(ms []*peerv1.TokenGrant) []partition.TokenGrant {
 	grants := make([]partition.TokenGrant, len(ms))
 	for i, m := range ms {
 		grants[i] = partition.TokenGrant{Limit: partition.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
-			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Rival: m.GetRival()}
+			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Want: int(m.GetWant()), Rival: m.GetRival()}
 	}
 	return grants
 }

@@ -80,6 +80,14 @@ func (n *Node) peers() engine.Partitions {
 	return n.member.Router()
 }
 
+// announce is how the other nodes hear of a namespace's new settings; nil if the node is alone.
+func (n *Node) announce() func(namespace string) {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Announce
+}
+
 // enter makes the node a member, if it is part of a cluster, and says where calls go.
 func (n *Node) enter(ctx context.Context) error {
 	if n.member == nil {
@@ -96,6 +104,14 @@ func (n *Node) enter(ctx context.Context) error {
 		return telemetry.ClusterStats{Members: s.Members, Skew: s.Skew}
 	})
 	return nil
+}
+
+// peerSizes are options of the gRPC server that other nodes use as well; none if the node is alone.
+func (n *Node) peerSizes(o grpcapi.Options) []grpc.ServerOption {
+	if n.member == nil {
+		return nil
+	}
+	return peer.Sizes(o.MaxMessage)
 }
 
 // servePeers is the node for the other nodes of its cluster, on a gRPC server.
@@ -139,9 +155,6 @@ const idleLook = 20 * time.Millisecond
 
 // awaitConsumers waits until nobody works on what this node has handed out, also of partitions that others own now.
 func (n *Node) awaitConsumers(ctx context.Context) error {
-	if n.member == nil {
-		return nil
-	}
 	t := time.NewTicker(idleLook)
 	defer t.Stop()
 	for n.inFlight() > 0 {

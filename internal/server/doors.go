@@ -103,6 +103,7 @@ func (d *door) stop(ctx context.Context) {
 func (d *door) overHTTP(server *http.Server, log *slog.Logger) {
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = readHeaderTimeout, idleTimeout, maxHeaderBytes
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // what clients do wrong
+	new(fresh).attach(server)
 	d.serve = server.Serve
 	d.end = func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {

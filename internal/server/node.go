@@ -55,7 +55,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Standby:   n.member != nil, Peers: n.peers(), LeaseTTL: c.LeaseTTL,
+		Standby:   n.member != nil, Peers: n.peers(), Announce: n.announce(), LeaseTTL: c.LeaseTTL,
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -140,9 +140,14 @@ func (n *Node) Drain(ctx context.Context) error {
 	n.leaving.Store(true)
 	requests := make(chan error, 1)
 	go func() { requests <- n.hub.Drain(ctx) }()
+	if n.member == nil {
+		err := n.engine.Drain(ctx)
+		return errors.Join(err, <-requests)
+	}
 	n.handOver(context.WithoutCancel(ctx))
-	err := n.engine.Drain(ctx)
-	return errors.Join(err, <-requests, n.awaitConsumers(ctx))
+	// What consumers say last is passed on to the new owners by the engine, which therefore is the last to be quiet.
+	ended, idle := <-requests, n.awaitConsumers(ctx)
+	return errors.Join(ended, idle, n.engine.Drain(ctx))
 }
 
 // stopTimeout bounds what ends a node after its attempts have ended, or were given up.

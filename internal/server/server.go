@@ -77,8 +77,9 @@ func (s *Server) openDoors() error {
 
 // doorGRPC is Carillon's own API as gRPC.
 func (s *Server) doorGRPC(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
-	server := grpcapi.NewServer(service)
-	s.node.servePeers(server, s.grpcOptions())
+	o := s.grpcOptions()
+	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
+	s.node.servePeers(server, o)
 	d.overGRPC(server, server.Health.Shutdown)
 	faces := s.node.register(s.config.Faces, server)
 	d.gone = func() {

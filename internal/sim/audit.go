@@ -100,6 +100,15 @@ func (a *audit) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return err
 }
 
+// ReadAll is for [store.Reader], if the store below is one.
+func (a *audit) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	below := make([]store.Asked, len(asked))
+	for i, w := range asked {
+		below[i] = store.Asked{Shard: w.Shard.(*auditShard).Shard, Refs: w.Refs}
+	}
+	return a.Store.(store.Reader).ReadAll(ctx, below)
+}
+
 // note writes down how a write ended.
 func (s *auditShard) note(b *store.Batch, err error) {
 	w := checker.Write{Partition: s.p, Epoch: s.term.Epoch, Nonce: s.term.Nonce, Node: s.a.life, At: time.Now()}

@@ -250,6 +250,14 @@ func (p *peer) Look(ctx context.Context) error {
 	return err
 }
 
+// ReloadNamespace is for [cluster.Peer].
+func (p *peer) ReloadNamespace(ctx context.Context, name string) error {
+	_, err := through(ctx, p, "ReloadNamespace", func(ctx context.Context, to *life) (struct{}, error) {
+		return struct{}{}, to.member.ReloadNamespace(ctx, name)
+	})
+	return err
+}
+
 // SetDraining is for [cluster.Peer].
 func (p *peer) SetDraining(ctx context.Context, on bool) error {
 	_, err := through(ctx, p, "SetDraining", func(ctx context.Context, to *life) (struct{}, error) {

@@ -154,6 +154,19 @@ func (s *sky) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return s.write(writes[0].Shard.(*skyShard).p, func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
+// ReadAll is for [store.Reader], if the store below is one. If one partition cannot be read, none is.
+func (s *sky) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	below := make([]store.Asked, len(asked))
+	for i, a := range asked {
+		of := a.Shard.(*skyShard)
+		if err := s.pass(ctx, ReadsFail, "read", of.p); err != nil {
+			return nil, err
+		}
+		below[i] = store.Asked{Shard: of.Shard, Refs: a.Refs}
+	}
+	return s.Store.(store.Reader).ReadAll(ctx, below)
+}
+
 // write does a write of a partition, and perhaps of others with it, as far as the weather lets it.
 func (s *sky) write(p int, land func() error) error {
 	s.gate.wait()

@@ -103,10 +103,12 @@ func (s *session) aboutCredits(n *node, resp *carillon.WorkResponse) {
 
 // aboutNodes takes a node's word on where all nodes are. The worker hears of it when it is news.
 func (s *session) aboutNodes(n *node, resp *carillon.WorkResponse) {
+	before := n.view
 	n.view = resp.Nodes
 	if n.address == "" {
 		n.address = resp.Nodes[0]
 	}
+	s.missing(n, before)
 	s.look()
 	sorted := slices.Sorted(slices.Values(resp.Nodes))
 	if slices.Equal(sorted, s.learned) {
@@ -116,6 +118,25 @@ func (s *session) aboutNodes(n *node, resp *carillon.WorkResponse) {
 	s.learned = sorted
 	if s.options.Learn != nil {
 		s.options.Learn(slices.Clone(resp.Nodes))
+	}
+}
+
+// missing gives up the nodes that are gone by a node's word and by that of all others: the cluster finds out sooner than a connection
+// that goes nowhere, and till then the credits there would be of no use and what was said there not heard. One that is not gone after
+// all comes back into view and is connected anew.
+func (s *session) missing(by *node, before []string) {
+	if len(by.view) == 1 && len(before) > 2 {
+		return // it sees nobody any more, which says nothing of the others
+	}
+	for _, address := range before {
+		if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.address != address && slices.Contains(o.view, address) }) {
+			continue
+		}
+		for _, n := range s.nodes {
+			if n.address == address && n != by && !(s.options.Tied && n == s.first) {
+				n.cut()
+			}
+		}
 	}
 }
 

@@ -264,6 +264,33 @@ func TestAResultThatANodeTookWithItIsSaidAgain(t *testing.T) {
 	})
 }
 
+// TestANodeThatIsCutOff without a word is given up once the others miss it: its credits are used elsewhere, and what was said to it is
+// said to another.
+func TestANodeThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 10)
+		w.put("b", 0, 3)
+		runs := receiveRuns(t, s, 3)
+		w.nodes["b"].cut.Store(true)
+		send(t, s, carillon.WorkRequest{Results: results(runs), Credits: []carillon.Credit{{Queue: "q", N: 3}}})
+		synctest.Wait()
+		end := w.vanish("b")
+		w.put("c", 3, 13)
+		if got := receiveRuns(t, s, 10); len(got) != 10 {
+			t.Errorf("%d runs", len(got))
+		}
+		synctest.Wait()
+		for _, r := range runs {
+			if w.done[r.ID] != 1 {
+				t.Errorf("%s was done %d times", r.ID, w.done[r.ID])
+			}
+		}
+		end()
+		shut(t, s)
+	})
+}
+
 // TestWrongWordsAreRefused: by the session itself, whichever node would hear of them.
 func TestWrongWordsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,8 +49,9 @@ type depot struct {
 	bell    chan struct{}
 	stop    chan struct{}
 	stopped chan struct{}
-	deaf    bool     // results get lost
-	backlog []string // guarded by the world's lock
+	deaf    bool        // results get lost
+	cut     atomic.Bool // nothing comes through to it or from it
+	backlog []string    // guarded by the world's lock
 }
 
 func newWorld(t *testing.T, addresses ...string) *world {
@@ -151,7 +153,49 @@ func (w *world) reach(ctx context.Context, address string, hello carillon.Hello)
 	if d == nil {
 		return nil, carillon.Errorf(carillon.Unavailable, "", "nobody is at %s", address)
 	}
-	return d.hub.Connect(ctx, hello)
+	s, err := d.hub.Connect(ctx, hello)
+	return way{s, d}, err
+}
+
+// way is the way to a node, which may begin to lead nowhere.
+type way struct {
+	carillon.Session
+	to *depot
+}
+
+// Send implements carillon.Session.
+func (y way) Send(ctx context.Context, req carillon.WorkRequest) error {
+	if y.to.cut.Load() {
+		return nil
+	}
+	return y.Session.Send(ctx, req)
+}
+
+// Receive implements carillon.Session.
+func (y way) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+	r, err := y.Session.Receive(ctx)
+	if y.to.cut.Load() {
+		<-ctx.Done()
+		return carillon.WorkResponse{}, ctx.Err()
+	}
+	return r, err
+}
+
+// vanish takes a node that is cut off out of the cluster. end ends it, when it is no use to be cut off any more.
+func (w *world) vanish(address string) (end func()) {
+	w.mu.Lock()
+	d := w.nodes[address]
+	delete(w.nodes, address)
+	w.inherit(d.backlog)
+	w.mu.Unlock()
+	w.tellNodes()
+	return func() {
+		close(d.stop)
+		<-d.stopped
+		if err := d.hub.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
 }
 
 // Connect implements carillon.Work: through the first node that lives.

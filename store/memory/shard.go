@@ -39,6 +39,20 @@ func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, err
 	return read(ctx, s, func() []store.Record { return s.p.records.read(refs) })
 }
 
+var _ store.Reader = (*Store)(nil)
+
+// ReadAll implements [store.Reader].
+func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	out := make([][]store.Record, len(asked))
+	for i, a := range asked {
+		var err error
+		if out[i], err = a.Shard.Read(ctx, a.Refs); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // List returns jobs in name order.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
 	return read(ctx, s, func() []store.Record { return s.p.records.list(q) })

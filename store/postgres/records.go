@@ -39,41 +39,64 @@ func (c *conditions) selectRecords(partition, most int) {
 }
 
 const readSQL = `
-SELECT d.at, j.state, j.spec FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS d (namespace, name, seq, at)
-JOIN carillon_jobs j ON j.partition = $1 AND j.namespace = d.namespace AND j.name = d.name AND j.seq = d.seq`
+SELECT d.at, j.state, j.spec
+FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS d (partition, namespace, name, seq, at)
+JOIN carillon_jobs j ON j.partition = d.partition AND j.namespace = d.namespace AND j.name = d.name AND j.seq = d.seq`
 
 // Read returns the records of the refs, in their order.
 func (s *shard) Read(ctx context.Context, list []store.Ref) ([]store.Record, error) {
-	out := make([]store.Record, len(list))
-	if len(list) == 0 {
+	out, err := s.s.ReadAll(ctx, []store.Asked{{Shard: s, Refs: list}})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+var _ store.Reader = (*Store)(nil)
+
+// ReadAll implements [store.Reader].
+func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	out := make([][]store.Record, len(asked))
+	var all refs
+	var places []*store.Record
+	for i, a := range asked {
+		of, ok := a.Shard.(*shard)
+		if !ok || of.s != s {
+			return nil, errors.New("store: the shard is of another store")
+		}
+		out[i] = make([]store.Record, len(a.Refs))
+		for k, ref := range a.Refs {
+			out[i][k].Ref = ref
+			places = append(places, &out[i][k])
+			all.add(of.partition, ref)
+		}
+	}
+	if len(places) == 0 {
 		return out, ctx.Err()
 	}
-	var asked refs
-	for i, ref := range list {
-		out[i].Ref = ref
-		asked.add(s.partition, ref)
-	}
+	return out, s.read(ctx, &all, places)
+}
+
+// read fills in the records that are there.
+func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) error {
 	type found struct {
 		at   int64
 		spec []byte
 		store.State
 	}
-	rows, err := query(ctx, s.s, func(rows pgx.Rows) (f found, err error) {
+	rows, err := query(ctx, s, func(rows pgx.Rows) (f found, err error) {
 		var state []byte
 		if err := rows.Scan(&f.at, &state, &f.spec); err != nil {
 			return f, err
 		}
 		f.State, err = store.DecodeState(state)
 		return f, err
-	}, readSQL, s.partition, asked.namespace, asked.name, asked.seq)
-	if err != nil {
-		return nil, err
-	}
+	}, readSQL, all.partition, all.namespace, all.name, all.seq)
 	for _, f := range rows {
-		r := &out[f.at-1]
+		r := places[f.at-1]
 		r.Exists, r.Spec, r.State = true, f.spec, f.State
 	}
-	return out, nil
+	return err
 }
 
 // List returns jobs in name order.

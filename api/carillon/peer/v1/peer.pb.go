@@ -34,6 +34,8 @@ const (
 	Refusal_REASON_NOT_OWNER Refusal_Reason = 1
 	// The call came too late.
 	Refusal_REASON_LATE Refusal_Reason = 2
+	// The caller is no node of this cluster, or this is a node of another one.
+	Refusal_REASON_STRANGER Refusal_Reason = 3
 )
 
 // Enum value maps for Refusal_Reason.
@@ -42,11 +44,13 @@ var (
 		0: "REASON_UNSPECIFIED",
 		1: "REASON_NOT_OWNER",
 		2: "REASON_LATE",
+		3: "REASON_STRANGER",
 	}
 	Refusal_Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
 		"REASON_NOT_OWNER":   1,
 		"REASON_LATE":        2,
+		"REASON_STRANGER":    3,
 	}
 )
 
@@ -773,7 +777,9 @@ type ReleaseRequest struct {
 	// Who waits for whom.
 	Edge *Edge `protobuf:"bytes,3,opt,name=edge,proto3" json:"edge,omitempty"`
 	// The run that succeeded.
-	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// Orders what is told of one edge, over all owners.
+	Stamp         uint64 `protobuf:"fixed64,5,opt,name=stamp,proto3" json:"stamp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +840,13 @@ func (x *ReleaseRequest) GetBy() string {
 		return x.By
 	}
 	return ""
+}
+
+func (x *ReleaseRequest) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
 }
 
 // ReleaseResponse is what became of it.
@@ -1265,7 +1278,9 @@ type Wait struct {
 	// The newest run of it whose success was told; empty if none was.
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// The success has not been used up by a run.
-	Open          bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
+	Open bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
+	// The stamp of the newest word on it; see ReleaseRequest.
+	Told          uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,6 +1334,13 @@ func (x *Wait) GetOpen() bool {
 		return x.Open
 	}
 	return false
+}
+
+func (x *Wait) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
 }
 
 // ApplyShareResponse is the outcome of the puts.
@@ -2185,7 +2207,9 @@ type TokenGrant struct {
 	// Tokens.
 	N int64 `protobuf:"varint,5,opt,name=n,proto3" json:"n,omitempty"`
 	// The order of the first run that waits in another partition.
-	Rival         int64 `protobuf:"fixed64,6,opt,name=rival,proto3" json:"rival,omitempty"`
+	Rival int64 `protobuf:"fixed64,6,opt,name=rival,proto3" json:"rival,omitempty"`
+	// Tokens that the home still knows to be wanted.
+	Want          int64 `protobuf:"varint,7,opt,name=want,proto3" json:"want,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2258,6 +2282,13 @@ func (x *TokenGrant) GetN() int64 {
 func (x *TokenGrant) GetRival() int64 {
 	if x != nil {
 		return x.Rival
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetWant() int64 {
+	if x != nil {
+		return x.Want
 	}
 	return 0
 }
@@ -2363,17 +2394,110 @@ func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
+// ReloadNamespaceRequest says whose settings have changed.
+type ReloadNamespaceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The namespace.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadNamespaceRequest) Reset() {
+	*x = ReloadNamespaceRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadNamespaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadNamespaceRequest) ProtoMessage() {}
+
+func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
+func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *ReloadNamespaceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ReloadNamespaceResponse is empty.
+type ReloadNamespaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadNamespaceResponse) Reset() {
+	*x = ReloadNamespaceResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadNamespaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadNamespaceResponse) ProtoMessage() {}
+
+func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
+func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+}
+
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x01\n" +
+	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x01\n" +
 	"\aRefusal\x128\n" +
-	"\x06reason\x18\x01 \x01(\x0e2 .carillon.peer.v1.Refusal.ReasonR\x06reason\"G\n" +
+	"\x06reason\x18\x01 \x01(\x0e2 .carillon.peer.v1.Refusal.ReasonR\x06reason\"\\\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10REASON_NOT_OWNER\x10\x01\x12\x0f\n" +
-	"\vREASON_LATE\x10\x02\"H\n" +
+	"\vREASON_LATE\x10\x02\x12\x13\n" +
+	"\x0fREASON_STRANGER\x10\x03\"H\n" +
 	"\rStatusRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"e\n" +
 	"\x0eStatusResponse\x12\x0e\n" +
@@ -2404,12 +2528,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12,\n" +
 	"\x05edges\x18\x03 \x03(\v2\x16.carillon.peer.v1.EdgeR\x05edges\"(\n" +
 	"\x10RegisterResponse\x12\x14\n" +
-	"\x05exist\x18\x01 \x03(\bR\x05exist\"\xa3\x01\n" +
+	"\x05exist\x18\x01 \x03(\bR\x05exist\"\xb9\x01\n" +
 	"\x0eReleaseRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12*\n" +
 	"\x04edge\x18\x03 \x01(\v2\x16.carillon.peer.v1.EdgeR\x04edge\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\x9a\x01\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x14\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\x9a\x01\n" +
 	"\x0fReleaseResponse\x12@\n" +
 	"\x06answer\x18\x01 \x01(\x0e2(.carillon.peer.v1.ReleaseResponse.AnswerR\x06answer\"E\n" +
 	"\x06Answer\x12\x16\n" +
@@ -2438,11 +2563,12 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04puts\x18\a \x03(\v2\x1a.carillon.peer.v1.SharePutR\x04puts\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
-	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\">\n" +
+	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"R\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x12\n" +
-	"\x04open\x18\x03 \x01(\bR\x04open\"j\n" +
+	"\x04open\x18\x03 \x01(\bR\x04open\x12\x12\n" +
+	"\x04told\x18\x04 \x01(\x06R\x04told\"j\n" +
 	"\x12ApplyShareResponse\x12#\n" +
 	"\rstored_before\x18\x01 \x01(\bR\fstoredBefore\x12/\n" +
 	"\x04puts\x18\x02 \x03(\v2\x1b.carillon.v1.PutJobResponseR\x04puts\"\x9e\x01\n" +
@@ -2497,7 +2623,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04want\x18\x05 \x01(\x03R\x04want\x12\x14\n" +
 	"\x05order\x18\x06 \x01(\x10R\x05order\"I\n" +
 	"\x11AskTokensResponse\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xc0\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xd4\x01\n" +
 	"\n" +
 	"TokenGrant\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
@@ -2505,12 +2631,17 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x03 \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x122\n" +
 	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\f\n" +
 	"\x01n\x18\x05 \x01(\x03R\x01n\x12\x14\n" +
-	"\x05rival\x18\x06 \x01(\x10R\x05rival\"\xa0\x01\n" +
+	"\x05rival\x18\x06 \x01(\x10R\x05rival\x12\x12\n" +
+	"\x04want\x18\a \x01(\x03R\x04want\"\xa0\x01\n" +
 	"\x11GiveTokensRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x124\n" +
 	"\x06grants\x18\x03 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\x14\n" +
-	"\x12GiveTokensResponse2\xfc\b\n" +
+	"\x12GiveTokensResponse\"e\n" +
+	"\x16ReloadNamespaceRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x19\n" +
+	"\x17ReloadNamespaceResponse2\xe4\t\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -2527,7 +2658,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
 	"\n" +
-	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
+	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12f\n" +
+	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_carillon_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -2542,123 +2674,128 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
-	(Refusal_Reason)(0),           // 0: carillon.peer.v1.Refusal.Reason
-	(ReleaseResponse_Answer)(0),   // 1: carillon.peer.v1.ReleaseResponse.Answer
-	(*Refusal)(nil),               // 2: carillon.peer.v1.Refusal
-	(*StatusRequest)(nil),         // 3: carillon.peer.v1.StatusRequest
-	(*StatusResponse)(nil),        // 4: carillon.peer.v1.StatusResponse
-	(*LookRequest)(nil),           // 5: carillon.peer.v1.LookRequest
-	(*LookResponse)(nil),          // 6: carillon.peer.v1.LookResponse
-	(*SetDrainingRequest)(nil),    // 7: carillon.peer.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 8: carillon.peer.v1.SetDrainingResponse
-	(*ForwardRequest)(nil),        // 9: carillon.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),       // 10: carillon.peer.v1.ForwardResponse
-	(*Edge)(nil),                  // 11: carillon.peer.v1.Edge
-	(*RegisterRequest)(nil),       // 12: carillon.peer.v1.RegisterRequest
-	(*RegisterResponse)(nil),      // 13: carillon.peer.v1.RegisterResponse
-	(*ReleaseRequest)(nil),        // 14: carillon.peer.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 15: carillon.peer.v1.ReleaseResponse
-	(*WaitsRequest)(nil),          // 16: carillon.peer.v1.WaitsRequest
-	(*WaitsResponse)(nil),         // 17: carillon.peer.v1.WaitsResponse
-	(*KeepsRequest)(nil),          // 18: carillon.peer.v1.KeepsRequest
-	(*KeepsResponse)(nil),         // 19: carillon.peer.v1.KeepsResponse
-	(*ApplyShareRequest)(nil),     // 20: carillon.peer.v1.ApplyShareRequest
-	(*SharePut)(nil),              // 21: carillon.peer.v1.SharePut
-	(*Wait)(nil),                  // 22: carillon.peer.v1.Wait
-	(*ApplyShareResponse)(nil),    // 23: carillon.peer.v1.ApplyShareResponse
-	(*DeleteInRequest)(nil),       // 24: carillon.peer.v1.DeleteInRequest
-	(*DeleteInResponse)(nil),      // 25: carillon.peer.v1.DeleteInResponse
-	(*RedriveInRequest)(nil),      // 26: carillon.peer.v1.RedriveInRequest
-	(*RedriveInResponse)(nil),     // 27: carillon.peer.v1.RedriveInResponse
-	(*HearRequest)(nil),           // 28: carillon.peer.v1.HearRequest
-	(*Report)(nil),                // 29: carillon.peer.v1.Report
-	(*HearResponse)(nil),          // 30: carillon.peer.v1.HearResponse
-	(*Term)(nil),                  // 31: carillon.peer.v1.Term
-	(*TokenStamp)(nil),            // 32: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),      // 33: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),              // 34: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),     // 35: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),            // 36: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),     // 37: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),    // 38: carillon.peer.v1.GiveTokensResponse
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*v1.Job)(nil),                // 41: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),     // 42: carillon.v1.PutJobResponse
-	(*v1.Beat)(nil),               // 43: carillon.v1.Beat
-	(*v1.Result)(nil),             // 44: carillon.v1.Result
+	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
+	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
+	(*Refusal)(nil),                 // 2: carillon.peer.v1.Refusal
+	(*StatusRequest)(nil),           // 3: carillon.peer.v1.StatusRequest
+	(*StatusResponse)(nil),          // 4: carillon.peer.v1.StatusResponse
+	(*LookRequest)(nil),             // 5: carillon.peer.v1.LookRequest
+	(*LookResponse)(nil),            // 6: carillon.peer.v1.LookResponse
+	(*SetDrainingRequest)(nil),      // 7: carillon.peer.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),     // 8: carillon.peer.v1.SetDrainingResponse
+	(*ForwardRequest)(nil),          // 9: carillon.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),         // 10: carillon.peer.v1.ForwardResponse
+	(*Edge)(nil),                    // 11: carillon.peer.v1.Edge
+	(*RegisterRequest)(nil),         // 12: carillon.peer.v1.RegisterRequest
+	(*RegisterResponse)(nil),        // 13: carillon.peer.v1.RegisterResponse
+	(*ReleaseRequest)(nil),          // 14: carillon.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 15: carillon.peer.v1.ReleaseResponse
+	(*WaitsRequest)(nil),            // 16: carillon.peer.v1.WaitsRequest
+	(*WaitsResponse)(nil),           // 17: carillon.peer.v1.WaitsResponse
+	(*KeepsRequest)(nil),            // 18: carillon.peer.v1.KeepsRequest
+	(*KeepsResponse)(nil),           // 19: carillon.peer.v1.KeepsResponse
+	(*ApplyShareRequest)(nil),       // 20: carillon.peer.v1.ApplyShareRequest
+	(*SharePut)(nil),                // 21: carillon.peer.v1.SharePut
+	(*Wait)(nil),                    // 22: carillon.peer.v1.Wait
+	(*ApplyShareResponse)(nil),      // 23: carillon.peer.v1.ApplyShareResponse
+	(*DeleteInRequest)(nil),         // 24: carillon.peer.v1.DeleteInRequest
+	(*DeleteInResponse)(nil),        // 25: carillon.peer.v1.DeleteInResponse
+	(*RedriveInRequest)(nil),        // 26: carillon.peer.v1.RedriveInRequest
+	(*RedriveInResponse)(nil),       // 27: carillon.peer.v1.RedriveInResponse
+	(*HearRequest)(nil),             // 28: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 29: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 30: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 31: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 32: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 33: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 34: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 35: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 36: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 37: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 38: carillon.peer.v1.GiveTokensResponse
+	(*ReloadNamespaceRequest)(nil),  // 39: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 40: carillon.peer.v1.ReloadNamespaceResponse
+	(*timestamppb.Timestamp)(nil),   // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 42: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 43: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 44: carillon.v1.PutJobResponse
+	(*v1.Beat)(nil),                 // 45: carillon.v1.Beat
+	(*v1.Result)(nil),               // 46: carillon.v1.Result
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	39, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	40, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	39, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	39, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	39, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	39, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	39, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	42, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	41, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	41, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	39, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	39, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	39, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	39, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	43, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	41, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	22, // 18: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	42, // 19: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	39, // 20: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	39, // 21: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	39, // 22: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 19: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	41, // 20: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 21: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 22: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 23: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	43, // 24: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
-	44, // 25: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	39, // 26: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	45, // 24: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
+	46, // 25: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	41, // 26: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	31, // 27: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	34, // 28: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	32, // 29: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	36, // 30: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	31, // 31: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	32, // 32: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	39, // 33: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 33: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	36, // 34: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	3,  // 35: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 36: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 37: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 38: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 39: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 40: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 41: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 42: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 43: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 44: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 45: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 46: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 47: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 48: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	4,  // 49: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 50: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 51: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 52: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 53: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 54: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 55: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 56: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 57: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 58: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 59: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 60: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 61: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 62: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	49, // [49:63] is the sub-list for method output_type
-	35, // [35:49] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	41, // 35: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 36: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 37: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 38: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 39: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 40: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 41: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 42: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 43: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 44: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 45: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 46: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 47: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 48: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 49: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	39, // 50: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	4,  // 51: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 52: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 53: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 54: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 55: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 56: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 57: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 58: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 59: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 60: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 61: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 62: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 63: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 64: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	40, // 65: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	51, // [51:66] is the sub-list for method output_type
+	36, // [36:51] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -2672,7 +2809,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,20 +19,21 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PeerService_Status_FullMethodName      = "/carillon.peer.v1.PeerService/Status"
-	PeerService_Look_FullMethodName        = "/carillon.peer.v1.PeerService/Look"
-	PeerService_SetDraining_FullMethodName = "/carillon.peer.v1.PeerService/SetDraining"
-	PeerService_Forward_FullMethodName     = "/carillon.peer.v1.PeerService/Forward"
-	PeerService_Register_FullMethodName    = "/carillon.peer.v1.PeerService/Register"
-	PeerService_Release_FullMethodName     = "/carillon.peer.v1.PeerService/Release"
-	PeerService_Waits_FullMethodName       = "/carillon.peer.v1.PeerService/Waits"
-	PeerService_Keeps_FullMethodName       = "/carillon.peer.v1.PeerService/Keeps"
-	PeerService_ApplyShare_FullMethodName  = "/carillon.peer.v1.PeerService/ApplyShare"
-	PeerService_DeleteIn_FullMethodName    = "/carillon.peer.v1.PeerService/DeleteIn"
-	PeerService_RedriveIn_FullMethodName   = "/carillon.peer.v1.PeerService/RedriveIn"
-	PeerService_Hear_FullMethodName        = "/carillon.peer.v1.PeerService/Hear"
-	PeerService_AskTokens_FullMethodName   = "/carillon.peer.v1.PeerService/AskTokens"
-	PeerService_GiveTokens_FullMethodName  = "/carillon.peer.v1.PeerService/GiveTokens"
+	PeerService_Status_FullMethodName          = "/carillon.peer.v1.PeerService/Status"
+	PeerService_Look_FullMethodName            = "/carillon.peer.v1.PeerService/Look"
+	PeerService_SetDraining_FullMethodName     = "/carillon.peer.v1.PeerService/SetDraining"
+	PeerService_Forward_FullMethodName         = "/carillon.peer.v1.PeerService/Forward"
+	PeerService_Register_FullMethodName        = "/carillon.peer.v1.PeerService/Register"
+	PeerService_Release_FullMethodName         = "/carillon.peer.v1.PeerService/Release"
+	PeerService_Waits_FullMethodName           = "/carillon.peer.v1.PeerService/Waits"
+	PeerService_Keeps_FullMethodName           = "/carillon.peer.v1.PeerService/Keeps"
+	PeerService_ApplyShare_FullMethodName      = "/carillon.peer.v1.PeerService/ApplyShare"
+	PeerService_DeleteIn_FullMethodName        = "/carillon.peer.v1.PeerService/DeleteIn"
+	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
+	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
+	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
+	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
+	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -73,6 +74,8 @@ type PeerServiceClient interface {
 	AskTokens(ctx context.Context, in *AskTokensRequest, opts ...grpc.CallOption) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
+	// ReloadNamespace has the node read the settings of a namespace, which have changed.
+	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 }
 
 type peerServiceClient struct {
@@ -223,6 +226,16 @@ func (c *peerServiceClient) GiveTokens(ctx context.Context, in *GiveTokensReques
 	return out, nil
 }
 
+func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadNamespaceResponse)
+	err := c.cc.Invoke(ctx, PeerService_ReloadNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -261,6 +274,8 @@ type PeerServiceServer interface {
 	AskTokens(context.Context, *AskTokensRequest) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
+	// ReloadNamespace has the node read the settings of a namespace, which have changed.
+	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -312,6 +327,9 @@ func (UnimplementedPeerServiceServer) AskTokens(context.Context, *AskTokensReque
 }
 func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GiveTokens not implemented")
+}
+func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -586,6 +604,24 @@ func _PeerService_GiveTokens_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadNamespaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).ReloadNamespace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_ReloadNamespace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).ReloadNamespace(ctx, req.(*ReloadNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -648,6 +684,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GiveTokens",
 			Handler:    _PeerService_GiveTokens_Handler,
+		},
+		{
+			MethodName: "ReloadNamespace",
+			Handler:    _PeerService_ReloadNamespace_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,129 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/store"
+)
+
+// TestSettingsAreAnnounced to every other node, also while one of them cannot be reached.
+func TestSettingsAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b, c, d := f.start("a"), f.start("b"), f.start("c"), f.start("d")
+		f.settle(3*time.Second, a, b, c, d)
+		put := func() {
+			t.Helper()
+			if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		told := func() (sum int64) {
+			for _, n := range f.all() {
+				sum += n.told.Load()
+			}
+			return sum
+		}
+		if put(); told() != 3 {
+			t.Errorf("%d of 3 nodes were told", told())
+		}
+		d.kill()
+		if put(); told() < 5 {
+			t.Errorf("%d nodes were told, with one that is dead", told()-3)
+		}
+	})
+}
+
+// TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own beats come in time.
+func TestManyLooksAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		pass(time.Millisecond) // nobody looks
+		before := a.looks.Load()
+		a.lag.Store(int64(10 * time.Millisecond))
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				pass(time.Duration(i) * 10 * time.Microsecond)
+				if _, err := a.ClusterStatus(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if looks := a.looks.Load() - before; looks > 3 {
+			t.Errorf("the store was asked %d times who lives", looks)
+		}
+	})
+}
+
+// TestASlowStoreTellsTheTimeToo: that the clock is read slowly takes nothing away from what is known, and a clock that is set is noticed.
+func TestASlowStoreTellsTheTimeToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		a.slow.Store(int64(900 * time.Millisecond))
+		pass(5 * time.Second)
+		if off := time.Until(a.StoreNow()).Abs(); off > 10*time.Millisecond {
+			t.Errorf("the store's clock is taken to be %v off", off)
+		}
+		a.slow.Store(0)
+		a.ahead.Store(int64(700 * time.Millisecond))
+		pass(3 * time.Second)
+		if off := time.Until(a.StoreNow()).Abs(); off > 10*time.Millisecond {
+			t.Errorf("after the clock was set, the store's is taken to be %v off", off)
+		}
+	})
+}
+
+// TestReplacedBeforeItOwned: a node whose name is taken before it was given its share ends as well.
+func TestReplacedBeforeItOwned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.meanwhile = func() {
+			f.meanwhile = nil
+			l := f.store.Leaser()
+			if err := errors.Join(l.Leave(t.Context(), "a", 1), l.Join(t.Context(), store.Member{ID: "a", Nonce: 77}, time.Hour)); err != nil {
+				t.Error(err)
+			}
+		}
+		a := f.start("a")
+		select {
+		case <-a.Replaced():
+		case <-time.After(5 * time.Second):
+			t.Error("it goes on")
+		}
+	})
+}
+
+// lostControl is a node that takes note and does not answer.
+type lostControl struct{ cluster.Control }
+
+func (lostControl) SetDraining(context.Context, bool) error {
+	return &carillon.Error{Kind: carillon.Unavailable, Message: "gone", Unknown: true, Err: cluster.ErrLost}
+}
+
+// TestADrainThatMayBeDone says so.
+func TestADrainThatMayBeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.control = func(c cluster.Control) cluster.Control { return lostControl{c} }
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		e, ok := errors.AsType[*carillon.Error](a.DrainNode(t.Context(), "b"))
+		if !ok || e.Kind != carillon.Unavailable || !e.Unknown {
+			t.Errorf("drain: %#v", e)
+		}
+	})
+}

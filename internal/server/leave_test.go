@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/server"
+)
+
+// TestALastAnswerIsPassedOn: a node leaves while a request to an endpoint is under way. What comes of it reaches the partition's new
+// owner: the run has succeeded, and is not tried again.
+func TestALastAnswerIsPassedOn(t *testing.T) {
+	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
+	var hits atomic.Int32
+	begun, answer := make(chan struct{}, 1), make(chan struct{})
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		hits.Add(1)
+		begun <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(endpoint.Close)
+	config := func(name string) server.Config {
+		return server.Config{Store: database, Name: name, Partitions: 4, DrainGrace: patience,
+			AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	}
+	a, endA := serveUntil(t, config("a"))
+	spread(t, a, 1)
+	job := carillon.Job{Name: "slow", Target: carillon.Target{HTTP: &carillon.HTTPTarget{URL: endpoint.URL}}, Timeout: time.Minute,
+		History: carillon.History{Runs: 1}}
+	if _, err := dial(t, a).PutJob(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	await(t, begun)
+	b, endB := serveUntil(t, config("b"))
+	t.Cleanup(endB)
+	spread(t, b, 2)
+
+	left := make(chan struct{})
+	go func() {
+		endA()
+		close(left)
+	}()
+	eventually(t, "b owns everything", func() bool {
+		status, err := b.Cluster().ClusterStatus(t.Context())
+		if err != nil {
+			return false
+		}
+		for _, n := range status.Nodes {
+			if n.ID == "b" && n.Owns == len(status.Partitions) {
+				return true
+			}
+		}
+		return false
+	})
+	close(answer)
+	await(t, left)
+	page, err := dial(t, b).ListRuns(t.Context(), carillon.RunQuery{Namespace: carillon.DefaultNamespace, Job: "slow"})
+	if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded || hits.Load() != 1 {
+		t.Errorf("runs %+v, %v, after %d requests", page.Runs, err, hits.Load())
+	}
+}
