@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -168,7 +169,7 @@ func (k *Link) serve(near net.Conn) {
 		p.reset()
 		return
 	}
-	far, err := net.DialTimeout("tcp", k.target, dialWithin)
+	far, err := (&net.Dialer{Timeout: dialWithin}).DialContext(context.Background(), "tcp", k.target)
 	if err != nil || !p.reach(far) {
 		p.reset()
 		return

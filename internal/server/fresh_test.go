@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -42,7 +43,7 @@ func TestUnusedConnectionsEndWithTheDoor(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		d.stop(context.Background())
-		if _, err := mine.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := mine.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("got %v, want io.EOF", err)
 		}
 		if took := time.Since(began); took >= time.Second {
