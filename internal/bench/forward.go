@@ -101,6 +101,6 @@ func (f Forward) measure(ctx context.Context, b *Bench, via []Conn) (Result, err
 	}
 	r.took(time.Since(start))
 	r.Latency = took.quantiles()
-	err := w.end(&r)
+	err = w.end(&r)
 	return r, err
 }
