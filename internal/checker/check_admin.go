@@ -27,7 +27,7 @@ func (c *check) kept(j *job) {
 				break
 			}
 			last := r.attempts[len(r.attempts)-1]
-			if last.At.After(o.Return.Add(c.k.Dispatch)) && !c.afresh(r, o.Invoke, last.At) {
+			if c.sent(last).After(o.Return.Add(c.k.Dispatch)) && !c.afresh(r, o.Invoke, last.At) {
 				c.addf("S3", j.String(), "run %s was attempted after its cancellation was acknowledged", r.id)
 			}
 		case Redrive:

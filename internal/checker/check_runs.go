@@ -20,7 +20,7 @@ func (c *check) early(r *run) {
 func (c *check) phantom(r *run) {
 	a, j := r.first(), r.job // of those that were seen
 	for _, a := range r.attempts {
-		if c.surelyGone(j, a.At.Add(-c.k.Dispatch), a.At) {
+		if c.surelyGone(j, c.sent(a).Add(-c.k.Dispatch), a.At) {
 			c.addf("S2", j.String(), "attempt %d of run %s began at %s, when the job did not exist", a.Number, r.id, c.show(a.At))
 			return
 		}

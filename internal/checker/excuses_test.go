@@ -290,6 +290,24 @@ func heldUp() *tale {
 	return t
 }
 
+// heldUpUntil is a one-shot whose only attempt was on its way while something was asked that ends it.
+func heldUpUntil(o Op, status string) func() *tale {
+	return func() *tale {
+		t := newTale()
+		t.put("a", Job{Payload: "p"}, 0, 5)
+		t.attempt("a", 5, 9.8, 1)
+		t.Faults = []Fault{{Kind: "freeze", From: sec(5), To: sec(9.7), Holds: true}}
+		t.op(o, 8, 8.1)
+		t.ended("a", status, 5, 8.05)
+		return t
+	}
+}
+
+var (
+	heldUpCancelled = heldUpUntil(Op{Kind: Cancel, Job: "a", RunID: "a@5"}, "cancelled")
+	heldUpDeleted   = heldUpUntil(Op{Kind: Delete, Job: "a"}, "cancelled")
+)
+
 // heldUpForGood is one whose second attempt has failed for good when the first one comes.
 func heldUpForGood() *tale {
 	t := heldUp()
@@ -413,6 +431,8 @@ var excused = []corruption{
 	{"sent after the next one had come", "S2", heldUp, func(t *tale) { t.Faults[0].From = sec(9.3) }},
 	{"sent after it was done", "S4", heldUp, func(t *tale) { t.Faults[0].From = sec(9.6) }},
 	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
+	{"sent after it was cancelled", "S3", heldUpCancelled, func(t *tale) { t.Faults[0].From = sec(9.2) }},
+	{"sent after its job was deleted", "S2", heldUpDeleted, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"held up long before", "S4", heldUp, func(t *tale) { t.Attempts[0].At = sec(15) }},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
