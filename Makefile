@@ -27,7 +27,7 @@ chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
 	go test ./internal/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
 
 chaos-cluster: ## three nodes on each store that is installed, 50 faults each; CYCLES=… and SEED=… for others
-	go test ./internal/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),0)
+	go test ./internal/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),$(shell date +%s))
 
 scenarios: ## the scenarios with real nodes, as they are written, on each store that is installed
 	go test ./internal/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12St|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis

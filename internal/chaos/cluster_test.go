@@ -3,7 +3,6 @@ package chaos_test
 import (
 	"context"
 	"flag"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +19,10 @@ var (
 
 // clusterCycles is how often something goes wrong with a cluster in a short campaign.
 const clusterCycles = 2
+
+// clusterSeed is what a campaign draws that is given no seed: the same each time, so that a change is not blamed for what another
+// draw finds. `make chaos-cluster` draws anew.
+const clusterSeed = 7
 
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
 func TestClusterPostgres(t *testing.T) {
@@ -50,7 +53,7 @@ func siege(t *testing.T, binary string, b chaos.Backend) {
 		o.Only = strings.Split(*only, ",")
 	}
 	if o.Seed == 0 {
-		o.Seed = rand.Uint64()
+		o.Seed = clusterSeed
 	}
 	t.Logf("seed %d; again: go test ./internal/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed, t.Name(), o.Seed, o.Cycles)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*time.Minute+3*time.Minute)
