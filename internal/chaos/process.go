@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -51,16 +52,27 @@ type life struct {
 func NewNode(binary, store string, flags ...string) (*Node, error) {
 	n := &Node{Binary: binary, Store: store, Flags: flags}
 	for _, addr := range []*string{&n.GRPC, &n.HTTP} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		*addr = l.Addr().String()
-		if err := l.Close(); err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+		var err error
+		if *addr, err = freeAddress(); err != nil {
+			return nil, err
 		}
 	}
 	return n, nil
+}
+
+// freeAddress is one that nobody listens at, below the ports that systems give to connections: while a node is down nothing else
+// takes it.
+func freeAddress() (string, error) {
+	const lowest, ports, tries = 12_000, 20_000, 100
+	var err error
+	for range tries {
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
+			return address, l.Close()
+		}
+	}
+	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 // Start starts the process. It does not wait until the node is ready.
