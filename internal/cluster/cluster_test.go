@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +140,7 @@ func TestANameHasOneProcess(t *testing.T) {
 		a.kill()
 		again := f.start("a")
 		f.settle(2*time.Second+cluster.DefaultTTL, again, b)
+		before := again.engine.Holdings()
 		a.cut.Store(false)
 		select {
 		case <-a.Replaced():
@@ -150,6 +152,31 @@ func TestANameHasOneProcess(t *testing.T) {
 			t.Errorf("the first is ready: %v", a.Ready())
 		}
 		f.settle(time.Second, again, b)
+		if now := again.engine.Holdings(); !slices.Equal(now, before) {
+			t.Errorf("the second owned %v, and owns %v since the first has come back", before, now)
+		}
+	})
+}
+
+// TestReadyMeansOwning: a node that loses its terms while it is cut off from the store is ready again when it has others.
+func TestReadyMeansOwning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(2*time.Second, a)
+		lost := false
+		for step := range 600 {
+			a.cut.Store(step >= 100 && step < 480) // less than a lease: others would not have it
+			pass(10 * time.Millisecond)
+			synctest.Wait()
+			owns := a.engine.Ready() == nil
+			if lost = lost || !owns; !owns && a.Ready() == nil {
+				t.Fatalf("after %d ms it is ready, and %v", 10*step, a.engine.Ready())
+			}
+		}
+		if !lost || a.Ready() != nil {
+			t.Errorf("it has lost what it owned: %v; in the end: %v", lost, a.Ready())
+		}
 	})
 }
 

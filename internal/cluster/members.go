@@ -72,7 +72,7 @@ func (n *Node) join(ctx context.Context) error {
 	began := n.elapsed()
 	short, cancel := n.patience(ctx)
 	defer cancel()
-	err := n.leaser.Join(short, m, n.cfg.TTL*lifeNum/lifeDen)
+	err := n.leaser.Join(short, m, n.life())
 	switch {
 	case err == nil:
 		n.joined.Store(int64(began))

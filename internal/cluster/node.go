@@ -246,8 +246,21 @@ func (n *Node) Ready() error {
 	case !n.settled.Load():
 		return errors.New("the node does not own all of its partitions yet")
 	}
+	if lost := n.lost(); len(lost) > 0 {
+		return fmt.Errorf("the node has lost %d of its partitions and does not own them again yet, such as %d", len(lost), lost[0])
+	}
 	return nil
 }
+
+// MayClaim reports whether the node has written after an instant that it lives, and counts as living still: otherwise another
+// process may have its name. For [engine.Config].
+func (n *Node) MayClaim(since time.Time) bool {
+	joined := time.Duration(n.joined.Load())
+	return !n.isReplaced() && !n.clock.Add(joined).Before(since) && n.elapsed()-joined < n.life()
+}
+
+// life is how long a node counts as living that has not said so again.
+func (n *Node) life() time.Duration { return n.cfg.TTL * lifeNum / lifeDen }
 
 // Replaced is closed when another process has taken this node's name: this one owns nothing any more and is to end.
 func (n *Node) Replaced() <-chan struct{} { return n.replaced }
@@ -302,7 +315,7 @@ func (n *Node) Close(ctx context.Context) error {
 	<-n.done
 	n.news.end()
 	n.peers.close()
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.TTL*lifeNum/lifeDen) // after which the membership has ended by itself
+	ctx, cancel := context.WithTimeout(ctx, n.life()) // after which the membership has ended by itself
 	defer cancel()
 	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)

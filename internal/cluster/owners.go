@@ -168,9 +168,22 @@ func (n *Node) assign(v *view) {
 
 // holdsAll reports whether the engine owns all that it is to own.
 func (n *Node) holdsAll() bool {
+	held := n.held()
+	return !slices.ContainsFunc(n.assigned, func(p int) bool { return !held[p] })
+}
+
+// lost is what the node is to own, and owns by the store's book, but not in fact: it gave the terms up when it could not reach
+// the store. What others own still, or nobody yet, is not lost.
+func (n *Node) lost() []int {
+	v, held := n.view.Load(), n.held()
+	return slices.DeleteFunc(v.share(n.id), func(p int) bool { return held[p] || v.owners[p].Node != n.id })
+}
+
+// held is what the engine owns.
+func (n *Node) held() map[int]bool {
 	held := map[int]bool{}
 	for _, h := range n.local.Holdings() {
 		held[h.Partition] = true
 	}
-	return !slices.ContainsFunc(n.assigned, func(p int) bool { return !held[p] })
+	return held
 }

@@ -84,7 +84,7 @@ func (f *fleet) try(id string) (*node, error) {
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Now: n.now, Log: slog.New(slog.DiscardHandler), Dial: n.dial,
 	})
-	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, LeaseTTL: cluster.DefaultTTL})
+	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), idle{}); err != nil {
 		return nil, err
 	}

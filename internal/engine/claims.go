@@ -68,6 +68,9 @@ func (p *owned) parting(term store.Term) parting {
 	return parting{p, term, p.e.elapsed() + int64(p.e.cfg.LeaseTTL)}
 }
 
+// nextContest is when partitions that could not be claimed are claimed again.
+func nextContest(now int64) int64 { return (now/int64(contestEvery) + 1) * int64(contestEvery) }
+
 // claimer is the goroutine of the claims. What could not be given up it tries again.
 func (e *Engine) claimer() {
 	var again <-chan time.Time
@@ -117,6 +120,11 @@ func (e *Engine) giveUp(left []parting) []parting {
 	return nil
 }
 
+// mayClaim reports whether this process is known, since then, to be the node that its name says.
+func (e *Engine) mayClaim(since time.Time) bool {
+	return e.cfg.MayClaim == nil || e.cfg.MayClaim(since)
+}
+
 // release frees partitions. Nobody claims any meanwhile.
 func (e *Engine) release(ctx context.Context, left []parting) error {
 	var held []store.Holding
@@ -128,7 +136,7 @@ func (e *Engine) release(ctx context.Context, left []parting) error {
 			unheard[l.p.number] = true
 		}
 	}
-	if len(unheard) > 0 {
+	if len(unheard) > 0 && e.mayClaim(time.Time{}) { // otherwise they may be another process's
 		owners, err := e.store.Leaser().Owners(ctx)
 		if err != nil {
 			return fmt.Errorf("owners of partitions: %w", err)
@@ -237,6 +245,8 @@ func (l *lane) reclaim(now int64) {
 	for _, p := range l.parts {
 		switch wanted := p.wanted.Load(); {
 		case p.m != nil || p.claiming:
+		case wanted && p.retryAt <= now && !l.e.mayClaim(p.lostAt):
+			p.retryAt = nextContest(now)
 		case wanted && p.retryAt <= now:
 			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
 			lost = append(lost, p)
@@ -266,7 +276,7 @@ func (l *lane) install(terms []tenure) {
 			t.p.cause = t.err
 			if t.contested {
 				t.p.away, t.p.stray = true, nil
-				t.p.retryAt = (l.e.elapsed()/int64(contestEvery) + 1) * int64(contestEvery)
+				t.p.retryAt = nextContest(l.e.elapsed())
 			} else {
 				stray := t.p.parting(t.term) // a claim that has failed may have been made
 				t.p.stray = &stray

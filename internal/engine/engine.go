@@ -54,6 +54,9 @@ type Config struct {
 	Standby bool
 	// Peers finds the owners of partitions that this node does not own; nil if it is alone.
 	Peers Partitions
+	// MayClaim reports whether it was confirmed after an instant, and still holds, that this process is the node of its name, if
+	// not nil: another one may have taken its place while this one stood still. It must not block.
+	MayClaim func(since time.Time) bool
 	// Announce is called when settings of a namespace have become durable here, if not nil: every other node is to call
 	// [Engine.ReloadNamespace]. It must not block. What is lost heals within 5 s.
 	Announce func(namespace string)

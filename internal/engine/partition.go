@@ -28,6 +28,7 @@ type owned struct {
 	leaving      bool                     // it is being handed over
 	leftAt       int64                    // since when, by Engine.elapsed
 	stray        *parting                 // its last term, if the store may not know that it is over
+	lostAt       time.Time                // when a term was last lost; the zero time = never
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -174,7 +175,7 @@ func (p *owned) lose(cause error) {
 	if !p.leaving { // or that is done
 		p.leaveBehind()
 	}
-	p.away = p.away || taken(cause)
+	p.away, p.lostAt = p.away || taken(cause), time.Now()
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray

@@ -88,6 +88,14 @@ func (n *Node) announce() func(namespace string) {
 	return n.member.Announce
 }
 
+// mayClaim is what a claim of partitions waits for; nil if the node is alone.
+func (n *Node) mayClaim() func(since time.Time) bool {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.MayClaim
+}
+
 // enter makes the node a member, if it is part of a cluster, and says where calls go.
 func (n *Node) enter(ctx context.Context) error {
 	if n.member == nil {

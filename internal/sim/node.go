@@ -83,7 +83,7 @@ func (n *node) start(ctx context.Context) error {
 		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
 			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now})
 		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers, engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
-		config.Announce = l.announce
+		config.Announce, config.MayClaim = l.announce, l.member.MayClaim
 	}
 	l.engine = engine.New(config)
 	l.api = wrap(m.API, l.scheduler())
