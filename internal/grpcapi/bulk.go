@@ -24,7 +24,7 @@ func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, p
 			return stream.SendAndClose(out)
 		}
 		if err != nil {
-			return err
+			return afterStored(out.GetStored(), err)
 		}
 		puts, err := s.putBatch(stream.Context(), m.GetNamespace(), m.GetJobs())
 		if err != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/wire"
@@ -16,8 +18,34 @@ import (
 
 // unary is around every unary call of the gRPC server.
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := known(info.FullMethod, req); err != nil {
+		return nil, toStatus(err)
+	}
 	reply, err := s.Guard(ctx, req, info, handler)
 	return reply, toStatus(err)
+}
+
+// known refuses what a caller of this contract says and this version does not understand. Others on the same server, such as
+// sidecars and nodes of other versions, keep to rules of their own.
+func known(method string, m any) error {
+	if !strings.HasPrefix(method, "/carillon.v1.") {
+		return nil
+	}
+	return wire.Known(m.(proto.Message)) // which all messages of the contract are
+}
+
+// A strict stream receives only what is known.
+type strict struct {
+	grpc.ServerStream
+	method string
+}
+
+// RecvMsg implements [grpc.ServerStream].
+func (s strict) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return known(s.method, m)
 }
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline gets one, a
@@ -46,7 +74,7 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 		logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
 		err = toStatus(err)
 	}()
-	return handler(srv, ss)
+	return handler(srv, strict{ss, info.FullMethod})
 }
 
 // toStatus makes a status of an error.

@@ -15,6 +15,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
@@ -110,6 +112,41 @@ func TestRefused(t *testing.T) {
 		if e := problemOf(t, call()); e.Kind != carillon.InvalidArgument || e.Field != field {
 			t.Errorf("%s: got %v", field, e)
 		}
+	}
+}
+
+// TestUnknownFields: a field of another version is refused by where it is, in calls and in streams; what came before it in a bulk
+// load is stored.
+func TestUnknownFields(t *testing.T) {
+	c := dial(t, &stub{putJob: stored, putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+		return make([]carillon.Put, len(jobs)), nil
+	}}, Options{})
+	job := &pb.Job{Target: &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}}}
+	hello := &pb.Hello{Queues: []string{"q"}}
+	for _, m := range []proto.Message{job.GetTarget(), hello} {
+		m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
+	}
+	_, unary := c.PutJob(t.Context(), &pb.PutJobRequest{Name: "x", Job: job})
+	load, err := c.PutJobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = load.Send(&pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a"}, {Name: "b"}}}) // an error comes with the answer
+	_ = load.Send(&pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "c"}, job}})
+	_, bulk := load.CloseAndRecv()
+	work, err := c.Work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = work.Send(&pb.WorkRequest{Hello: hello})
+	_, session := work.Recv()
+	for at, err := range map[string]error{"job.target.99": unary, "jobs[1].target.99": bulk, "hello.99": session} {
+		if e := problemOf(t, err); e.Kind != carillon.InvalidArgument || e.Field != at || !strings.Contains(e.Message, "unknown field") {
+			t.Errorf("%s: got %v", at, e)
+		}
+	}
+	if e := problemOf(t, bulk); !strings.Contains(e.Message, "the 2 jobs sent in earlier messages are stored") {
+		t.Errorf("got %v", e)
 	}
 }
 
