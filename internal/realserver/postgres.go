@@ -28,7 +28,7 @@ type Postgres struct {
 // without any it is durable, as it comes; see [Volatile].
 func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
-	path := Binary(t, "postgres", "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/usr/local/opt/postgresql*/bin")
+	path := postgresBinary(t, "postgres")
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "postgres" // the server refuses to run as root
@@ -38,14 +38,38 @@ func StartPostgres(t testing.TB, settings ...string) *Postgres {
 		Path: filepath.Join(filepath.Dir(path), "initdb"), Folder: filepath.Dir(p.Folder), User: user,
 		Args: []string{"-D", p.Folder, "-U", "postgres", "--auth=trust", "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"},
 	})
+	p.prepare(path, user, settings)
+	p.Up(t)
+	return p
+}
+
+// postgresBinary finds a program of PostgreSQL.
+func postgresBinary(t testing.TB, name string) string {
+	t.Helper()
+	return Binary(t, name, "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/usr/local/opt/postgresql*/bin")
+}
+
+// prepare finds out how the server is started.
+func (p *Postgres) prepare(path, user string, settings []string) {
 	args := []string{"-D", p.Folder, "-p", strconv.Itoa(p.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
 	// SIGQUIT ends the server at once and with it its children, which are in groups of their own.
 	p.program = Program{Path: path, Args: args, Folder: filepath.Dir(p.Folder), User: user, End: syscall.SIGQUIT}
-	p.Up(t)
-	return p
+}
+
+// Standby starts a server that follows this one, asynchronously, and takes over when it is told to: SELECT pg_promote().
+func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
+	t.Helper()
+	s := &Postgres{Port: Port(t), Folder: filepath.Join(Folder(t, p.program.User), "data")}
+	Run(t, Program{
+		Path: postgresBinary(t, "pg_basebackup"), Folder: filepath.Dir(s.Folder), User: p.program.User,
+		Args: []string{"-D", s.Folder, "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"},
+	})
+	s.prepare(p.program.Path, p.program.User, settings)
+	s.Up(t)
+	return s
 }
 
 // Volatile are settings for tests of what a server does, not of what it keeps: nothing is written through to the disk.

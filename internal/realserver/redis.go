@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +45,21 @@ func (r *Redis) prepare(t testing.TB, settings []string) {
 		args = append(args, "--"+name, value)
 	}
 	r.program = Program{Path: path, Args: args, Folder: r.Folder}
+}
+
+// StartSentinel starts a sentinel that watches over a primary under a name, and lets a replica take its place soon after it has gone.
+func StartSentinel(t testing.TB, name string, primary *Redis) *Redis {
+	t.Helper()
+	r := &Redis{Port: Port(t), Folder: Folder(t, "")}
+	file := filepath.Join(r.Folder, "sentinel.conf")
+	lines := []string{fmt.Sprint("port ", r.Port), "bind 127.0.0.1", "dir " + r.Folder, fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.Port),
+		"sentinel down-after-milliseconds " + name + " 500", "sentinel failover-timeout " + name + " 3000"}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil { // it writes there what it learns
+		t.Fatal(err)
+	}
+	r.program = Program{Path: Binary(t, "redis-server"), Args: []string{file, "--sentinel"}, Folder: r.Folder}
+	r.Up(t)
+	return r
 }
 
 // Up starts the server, after Crash or Down too, and waits until it answers.

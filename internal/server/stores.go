@@ -86,7 +86,7 @@ func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 		}
 		return pebble.Open(rest, o)
 	case "postgres":
-		events := postgres.Events{Failed: t.failed, Recovered: t.recovered}
+		events := postgres.Events{Failed: t.failed, Recovered: t.recovered, Warn: t.warn}
 		return postgres.Open(ctx, c.Store, postgres.Options{Partitions: c.Partitions, Events: events})
 	case "redis":
 		o, err := redis.ParseURL(c.Store)

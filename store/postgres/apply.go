@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -56,7 +57,7 @@ func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
 		return failed("connect to PostgreSQL", err)
 	}
 	defer conn.Release()
-	sending, cancelSending := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	sending, cancelSending := context.WithTimeout(context.WithoutCancel(ctx), s.commitTimeout)
 	defer cancelSending()
 	return outcome(roundTrip(sending, conn.Conn(), b))
 }
@@ -70,8 +71,23 @@ func roundTrip(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) error {
 			return errors.Join(err, results.Close())
 		}
 	}
-	return results.Close()
+	if err := results.Close(); err != nil {
+		return err
+	}
+	return replicated(conn.PgConn())
 }
+
+// replicated reports whether the commit that was just told as done was warned of.
+func replicated(c *pgconn.PgConn) error {
+	if _, warned := c.CustomData()[unreplicated]; warned {
+		delete(c.CustomData(), unreplicated)
+		return errUnreplicated
+	}
+	return nil
+}
+
+// errUnreplicated says that a write is on one server only, where there should be more.
+var errUnreplicated = errors.New("the wait for a synchronous standby was cancelled")
 
 // interval is a duration as PostgreSQL takes it: in microseconds.
 func interval(d time.Duration) int64 { return d.Microseconds() }

@@ -204,8 +204,9 @@ const (
 WITH own AS MATERIALIZED (
 	SELECT o.partition FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS t (partition, epoch, nonce)
 	JOIN carillon_owners o ON o.partition = t.partition AND o.epoch = t.epoch AND o.nonce = t.nonce
-	WHERE o.node <> '' ORDER BY o.partition FOR SHARE OF o)
-SELECT 1 / (count(*) = cardinality($1::int[]))::int FROM own`
+	WHERE ` + inForceSQL + ` ORDER BY o.partition FOR SHARE OF o)
+SELECT 1 / (count(*) = cardinality($1::int[]))::int,
+	CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END FROM own`
 
 	deleteSQL = `
 DELETE FROM carillon_jobs j USING unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) AS d (partition, namespace, name, seq)

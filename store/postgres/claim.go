@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -15,16 +16,24 @@ import (
 // its way for some milliseconds; the lease of its owner has ended by then.
 const patience = time.Second
 
-const (
+var (
+	// An epoch is at least the seconds since 1970: also one that is given after a failover, or in an older copy of the table, is
+	// greater than those that were lost.
 	claimSQL = `
 WITH free AS MATERIALIZED (
 	SELECT o.partition, t.nonce FROM unnest($2::int[], $3::bigint[]) AS t (partition, nonce)
 	JOIN carillon_owners o ON o.partition = t.partition
-	WHERE o.node = '' OR o.node = $1 OR o.until <= clock_timestamp()
+	WHERE o.node = '' OR o.node = $1 OR NOT ` + lasts("o") + `
 	ORDER BY o.partition FOR UPDATE OF o)
-UPDATE carillon_owners o SET epoch = o.epoch + 1, nonce = free.nonce, node = $1,
-	until = clock_timestamp() + $4::bigint * interval '1 microsecond'
-FROM free WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
+UPDATE carillon_owners o SET epoch = greatest(o.epoch + 1, floor(extract(epoch FROM t.now))::bigint), nonce = free.nonce, node = $1,
+	renewed = t.now, until = t.now + $4::bigint * interval '1 microsecond', server = pg_postmaster_start_time(), place = o.tableoid
+FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
+
+	// Who takes partitions must have opened this very store: another may have been made in its place, with other partitions. And
+	// its sessions must be what they were made: a pooler may give it another one for each transaction.
+	sessionOfSQL = `
+SELECT pg_backend_pid(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND mac_key = $2),
+	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in the middle of a
 	// group: no timeout of the server's ends it, and the client's machine still answers. One that waits for another lock, as
@@ -34,6 +43,9 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid = ANY(pg_blocking_pids($1)) AND wait_event_type = 'Client' AND xact_start <= clock_timestamp() - $2::bigint * interval '1 microsecond'
 	AND datname = current_database() AND usename = current_user AND application_name = current_setting('application_name')`
 )
+
+// errSession ends a claim in a session that has lost what was set when it was made.
+var errSession = errors.New("the session has lost its settings: a pooler between here and PostgreSQL must keep sessions (PgBouncer: pool_mode = session)")
 
 // Claim takes each partition that is free, expired or the node's own.
 func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
@@ -69,8 +81,14 @@ func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error
 	}
 	defer conn.Release()
 	var session int32 // what the protocol says it is may be a pooler's
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&session); err != nil {
+	var same, whole bool
+	switch err := conn.QueryRow(ctx, sessionOfSQL, l.meta.Partitions, l.meta.MACKey).Scan(&session, &same, &whole); {
+	case err != nil:
 		return nil, err
+	case !same:
+		return nil, ErrReplaced
+	case !whole:
+		return nil, errSession
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()

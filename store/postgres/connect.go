@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,7 @@ const (
 	readTimeout      = 12 * time.Second // of a read
 	statementTimeout = 10 * time.Second // on the server
 	lockTimeout      = 5 * time.Second  // on the server
+	pingTimeout      = 3 * time.Second  // of a connection that was idle, before it is used
 )
 
 // Connections of a store.
@@ -31,12 +34,13 @@ const (
 )
 
 // sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's default is not;
-// every statement sees what was committed before it; a client that vanished holds its locks for a short time only. All queries
-// have an index made for them: a plan that reads a whole table, or sorts it, is one of a table that was never analysed.
+// every statement sees what was committed before it; a client that vanished holds its locks for a short time only, and has
+// nothing done any more. All queries have an index made for them: a plan that reads a whole table, or sorts it, is one of a table
+// that was never analysed. Whether transactions may write is left to the server: an operator who forbids it has a reason.
 var sessionSQL = fmt.Sprintf(`
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+SELECT set_config('client_connection_check_interval', '2s', false) WHERE current_setting('server_version_num')::int >= 140000;
 SET default_transaction_isolation = 'read committed';
-SET default_transaction_read_only = off;
 SET statement_timeout = %d;
 SET lock_timeout = %d;
 SET idle_in_transaction_session_timeout = %[1]d;
@@ -48,7 +52,8 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
-SET jit = off`, statementTimeout.Milliseconds(), lockTimeout.Milliseconds())
+SET jit = off;
+SET carillon.session = 'set'`, statementTimeout.Milliseconds(), lockTimeout.Milliseconds())
 
 // keepAlive finds out within seconds that the other end is gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
@@ -76,6 +81,8 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	if cc.RuntimeParams["application_name"] == "" {
 		cc.RuntimeParams["application_name"] = "carillon"
 	}
+	cc.OnNotice = noteUnreplicated
+	c.PingTimeout = pingTimeout
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
 		return err
@@ -87,4 +94,38 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 func CheckURL(url string) error {
 	_, err := poolConfig(url)
 	return err
+}
+
+// withoutCancels has connections not ask the server to cancel what it does when they are given up. A commit that waits for a
+// synchronous standby would then be done without: what nobody was told, and the standby does not have, could be read.
+func withoutCancels(c *pgxpool.Config) {
+	c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
+		var connected atomic.Bool
+		dial := cc.DialFunc
+		cc.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if connected.Load() {
+				return nil, errNoCancel
+			}
+			return dial(ctx, network, address)
+		}
+		cc.AfterConnect = func(context.Context, *pgconn.PgConn) error {
+			connected.Store(true)
+			return nil
+		}
+		return nil
+	}
+}
+
+// errNoCancel is why a connection that was made is not made again.
+var errNoCancel = errors.New("what the server does is not cancelled")
+
+// unreplicated is the name of a mark on a connection.
+const unreplicated = "carillon: unreplicated"
+
+// noteUnreplicated marks the connection of a commit that is told as done, and only warned of: an operator has cancelled its wait
+// for a synchronous standby, so the standby may not have it.
+func noteUnreplicated(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		c.CustomData()[unreplicated] = true
+	}
 }

@@ -3,6 +3,7 @@
 //
 //	open.go        Store and its options
 //	connect.go     connections, and what every session sets
+//	check.go       servers that are refused, and settings that are warned of
 //	migrate.go     the tables, made and brought up to date; migrations/*.sql are their versions
 //	shard.go       a partition as the owner of one term sees it
 //	apply.go       how batches are written: the fence, the order of the statements
@@ -17,7 +18,9 @@
 // # The fence
 //
 // All batches of a group travel in one round trip and are one transaction. Its first statement locks the rows of the
-// partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of them. A claim updates
+// partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of them. The row must have
+// been written by this very server since it was started, and in this very table: a promoted standby, or a copy that was restored,
+// may have the term of an owner that remembers more than it does. A claim updates
 // the row: it waits until the transaction has ended, or the transaction finds that its term is over. (A plain SELECT, EXISTS
 // and even FOR KEY SHARE let a stale write land beside a claim.)
 //

@@ -3,9 +3,22 @@ package postgres
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/store"
 )
+
+// CommitWithin sets how long a group may be on the wire.
+func (s *Store) CommitWithin(d time.Duration) { s.commitTimeout = d }
+
+// Refused is why a server of a version cannot keep a store; empty if it can.
+func Refused(version int) string {
+	is := settings{VersionNumber: version, VersionText: "some", Encoding: "UTF8"}
+	if err := is.refused(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
 
 // Query is a statement with its arguments.
 type Query struct{ c conditions }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,19 +19,31 @@ var _ store.Leaser = (*leaser)(nil)
 // leaseTries is how often a statement is tried that the server has rolled back, or that met a broken connection.
 const leaseTries = 5
 
+// lastsSQL is whether what was renewed for a time lasts still. A server's clock that was set back would have it last as much
+// longer: so it does not from before it was renewed on, by more than the same time again.
+const lastsSQL = `(clock_timestamp() < %[1]s.until AND clock_timestamp() > %[1]s.renewed - (%[1]s.until - %[1]s.renewed))`
+
+// lasts is lastsSQL of a table, under its name in a statement.
+func lasts(table string) string { return fmt.Sprintf(lastsSQL, table) }
+
+// inForceSQL is whether the term of an owner is in force where the statement is done. After a failover, or the return of an older
+// copy, the table may have the term of an owner that remembers more than the table does: but it was given by another server, or
+// by one that has been started again since, or in another table.
+const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o.place = o.tableoid`
+
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
-const (
+var (
 	joinSQL = `
-INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, until)
-VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7::bigint * interval '1 microsecond')
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, renewed, until)
+SELECT $1, $2, $3, $4, $5, $6, t.now, t.now + $7::bigint * interval '1 microsecond' FROM clock_timestamp() AS t (now)
 ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars,
-	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, until = EXCLUDED.until
-WHERE m.nonce = EXCLUDED.nonce OR m.until <= clock_timestamp() RETURNING true`
+	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, renewed = EXCLUDED.renewed, until = EXCLUDED.until
+WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
 
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
 	membersSQL = `
-SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
+SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -38,14 +51,14 @@ SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE 
 WITH held AS MATERIALIZED (
 	SELECT o.partition, t.epoch, t.nonce FROM unnest($2::int[], $3::bigint[], $4::bigint[]) AS t (partition, epoch, nonce)
 	JOIN carillon_owners o ON o.partition = t.partition AND o.epoch = t.epoch AND o.nonce = t.nonce
-	WHERE o.node = $1 AND o.node <> '' ORDER BY o.partition FOR UPDATE OF o)`
+	WHERE o.node = $1 AND ` + inForceSQL + ` ORDER BY o.partition FOR UPDATE OF o)`
 
 	renewSQL = heldSQL + `
-UPDATE carillon_owners o SET until = clock_timestamp() + $5::bigint * interval '1 microsecond'
-FROM held WHERE o.partition = held.partition RETURNING o.partition, o.epoch, o.nonce`
+UPDATE carillon_owners o SET renewed = t.now, until = t.now + $5::bigint * interval '1 microsecond'
+FROM held, clock_timestamp() AS t (now) WHERE o.partition = held.partition RETURNING o.partition, o.epoch, o.nonce`
 
 	releaseSQL = heldSQL + `
-UPDATE carillon_owners o SET node = '', until = NULL FROM held WHERE o.partition = held.partition
+UPDATE carillon_owners o SET node = '', renewed = NULL, until = NULL FROM held WHERE o.partition = held.partition
 RETURNING o.partition, o.epoch, o.nonce`
 
 	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 ORDER BY partition`

@@ -20,6 +20,9 @@ var migrations embed.FS
 // ErrNewer says that a newer version has written the database.
 var ErrNewer = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
 
+// ErrReplaced says that there is another store, or none, where there was the one that was opened.
+var ErrReplaced = errors.New("the database has another store in the place of the one that was opened: start the node again")
+
 // migrationLock keeps those who start at the same time from making the same tables.
 const migrationLock = 0x6361_7269_6c6c_6f6e // "carillon"
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,8 +25,9 @@ type Options struct {
 
 // Events are told what happens. Any may be nil; they must not block.
 type Events struct {
-	Failed    func(err error) // a write or a call of the leaser failed, and the one before had not; not for a write that is fenced
-	Recovered func()          // one succeeded, and the one before had failed
+	Failed    func(err error)   // a write or a call of the leaser failed, and the one before had not; not for a write that is fenced
+	Recovered func()            // one succeeded, and the one before had failed
+	Warn      func(text string) // the server is set up so that less is kept than a store should keep; called by Open
 }
 
 // Store is a store in a PostgreSQL database.
@@ -34,6 +36,8 @@ type Store struct {
 	leases *pgxpool.Pool
 	meta   store.Meta
 	events Events
+
+	commitTimeout time.Duration // of a group, on the wire
 
 	mu      sync.Mutex // guards what follows
 	failing bool
@@ -59,14 +63,19 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	forLeases := config.Copy()
 	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
-	s := &Store{events: o.Events}
+	s := &Store{events: o.Events, commitTimeout: commitTimeout}
 	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
 		return nil, failed("connect to PostgreSQL", err)
+	}
+	if err := s.checkServer(ctx); err != nil {
+		s.leases.Close()
+		return nil, err
 	}
 	if s.meta, err = migrate(ctx, s.leases, o.Partitions); err != nil {
 		s.leases.Close()
 		return nil, err
 	}
+	withoutCancels(config)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		s.leases.Close()
 		return nil, failed("connect to PostgreSQL", err)
@@ -126,6 +135,10 @@ func (s *Store) begin() (end func(), err error) {
 func (s *Store) heed(err error) {
 	if store.OutcomeOf(err) == store.Fenced {
 		err = nil
+	}
+	if codeOf(err) == codeReadOnly { // new connections are to the server that takes writes, if there is one
+		s.pool.Reset()
+		s.leases.Reset()
 	}
 	s.mu.Lock()
 	was := s.failing

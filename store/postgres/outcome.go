@@ -19,7 +19,7 @@ const (
 	codeLockTimeout    = "55P03"
 	codeUniqueViolated = "23505"
 	codeDuplicateTable = "42P07"
-	codeUndefinedTable = "42P01"
+	codeReadOnly       = "25006"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.

@@ -42,6 +42,7 @@ func (s *shard) apply(ctx context.Context, args []string) error {
 	done, err := applyScript.Exec(context.WithoutCancel(ctx), s.s.client, s.keys, args).AsInt64()
 	switch {
 	case err != nil:
+		s.s.wires.heed(err)
 		return applyFailure(err)
 	case done == 0:
 		return store.ErrFenced

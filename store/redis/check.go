@@ -42,6 +42,14 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 		}
 		return fmt.Errorf("store: Redis at %s is a replica, which cannot be written: give the address of its primary", address)
 	}
+	if info["master_replid"] == "" {
+		return fmt.Errorf("store: what answers at %s as Redis has no replication id (INFO replication: master_replid), by which a failover is noticed", address)
+	}
+	// Where memory has no limit nothing is thrown away, but that is one command away.
+	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") && info["maxmemory"] != "0" {
+		return fmt.Errorf("store: Redis at %s has maxmemory-policy %s: when memory is short, it would throw jobs away; set noeviction, which refuses writes instead",
+			address, policy)
+	}
 	if s.opt.Events.Warn == nil {
 		return nil
 	}
@@ -84,7 +92,7 @@ func warnings(info, settings map[string]string) (out []string) {
 		out = append(out, "no-appendfsync-on-rewrite is yes: while the append-only file is rewritten nothing is synced; no keeps all")
 	}
 	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
-		out = append(out, "maxmemory-policy is "+policy+": when memory is short, jobs are thrown away; noeviction refuses writes instead")
+		out = append(out, "maxmemory-policy is "+policy+": with a maxmemory, jobs would be thrown away; noeviction refuses writes instead")
 	}
 	if replicas := info["connected_slaves"]; replicas != "" && replicas != "0" {
 		out = append(out, "it has replicas, which follow it with a delay: a failover loses what was acknowledged last")

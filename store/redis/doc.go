@@ -17,6 +17,7 @@
 //
 //	options.go  Options, and how they are read from a URL
 //	open.go     Store
+//	wires.go    connections
 //	check.go    what is wrong with how the server is set up
 //	keys.go     keys, and members of sorted sets
 //	values.go   what is stored of records and runs

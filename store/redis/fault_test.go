@@ -3,7 +3,6 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -78,51 +77,6 @@ func wantNames(t *testing.T, sh store.Shard, want ...string) {
 	if got := names(t, sh); !slices.Equal(got, want) {
 		t.Errorf("jobs %q, want %q", got, want)
 	}
-}
-
-// A server that was restarted may have lost what it acknowledged: who owned something before does not write to it.
-func TestARestartDeposes(t *testing.T) {
-	r := realserver.StartRedis(t)
-	s := open(t, fresh(r))
-	sh, held := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
-	r.Down(t)
-	r.Up(t)
-	if got := names(t, sh); !slices.Equal(got, []string{"a"}) { // a read tries again until it is connected
-		t.Fatalf("after the restart there are %q", got)
-	}
-	// Each of the connections may find out only now that it is gone: but for Apply, the store tries the next one.
-	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, lease); err != nil || len(lost) != 1 {
-		t.Errorf("Renew after the restart: lost %v, %v", lost, err)
-	}
-	wantFenced(t, sh, batch("b"))
-	again := applied(t, s, 3, batch("c"))
-	wantNames(t, again, "a", "c")
-}
-
-// A promoted replica has the term of the old owner, epoch and nonce alike, and refuses it all the same.
-func TestAFailoverDeposes(t *testing.T) {
-	primary := realserver.StartRedis(t)
-	replica := realserver.StartRedis(t, fmt.Sprint("replicaof=127.0.0.1 ", primary.Port))
-	o := fresh(primary)
-	before := open(t, o)
-	sh, held := own(t, before, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
-	for primary.Do(t, "WAIT", "1", "1000") != "1" {
-		t.Log("the replica does not follow yet")
-	}
-	o.Addresses = []string{replica.Address()}
-	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is a replica") {
-		t.Errorf("open a replica: %v", err)
-	}
-	replica.Do(t, "REPLICAOF", "NO", "ONE")
-	after := open(t, o)
-	old := shardOf(t, after, 3, held.Term)
-	wantNames(t, old, "a")
-	want(t, "the old term on the new primary", old, batch("b"), store.Fenced)
-	again, _ := own(t, after, 3)
-	want(t, "a new term on the new primary", again, batch("c"), store.Applied)
-	wantNames(t, again, "a", "c")
 }
 
 // Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.

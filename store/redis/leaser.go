@@ -90,9 +90,7 @@ func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	}
 	var out []store.Member
 	for i := 0; i+1 < len(list); i += 2 {
-		_, rest, _ := strings.Cut(list[i+1], " ")
-		nonce, value, _ := strings.Cut(rest, " ")
-		m, err := aMember(list[i], nonce, value)
+		m, err := aMember(list[i], list[i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -102,11 +100,15 @@ func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	return out, nil
 }
 
-// aMember reads a member.
-func aMember(id, nonce, text string) (store.Member, error) {
+// aMember reads a member: until when it lives, for how long, its nonce, and what else there is.
+func aMember(id, value string) (store.Member, error) {
 	var m memberText
-	n, err := strconv.ParseUint(nonce, 10, 64)
-	if err := errors.Join(err, json.Unmarshal([]byte(text), &m)); err != nil {
+	words := strings.SplitN(value, " ", 4)
+	if len(words) != 4 {
+		return store.Member{}, fmt.Errorf("%w: the member %q", store.ErrDamaged, id)
+	}
+	n, err := strconv.ParseUint(words[2], 10, 64)
+	if err := errors.Join(err, json.Unmarshal([]byte(words[3]), &m)); err != nil {
 		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
 	}
 	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n}, nil
@@ -114,6 +116,9 @@ func aMember(id, nonce, text string) (store.Member, error) {
 
 // Claim takes each partition that is free, expired or the node's own.
 func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+	if err := l.store().same(ctx); err != nil {
+		return nil, err
+	}
 	terms := make([]store.Term, len(partitions))
 	epochs, err := l.store().onOwners(ctx, claimScript, partitions, func(i int) []string {
 		terms[i].Nonce = rand.Uint64() // a second try takes what the first may have taken, under a term of its own

@@ -6,8 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type Store struct {
 	client rueidis.Client
 	meta   store.Meta
 	keys   [][]string // of each partition
+	wires  wires
 
 	mu     sync.RWMutex // held for reading by what is in flight
 	closed bool
@@ -34,7 +36,6 @@ var _ store.Store = (*Store)(nil)
 
 // Timeouts of the connections.
 const (
-	dialTimeout = 5 * time.Second
 	// connections are 2 to the power of this, to each server. Redis reads 16 KiB of a connection at a time and then, with
 	// appendfsync always, syncs: so several share an fsync.
 	connections = 2
@@ -49,12 +50,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opt: o}
-	s.client, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: o.Addresses, Username: o.Username, Password: o.Password, SelectDB: o.Database, TLSConfig: o.TLS,
-		ClientName: "carillon", Dialer: net.Dialer{Timeout: dialTimeout}, ConnWriteTimeout: o.Timeout,
-		DisableCache: true, PipelineMultiplex: connections,
-	})
-	if err != nil {
+	if s.client, err = rueidis.NewClient(o.client(&s.wires)); err != nil {
+		if o.Sentinel == "" && len(o.Addresses) > 1 && strings.Contains(err.Error(), "cluster support disabled") {
+			err = errors.New("several addresses are given, and it is no Redis Cluster: give one, or with ?sentinel=NAME those of its sentinels")
+		}
 		return nil, fmt.Errorf("store: connect to Redis at %v: %w", o.Addresses, err)
 	}
 	if err := errors.Join(s.checkServers(ctx), s.create(ctx)); err != nil {
@@ -65,6 +64,26 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
 	}
 	return s, nil
+}
+
+// ErrReplaced says that there is another store, or none, where there was the one that was opened.
+var ErrReplaced = errors.New("store: Redis has another store, or none, in the place of the one that was opened: start the node again, if that is as it should be")
+
+// same refuses who would take partitions of another store than was opened: it may have other partitions, and has another secret.
+func (s *Store) same(ctx context.Context) error {
+	var meta []string
+	err := s.ask(ctx, func(ctx context.Context) (err error) {
+		key := storeKey(s.opt.Prefix, "meta")
+		meta, err = s.client.Do(ctx, s.client.B().Hmget().Key(key).Field("partitions", "mackey").Build()).AsStrSlice()
+		return err
+	})
+	if err == nil && !slices.Equal(meta, []string{strconv.Itoa(s.meta.Partitions), string(s.meta.MACKey)}) {
+		err = ErrReplaced
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.settled(err)
+	}
+	return err
 }
 
 // create makes the store if it is not there, and reads what it was created with.
@@ -159,6 +178,7 @@ func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) erro
 	for tries := 1; tries < mostTries && broken(err) && ctx.Err() == nil; tries++ {
 		err = f(ctx)
 	}
+	s.wires.heed(err)
 	if err != nil {
 		return failure(err)
 	}

@@ -28,6 +28,10 @@ type Options struct {
 	// Prefix is what the store's keys begin with, inside of braces. Stores of different prefixes may share a Redis.
 	// Default "carillon".
 	Prefix string
+	// Sentinel, if it is not empty, is the name under which sentinels know a primary. Addresses are then theirs.
+	Sentinel string
+	// SentinelLogin has Username and Password be told to the sentinels too.
+	SentinelLogin bool
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
 	// Timeout is how long an answer may take before the connection is given up; what was asked for is then unknown.
@@ -51,6 +55,7 @@ const (
 	defaultPrefix  = "carillon"
 	defaultTimeout = 10 * time.Second
 	defaultPort    = "6379"
+	sentinelPort   = "26379"
 )
 
 // MaxPartitions is the most partitions that a store can be created with.
@@ -66,13 +71,17 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("store: no address of Redis is given")
 	case o.Partitions < 0 || o.Partitions > MaxPartitions:
 		return o, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	case o.SentinelLogin && o.Sentinel == "":
+		return o, errors.New("store: sentinel_login without sentinel in the URL of Redis: say the primary's name with sentinel=NAME")
 	case strings.ContainsAny(o.Prefix, "{}: \r\n"):
 		return o, fmt.Errorf("store: the prefix %q has a brace, a colon or white space in it", o.Prefix)
 	}
 	return o, nil
 }
 
-// ParseURL reads options from a URL: redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With rediss://
+// ParseURL reads options from a URL: redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With
+// sentinel=NAME the addresses are those of sentinels, who know the primary by that name; with sentinel_login=yes they are told
+// user and password as well. With rediss://
 // connections are made by TLS, and the server's certificate is verified against the system's authorities. An error never
 // repeats the password.
 func ParseURL(text string) (Options, error) {
@@ -93,6 +102,9 @@ func ParseURL(text string) (Options, error) {
 		}
 		rest = rest[at+1:]
 	}
+	if err := o.parameters(query); err != nil {
+		return o, err
+	}
 	if err := o.addresses(rest); err != nil {
 		return o, err
 	}
@@ -102,9 +114,6 @@ func ParseURL(text string) (Options, error) {
 			return o, fmt.Errorf("store: the database %q is not a number: write redis://host:port/0", database)
 		}
 		o.Database = int(n)
-	}
-	if err := o.parameters(query); err != nil {
-		return o, err
 	}
 	_, err := o.withDefaults()
 	return o, err
@@ -124,10 +133,14 @@ func (o *Options) credentials(text string) (err error) {
 
 // addresses reads "host:port,host:port".
 func (o *Options) addresses(text string) error {
+	usual := defaultPort
+	if o.Sentinel != "" {
+		usual = sentinelPort
+	}
 	for address := range strings.SplitSeq(text, ",") {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
-			host, port, err = net.SplitHostPort(address + ":" + defaultPort)
+			host, port, err = net.SplitHostPort(address + ":" + usual)
 		}
 		if n, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || n == 0 || host == "" {
 			return fmt.Errorf("store: %q is no address of Redis: write host:port, and commas between several", address)
@@ -144,10 +157,19 @@ func (o *Options) parameters(query string) error {
 		return fmt.Errorf("store: the parameters of the URL of Redis: %w", err)
 	}
 	for name, list := range values {
-		if name != "prefix" {
-			return fmt.Errorf("store: a URL of Redis has no parameter %q; there is prefix", name)
+		switch value := list[len(list)-1]; name {
+		case "prefix":
+			o.Prefix = value
+		case "sentinel":
+			o.Sentinel = value
+		case "sentinel_login":
+			if value != "yes" && value != "no" {
+				return fmt.Errorf("store: sentinel_login is %q in the URL of Redis: must be yes or no", value)
+			}
+			o.SentinelLogin = value == "yes"
+		default:
+			return fmt.Errorf("store: a URL of Redis has no parameter %q; there are prefix, sentinel and sentinel_login", name)
 		}
-		o.Prefix = list[len(list)-1]
 	}
 	return nil
 }

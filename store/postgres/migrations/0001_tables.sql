@@ -9,13 +9,17 @@ CREATE TABLE carillon_meta (
     created    timestamptz NOT NULL DEFAULT now()
 );
 
--- Who owns a partition: the row that fences every write. node is empty if nobody does.
+-- Who owns a partition: the row that fences every write. node is empty if nobody does. The term holds in the table and while the
+-- server lives that gave it: in a copy that was restored, or on a replica that was promoted, it is not in force.
 CREATE TABLE carillon_owners (
     partition integer PRIMARY KEY,
     epoch     bigint NOT NULL DEFAULT 0,
     nonce     bigint NOT NULL DEFAULT 0,
     node      text NOT NULL DEFAULT '',
-    until     timestamptz
+    renewed   timestamptz,
+    until     timestamptz,
+    server    timestamptz,
+    place     oid
 ) WITH (fillfactor = 20);
 
 CREATE TABLE carillon_members (
@@ -25,6 +29,7 @@ CREATE TABLE carillon_members (
     sidecars text NOT NULL,
     capacity integer NOT NULL,
     nonce    bigint NOT NULL,
+    renewed  timestamptz NOT NULL,
     until    timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
