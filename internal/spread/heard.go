@@ -14,7 +14,9 @@ const maxRoutes = 1 << 18
 func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n.spoke(resp)
 	s.runs(n, resp.Runs)
+	resp.Acks, resp.Stale = s.once(n, resp.Acks), s.once(n, resp.Stale)
 	for _, tokens := range [...][]string{resp.Acks, resp.Stale, resp.Cancel} {
 		for _, token := range tokens {
 			s.forget(n, token)
@@ -74,6 +76,7 @@ func (s *session) forget(n *node, token string) {
 		return
 	}
 	delete(n.unsure, token)
+	delete(s.lent, token)
 	if from, known := s.routes[token]; known {
 		from.flight--
 		delete(s.routes, token)
