@@ -1,11 +1,13 @@
 package spread_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/spread"
 )
 
 // silence is a worker with n runs of node b, of three, and 4 credits that are unused.
@@ -153,5 +155,43 @@ func TestNobodyToTurnTo(t *testing.T) {
 			d.cut.Store(false)
 		}
 		acks(w.t, s, 3)
+	})
+}
+
+// TestARunWhoseLeaseEndedOnItsWayIsDropped, and its credit is used for the next attempt.
+func TestARunWhoseLeaseEndedOnItsWayIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b")
+		hello := carillon.Hello{Queues: []string{"q"}, WorkerID: "w", Direct: true}
+		first, err := w.reach(t.Context(), "a", hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spread.Open(first, spread.Options{Hello: hello, Connect: w.reach, Over: func(run *carillon.Run) bool {
+			return time.Since(run.Started) > run.Lease
+		}})
+		if r, err := s.Receive(t.Context()); err != nil || len(r.Nodes) != 2 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		synctest.Wait()
+		send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 4}}})
+		w.nodes["b"].cut.Store(true)
+		w.put("b", 0, 2)
+		<-time.After(3 * lease)
+		w.nodes["b"].cut.Store(false)
+		seen := map[string]bool{}
+		for _, r := range receiveRuns(t, s, 2) {
+			if seen[r.ID] = true; time.Since(r.Started) > lease {
+				t.Errorf("%s came %v after it was handed out", r.Token, time.Since(r.Started))
+			}
+		}
+		if len(seen) != 2 {
+			t.Errorf("%v", seen)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r, err := s.Receive(ctx); len(r.Runs) > 0 {
+			t.Errorf("%d more came, %v", len(r.Runs), err)
+		}
 	})
 }

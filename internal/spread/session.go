@@ -17,6 +17,9 @@ type Options struct {
 	Connect func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error)
 	// Learn, if not nil, is told where the nodes are whenever that changes. It must not block.
 	Learn func(addresses []string)
+	// Over, if not nil, reports whether the lease of a run from another node than the first has ended on its way here. The worker
+	// does not get it.
+	Over func(run *carillon.Run) bool
 	// Tied: the session ends with that of its first node, and drains with it.
 	Tied bool
 }

@@ -272,7 +272,7 @@ func (d *depot) handOut() {
 		d.backlog = d.backlog[1:]
 		w.held[token] = &held{run, time.Now()}
 		ds = append(ds, partition.Delivery{Partition: 1, Queue: queue,
-			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Lease: lease}})
+			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Started: time.Now(), Lease: lease}})
 	}
 	w.mu.Unlock()
 	d.hub.Deliver(ds)
