@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maxSkew is how far a node's clock may be off the store's if it is to own anything.
-const maxSkew = time.Second
+// MaxSkew is how far a node's clock may be off the store's if it is to own anything.
+const MaxSkew = time.Second
 
 // driftParts is how fast two clocks may drift apart, as a part of the time that passes: what slews a clock on purpose is slower.
 const driftParts = 1000
@@ -36,9 +36,9 @@ func (s skew) refine(old *skew) *skew {
 		}
 	}
 	switch s.off = old.off; {
-	case s.low > maxSkew || s.high < -maxSkew:
+	case s.low > MaxSkew || s.high < -MaxSkew:
 		s.off = true
-	case s.low >= -maxSkew && s.high <= maxSkew:
+	case s.low >= -MaxSkew && s.high <= MaxSkew:
 		s.off = false
 	}
 	return &s
@@ -60,7 +60,7 @@ func (n *Node) measure(ctx context.Context) {
 	switch {
 	case s.off && !old.off:
 		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended",
-			"ahead", s.ahead(), "within", s.within(), "limit", maxSkew)
+			"ahead", s.ahead(), "within", s.within(), "limit", MaxSkew)
 	case old.off && !s.off:
 		n.log.Info("this node's clock is right again", "ahead", s.ahead())
 	}

@@ -68,6 +68,9 @@ func New(s Sink, o Options) *Hub {
 // Sink is whom consumers report to.
 func (h *Hub) Sink() Sink { return h.sink }
 
+// Now is the wall clock of the node.
+func (h *Hub) Now() time.Time { return h.options.Now() }
+
 // Connect opens a worker's session for a caller elsewhere. Callers in this process use [Hub.Local].
 func (h *Hub) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if h.options.Accept == nil {

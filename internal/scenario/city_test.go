@@ -217,18 +217,19 @@ func (c *city) later(p int, than time.Time) (out []move) {
 }
 
 // client is one of a node.
-func (c *city) client(m *chaos.Member) *client.Client {
+func (c *city) client(m *chaos.Member, o ...client.Option) *client.Client {
 	c.t.Helper()
-	cl, err := client.Dial(m.Front.Address())
+	cl, err := client.Dial(m.Front.Address(), o...)
 	must(c.t, err)
 	c.t.Cleanup(func() { must(c.t, cl.Close()) })
 	return cl
 }
 
-// employ runs a worker of the SDK, which knows one node and learns of the others. It ends with the test.
-func (c *city) employ(id string, m *chaos.Member, slots int, handle func(ctx context.Context, run carillon.Run) error) {
+// employ runs a worker of the SDK, which knows one node and learns of the others, unless options of its client say otherwise. It
+// ends with the test.
+func (c *city) employ(id string, m *chaos.Member, slots int, handle func(ctx context.Context, run carillon.Run) error, o ...client.Option) {
 	c.t.Helper()
-	w := workers.New(c.client(m), workers.Options{ID: id, Concurrency: slots, Grace: -1})
+	w := workers.New(c.client(m, o...), workers.Options{ID: id, Concurrency: slots, Grace: -1})
 	workers.Handle(w, "q", func(ctx context.Context, run carillon.Run, _ []byte) error {
 		c.mu.Lock()
 		c.seen = append(c.seen, delivery{Run: run, At: time.Now(), Worker: id})

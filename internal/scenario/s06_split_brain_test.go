@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/link"
 	"github.com/carillonhq/carillon/store"
 )
@@ -92,6 +93,51 @@ func split(t *testing.T, c *city, cut, heal func()) {
 	}
 	c.succeeded("a/", n)
 	t.Logf("%d partitions owned by others after %v; %d runs twice", len(of), taken, again)
+}
+
+// S06: a node is halted through which a worker, that knows no other, gets the runs of all. What the others have sent there meanwhile
+// does not reach the worker when it goes on, if its lease has ended.
+func TestS06RelayHalted(t *testing.T) {
+	beside(t, 3, func(t *testing.T, c *city) {
+		const (
+			n, away = 300, 10 * time.Second
+			short   = 2 * time.Second
+			slack   = 2 * time.Second // of a busy machine, from the node to the worker
+		)
+		a := c.nodes[0]
+		c.employ("relayed", a, n, well, client.WithOneAddress())
+		of := c.owned(a)
+		t0 := time.Now().Add(lead)
+		var jobs []carillon.Job
+		for i, name := range named("a", n, func(p int) bool { _, ok := of[p]; return !ok }) {
+			jobs = append(jobs, carillon.Job{Name: name, Due: carillon.At(t0.Add(time.Duration(i) * away / n)), Lease: short,
+				FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(100)})
+		}
+		c.load(jobs)
+		c.at(t0.Add(time.Second))
+		must(t, a.Freeze())
+		c.at(time.Now().Add(away))
+		back := time.Now()
+		must(t, a.Thaw())
+		c.await("all jobs have run", func() bool { return c.jobs("a/") == n })
+		c.settled()
+		again := 0
+		for id, ds := range c.byRun() {
+			again += len(ds) - 1
+			for _, d := range ds {
+				if old := d.At.Sub(d.Started); d.At.After(back) && old > short+cluster.MaxSkew+slack {
+					t.Errorf("attempt %d of %s came %v after it was handed out", d.Attempt, id, old)
+				}
+			}
+		}
+		cl := c.client(a)
+		c.await("no job is left", func() bool {
+			page, err := cl.ListJobs(t.Context(), carillon.JobQuery{Prefix: "a/", PageSize: 1})
+			return err == nil && len(page.Jobs) == 0
+		})
+		c.succeeded("a/", n)
+		t.Logf("%d attempts beside the first of each run have reached the worker", again)
+	})
 }
 
 // ownedByOthers reports whether all of the partitions have another owner under a greater epoch.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/spread"
 )
 
@@ -15,6 +16,8 @@ type Relay struct {
 	Work carillon.Work
 	// Reach opens a session with the node at an address; ctx bounds the opening.
 	Reach func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error)
+	// Over reports whether the lease of a run that another node has sent is over, so that nobody should begin it. Nil: none is.
+	Over func(run *carillon.Run) bool
 }
 
 // Connect implements [carillon.Work].
@@ -27,7 +30,7 @@ func (r Relay) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 	if err != nil {
 		return nil, err
 	}
-	return spread.Open(own, spread.Options{Hello: hello, Connect: r.Reach, Tied: true}), nil
+	return spread.Open(own, spread.Options{Hello: hello, Connect: r.Reach, Over: r.Over, Tied: true}), nil
 }
 
 // relayed is the work of this node's hub, for all nodes if there may be others.
@@ -35,7 +38,13 @@ func (n *Node) relayed(work carillon.Work) carillon.Work {
 	if n.member == nil {
 		return work
 	}
-	return Relay{Work: work, Reach: Reach}
+	return Relay{Work: work, Reach: Reach, Over: n.over}
+}
+
+// over reports whether the lease of a run has certainly ended by the store's clock: it was held up, since this node was halted, or
+// what is between it and the run's.
+func (n *Node) over(run *carillon.Run) bool {
+	return run.Lease > 0 && n.member.StoreNow().After(run.Started.Add(run.Lease+cluster.MaxSkew))
 }
 
 // Reach reaches another node's hub over gRPC.

@@ -14,7 +14,10 @@ const maxRoutes = 1 << 18
 func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n.spoke(resp)
+	s.sift(n, resp)
 	s.runs(n, resp.Runs)
+	resp.Acks, resp.Stale = s.once(n, resp.Acks), s.once(n, resp.Stale)
 	for _, tokens := range [...][]string{resp.Acks, resp.Stale, resp.Cancel} {
 		for _, token := range tokens {
 			s.forget(n, token)
@@ -30,6 +33,24 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	if n.leaving {
 		n.closeIfIdle()
 	}
+}
+
+// sift drops runs whose leases have ended: their node gives them to somebody else. Their credits are free.
+func (s *session) sift(n *node, resp *carillon.WorkResponse) {
+	if s.options.Over == nil || n == s.first {
+		return
+	}
+	resp.Runs = slices.DeleteFunc(resp.Runs, func(run carillon.Run) bool {
+		if !s.options.Over(&run) {
+			return false
+		}
+		if p := s.purses[run.Queue]; p != nil {
+			p.came(n, 1)
+			p.add(1)
+			s.resettle(run.Queue, p)
+		}
+		return true
+	})
 }
 
 // runs notes runs that came from a node.
@@ -74,6 +95,7 @@ func (s *session) forget(n *node, token string) {
 		return
 	}
 	delete(n.unsure, token)
+	delete(s.lent, token)
 	if from, known := s.routes[token]; known {
 		from.flight--
 		delete(s.routes, token)

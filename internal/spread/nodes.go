@@ -2,7 +2,6 @@ package spread
 
 import (
 	"context"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -159,19 +158,8 @@ func (s *session) repeat(n *node) {
 	if s.closing {
 		return
 	}
-	var req carillon.WorkRequest
-	for _, token := range slices.Sorted(maps.Keys(n.unsure)) {
-		req.Results = append(req.Results, n.unsure[token])
-		if len(req.Results) == maxRepeat {
-			s.sendMany(&req)
-			req.Results = nil
-		}
-	}
+	n.retell(func(token string) bool { return !s.told(token) }, func(results []carillon.Result) {
+		s.sendMany(&carillon.WorkRequest{Results: results})
+	})
 	n.out, n.unsure = nil, nil
-	if !silent(&req) {
-		s.sendMany(&req)
-	}
 }
-
-// maxRepeat is how many results are said again in one request: with the largest responses it is about as large as it may be.
-const maxRepeat = maxMessage / carillon.MaxResponse

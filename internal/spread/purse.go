@@ -214,6 +214,16 @@ func (k *pocket) ask(n int, moves *[]move) int {
 	return n
 }
 
+// probe asks a node for one credit, which it need not have; it reports false if an answer is due in any case.
+func (p *purse) probe(n *node) bool {
+	k := p.pocket(n)
+	if k == nil || k.asked > 0 {
+		return false
+	}
+	k.asked = 1
+	return true
+}
+
 // serve gives one free credit to each node that is short, in turn.
 func (p *purse) serve() {
 	for p.free > 0 {

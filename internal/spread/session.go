@@ -17,6 +17,9 @@ type Options struct {
 	Connect func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error)
 	// Learn, if not nil, is told where the nodes are whenever that changes. It must not block.
 	Learn func(addresses []string)
+	// Over, if not nil, reports whether the lease of a run from another node than the first has ended on its way here. The worker
+	// does not get it.
+	Over func(run *carillon.Run) bool
 	// Tied: the session ends with that of its first node, and drains with it.
 	Tied bool
 }
@@ -43,23 +46,27 @@ type session struct {
 	bell chan struct{}              // holds one when there may be own words
 	over chan struct{}              // closed when err is set
 
-	mu      sync.Mutex
-	many    bool // more than one node is known: each has its goroutines. It stays so
-	nodes   []*node
-	dialing map[string]*dial // by address
-	purses  map[string]*purse
-	order   []string                 // of the purses, so that nothing hangs on that of a map
-	routes  map[string]*node         // by token of a run; without one it came from the first
-	words   carillon.WorkResponse    // of its own, to be received
-	late    []carillon.Credit        // for the first node, while there is no other
-	waits   map[string]time.Duration // by address: before it is connected again
-	learned []string                 // addresses of all nodes, as last passed on
-	timer   *time.Timer
-	ticking bool
-	drained bool // it has been said
-	goodbye bool
-	closing bool
-	err     error
+	mu       sync.Mutex
+	many     bool // more than one node is known: each has its goroutines. It stays so
+	nodes    []*node
+	dialing  map[string]*dial // by address
+	purses   map[string]*purse
+	order    []string                 // of the purses, so that nothing hangs on that of a map
+	routes   map[string]*node         // by token of a run; without one it came from the first
+	words    carillon.WorkResponse    // of its own, to be received
+	late     []carillon.Credit        // for the first node, while there is no other
+	waits    map[string]time.Duration // by address: before it is connected again
+	lent     map[string]*node         // by token: who has heard beats for a node that was doubted
+	twice    bool                     // a result may have been said to two nodes
+	learned  []string                 // addresses of all nodes, as last passed on
+	timer    *time.Timer
+	ticking  bool
+	watcher  *time.Timer
+	watching bool
+	drained  bool // it has been said
+	goodbye  bool
+	closing  bool
+	err      error
 }
 
 // Open makes one session out of the first node's and those of all others that it tells of. The first must have been opened
@@ -69,11 +76,13 @@ func Open(first carillon.Session, o Options) carillon.Session {
 	s := &session{
 		options: o, in: make(chan carillon.WorkResponse), bell: make(chan struct{}, 1), over: make(chan struct{}),
 		dialing: map[string]*dial{}, purses: map[string]*purse{}, routes: map[string]*node{},
-		waits: map[string]time.Duration{},
+		waits: map[string]time.Duration{}, lent: map[string]*node{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.timer = time.AfterFunc(restless, s.tick)
 	s.timer.Stop()
+	s.watcher = time.AfterFunc(doubtAfter, s.watch)
+	s.watcher.Stop()
 	s.first = newNode(s, first, "")
 	for _, q := range o.Hello.Queues {
 		s.purses[q] = &purse{}
@@ -208,8 +217,7 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 	s.credit(req.Credits, nil)
 	for _, n := range s.nodes {
 		if r := shares[n]; r != nil {
-			n.keep(r.Results)
-			n.say(*r)
+			s.tell(n, r)
 		}
 		if req.Goodbye {
 			n.say(carillon.WorkRequest{Goodbye: true})
@@ -309,6 +317,7 @@ func (s *session) Close() error {
 	many := s.many
 	s.stopDialing()
 	s.timer.Stop()
+	s.watcher.Stop()
 	if many {
 		time.AfterFunc(lingering, s.end)
 		for _, n := range s.nodes {
@@ -340,6 +349,7 @@ func (s *session) failed(err error) {
 	s.err = err
 	close(s.over)
 	s.timer.Stop()
+	s.watcher.Stop()
 	s.end()
 	if !s.many {
 		_ = s.first.session.Close() // it may be that only the wait for it ended

@@ -51,7 +51,8 @@ type depot struct {
 	stopped chan struct{}
 	deaf    bool        // results get lost
 	cut     atomic.Bool // nothing comes through to it or from it
-	backlog []string    // guarded by the world's lock
+	beats   atomic.Int32
+	backlog []string // guarded by the world's lock
 }
 
 func newWorld(t *testing.T, addresses ...string) *world {
@@ -157,16 +158,28 @@ func (w *world) reach(ctx context.Context, address string, hello carillon.Hello)
 	return way{s, d}, err
 }
 
-// way is the way to a node, which may begin to lead nowhere.
+// way is the way to a node, which may lead nowhere for a while: what is on it then arrives afterwards.
 type way struct {
 	carillon.Session
 	to *depot
 }
 
+// passable waits until the way leads somewhere.
+func (y way) passable(ctx context.Context) error {
+	for y.to.cut.Load() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // Send implements carillon.Session.
 func (y way) Send(ctx context.Context, req carillon.WorkRequest) error {
-	if y.to.cut.Load() {
-		return nil
+	if err := y.passable(ctx); err != nil {
+		return err
 	}
 	return y.Session.Send(ctx, req)
 }
@@ -174,9 +187,8 @@ func (y way) Send(ctx context.Context, req carillon.WorkRequest) error {
 // Receive implements carillon.Session.
 func (y way) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	r, err := y.Session.Receive(ctx)
-	if y.to.cut.Load() {
-		<-ctx.Done()
-		return carillon.WorkResponse{}, ctx.Err()
+	if cut := y.passable(ctx); cut != nil {
+		return carillon.WorkResponse{}, cut
 	}
 	return r, err
 }
@@ -260,7 +272,7 @@ func (d *depot) handOut() {
 		d.backlog = d.backlog[1:]
 		w.held[token] = &held{run, time.Now()}
 		ds = append(ds, partition.Delivery{Partition: 1, Queue: queue,
-			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Lease: lease}})
+			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Started: time.Now(), Lease: lease}})
 	}
 	w.mu.Unlock()
 	d.hub.Deliver(ds)
@@ -306,6 +318,7 @@ func (d *depot) Reports(rs []partition.Report) {
 // Beats implements dispatch.Sink.
 func (d *depot) Beats(bs []carillon.Beat, from partition.Reporter) {
 	w := d.world
+	d.beats.Add(int32(len(bs)))
 	for _, b := range bs {
 		w.mu.Lock()
 		h := w.held[b.Token]

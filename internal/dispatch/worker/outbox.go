@@ -1,6 +1,10 @@
 package worker
 
-import "github.com/carillonhq/carillon"
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
 
 // outbox is what waits to be received. The session's lock guards it.
 type outbox struct {
@@ -13,9 +17,10 @@ type outbox struct {
 	wanted    []string
 	withdrawn []carillon.Credit
 	nodes     []string
-	version   uint64 // of nodes
-	moved     bool   // nodes are to be said
-	bytes     int    // of all that, about
+	version   uint64     // of nodes
+	moved     bool       // nodes are to be said
+	over      []outgoing // runs that were not said in time, to be handed back
+	bytes     int        // of all that, about
 }
 
 type outgoing struct {
@@ -81,7 +86,7 @@ func (o *outbox) empty() bool {
 type budget struct{ bytes, items int }
 
 // take is the next message, if there is anything to say: what stops runs goes first, new runs last.
-func (o *outbox) take(bytes, items int) (msg carillon.WorkResponse, ok bool) {
+func (o *outbox) take(bytes, items int, now time.Time) (msg carillon.WorkResponse, ok bool) {
 	left := budget{bytes, items}
 	msg.Drain = o.drain
 	if o.moved {
@@ -93,7 +98,7 @@ func (o *outbox) take(bytes, items int) (msg carillon.WorkResponse, ok bool) {
 	msg.Cancel = o.takeTokens(&o.cancels, &left)
 	msg.Stale = o.takeTokens(&o.stales, &left)
 	msg.Acks = o.takeTokens(&o.acks, &left)
-	msg.Runs = o.takeRuns(&left)
+	msg.Runs = o.takeRuns(&left, now)
 	return msg, ok || left.items < items
 }
 
@@ -120,13 +125,21 @@ func (o *outbox) takeTokens(list *[]string, left *budget) []string {
 	return taken
 }
 
-// takeRuns takes at least one run, however large, so that tokens cannot hold runs up for ever.
-func (o *outbox) takeRuns(left *budget) []carillon.Run {
+// takeRuns takes at least one run, however large, so that tokens cannot hold runs up for ever. A run whose lease has ended is not
+// taken: the process was halted, and somebody else has been given it, or will be.
+func (o *outbox) takeRuns(left *budget, now time.Time) []carillon.Run {
 	var runs []carillon.Run
 	n := 0
 	for i := range o.runs {
 		r := &o.runs[i]
 		if r.attempt.void {
+			o.bytes -= r.size
+			n++
+			continue
+		}
+		if late(r.run, now) {
+			r.attempt.void = true
+			o.over = append(o.over, *r)
 			o.bytes -= r.size
 			n++
 			continue
@@ -150,6 +163,11 @@ func (o *outbox) takeRuns(left *budget) []carillon.Run {
 		o.runs = nil
 	}
 	return runs
+}
+
+// late reports whether the lease of a run that nobody has is over.
+func late(r *carillon.Run, now time.Time) bool {
+	return r.Lease > 0 && now.After(r.Started.Add(r.Lease))
 }
 
 // clearRuns drops the runs and returns the tokens of those that were not cancelled.

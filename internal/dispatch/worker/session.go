@@ -22,6 +22,7 @@ type Session struct {
 	id        string // of the worker
 	namespace string // what it may report on
 	sink      dispatch.Sink
+	now       func() time.Time
 	member    *dispatch.Member
 	seats     map[string]*dispatch.Seat // by queue
 
@@ -48,7 +49,7 @@ type attempt struct {
 
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
-		options: o, id: hello.WorkerID, namespace: hello.Namespace, sink: h.Sink(), seats: map[string]*dispatch.Seat{},
+		options: o, id: hello.WorkerID, namespace: hello.Namespace, sink: h.Sink(), now: h.Now, seats: map[string]*dispatch.Seat{},
 		news: make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
@@ -234,7 +235,12 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
 	full := s.out.bytes > s.options.MaxPendingBytes
-	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems)
+	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems, s.now())
+	over := s.out.over
+	s.out.over = nil
+	for i := range over {
+		s.forget(over[i].run.Token)
+	}
 	s.waited = time.Time{}
 	s.stall.Stop()
 	if !s.out.empty() {
@@ -247,7 +253,21 @@ func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	if full {
 		s.hold()
 	}
+	s.giveBack(over)
 	return msg, ok, err
+}
+
+// giveBack hands back runs that have not left and are not to; their credits are unused.
+func (s *Session) giveBack(runs []outgoing) {
+	if len(runs) == 0 {
+		return
+	}
+	tokens := make([]string, len(runs))
+	for i := range runs {
+		tokens[i] = runs[i].run.Token
+		runs[i].attempt.seat.Done(1, 1)
+	}
+	s.sink.Undelivered(tokens)
 }
 
 // Close implements [carillon.Session]. Runs that the worker has received wait for their lease.

@@ -551,3 +551,35 @@ func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n 
 	s := d.hub.Take(p, q, want, head)
 	return s.N, s.Served
 }
+
+// TestARunWhoseLeaseHasEndedDoesNotLeave: as after a halt of the process. It is handed back, and its credit is there for another.
+func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
+	now := time.Now()
+	d := &desk{}
+	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(Options{}), Now: func() time.Time { return now }})
+	s := d.connect(t, 3)
+	run := func(i int, lease time.Duration) partition.Delivery {
+		return partition.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: now, Lease: lease}}
+	}
+	if n, _ := d.take(0, queue, 3, partition.Head{}); n != 3 {
+		t.Fatalf("took %d", n)
+	}
+	d.hub.Deliver([]partition.Delivery{run(0, time.Second), run(1, time.Minute), run(2, time.Second)})
+	now = now.Add(2 * time.Second)
+	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(1)}) {
+		t.Errorf("received %v", tokens(r.Runs))
+	}
+	if !slices.Equal(d.undelivered, []string{token(0), token(2)}) {
+		t.Errorf("handed back %v", d.undelivered)
+	}
+	if w := d.hub.Workers(); w[0].InFlight != 1 {
+		t.Errorf("%d are in flight", w[0].InFlight)
+	}
+	d.deliver(t, 3, 5, 0)
+	if r := receive(t, s); len(r.Runs) != 2 {
+		t.Errorf("the credits are gone: %+v", r)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,244 @@
+package spread
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// A connection that leads nowhere is noticed after half a minute. Leases may be shorter, and a result should not wait for so long
+// while other nodes are there, each of which passes on what is for another. So a node that was told something and says nothing is
+// asked for a word, which it gives at once, and what it was told is told to another too until it speaks. That costs nothing while
+// nodes speak, and one short question for each round of beats while they have nothing to say.
+
+// doubtAfter is how long a node may owe a word. The shortest lease leaves twice as long to a beat that is lost.
+const doubtAfter = 500 * time.Millisecond
+
+// owing is what a node has been told since it spoke.
+type owing struct {
+	since   time.Time                // zero: nothing
+	asked   bool                     // for a word, so that no other word will do
+	doubted bool                     // what it is told is told to another too
+	beats   map[string]carillon.Beat // by token
+}
+
+// tell says results and beats to a node, and to a second one what should not hang on it.
+func (s *session) tell(n *node, req *carillon.WorkRequest) {
+	second := s.seconds(n, req)
+	s.say(n, req)
+	for o, also := range second {
+		s.say(o, also)
+	}
+}
+
+// say says results and beats to one node and watches whether it lives. The lock is held.
+func (s *session) say(n *node, req *carillon.WorkRequest) {
+	n.keep(req.Results)
+	n.say(*req)
+	if len(s.nodes) == 1 || s.goodbye || s.closing {
+		return
+	}
+	if n.owes.since.IsZero() {
+		n.owes.since = time.Now()
+	}
+	for _, b := range req.Beats {
+		n.owes.beats[b.Token] = b
+	}
+	if len(req.Beats) > 0 {
+		s.ask(n) // there is no answer to a beat
+	}
+	s.keepWatching(doubtAfter)
+}
+
+// seconds is what others are to hear of that is for n: everything if n is doubted, and the results of attempts of which they have
+// heard beats for that reason, since they hold those.
+func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillon.WorkRequest {
+	var other *node
+	if n.owes.doubted {
+		other = s.other(n)
+	}
+	if other == nil && len(s.lent) == 0 {
+		return nil
+	}
+	out := map[*node]*carillon.WorkRequest{}
+	to := func(o *node) *carillon.WorkRequest {
+		if out[o] == nil {
+			out[o] = &carillon.WorkRequest{}
+		}
+		return out[o]
+	}
+	if other != nil {
+		s.lend(other, req)
+		to(other).Beats = req.Beats
+	}
+	for i := range req.Results {
+		r := &req.Results[i]
+		o := other
+		if lent := s.lent[r.Token]; lent != nil && !lent.gone && r.Outcome != carillon.OutcomeProgress {
+			o = lent
+		}
+		if o != nil && o != n {
+			s.twice = true
+			to(o).Results = append(to(o).Results, *r)
+		}
+	}
+	return out
+}
+
+// lend notes that a node hears beats, or what is as good, of attempts of another.
+func (s *session) lend(o *node, req *carillon.WorkRequest) {
+	note := func(token string) {
+		if len(s.lent) < maxRoutes {
+			s.lent[token] = o
+		}
+	}
+	for _, b := range req.Beats {
+		note(b.Token)
+	}
+	for i := range req.Results {
+		if req.Results[i].Outcome == carillon.OutcomeProgress {
+			note(req.Results[i].Token)
+		}
+	}
+}
+
+// other is a node that is not doubted, to hear what n may not; nil if there is none.
+func (s *session) other(n *node) *node {
+	for _, o := range s.nodes {
+		if o != n && !o.leaving && !o.owes.doubted {
+			return o
+		}
+	}
+	return nil
+}
+
+// ask has a node say something: it answers to everybody who takes a credit back, be there one or not.
+func (s *session) ask(n *node) {
+	if n.owes.asked {
+		return
+	}
+	n.owes.asked, n.owes.since = true, time.Now()
+	queue := s.order[0]
+	if s.purses[queue].probe(n) {
+		n.say(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: -1}}})
+	}
+}
+
+// spoke takes note that a node lives.
+func (n *node) spoke(resp *carillon.WorkResponse) {
+	if n.owes.asked && len(resp.Withdrawn) == 0 {
+		return
+	}
+	clear(n.owes.beats)
+	n.owes = owing{beats: n.owes.beats}
+}
+
+// keepWatching has watch called.
+func (s *session) keepWatching(after time.Duration) {
+	if !s.watching {
+		s.watching = true
+		s.watcher.Reset(after)
+	}
+}
+
+// watch asks nodes that owe a word for one, and doubts those that have been asked.
+func (s *session) watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = false
+	if s.err != nil || s.goodbye || s.closing {
+		return
+	}
+	now, next := time.Now(), time.Duration(0)
+	for _, n := range s.nodes {
+		if n.owes.since.IsZero() || n.owes.doubted {
+			continue
+		}
+		left := doubtAfter - now.Sub(n.owes.since)
+		switch {
+		case left > 0:
+		case n.owes.asked:
+			s.doubt(n)
+			continue
+		default:
+			s.ask(n)
+			left = doubtAfter
+		}
+		if next == 0 || left < next {
+			next = left
+		}
+	}
+	if next > 0 {
+		s.keepWatching(next)
+	}
+}
+
+// doubt has another hear what a node has been told and may not have heard.
+func (s *session) doubt(n *node) {
+	n.owes.doubted = true
+	other := s.other(n)
+	if other == nil {
+		return
+	}
+	var req carillon.WorkRequest
+	for _, token := range slices.Sorted(maps.Keys(n.owes.beats)) {
+		req.Beats = append(req.Beats, n.owes.beats[token])
+	}
+	s.lend(other, &req)
+	s.twice = s.twice || len(n.unsure) > 0
+	n.retell(func(token string) bool { return other.unsure[token].Token == "" }, func(results []carillon.Result) {
+		req.Results = results
+		s.say(other, &req)
+		req = carillon.WorkRequest{}
+	})
+	if len(req.Beats) > 0 {
+		s.say(other, &req)
+	}
+}
+
+// retell gives out the results that a node has not confirmed and that are wanted, some at a time.
+func (n *node) retell(wanted func(token string) bool, say func(results []carillon.Result)) {
+	var results []carillon.Result
+	for _, token := range slices.Sorted(maps.Keys(n.unsure)) {
+		if !wanted(token) {
+			continue
+		}
+		if results = append(results, n.unsure[token]); len(results) == maxRepeat {
+			say(results)
+			results = nil
+		}
+	}
+	if len(results) > 0 {
+		say(results)
+	}
+}
+
+// maxRepeat is how many results are said again in one request: with the largest responses it is about as large as it may be.
+const maxRepeat = maxMessage / carillon.MaxResponse
+
+// once leaves the tokens of which n is the first to say the last word: of a result that was said to two nodes both do.
+func (s *session) once(n *node, tokens []string) []string {
+	if !s.twice {
+		return tokens
+	}
+	return slices.DeleteFunc(tokens, func(token string) bool {
+		if n.mute[token] {
+			delete(n.mute, token)
+			return true
+		}
+		for _, o := range s.nodes {
+			if _, told := o.unsure[token]; told && o != n {
+				delete(o.unsure, token)
+				o.mute[token] = true
+			}
+		}
+		return false
+	})
+}
+
+// told reports whether a node has been told a result and not confirmed it.
+func (s *session) told(token string) bool {
+	return slices.ContainsFunc(s.nodes, func(n *node) bool { _, told := n.unsure[token]; return told })
+}

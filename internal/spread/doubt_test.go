@@ -1,0 +1,197 @@
+package spread_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/spread"
+)
+
+// silence is a worker with n runs of node b, of three, and 4 credits that are unused.
+func silence(t *testing.T, n int, test func(w *world, s carillon.Session, runs []carillon.Run)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, n+4)
+		w.put("b", 0, n)
+		test(w, s, receiveRuns(t, s, n))
+		shut(t, s)
+	})
+}
+
+// keepBeating beats as the SDK does.
+func keepBeating(w *world, s carillon.Session, runs []carillon.Run, times int) {
+	w.t.Helper()
+	for range times {
+		<-time.After(lease / 4)
+		var beats []carillon.Beat
+		for i := range runs {
+			beats = append(beats, carillon.Beat{Token: runs[i].Token, RunID: runs[i].ID})
+		}
+		send(w.t, s, carillon.WorkRequest{Beats: beats})
+	}
+}
+
+// alive is how many attempts have their leases.
+func (w *world) alive() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
+
+// acks receives the answers to results; each comes once.
+func acks(t *testing.T, s carillon.Session, n int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for len(seen) < n {
+		r, err := s.Receive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range r.Acks {
+			if seen[token] {
+				t.Errorf("%s was answered twice", token)
+			}
+			seen[token] = true
+		}
+		if len(r.Stale) > 0 {
+			t.Errorf("%s is stale", r.Stale[0])
+		}
+	}
+}
+
+// TestBeatsFollowASilentNode: they go by another, so that no lease ends.
+func TestBeatsFollowASilentNode(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].cut.Store(true)
+		keepBeating(w, s, runs, 20)
+		if n := w.alive(); n != 3 {
+			w.t.Errorf("%d of 3 attempts are alive", n)
+		}
+		w.nodes["b"].cut.Store(false)
+		synctest.Wait()
+		<-time.After(time.Second)
+		before := w.nodes["a"].beats.Load() + w.nodes["c"].beats.Load()
+		keepBeating(w, s, runs, 4)
+		if after := w.nodes["a"].beats.Load() + w.nodes["c"].beats.Load(); after != before {
+			w.t.Errorf("others hear beats of a node that speaks")
+		}
+		send(w.t, s, carillon.WorkRequest{Results: results(runs)})
+		acks(w.t, s, 3)
+	})
+}
+
+// TestAResultFollowsASilentNode: it is acknowledged through another in about a second, and counts once, also when the node speaks again.
+func TestAResultFollowsASilentNode(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].cut.Store(true)
+		began := time.Now()
+		send(w.t, s, carillon.WorkRequest{Results: results(runs[:2])})
+		acks(w.t, s, 2)
+		send(w.t, s, carillon.WorkRequest{Results: results(runs[2:])})
+		acks(w.t, s, 1)
+		if took := time.Since(began); took > 1500*time.Millisecond {
+			w.t.Errorf("it took %v", took)
+		}
+		w.nodes["b"].cut.Store(false)
+		<-time.After(time.Second)
+		w.put("b", 3, 4)
+		for {
+			r, err := s.Receive(w.t.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if len(r.Acks)+len(r.Stale) > 0 {
+				w.t.Errorf("answered again: %v, %v", r.Acks, r.Stale)
+			}
+			if len(r.Runs) > 0 {
+				break
+			}
+		}
+		for _, r := range runs {
+			if w.done[r.ID] != 1 {
+				w.t.Errorf("%s was done %d times", r.ID, w.done[r.ID])
+			}
+		}
+	})
+}
+
+// TestANodeThatIsAskedIsNotDoubted: one with nothing to say hears beats alone, and the credits that it is asked about are not lost.
+func TestANodeThatIsAskedIsNotDoubted(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		keepBeating(w, s, runs, 40)
+		if n := w.nodes["a"].beats.Load() + w.nodes["c"].beats.Load(); n > 0 {
+			w.t.Errorf("others have heard %d beats", n)
+		}
+		send(w.t, s, carillon.WorkRequest{Results: results(runs)})
+		acks(w.t, s, 3)
+		send(w.t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: -100}}})
+		for got := -1; got != 4; {
+			r, err := s.Receive(w.t.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if len(r.Withdrawn) > 0 {
+				if got = r.Withdrawn[0].N; got != 4 {
+					w.t.Fatalf("%d of 4 credits are left", got)
+				}
+			}
+		}
+	})
+}
+
+// TestNobodyToTurnTo: with all nodes silent nothing is said twice, and what was said arrives when they speak.
+func TestNobodyToTurnTo(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		for _, d := range w.nodes {
+			d.cut.Store(true)
+		}
+		keepBeating(w, s, runs, 2)
+		send(w.t, s, carillon.WorkRequest{Results: results(runs)})
+		<-time.After(time.Second)
+		for _, d := range w.nodes {
+			d.cut.Store(false)
+		}
+		acks(w.t, s, 3)
+	})
+}
+
+// TestARunWhoseLeaseEndedOnItsWayIsDropped, and its credit is used for the next attempt.
+func TestARunWhoseLeaseEndedOnItsWayIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b")
+		hello := carillon.Hello{Queues: []string{"q"}, WorkerID: "w", Direct: true}
+		first, err := w.reach(t.Context(), "a", hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spread.Open(first, spread.Options{Hello: hello, Connect: w.reach, Over: func(run *carillon.Run) bool {
+			return time.Since(run.Started) > run.Lease
+		}})
+		if r, err := s.Receive(t.Context()); err != nil || len(r.Nodes) != 2 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		synctest.Wait()
+		send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 4}}})
+		w.nodes["b"].cut.Store(true)
+		w.put("b", 0, 2)
+		<-time.After(3 * lease)
+		w.nodes["b"].cut.Store(false)
+		seen := map[string]bool{}
+		for _, r := range receiveRuns(t, s, 2) {
+			if seen[r.ID] = true; time.Since(r.Started) > lease {
+				t.Errorf("%s came %v after it was handed out", r.Token, time.Since(r.Started))
+			}
+		}
+		if len(seen) != 2 {
+			t.Errorf("%v", seen)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r, err := s.Receive(ctx); len(r.Runs) > 0 {
+			t.Errorf("%d more came, %v", len(r.Runs), err)
+		}
+	})
+}
