@@ -98,7 +98,6 @@ func (p *owned) left() {
 	if told := p.e.cfg.Events.HandedOver; told != nil {
 		told(p.number, took)
 	}
-	p.box.ring() // what consumers say from now on is for others
 }
 
 // drop forgets the machine and the term.
@@ -109,6 +108,7 @@ func (p *owned) drop(cause error) {
 	p.depths.Store(nil)
 	p.abandon()
 	p.e.dispatcher.Forget(p.number)
+	p.box.ring() // calls that wait for what is being read wait for nothing now
 }
 
 // notOwner is what is told to whoever wants something of a partition that this node does not own.

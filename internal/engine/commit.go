@@ -34,6 +34,7 @@ func (l *lane) commit() {
 		switch b, seq := p.m.Batch(); {
 		case b != nil:
 			p.sent = seq
+			p.noteChanged(b)
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
 			g.commits = append(g.commits, commit{p: p, seq: seq})
 		case p.leaving:

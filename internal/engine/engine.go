@@ -156,6 +156,7 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	for _, l := range e.lanes {
 		e.wg.Go(l.run)
 		e.wg.Go(l.committer)
+		e.wg.Go(l.lookUp)
 	}
 	go e.keep()
 	return nil

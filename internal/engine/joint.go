@@ -109,16 +109,19 @@ func (q *joints) put(j *joint) bool {
 	return true
 }
 
-// take is the next one, nil if there is none.
-func (q *joints) take() *joint {
+// take is the next ones, until they have so many jobs, and whether there are more.
+func (q *joints) take(jobs int) (js []*joint, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.wait) == 0 {
-		return nil
+	n := 0
+	for ; n < len(q.wait) && jobs > 0; n++ {
+		for _, s := range q.wait[n].portions {
+			jobs -= len(s.reqs)
+		}
 	}
-	j := q.wait[0]
-	q.wait = slices.Delete(q.wait, 0, 1)
-	return j
+	js = slices.Clone(q.wait[:n])
+	q.wait = slices.Delete(q.wait, 0, n)
+	return js, len(q.wait) > 0
 }
 
 // close refuses those that wait, and all that come.
@@ -134,31 +137,32 @@ func (q *joints) close() {
 
 // putJoints brings joint puts into memory if a group is about to leave.
 func (l *lane) putJoints() {
-	for jobs := 0; !l.flying; {
-		j := l.joints.take()
-		if j == nil {
-			return
-		}
+	if l.flying {
+		return
+	}
+	js, more := l.joints.take(jointAtOnce)
+	if more {
+		l.ring()
+	}
+	l.fetchFor(js)
+	for _, j := range js {
 		l.put(j)
-		for _, s := range j.portions {
-			jobs += len(s.reqs)
-		}
-		if jobs >= jointAtOnce {
-			l.ring() // there may be more
-			return
+	}
+	for _, p := range l.parts {
+		if slices.ContainsFunc(js, func(j *joint) bool { return j.about(p) }) {
+			p.rest()
 		}
 	}
+}
+
+// about reports whether a portion falls to the partition.
+func (j *joint) about(p *owned) bool {
+	return slices.ContainsFunc(j.portions, func(s portion) bool { return s.p == p })
 }
 
 // put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane.
 func (l *lane) put(j *joint) {
 	now := l.e.now()
-	defer func() {
-		for _, s := range j.portions {
-			s.p.rest()
-		}
-	}()
-	l.fetchFor(j)
 	for i := range j.portions {
 		if err := j.portions[i].admit(now); err != nil {
 			j.done <- err

@@ -19,21 +19,24 @@ type lane struct {
 	bell    chan struct{} // holds one when there is something to do
 	groups  chan *group   // to the committer
 	settled chan *group   // and back
+	reads   chan *reading // to the reader
+	found   chan *reading // and back
 	claimed claimed
 	joints  joints
 
 	// Of the lane's goroutine alone.
 	group   group
-	flying  bool          // the group is on its way
-	left    int64         // since when, by Engine.elapsed
-	asked   []store.Asked // by fetch
-	askers  []*owned
-	refs    []store.Ref
+	flying  bool  // the group is on its way
+	left    int64 // since when, by Engine.elapsed
+	reading reading
+	asking  bool // what reading says is being read
+	unread  bool // calls wait that nothing is read for
 	tidings tidings
 }
 
 func newLane(e *Engine) *lane {
-	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1)}
+	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1),
+		reads: make(chan *reading, 1), found: make(chan *reading, 1)}
 	l.grouper, _ = e.store.(store.Grouper)
 	l.reader, _ = e.store.(store.Reader)
 	return l
@@ -82,6 +85,7 @@ func (l *lane) run() {
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.reclaim(now)
+	l.learn()
 	l.fetch()
 	for _, p := range l.parts {
 		if turn := l.e.cfg.Turn; turn != nil {
@@ -96,6 +100,9 @@ func (l *lane) pass() {
 	l.putJoints()
 	l.commit()
 	l.tell()
+	if l.unread && !l.asking {
+		l.ring()
+	}
 }
 
 // receive takes what has come back to the lane itself.
@@ -141,6 +148,7 @@ func (l *lane) end() {
 		}
 	}
 	close(l.groups)
+	close(l.reads)
 	for _, p := range l.parts {
 		p.end()
 	}

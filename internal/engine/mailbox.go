@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,9 @@ type call struct {
 	live []carillon.RunIdentity // unfinished runs that must be in memory if they exist
 
 	pending bool // the pending runs of the jobs in refs must be in memory, too
+
+	asked bool // refs are being read
+	read  bool // they have been, or need not be
 
 	do   func(p *owned, now int64) // runs once they are; it answers through reply
 	fail func(err error)           // runs instead if the partition cannot serve
@@ -104,6 +108,33 @@ func (b *mailbox) take() mail {
 	m := b.in
 	b.in = mail{}
 	return m
+}
+
+// takeReady empties the box but for calls that need records which are not in memory and have not been read; it reports whether
+// some of these are not even being read.
+func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m = b.in
+	b.in = mail{}
+	for i := range m.calls {
+		if c := &m.calls[i]; !c.ready(has) {
+			b.in.calls = append(b.in.calls, *c)
+			unread = unread || !c.asked
+		}
+	}
+	if len(b.in.calls) > 0 {
+		m.calls = slices.DeleteFunc(m.calls, func(c call) bool { return !c.read })
+	}
+	return m, unread
+}
+
+// ready reports whether nothing must be read for the call, or has been.
+func (c *call) ready(has func(store.Ref) bool) bool {
+	if !c.read && !c.asked {
+		c.read = !slices.ContainsFunc(c.refs, func(ref store.Ref) bool { return !has(ref) })
+	}
+	return c.read
 }
 
 // close refuses further mail and returns what was left.

@@ -41,6 +41,8 @@ type owned struct {
 	parkedQueues []partition.Queue
 	touched      []store.Ref        // brought into memory by calls of this round
 	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
+	asking       bool               // the lane reads for calls that wait in the box
+	changed      map[store.Ref]bool // what has left for the store meanwhile
 	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
 	polled       int64              // by Engine.elapsed, as swept is
 	swept        int64
@@ -68,7 +70,7 @@ type owned struct {
 
 func newOwned(l *lane, number int) *owned {
 	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
-		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}}
+		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}
 }
 
 // pollEvery is the safety poll beside the exact timer.
@@ -93,7 +95,7 @@ func (p *owned) sleep() time.Duration {
 
 // round does everything that has come up.
 func (p *owned) round() {
-	in := p.box.take()
+	in := p.mail()
 	now := p.e.now()
 	p.passed(in.passed)
 	p.checkLease(in.lost)
@@ -123,6 +125,16 @@ func (p *owned) round() {
 	p.m.PassTokens()
 	p.askTokens()
 	p.rest()
+}
+
+// mail is what has come in for this round: calls for which something is being read wait in the box, unless they are to be refused.
+func (p *owned) mail() mail {
+	if p.lane.reader == nil || p.m == nil || p.leaving || !p.wanted.Load() {
+		return p.box.take()
+	}
+	in, unread := p.box.takeReady(p.m.Has)
+	p.lane.unread = p.lane.unread || unread
+	return in
 }
 
 // rest ends what has been done with the machine for now.
