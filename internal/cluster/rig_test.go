@@ -51,6 +51,7 @@ type node struct {
 	engine *engine.Engine
 	ahead  atomic.Int64 // of its clock
 	cut    atomic.Bool  // from the store and from the others
+	vague  atomic.Bool  // the store takes its writes and does not say so
 	broken chan struct{}
 	nonce  uint64
 	slow   atomic.Int64 // how long the store's clock takes to be read
@@ -213,7 +214,11 @@ func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
 	if s.by.cut.Load() {
 		return errCut
 	}
-	return s.Shard.Apply(ctx, b)
+	err := s.Shard.Apply(ctx, b)
+	if err == nil && s.by.vague.Load() {
+		return store.ErrUnknown
+	}
+	return err
 }
 
 type cutLeaser struct {

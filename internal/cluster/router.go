@@ -84,9 +84,15 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	return f(ctx, s)
 }
 
-// repeatable reports whether a call that ended so may be tried again.
+// repeatable reports whether a call that ended so may be tried again: it was certainly not done, or does no harm.
 func repeatable(err error, k kind) bool {
-	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, ErrUnreached) || k != once && errors.Is(err, ErrLost)
+	if k != once && errors.Is(err, ErrLost) {
+		return true
+	}
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
+		return false
+	}
+	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }
 
 // last reports whether this node is leaving and nobody stays who could do anything.
@@ -137,8 +143,11 @@ func unowned(ctx context.Context, p int, lost bool, cause error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		kind = carillon.DeadlineExceeded
 	}
-	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause,
-		Message: fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)}
+	message := fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)
+	if e, ok := errors.AsType[*carillon.Error](cause); ok && errors.Is(cause, engine.ErrNotTaken) {
+		message = e.Message + "; tried again until the call's deadline"
+	}
+	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause, Message: message}
 }
 
 // ofJob is the partition of a job.
