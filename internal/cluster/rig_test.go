@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -26,10 +27,29 @@ type fleet struct {
 	store *memory.Store
 
 	control   func(cluster.Control) cluster.Control // what is between nodes; nil: nothing
+	takes     time.Duration                         // a put over a link that is made from now on
 	meanwhile func()                                // is done before a node asks for the members; nil: nothing
 
 	mu    sync.Mutex
 	nodes []*node // all that ever were
+	links map[string]*link
+}
+
+// linked notes the newest link between two nodes.
+func (f *fleet) linked(name string, l *link) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.links == nil {
+		f.links = map[string]*link{}
+	}
+	f.links[name] = l
+}
+
+// link is the newest one between two nodes.
+func (f *fleet) link(from, to string) *link {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.links[from+" to "+to]
 }
 
 // all is all nodes that ever were.
@@ -115,10 +135,11 @@ func (n *node) kill() {
 func (n *node) dial(m store.Member) (cluster.Peer, error) {
 	for _, other := range n.f.all() {
 		if other.id == m.Address && other.nonce == m.Nonce && !other.cut.Load() && !n.cut.Load() {
-			l := &link{Services: other.engine, Control: other, broken: other.broken}
+			l := &link{Services: other.engine, Control: other, broken: other.broken, takes: n.f.takes, closed: make(chan struct{})}
 			if n.f.control != nil {
 				l.Control = n.f.control(l.Control)
 			}
+			n.f.linked(n.id+" to "+m.ID, l)
 			return l, nil
 		}
 	}
@@ -130,10 +151,24 @@ type link struct {
 	cluster.Services
 	cluster.Control
 	broken chan struct{}
+	takes  time.Duration // each call
+	closed chan struct{}
 }
 
 func (l *link) Broken() <-chan struct{} { return l.broken }
-func (l *link) Close() error            { return nil }
+func (l *link) Close() error            { close(l.closed); return nil }
+
+// PutJob implements [carillon.Jobs]; it takes its time, and is lost when the link is closed meanwhile.
+func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.Put, error) {
+	if l.takes > 0 {
+		select {
+		case <-time.After(l.takes):
+		case <-l.closed:
+			return carillon.Put{}, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
+		}
+	}
+	return l.Services.PutJob(ctx, job, o...)
+}
 
 // owners is how many nodes believe that they own each partition. Of a name only the newest process counts: an older one that cannot
 // be reached is fenced.

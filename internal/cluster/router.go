@@ -70,11 +70,12 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 
 // attempt does f once.
 func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx context.Context, s Services) (T, error)) (T, error) {
-	s, err := r.owner(v, p)
+	s, done, err := r.owner(v, p)
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
+	defer done()
 	told := r.n.cfg.Events.Forwarded
 	if s == Services(r.n.local) || told == nil {
 		return f(ctx, s)
@@ -98,18 +99,18 @@ func repeatable(err error, k kind) bool {
 // last reports whether this node is leaving and nobody stays who could do anything.
 func (n *Node) last(v *view) bool { return n.leaving.Load() && !v.hasOther(n.id) }
 
-// owner is who owns a partition, as far as is known.
-func (r *Router) owner(v *view, p int) (Services, error) {
+// owner is who owns a partition, as far as is known, for a call that is under way until done is called.
+func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 	if r.n.local == nil {
-		return nil, errors.New("the node has not started")
+		return nil, nil, errors.New("the node has not started")
 	}
 	id := v.owners[p].Node
 	if id == r.n.id {
-		return r.n.local, nil
+		return r.n.local, func() {}, nil
 	}
 	m, lives := v.member(id)
 	if !lives {
-		return nil, fmt.Errorf("partition %d has no living owner", p)
+		return nil, nil, fmt.Errorf("partition %d has no living owner", p)
 	}
 	return r.n.peers.of(m)
 }

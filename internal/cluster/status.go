@@ -85,9 +85,10 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 		return carillon.Errorf(carillon.FailedPrecondition, "id",
 			"%q is the last node that may own partitions: start another one first, or rebalance", id)
 	}
-	c, err := n.control(m)
+	c, done, err := n.control(m)
 	if err == nil {
 		err = c.SetDraining(ctx, true)
+		done()
 	}
 	if err != nil {
 		told := carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
