@@ -20,17 +20,30 @@ const leaseTries = 5
 
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
 const (
-	joinSQL = `
-INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, until)
-VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7::bigint * interval '1 microsecond')
+	writeSQL = `
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, settings, until)
+SELECT $1, $2, $3, $4, $5::int, $6::bigint, $7, clock_timestamp() + $8::bigint * interval '1 microsecond'`
+
+	overSQL = `
 ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars,
-	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, until = EXCLUDED.until
+	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, until = EXCLUDED.until
 WHERE m.nonce = EXCLUDED.nonce OR m.until <= clock_timestamp() RETURNING true`
+
+	joinSQL = writeSQL + overSQL
+
+	// Whoever may own something is locked, in order of the ids, until the member that retires is written: of two that retire at once
+	// the second waits for the first, and sees what that has written. Rows are read, and locked, until one is another's.
+	retireSQL = `
+WITH able AS MATERIALIZED (
+	SELECT id FROM carillon_members WHERE capacity > 0 AND until > clock_timestamp() ORDER BY id FOR UPDATE),
+other AS MATERIALIZED (SELECT FROM able WHERE id <> $1 LIMIT 1),
+written AS (` + writeSQL + ` FROM other` + overSQL + `)
+SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN EXISTS (SELECT FROM other) THEN 'taken' ELSE 'last' END`
 
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
 	membersSQL = `
-SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
+SELECT id, address, http, sidecars, capacity, nonce, settings FROM carillon_members WHERE until > clock_timestamp() ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -95,12 +108,30 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 
 // Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL,
-		m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), interval(ttl))
+	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL, columns(m, ttl)...)
 	if err == nil && len(written) == 0 {
 		return store.ErrTaken
 	}
 	return err
+}
+
+// columns are what is written of a member.
+func columns(m store.Member, ttl time.Duration) []any {
+	return []any{m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings, interval(ttl)}
+}
+
+// Retire writes the member if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	outcome, err := ask(ctx, l, "retire", pgx.RowTo[string], retireSQL, columns(m, ttl)...)
+	switch {
+	case err != nil:
+		return err
+	case outcome[0] == "last":
+		return store.ErrLast
+	case outcome[0] == "taken":
+		return store.ErrTaken
+	}
+	return nil
 }
 
 // Leave removes the member of that nonce, 0 is any, and those who left without a word long ago.
@@ -116,7 +147,7 @@ func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	return ask(ctx, l, "read the members", func(row pgx.CollectableRow) (m store.Member, err error) {
 		var nonce int64
-		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce)
+		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce, &m.Settings)
 		m.Nonce = uint64(nonce)
 		return m, err
 	}, membersSQL)
