@@ -24,8 +24,9 @@ type Control interface {
 	Status(ctx context.Context) (Status, error)
 	// Look has it read at once who lives and who owns what, and act on that.
 	Look(ctx context.Context) error
-	// SetDraining has it own nothing, or its share again.
-	SetDraining(ctx context.Context, on bool) error
+	// SetDraining has the process of that nonce own nothing, or its share again; another one of the name refuses. So does one whose
+	// partitions no other node could take.
+	SetDraining(ctx context.Context, nonce uint64, on bool) error
 	// ReloadNamespace has it read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }

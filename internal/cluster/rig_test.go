@@ -276,6 +276,13 @@ func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) 
 	return l.Leaser.Join(ctx, m, ttl)
 }
 
+func (l cutLeaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if l.by.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Retire(ctx, m, ttl)
+}
+
 func (l cutLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if l.by.cut.Load() {
 		return errCut
