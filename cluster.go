@@ -10,8 +10,8 @@ type Cluster interface {
 	// ClusterStatus is who lives and who owns what, as the store has it at this moment.
 	ClusterStatus(ctx context.Context) (ClusterStatus, error)
 	// DrainNode has a living node hand its partitions over to others; it owns none until it starts again or Rebalance is
-	// called. It goes on to take calls and workers, which it serves through the others. Unknown → NotFound; the last node
-	// that owns anything → FailedPrecondition.
+	// called. It goes on to take calls and workers, which it serves through the others. Unknown → NotFound; one whose
+	// partitions no other living node could take → FailedPrecondition.
 	DrainNode(ctx context.Context, id string) error
 	// Rebalance ends all drains and has every node look at once who should own what.
 	Rebalance(ctx context.Context) error

@@ -10,6 +10,8 @@ var (
 	ErrUnknown = errors.New("store: it is not known whether the write was applied")
 	// ErrTaken: a living member with the same id is another process.
 	ErrTaken = errors.New("store: another node with this id lives")
+	// ErrLast: no other living member may own anything.
+	ErrLast = errors.New("store: no other node may own anything")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )

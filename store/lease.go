@@ -23,6 +23,10 @@ type Leaser interface {
 	// Join writes or renews the member; it counts as living for ttl from now. While a member of the same id and another nonce
 	// lives, it changes nothing and returns [ErrTaken]; one that has expired is replaced.
 	Join(ctx context.Context, m Member, ttl time.Duration) error
+	// Retire is Join of a member that is to own nothing: its capacity is 0. It is done only while another member lives whose
+	// capacity is above 0, in one step with it, so that of several that retire at once one stays; otherwise it changes nothing and
+	// returns [ErrLast]. A member that does not live may retire too.
+	Retire(ctx context.Context, m Member, ttl time.Duration) error
 	// Leave removes the member if it has that nonce; 0 is any. An unknown id or another nonce changes nothing and is no error.
 	// It is also how a newcomer frees its own id of a node that was found not to answer.
 	Leave(ctx context.Context, id string, nonce uint64) error
@@ -48,6 +52,7 @@ type Member struct {
 	Sidecars string // where sidecars of Dapr reach it; may be empty
 	Capacity int    // its share of the partitions, relative to that of others; 0: it lives but is to own nothing
 	Nonce    uint64 // of its process: random, not 0
+	Settings string // what it was started with, for the others to compare; may be empty
 }
 
 // Holding is a partition held under a term.

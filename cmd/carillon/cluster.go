@@ -134,8 +134,8 @@ func newClusterDrain(a app) *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Have a node hand its partitions over to the others",
 		Long: `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster rebalance is
-called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. The last node that owns
-anything cannot be drained. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
+called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A node is refused whose
+partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
 		Example: `carillon cluster drain node-2 --follow`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, words []string) error { return d.run(cmd, a, words[0]) },

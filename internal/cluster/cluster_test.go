@@ -218,8 +218,11 @@ func TestDrains(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.settle(time.Second, a)
-		if err := b.DrainNode(t.Context(), "a"); !errors.Is(err, carillon.FailedPrecondition) {
+		if err := b.DrainNode(t.Context(), "a"); !errors.Is(err, carillon.FailedPrecondition) || !strings.Contains(err.Error(), "no other node") {
 			t.Errorf("drain the last: %v", err)
+		}
+		if err := b.DrainNode(t.Context(), "b"); err != nil {
+			t.Errorf("drain once more: %v", err)
 		}
 		if err := a.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func TestReplacedBeforeItOwned(t *testing.T) {
 // lostControl is a node that takes note and does not answer.
 type lostControl struct{ cluster.Control }
 
-func (lostControl) SetDraining(context.Context, bool) error {
+func (lostControl) SetDraining(context.Context, uint64, bool) error {
 	return &carillon.Error{Kind: carillon.Unavailable, Message: "gone", Unknown: true, Err: cluster.ErrLost}
 }
 

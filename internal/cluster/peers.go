@@ -24,8 +24,9 @@ type Control interface {
 	Status(ctx context.Context) (Status, error)
 	// Look has it read at once who lives and who owns what, and act on that.
 	Look(ctx context.Context) error
-	// SetDraining has it own nothing, or its share again.
-	SetDraining(ctx context.Context, on bool) error
+	// SetDraining has the process of that nonce own nothing, or its share again; another one of the name refuses. So does one whose
+	// partitions no other node could take.
+	SetDraining(ctx context.Context, nonce uint64, on bool) error
 	// ReloadNamespace has it read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }
@@ -65,19 +66,50 @@ type peers struct {
 type link struct {
 	member store.Member
 	peer   Peer
-	gone   chan struct{} // closed when the link is not used any more
+	gone   chan struct{} // closed when nothing new is asked over it
+	quiet  chan struct{} // closed when it is gone and nothing is under way
+
+	// Guarded by the lock of peers.
+	calls  int // under way
+	silent bool
 }
 
-// of is the connection to a node, which is made if there is none.
-func (p *peers) of(m store.Member) (Peer, error) {
+// of is the connection to a node, which is made if there is none, for something that is under way until done is called.
+func (p *peers) of(m store.Member) (peer Peer, done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	l, err := p.connect(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.calls++
+	return l.peer, func() { p.end(l) }, nil
+}
+
+// end is called when something that went over a link has come to its end.
+func (p *peers) end(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.calls--
+	p.hush(l)
+}
+
+// hush notes that a link that is gone is not used any more. The caller holds the lock.
+func (p *peers) hush(l *link) {
+	if l.calls == 0 && p.by[l.member.ID] != l && !l.silent {
+		l.silent = true
+		close(l.quiet)
+	}
+}
+
+// connect is the link to a node. The caller holds the lock.
+func (p *peers) connect(m store.Member) (*link, error) {
 	if p.ended {
 		return nil, fmt.Errorf("%w: this node is shutting down", ErrUnreached)
 	}
 	if l := p.by[m.ID]; l != nil {
 		if l.member.Nonce == m.Nonce && l.member.Address == m.Address {
-			return l.peer, nil
+			return l, nil
 		}
 		p.drop(l)
 	}
@@ -85,10 +117,10 @@ func (p *peers) of(m store.Member) (Peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: node %q at %q: %w", ErrUnreached, m.ID, m.Address, err)
 	}
-	l := &link{m, peer, make(chan struct{})}
+	l := &link{member: m, peer: peer, gone: make(chan struct{}), quiet: make(chan struct{})}
 	p.by[m.ID] = l
 	p.watch.Go(func() { p.attend(l) })
-	return peer, nil
+	return l, nil
 }
 
 // attend waits until a link is of no use, and closes it.
@@ -107,15 +139,16 @@ func (p *peers) attend(l *link) {
 	_ = l.peer.Close() // it is not used any more
 }
 
-// lingerFor is how long a node that is no member any more may take to answer what it was asked before. One that leaves in good
-// order does answer.
-const lingerFor = 5 * time.Second
+// lingerFor is how long a node that is no member any more may take to answer what it was asked before: as long as the longest call
+// has. One that leaves in good order, or has only missed some beats, does answer; one that is dead is found to be broken.
+const lingerFor = time.Minute
 
 // linger lets the calls under way of a link that was dropped come to their end.
 func (p *peers) linger(l *link) {
 	enough := time.NewTimer(lingerFor)
 	defer enough.Stop()
 	select {
+	case <-l.quiet:
 	case <-l.peer.Broken():
 	case <-p.over:
 	case <-enough.C:
@@ -126,19 +159,20 @@ func (p *peers) linger(l *link) {
 func (p *peers) drop(l *link) {
 	delete(p.by, l.member.ID)
 	close(l.gone)
+	p.hush(l)
 }
 
 // keep connects to all nodes, so that it shows when one breaks down, and drops those that are no members any more.
 func (p *peers) keep(members []store.Member, me string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	living := make(map[string]uint64, len(members))
 	for _, m := range members {
 		living[m.ID] = m.Nonce
 		if m.ID != me {
-			_, _ = p.of(m) // whoever calls it will learn why there is none
+			_, _ = p.connect(m) // whoever calls it will learn why there is none
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for id, l := range p.by {
 		if living[id] != l.member.Nonce {
 			p.drop(l)
@@ -178,19 +212,22 @@ func (n *Node) tellAll(ctx context.Context) {
 func (n *Node) each(members []store.Member, f func(m store.Member, c Control)) {
 	var all sync.WaitGroup
 	for _, m := range members {
-		c, err := n.control(m)
+		c, done, err := n.control(m)
 		if err != nil {
 			continue
 		}
-		all.Go(func() { f(m, c) })
+		all.Go(func() {
+			defer done()
+			f(m, c)
+		})
 	}
 	all.Wait()
 }
 
-// control is how to steer a node, which may be this one.
-func (n *Node) control(m store.Member) (Control, error) {
+// control is how to steer a node, which may be this one, until done is called.
+func (n *Node) control(m store.Member) (c Control, done func(), err error) {
 	if m.ID == n.id {
-		return n, nil
+		return n, func() {}, nil
 	}
 	return n.peers.of(m)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -26,10 +27,29 @@ type fleet struct {
 	store *memory.Store
 
 	control   func(cluster.Control) cluster.Control // what is between nodes; nil: nothing
+	takes     time.Duration                         // a put over a link that is made from now on
 	meanwhile func()                                // is done before a node asks for the members; nil: nothing
 
 	mu    sync.Mutex
 	nodes []*node // all that ever were
+	links map[string]*link
+}
+
+// linked notes the newest link between two nodes.
+func (f *fleet) linked(name string, l *link) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.links == nil {
+		f.links = map[string]*link{}
+	}
+	f.links[name] = l
+}
+
+// link is the newest one between two nodes.
+func (f *fleet) link(from, to string) *link {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.links[from+" to "+to]
 }
 
 // all is all nodes that ever were.
@@ -51,6 +71,7 @@ type node struct {
 	engine *engine.Engine
 	ahead  atomic.Int64 // of its clock
 	cut    atomic.Bool  // from the store and from the others
+	vague  atomic.Bool  // the store takes its writes and does not say so
 	broken chan struct{}
 	nonce  uint64
 	slow   atomic.Int64 // how long the store's clock takes to be read
@@ -114,10 +135,11 @@ func (n *node) kill() {
 func (n *node) dial(m store.Member) (cluster.Peer, error) {
 	for _, other := range n.f.all() {
 		if other.id == m.Address && other.nonce == m.Nonce && !other.cut.Load() && !n.cut.Load() {
-			l := &link{Services: other.engine, Control: other, broken: other.broken}
+			l := &link{Services: other.engine, Control: other, broken: other.broken, takes: n.f.takes, closed: make(chan struct{})}
 			if n.f.control != nil {
 				l.Control = n.f.control(l.Control)
 			}
+			n.f.linked(n.id+" to "+m.ID, l)
 			return l, nil
 		}
 	}
@@ -129,10 +151,24 @@ type link struct {
 	cluster.Services
 	cluster.Control
 	broken chan struct{}
+	takes  time.Duration // each call
+	closed chan struct{}
 }
 
 func (l *link) Broken() <-chan struct{} { return l.broken }
-func (l *link) Close() error            { return nil }
+func (l *link) Close() error            { close(l.closed); return nil }
+
+// PutJob implements [carillon.Jobs]; it takes its time, and is lost when the link is closed meanwhile.
+func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.Put, error) {
+	if l.takes > 0 {
+		select {
+		case <-time.After(l.takes):
+		case <-l.closed:
+			return carillon.Put{}, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
+		}
+	}
+	return l.Services.PutJob(ctx, job, o...)
+}
 
 // owners is how many nodes believe that they own each partition. Of a name only the newest process counts: an older one that cannot
 // be reached is fenced.
@@ -213,7 +249,11 @@ func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
 	if s.by.cut.Load() {
 		return errCut
 	}
-	return s.Shard.Apply(ctx, b)
+	err := s.Shard.Apply(ctx, b)
+	if err == nil && s.by.vague.Load() {
+		return store.ErrUnknown
+	}
+	return err
 }
 
 type cutLeaser struct {
@@ -234,6 +274,13 @@ func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) 
 		return errCut
 	}
 	return l.Leaser.Join(ctx, m, ttl)
+}
+
+func (l cutLeaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if l.by.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Retire(ctx, m, ttl)
 }
 
 func (l cutLeaser) Leave(ctx context.Context, id string, nonce uint64) error {

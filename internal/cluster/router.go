@@ -70,11 +70,12 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 
 // attempt does f once.
 func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx context.Context, s Services) (T, error)) (T, error) {
-	s, err := r.owner(v, p)
+	s, done, err := r.owner(v, p)
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
+	defer done()
 	told := r.n.cfg.Events.Forwarded
 	if s == Services(r.n.local) || told == nil {
 		return f(ctx, s)
@@ -84,26 +85,32 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	return f(ctx, s)
 }
 
-// repeatable reports whether a call that ended so may be tried again.
+// repeatable reports whether a call that ended so may be tried again: it was certainly not done, or does no harm.
 func repeatable(err error, k kind) bool {
-	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, ErrUnreached) || k != once && errors.Is(err, ErrLost)
+	if k != once && errors.Is(err, ErrLost) {
+		return true
+	}
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
+		return false
+	}
+	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }
 
 // last reports whether this node is leaving and nobody stays who could do anything.
 func (n *Node) last(v *view) bool { return n.leaving.Load() && !v.hasOther(n.id) }
 
-// owner is who owns a partition, as far as is known.
-func (r *Router) owner(v *view, p int) (Services, error) {
+// owner is who owns a partition, as far as is known, for a call that is under way until done is called.
+func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 	if r.n.local == nil {
-		return nil, errors.New("the node has not started")
+		return nil, nil, errors.New("the node has not started")
 	}
 	id := v.owners[p].Node
 	if id == r.n.id {
-		return r.n.local, nil
+		return r.n.local, func() {}, nil
 	}
 	m, lives := v.member(id)
 	if !lives {
-		return nil, fmt.Errorf("partition %d has no living owner", p)
+		return nil, nil, fmt.Errorf("partition %d has no living owner", p)
 	}
 	return r.n.peers.of(m)
 }
@@ -137,8 +144,11 @@ func unowned(ctx context.Context, p int, lost bool, cause error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		kind = carillon.DeadlineExceeded
 	}
-	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause,
-		Message: fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)}
+	message := fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)
+	if e, ok := errors.AsType[*carillon.Error](cause); ok && errors.Is(cause, engine.ErrNotTaken) {
+		message = e.Message + "; tried again until the call's deadline"
+	}
+	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause, Message: message}
 }
 
 // ofJob is the partition of a job.

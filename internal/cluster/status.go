@@ -23,9 +23,47 @@ func (n *Node) Status(context.Context) (Status, error) {
 func (n *Node) Look(ctx context.Context) error { return n.look(ctx) }
 
 // SetDraining implements [Control].
-func (n *Node) SetDraining(ctx context.Context, on bool) error {
-	n.draining.Store(on)
+func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
+	if nonce != n.cfg.Member.Nonce {
+		return carillon.Errorf(carillon.FailedPrecondition, "id", "%q has started anew meanwhile: look at carillon cluster status, and say it again "+
+			"if the new process is meant as well", n.id)
+	}
+	if !on {
+		n.draining.Store(false)
+		return n.beat(ctx)
+	}
+	if err := n.retire(ctx); err != nil {
+		return err
+	}
 	return n.beat(ctx)
+}
+
+// retire notes, in the store and here, that the node is to own nothing. That it is not the last one is decided by the store, in the same
+// step: of nodes that are drained at one time one stays.
+func (n *Node) retire(ctx context.Context) error {
+	if err := n.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-n.turn }()
+	if n.isReplaced() {
+		return errReplaced
+	}
+	if n.draining.Load() {
+		return nil
+	}
+	short, cancel := n.patience(ctx)
+	defer cancel()
+	err := n.leaser.Retire(short, n.cfg.Member, n.life())
+	switch {
+	case err == nil:
+		n.draining.Store(true)
+		return nil
+	case errors.Is(err, store.ErrLast):
+		return carillon.Errorf(carillon.FailedPrecondition, "id",
+			"no other node could take the partitions of %q: the others are drained, leaving, or off in their clocks, or there are none; "+
+				"start another one first, or rebalance", n.id)
+	}
+	return fmt.Errorf("tell the store: %w", err) // if it was done all the same, the next beat undoes it
 }
 
 // statusWithin is how long a node may take to say how its clock is.
@@ -76,20 +114,19 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	if err := n.look(ctx); err != nil {
 		return unreadable(err)
 	}
-	v := n.view.Load()
-	m, lives := v.member(id)
-	switch {
-	case !lives:
+	m, lives := n.view.Load().member(id)
+	if !lives {
 		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %q", id)
-	case !v.hasOther(id):
-		return carillon.Errorf(carillon.FailedPrecondition, "id",
-			"%q is the last node that may own partitions: start another one first, or rebalance", id)
 	}
-	c, err := n.control(m)
+	c, done, err := n.control(m)
 	if err == nil {
-		err = c.SetDraining(ctx, true)
+		err = c.SetDraining(ctx, m.Nonce, true)
+		done()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, carillon.FailedPrecondition):
+		return err
+	case err != nil:
 		told := carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
 		e, ok := errors.AsType[*carillon.Error](err)
 		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown) // it may have taken note, and not have got through to the store
@@ -108,7 +145,7 @@ func (n *Node) Rebalance(ctx context.Context) error {
 	var mu sync.Mutex
 	told := map[string]bool{}
 	n.each(members, func(m store.Member, c Control) {
-		if c.SetDraining(ctx, false) == nil {
+		if c.SetDraining(ctx, m.Nonce, false) == nil {
 			mu.Lock()
 			defer mu.Unlock()
 			told[m.ID] = true

@@ -13,8 +13,10 @@ import (
 // remote reports whether a partition is to be reached through the peers.
 func (e *Engine) remote(p *owned) bool { return e.cfg.Peers != nil && !p.serving.Load() }
 
-// elsewhere reports whether nothing was done because this node does not own the partition.
-func elsewhere(err error) bool { return errors.Is(err, ErrNotOwner) && !unknown(err) }
+// elsewhere reports whether nothing was done because this node does not own the partition, or has lost it.
+func elsewhere(err error) bool {
+	return (errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken)) && !unknown(err)
+}
 
 // across asks a partition, wherever it is.
 func across[T any](e *Engine, p *owned, f func(Partitions) (T, error)) (T, error) {

@@ -79,12 +79,10 @@ func (p *owned) passOn() {
 	pause := p.pause
 	p.e.wg.Go(func() {
 		defer cancel()
-		heard := p.pass(ctx, w, pause)
+		left := p.pass(ctx, w, pause)
 		p.box.put(func(m *mail) {
-			if !heard {
-				m.keep(w)
-			}
-			m.passed = append(m.passed, heard)
+			m.keep(left)
+			m.passed = append(m.passed, left.len() == 0)
 		})
 	})
 }
@@ -101,24 +99,76 @@ func (p *owned) passed(outcomes []bool) {
 	}
 }
 
-// pass asks the owner, after a pause, to hear the words; it reports whether he has.
-func (p *owned) pass(ctx context.Context, w *words, pause time.Duration) bool {
+// pass asks the owner, after a pause, to hear the words; it returns those that are to be said again.
+func (p *owned) pass(ctx context.Context, w *words, pause time.Duration) (left *words) {
 	if pause > 0 {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return false
+			return w
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, hearWithin)
-	defer cancel()
-	heard, err := p.e.cfg.Peers.Hear(ctx, p.number, w.said(p.e.macKey))
-	if err != nil {
+	return p.say(ctx, w)
+}
+
+// say is pass at once. What is refused for good is said word by word, so that only what cannot be heard is dropped.
+func (p *owned) say(ctx context.Context, w *words) (left *words) {
+	within, cancel := context.WithTimeout(ctx, hearWithin)
+	heard, err := p.e.cfg.Peers.Hear(within, p.number, w.said(p.e.macKey))
+	cancel()
+	switch {
+	case err == nil:
+		w.answer(heard)
+		return &words{}
+	case !hopeless(err):
 		p.e.log.Debug("what consumers said was not passed on", "partition", p.number, "error", err)
-		return false
+		return w
+	case w.len() == 1:
+		p.e.log.Warn("the owner of the partition refuses what a consumer said: it is dropped, and the attempt ends with its lease",
+			"partition", p.number, "error", err)
+		p.e.dropped(1)
+		for i := range w.reports {
+			stale(w.reports[i].From, w.reports[i].Token)
+		}
+		return &words{}
 	}
-	w.answer(heard)
-	return true
+	one, rest := w.halve()
+	left = p.say(ctx, one)
+	more := p.say(ctx, rest)
+	return &words{append(left.reports, more.reports...), append(left.beats, more.beats...), append(left.losses, more.losses...)}
+}
+
+// hopeless reports whether what was refused so will be refused for ever: it is not valid, or does not fit.
+func hopeless(err error) bool {
+	switch carillon.KindOf(err) {
+	case carillon.InvalidArgument, carillon.ResourceExhausted:
+		return !unknown(err)
+	}
+	return false
+}
+
+// halve cuts words that are more than one.
+func (w *words) halve() (one, rest *words) {
+	n := w.len() / 2
+	one, rest = &words{}, &words{}
+	one.reports, rest.reports = cut(w.reports, &n)
+	one.beats, rest.beats = cut(w.beats, &n)
+	one.losses, rest.losses = cut(w.losses, &n)
+	return one, rest
+}
+
+// cut takes up to n of s, and n down by as many.
+func cut[T any](s []T, n *int) (one, rest []T) {
+	k := min(*n, len(s))
+	*n -= k
+	return s[:k:k], s[k:]
+}
+
+// dropped tells that words were.
+func (e *Engine) dropped(n int) {
+	if told := e.cfg.Events.Dropped; told != nil {
+		told(n)
+	}
 }
 
 // said is the words as they are passed on.

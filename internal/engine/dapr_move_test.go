@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store/memory"
@@ -66,6 +67,58 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWordsThatAreRefused: what the new owner refuses for good is said to him no more, and the rest of what was said with it is heard.
+func TestWordsThatAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{Partitions: 1})
+		f := &fleet{t: t, store: s, all: []int{0}}
+		dropped := 0
+		var streams []*stream
+		for _, node := range []string{"node-0", "node-1"} {
+			n, c := startStandby(t, engine.Config{Store: s, Node: node, Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second,
+				Events: engine.Events{Dropped: func(n int) { dropped += n }}})
+			f.nodes, streams = append(f.nodes, n), append(streams, c)
+		}
+		f.deal(func(int) int { return 0 })
+		f.settled()
+		putDapr(t, f.nodes[0].Engine, 7)
+		time.Sleep(3 * time.Second)
+		ds := streams[0].take()
+		bad, asked := ds[3].Run.Token, 0
+		f.between = func(_ int, what any) error {
+			said, ok := what.(engine.Said)
+			if !ok {
+				return nil
+			}
+			asked++
+			if asked == 1 {
+				return carillon.Errorf(carillon.Unavailable, "", "later")
+			}
+			for _, r := range said.Reports {
+				if r.Token == bad {
+					return carillon.Errorf(carillon.InvalidArgument, "reports", "nobody can read this")
+				}
+			}
+			return nil
+		}
+		f.deal(func(int) int { return 1 })
+		f.settled()
+		v := succeed(f.nodes[0].Engine, ds)
+		if v.accepted != 6 || v.stale != 1 || dropped != 1 {
+			t.Errorf("%d accepted, %d refused, %d dropped", v.accepted, v.stale, dropped)
+		}
+		before := asked
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if asked != before {
+			t.Errorf("asked %d times, and then %d times more", before, asked-before)
+		}
+		for _, n := range f.nodes {
+			stop(t, n.Engine)
+		}
+	})
 }
 
 func startStandby(t *testing.T, c engine.Config) (*node, *stream) {

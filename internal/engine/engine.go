@@ -75,6 +75,7 @@ type Events struct {
 	Owned      func(partition int, took time.Duration) // a partition is owned after Start; took: to claim and load it
 	Lost       func(partition int)                     // a partition's term was lost
 	HandedOver func(partition int, took time.Duration) // a partition was handed over; took: until all was durable
+	Dropped    func(n int)                             // what consumers said for another owner, who refuses it for good or is not there
 }
 
 func (c Config) withDefaults() Config {

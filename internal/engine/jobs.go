@@ -173,7 +173,7 @@ func partly(err error, others bool) error {
 	}
 	marked := *e
 	marked.Unknown = true
-	if errors.Is(err, ErrNotOwner) {
+	if errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken) {
 		marked.Err = nil // or it would say that nothing was done
 	}
 	return &marked

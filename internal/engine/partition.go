@@ -196,6 +196,7 @@ func (p *owned) refuse(in mail) {
 	p.box.keep(func(m *mail) { dropped = m.limit() })
 	if dropped > 0 {
 		p.e.log.Warn("results were dropped, since nobody owns the partition to hear them", "partition", p.number, "results", dropped)
+		p.e.dropped(dropped)
 	}
 	if p.elsewhere() {
 		p.passOn()

@@ -209,7 +209,8 @@ func (p *owned) abandon() {
 
 // unavailable is what a caller is told of whose change nothing has left for the store.
 func unavailable(cause error) *carillon.Error {
-	err := carillon.Errorf(carillon.Unavailable, "", "the store did not take the change: %w", cause)
+	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", ErrNotTaken, cause)
+	err.Err = fmt.Errorf("%w: %w", ErrNotTaken, cause)
 	if taken(cause) {
 		err.Err = fmt.Errorf("%w: %w", ErrNotOwner, cause)
 	}

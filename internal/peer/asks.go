@@ -38,8 +38,8 @@ func (c *Client) Look(ctx context.Context) error {
 }
 
 // SetDraining implements [cluster.Control].
-func (c *Client) SetDraining(ctx context.Context, on bool) error {
-	_, err := c.service.SetDraining(ctx, &peerv1.SetDrainingRequest{NotAfter: c.notAfter(ctx), On: on})
+func (c *Client) SetDraining(ctx context.Context, nonce uint64, on bool) error {
+	_, err := c.service.SetDraining(ctx, &peerv1.SetDrainingRequest{NotAfter: c.notAfter(ctx), On: on, Nonce: nonce})
 	return err
 }
 

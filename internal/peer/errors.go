@@ -26,13 +26,18 @@ var errStranger = errors.New("this is for nodes of the cluster only")
 // gRPC server.
 func marked(err error) error {
 	var reason peerv1.Refusal_Reason
+	e, ok := errors.AsType[*carillon.Error](err)
 	switch {
+	case ok && e.Unknown:
+		return err // something may have been done
 	case errors.Is(err, engine.ErrNotOwner):
 		reason = peerv1.Refusal_REASON_NOT_OWNER
 	case errors.Is(err, errLate):
 		reason = peerv1.Refusal_REASON_LATE
 	case errors.Is(err, errStranger):
 		reason = peerv1.Refusal_REASON_STRANGER
+	case errors.Is(err, engine.ErrNotTaken):
+		reason = peerv1.Refusal_REASON_NOT_TAKEN
 	default:
 		return err
 	}
@@ -82,6 +87,8 @@ func causeOf(r peerv1.Refusal_Reason) error {
 	switch r {
 	case peerv1.Refusal_REASON_NOT_OWNER:
 		return engine.ErrNotOwner
+	case peerv1.Refusal_REASON_NOT_TAKEN:
+		return engine.ErrNotTaken
 	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER: // which has the address of a node that is gone
 		return cluster.ErrUnreached
 	}

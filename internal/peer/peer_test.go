@@ -140,6 +140,15 @@ func TestErrorsCrossWhole(t *testing.T) {
 	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, engine.ErrNotOwner) || !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("got %#v", err)
 	}
+	answer = carillon.Errorf(carillon.Unavailable, "", "%w", engine.ErrNotTaken)
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, engine.ErrNotTaken) || !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("got %#v", err)
+	}
+	answer = &carillon.Error{Kind: carillon.Unavailable, Unknown: true, Err: engine.ErrNotOwner}
+	_, err := c.PutJob(t.Context(), job())
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || !e.Unknown || errors.Is(err, engine.ErrNotOwner) {
+		t.Errorf("done in part: got %#v", err)
+	}
 	n.put = nil // panics
 	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, carillon.Internal) {
 		t.Errorf("a panic: %#v", err)

@@ -98,7 +98,7 @@ func (s *Server) Look(ctx context.Context, m *peerv1.LookRequest) (*peerv1.LookR
 // SetDraining implements the rpc.
 func (s *Server) SetDraining(ctx context.Context, m *peerv1.SetDrainingRequest) (*peerv1.SetDrainingResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.SetDrainingResponse, error) {
-		return &peerv1.SetDrainingResponse{}, s.served.Control.SetDraining(ctx, m.GetOn())
+		return &peerv1.SetDrainingResponse{}, s.served.Control.SetDraining(ctx, m.GetNonce(), m.GetOn())
 	})
 }
 

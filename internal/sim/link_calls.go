@@ -259,9 +259,9 @@ func (p *peer) ReloadNamespace(ctx context.Context, name string) error {
 }
 
 // SetDraining is for [cluster.Peer].
-func (p *peer) SetDraining(ctx context.Context, on bool) error {
+func (p *peer) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	_, err := through(ctx, p, "SetDraining", func(ctx context.Context, to *life) (struct{}, error) {
-		return struct{}{}, to.member.SetDraining(ctx, on)
+		return struct{}{}, to.member.SetDraining(ctx, nonce, on)
 	})
 	return err
 }

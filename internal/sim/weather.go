@@ -318,6 +318,14 @@ func (l *skyLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration)
 	return l.Leaser.Join(ctx, m, ttl)
 }
 
+// Retire is for [store.Leaser].
+func (l *skyLeaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if err := l.ask(ctx, "retire"); err != nil {
+		return err
+	}
+	return l.Leaser.Retire(ctx, m, ttl)
+}
+
 // Leave is for [store.Leaser].
 func (l *skyLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := l.ask(ctx, "leave"); err != nil {

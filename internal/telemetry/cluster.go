@@ -20,12 +20,14 @@ type clusterMetrics struct {
 	claims       prometheus.Histogram
 	handOvers    prometheus.Histogram
 	lost         prometheus.Counter
+	dropped      prometheus.Counter
 }
 
 func (m *Metrics) newCluster() clusterMetrics {
 	return clusterMetrics{
 		joinFailures: m.counter(clusterJoinFailures), forwarded: m.histogram(clusterForwarded, clusterBuckets), again: m.counter(clusterAgain),
 		claims: m.histogram(clusterClaims, clusterBuckets), handOvers: m.histogram(clusterHandOvers, clusterBuckets), lost: m.counter(clusterLost),
+		dropped: m.counter(clusterDropped),
 	}
 }
 
@@ -43,6 +45,7 @@ func (m *Metrics) moves(e engine.Events) engine.Events {
 	e.Owned = func(_ int, took time.Duration) { m.cluster.claims.Observe(took.Seconds()) }
 	e.HandedOver = func(_ int, took time.Duration) { m.cluster.handOvers.Observe(took.Seconds()) }
 	e.Lost = func(int) { m.cluster.lost.Inc() }
+	e.Dropped = func(n int) { m.cluster.dropped.Add(float64(n)) }
 	return e
 }
 

@@ -40,6 +40,7 @@ const (
 	clusterClaims       = "carillon_cluster_claim_seconds"
 	clusterHandOvers    = "carillon_cluster_hand_over_seconds"
 	clusterLost         = "carillon_cluster_partitions_lost_total"
+	clusterDropped      = "carillon_cluster_words_dropped_total"
 	clusterForwarded    = "carillon_cluster_forwarded_seconds"
 	clusterAgain        = "carillon_cluster_calls_again_total"
 
@@ -95,6 +96,7 @@ var table = []Metric{
 	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},
 	{clusterHandOvers, histogram, nil, "How long it took to hand a partition over: until all that memory held of it was durable."},
 	{clusterLost, counter, nil, "Partitions that another node took, or whose lease was not renewed in time; writes of the old owner are fenced."},
+	{clusterDropped, counter, nil, "What consumers said of attempts whose partition has another owner, and was dropped: he refuses it for good, or nobody was there for too long."},
 	{clusterForwarded, histogram, nil, "How long calls took that the owner of the partition, another node, was asked to do."},
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 

@@ -45,6 +45,26 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 	return nil
 }
 
+// Retire writes the member if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if old, ok := l.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
+		return store.ErrTaken
+	}
+	for id, other := range l.members {
+		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
+			l.members[m.ID] = member{m, now.Add(ttl)}
+			return nil
+		}
+	}
+	return store.ErrLast
+}
+
 // Leave removes the member of that nonce; 0 is any.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := ctx.Err(); err != nil {

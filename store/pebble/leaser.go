@@ -25,6 +25,14 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 	return l.owners.join(m, l.opt.Now(), ttl)
 }
 
+// Retire keeps the member for ttl if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.owners.retire(m, l.opt.Now(), ttl)
+}
+
 // Leave forgets the member of that nonce; 0 is any.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := ctx.Err(); err != nil {

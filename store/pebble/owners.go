@@ -163,6 +163,22 @@ func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
 	return nil
 }
 
+// retire is join while another member may own something.
+func (o *owners) retire(m store.Member, now time.Time, ttl time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
+		return store.ErrTaken
+	}
+	for id, other := range o.members {
+		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
+			o.members[m.ID] = member{m, now.Add(ttl)}
+			return nil
+		}
+	}
+	return store.ErrLast
+}
+
 // leave removes a member of that nonce; 0 is any.
 func (o *owners) leave(id string, nonce uint64) {
 	o.mu.Lock()

@@ -33,17 +33,30 @@ const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o
 
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
 var (
-	joinSQL = `
-INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, renewed, until)
-SELECT $1, $2, $3, $4, $5, $6, t.now, t.now + $7::bigint * interval '1 microsecond' FROM clock_timestamp() AS t (now)
-ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars,
-	capacity = EXCLUDED.capacity, nonce = EXCLUDED.nonce, renewed = EXCLUDED.renewed, until = EXCLUDED.until
+	writeSQL = `
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, settings, renewed, until)
+SELECT $1, $2, $3, $4, $5::int, $6::bigint, $7, t.now, t.now + $8::bigint * interval '1 microsecond' FROM clock_timestamp() AS t (now)`
+
+	overSQL = `
+ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars, capacity = EXCLUDED.capacity,
+	nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, renewed = EXCLUDED.renewed, until = EXCLUDED.until
 WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
+
+	joinSQL = writeSQL + overSQL
+
+	// Whoever may own something is locked, in order of the ids, until the member that retires is written: of two that retire at once
+	// the second waits for the first, and sees what that has written. Rows are read, and locked, until one is another's.
+	retireSQL = `
+WITH able AS MATERIALIZED (
+	SELECT id FROM carillon_members AS m WHERE capacity > 0 AND ` + lasts("m") + ` ORDER BY id FOR UPDATE),
+other AS MATERIALIZED (SELECT FROM able WHERE id <> $1 LIMIT 1),
+written AS (` + writeSQL + `, other` + overSQL + `)
+SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN EXISTS (SELECT FROM other) THEN 'taken' ELSE 'last' END`
 
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
 	membersSQL = `
-SELECT id, address, http, sidecars, capacity, nonce FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
+SELECT id, address, http, sidecars, capacity, nonce, settings FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -108,12 +121,30 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 
 // Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL,
-		m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), interval(ttl))
+	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL, columns(m, ttl)...)
 	if err == nil && len(written) == 0 {
 		return store.ErrTaken
 	}
 	return err
+}
+
+// columns are what is written of a member.
+func columns(m store.Member, ttl time.Duration) []any {
+	return []any{m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings, interval(ttl)}
+}
+
+// Retire writes the member if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	outcome, err := ask(ctx, l, "retire", pgx.RowTo[string], retireSQL, columns(m, ttl)...)
+	switch {
+	case err != nil:
+		return err
+	case outcome[0] == "last":
+		return store.ErrLast
+	case outcome[0] == "taken":
+		return store.ErrTaken
+	}
+	return nil
 }
 
 // Leave removes the member of that nonce, 0 is any, and those who left without a word long ago.
@@ -129,7 +160,7 @@ func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	return ask(ctx, l, "read the members", func(row pgx.CollectableRow) (m store.Member, err error) {
 		var nonce int64
-		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce)
+		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce, &m.Settings)
 		m.Nonce = uint64(nonce)
 		return m, err
 	}, membersSQL)

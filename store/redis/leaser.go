@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -51,24 +53,40 @@ type memberText struct {
 	HTTP     string `json:"http,omitempty"`
 	Sidecars string `json:"sidecars,omitempty"`
 	Capacity int    `json:"capacity"`
+	Settings string `json:"settings,omitempty"`
 }
 
 // Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity})
+	return l.write(ctx, joinScript, m, ttl)
+}
+
+// Retire writes the member if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	return l.write(ctx, retireScript, m, ttl)
+}
+
+// write has a script write a member, which returns 1 if it has.
+func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member, ttl time.Duration) error {
+	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Settings})
 	if err != nil {
 		return fmt.Errorf("store: redis: member: %w", err)
 	}
 	var written int64
 	err = l.store().ask(ctx, func(ctx context.Context) (err error) {
-		written, err = joinScript.Exec(ctx, l.client, l.members(),
+		written, err = script.Exec(ctx, l.client, l.members(),
 			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
 		return err
 	})
-	if err == nil && written == 0 {
+	switch {
+	case err != nil:
+		return err
+	case written == 0:
 		return store.ErrTaken
+	case written < 0:
+		return store.ErrLast
 	}
-	return err
+	return nil
 }
 
 // Leave removes the member of that nonce; 0 is any.
@@ -111,7 +129,8 @@ func aMember(id, value string) (store.Member, error) {
 	if err := errors.Join(err, json.Unmarshal([]byte(words[3]), &m)); err != nil {
 		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
 	}
-	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n}, nil
+	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n,
+		Settings: m.Settings}, nil
 }
 
 // Claim takes each partition that is free, expired or the node's own.

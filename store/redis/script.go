@@ -28,6 +28,8 @@ var (
 	releaseText string
 	//go:embed lua/join.lua
 	joinText string
+	//go:embed lua/retire.lua
+	retireText string
 	//go:embed lua/leave.lua
 	leaveText string
 	//go:embed lua/members.lua
@@ -40,6 +42,7 @@ var (
 	readScript    = rueidis.NewLuaScriptReadOnly(readText)
 	valuesScript  = rueidis.NewLuaScriptReadOnly(valuesText)
 	joinScript    = rueidis.NewLuaScript(joinText)
+	retireScript  = rueidis.NewLuaScript(retireText)
 	leaveScript   = rueidis.NewLuaScript(leaveText)
 	membersScript = rueidis.NewLuaScript(membersText)
 	createScript  = rueidis.NewLuaScript(createText)

@@ -103,6 +103,27 @@ var brokenOwnership = []broken{
 			}
 			return err
 		}})},
+	{fault: "retires the last", caughtBy: "members/the last one cannot retire", build: leasing(leases{
+		retire: func(l store.Leaser, m store.Member, ttl time.Duration) error { return l.Join(ctx, m, ttl) }})},
+	{fault: "looks first who stays, and retires then", caughtBy: "members/of many that retire at once one stays", build: leasing(leases{
+		retire: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+			got, err := l.Members(ctx)
+			time.Sleep(time.Millisecond)
+			if err == nil && !slices.ContainsFunc(got, func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
+				err = store.ErrLast
+			}
+			if err != nil {
+				return err
+			}
+			return l.Join(ctx, m, ttl)
+		}})},
+	{fault: "lets nobody retire", caughtBy: "members/one retires while another may own something", build: leasing(leases{
+		retire: func(store.Leaser, store.Member, time.Duration) error { return store.ErrLast }})},
+	{fault: "forgets the settings", caughtBy: "members/those that joined, by id", build: leasing(leases{
+		join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+			m.Settings = ""
+			return l.Join(ctx, m, ttl)
+		}})},
 	{fault: "keeps the id of the dead", caughtBy: "members/an expired member's id is free", build: keepsIDs},
 }
 
@@ -210,6 +231,7 @@ type leases struct {
 	owners  func(got []store.Owner) []store.Owner
 	members func(got []store.Member) []store.Member
 	join    func(l store.Leaser, m store.Member, ttl time.Duration) error
+	retire  func(l store.Leaser, m store.Member, ttl time.Duration) error
 	leave   func(l store.Leaser, id string, nonce uint64) error
 }
 
@@ -275,6 +297,13 @@ func (l *faultyLeaser) Join(ctx context.Context, m store.Member, ttl time.Durati
 		return l.faults.join(l.Leaser, m, ttl)
 	}
 	return l.Leaser.Join(ctx, m, ttl)
+}
+
+func (l *faultyLeaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	if l.faults.retire != nil {
+		return l.faults.retire(l.Leaser, m, ttl)
+	}
+	return l.Leaser.Retire(ctx, m, ttl)
 }
 
 func (l *faultyLeaser) Leave(ctx context.Context, id string, nonce uint64) error {

@@ -18,6 +18,9 @@ var memberCases = []Case{
 	{Name: "members/leave removes the member of that nonce only", check: membersLeaveOwn},
 	{Name: "members/a living member's id is taken", check: membersTaken},
 	{Name: "members/an expired member's id is free", check: membersReplaced},
+	{Name: "members/one retires while another may own something", check: membersRetire},
+	{Name: "members/the last one cannot retire", check: membersLast},
+	{Name: "members/of many that retire at once one stays", check: membersRaceToRetire},
 	{Name: "members/of many with one id one joins", check: membersRaceForID},
 	{Name: "members/many join at once", check: membersRace},
 }
@@ -39,7 +42,81 @@ func (e *env) wantMembers(what string, want ...store.Member) {
 
 func member(n int) store.Member {
 	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n), HTTP: fmt.Sprint("web:", n),
-		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n)}
+		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n), Settings: fmt.Sprintf("{\"n\": %d}", n)}
+}
+
+// retired is the member as one that is to own nothing.
+func retired(m store.Member) store.Member {
+	m.Capacity = 0
+	return m
+}
+
+func membersRetire(e *env) {
+	e.join(lasting, member(1), member(2))
+	for range 2 { // it may be repeated
+		e.must(e.leaser().Retire(e.Context(), retired(member(1)), lasting))
+		e.wantMembers("after one retired", retired(member(1)), member(2))
+	}
+	if err := e.leaser().Retire(e.Context(), retired(other(member(2), 7)), lasting); !errors.Is(err, store.ErrLast) && !errors.Is(err, store.ErrTaken) {
+		e.Fatalf("another process retires as the last: %v", err)
+	}
+	e.must(e.leaser().Retire(e.Context(), retired(member(3)), lasting)) // it did not live
+	if err := e.leaser().Retire(e.Context(), retired(other(member(1), 7)), lasting); !errors.Is(err, store.ErrTaken) {
+		e.Fatalf("another process retires: %v", err)
+	}
+	e.wantMembers("after others did", retired(member(1)), member(2), retired(member(3)))
+}
+
+func membersLast(e *env) {
+	alone := func(what string, want ...store.Member) {
+		e.Helper()
+		if err := e.leaser().Retire(e.Context(), retired(member(1)), lasting); !errors.Is(err, store.ErrLast) {
+			e.Fatalf("%s: retire: %v", what, err)
+		}
+		e.wantMembers(what, want...)
+	}
+	alone("with nobody there")
+	e.join(lasting, member(1))
+	alone("alone", member(1))
+	e.join(lasting, retired(member(2)))
+	alone("with one that is to own nothing", member(1), retired(member(2)))
+	e.join(e.shortly(), member(3))
+	e.eventually("the other has gone", func() bool {
+		got, err := e.leaser().Members(e.Context())
+		e.must(err)
+		return len(got) == 2
+	})
+	alone("with one that has expired", member(1), retired(member(2)))
+	e.join(lasting, member(2))
+	e.must(e.leaser().Retire(e.Context(), retired(member(1)), lasting))
+}
+
+func membersRaceToRetire(e *env) {
+	for range 10 {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		done := 0
+		start := make(chan struct{})
+		for i := range 6 {
+			e.join(lasting, member(i+1))
+			wg.Go(func() {
+				<-start
+				switch err := e.leaser().Retire(e.Context(), retired(member(i+1)), lasting); {
+				case err == nil:
+					mu.Lock()
+					defer mu.Unlock()
+					done++
+				case !errors.Is(err, store.ErrLast):
+					e.Error(err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		if done != 5 {
+			e.Fatalf("%d of 6 retired at once", done)
+		}
+	}
 }
 
 func membersJoined(e *env) {

@@ -29,7 +29,9 @@ type Cluster struct {
 	// Those that live, by id.
 	Nodes []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// All of them, by number.
-	Partitions    []*PartitionOwner `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Partitions []*PartitionOwner `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	// Settings in which the living nodes differ although they should not, a sentence for each.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -74,6 +76,13 @@ func (x *Cluster) GetNodes() []*Node {
 func (x *Cluster) GetPartitions() []*PartitionOwner {
 	if x != nil {
 		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Cluster) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -532,12 +541,13 @@ var File_carillon_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19carillon/v1/cluster.proto\x12\vcarillon.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"o\n" +
+	"\x19carillon/v1/cluster.proto\x12\vcarillon.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x01\n" +
 	"\aCluster\x12'\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x11.carillon.v1.NodeR\x05nodes\x12;\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2\x1b.carillon.v1.PartitionOwnerR\n" +
-	"partitions\"\xce\x01\n" +
+	"partitions\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xce\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12!\n" +

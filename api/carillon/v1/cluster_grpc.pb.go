@@ -35,7 +35,8 @@ type ClusterServiceClient interface {
 	// GetCluster shows who lives and who owns what, as the store has it at this moment.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
 	// DrainNode has a living node hand its partitions over to others. It owns none until it starts again or Rebalance is
-	// called, and goes on to take calls and workers. The last node that owns anything cannot be drained. It is harmless to repeat.
+	// called, and goes on to take calls and workers. A node is refused whose partitions no other living node could take: the others are
+	// drained as well, or there are none. It is harmless to repeat.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	// Rebalance ends all drains and has every node look at once who should own what. It is harmless to repeat.
 	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
@@ -110,7 +111,8 @@ type ClusterServiceServer interface {
 	// GetCluster shows who lives and who owns what, as the store has it at this moment.
 	GetCluster(context.Context, *GetClusterRequest) (*Cluster, error)
 	// DrainNode has a living node hand its partitions over to others. It owns none until it starts again or Rebalance is
-	// called, and goes on to take calls and workers. The last node that owns anything cannot be drained. It is harmless to repeat.
+	// called, and goes on to take calls and workers. A node is refused whose partitions no other living node could take: the others are
+	// drained as well, or there are none. It is harmless to repeat.
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	// Rebalance ends all drains and has every node look at once who should own what. It is harmless to repeat.
 	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)

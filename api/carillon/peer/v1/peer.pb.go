@@ -36,6 +36,10 @@ const (
 	Refusal_REASON_LATE Refusal_Reason = 2
 	// The caller is no node of this cluster, or this is a node of another one.
 	Refusal_REASON_STRANGER Refusal_Reason = 3
+	// The store has certainly not taken the change.
+	Refusal_REASON_NOT_TAKEN Refusal_Reason = 4
+	// The node is of an older version and does not know a field, or the method, of the request.
+	Refusal_REASON_OLDER Refusal_Reason = 5
 )
 
 // Enum value maps for Refusal_Reason.
@@ -45,12 +49,16 @@ var (
 		1: "REASON_NOT_OWNER",
 		2: "REASON_LATE",
 		3: "REASON_STRANGER",
+		4: "REASON_NOT_TAKEN",
+		5: "REASON_OLDER",
 	}
 	Refusal_Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED": 0,
 		"REASON_NOT_OWNER":   1,
 		"REASON_LATE":        2,
 		"REASON_STRANGER":    3,
+		"REASON_NOT_TAKEN":   4,
+		"REASON_OLDER":       5,
 	}
 )
 
@@ -379,7 +387,9 @@ type SetDrainingRequest struct {
 	// Until when the request may arrive.
 	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
 	// It is to own nothing.
-	On            bool `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
+	On bool `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
+	// Of the process that is meant; another one of the name refuses.
+	Nonce         uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +436,13 @@ func (x *SetDrainingRequest) GetOn() bool {
 		return x.On
 	}
 	return false
+}
+
+func (x *SetDrainingRequest) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
 }
 
 // SetDrainingResponse is empty.
@@ -2490,14 +2507,16 @@ var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x01\n" +
+	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
 	"\aRefusal\x128\n" +
-	"\x06reason\x18\x01 \x01(\x0e2 .carillon.peer.v1.Refusal.ReasonR\x06reason\"\\\n" +
+	"\x06reason\x18\x01 \x01(\x0e2 .carillon.peer.v1.Refusal.ReasonR\x06reason\"\x84\x01\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10REASON_NOT_OWNER\x10\x01\x12\x0f\n" +
 	"\vREASON_LATE\x10\x02\x12\x13\n" +
-	"\x0fREASON_STRANGER\x10\x03\"H\n" +
+	"\x0fREASON_STRANGER\x10\x03\x12\x14\n" +
+	"\x10REASON_NOT_TAKEN\x10\x04\x12\x10\n" +
+	"\fREASON_OLDER\x10\x05\"H\n" +
 	"\rStatusRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"e\n" +
 	"\x0eStatusResponse\x12\x0e\n" +
@@ -2506,10 +2525,11 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\"F\n" +
 	"\vLookRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x0e\n" +
-	"\fLookResponse\"]\n" +
+	"\fLookResponse\"s\n" +
 	"\x12SetDrainingRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x0e\n" +
-	"\x02on\x18\x02 \x01(\bR\x02on\"\x15\n" +
+	"\x02on\x18\x02 \x01(\bR\x02on\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\"\x15\n" +
 	"\x13SetDrainingResponse\"\xc4\x01\n" +
 	"\x0eForwardRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x123\n" +

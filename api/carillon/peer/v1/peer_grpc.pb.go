@@ -43,6 +43,9 @@ const (
 // PeerService is what the nodes of one cluster ask of each other. Nobody else may: each call carries a secret that is derived from
 // the key of the store that they share. It is no API; nodes of two versions that follow each other understand each other.
 //
+// A node refuses a request with a field that it does not know, and has certainly not done it: what a field asks for is never left
+// out in silence. So a field that is new must be left unset where its absence says the same. In answers unknown fields are ignored.
+//
 // Each request says until when it may arrive, by the store's clock: one that comes later, say because its sender or the network had
 // stopped for a while, is refused and certainly not done.
 type PeerServiceClient interface {
@@ -242,6 +245,9 @@ func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNames
 //
 // PeerService is what the nodes of one cluster ask of each other. Nobody else may: each call carries a secret that is derived from
 // the key of the store that they share. It is no API; nodes of two versions that follow each other understand each other.
+//
+// A node refuses a request with a field that it does not know, and has certainly not done it: what a field asks for is never left
+// out in silence. So a field that is new must be left unset where its absence says the same. In answers unknown fields are ignored.
 //
 // Each request says until when it may arrive, by the store's clock: one that comes later, say because its sender or the network had
 // stopped for a while, is refused and certainly not done.

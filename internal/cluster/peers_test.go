@@ -1,0 +1,84 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
+)
+
+// of is the name of a job whose partition the node owns.
+func (n *node) of() string {
+	held := map[int]bool{}
+	for _, h := range n.engine.Holdings() {
+		held[h.Partition] = true
+	}
+	for i := 0; ; i++ {
+		k := carillon.Key{Namespace: carillon.DefaultNamespace, Name: fmt.Sprint("job/", i)}
+		if held[carillon.PartitionOf(k, parts)] {
+			return k.Name
+		}
+	}
+}
+
+// TestANodeThatWasMissingForAMoment: what it was asked before comes to its end.
+func TestANodeThatWasMissingForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.takes = 20 * time.Second
+		a, b := f.start("a"), f.start("b")
+		f.settle(2*time.Second, a, b)
+		pass(2 * time.Second)
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.Router().PutJob(t.Context(), far(b.of()))
+			done <- err
+		}()
+		synctest.Wait()
+		if err := f.store.Leaser().Leave(t.Context(), "b", 0); err != nil { // as if it had not been heard of for too long
+			t.Fatal(err)
+		}
+		if err := a.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("put: %v", err)
+		}
+	})
+}
+
+// TestALinkToANodeThatIsGone is closed at once if nothing is under way, and after a time if that does not come to an end.
+func TestALinkToANodeThatIsGone(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			f.takes = time.Hour
+			a, b := f.start("a"), f.start("b")
+			f.settle(2*time.Second, a, b)
+			pass(2 * time.Second)
+			l := f.link("a", "b")
+			if busy {
+				go func() {
+					_, err := a.Router().PutJob(t.Context(), far(b.of()))
+					if !errors.Is(err, cluster.ErrLost) {
+						t.Errorf("put: %v", err)
+					}
+				}()
+				synctest.Wait()
+			}
+			b.cut.Store(true) // so that it does not come back
+			if err := errors.Join(f.store.Leaser().Leave(t.Context(), "b", 0), a.Look(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			<-l.closed
+			if took := time.Since(began); !busy && took > 0 || busy && took > 2*time.Minute {
+				t.Errorf("closed after %v", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,17 @@
+#!lua
+-- Writes the member ARGV[1] with the nonce ARGV[3] and what ARGV[4] says of it, as join does, if another member lives whose capacity
+-- is above 0. Returns 1, 0 if a member of that id and another nonce lives, or -1 if there is no other.
+local time = redis.call('TIME')
+local now, all, other = time[1] * 1000000 + time[2], redis.call('HGETALL', KEYS[1]), false
+for i = 1, #all, 2 do
+  local till, nonce, text = string.match(all[i + 1], '^(%d+) (%d+) (.*)$')
+  local lives = now < tonumber(till)
+  if all[i] == ARGV[1] then
+    if lives and nonce ~= ARGV[3] then return 0 end
+  elseif lives and cjson.decode(text).capacity > 0 then
+    other = true
+  end
+end
+if not other then return -1 end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
+return 1
