@@ -17,7 +17,7 @@ import (
 // unary is around every unary call of the gRPC server.
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	reply, err := s.Guard(ctx, req, info, handler)
-	return reply, toStatus(err)
+	return reply, ToStatus(err)
 }
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline gets one, a
@@ -44,13 +44,13 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 			err = panicked(p)
 		}
 		logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
-		err = toStatus(err)
+		err = ToStatus(err)
 	}()
 	return handler(srv, ss)
 }
 
-// toStatus makes a status of an error.
-func toStatus(err error) error {
+// ToStatus makes a status of an error, as calls are answered.
+func ToStatus(err error) error {
 	if err == nil || fromGRPC(err) {
 		return err
 	}
