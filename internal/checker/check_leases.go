@@ -144,6 +144,9 @@ func (c *check) taken(g key) []span {
 					out = append(out, span{s.from, s.to.Add(c.k.Dispatch)})
 				}
 			}
+			for _, u := range j.unseen {
+				out = append(out, span{u.from, u.to.Add(c.k.Dispatch)})
+			}
 		}
 		out = crowded(out, least)
 	}

@@ -132,7 +132,7 @@ func (c *check) expectOf(j *job, e *effect) {
 			return
 		}
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
-		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e))
+		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
 			if e.job.Overlap == "allow" || !j.passedBy(t, s.to) {
 				continue

@@ -199,6 +199,11 @@ func (w *world) busyTimes(j *job) {
 		}
 		j.busy = append(j.busy, span{r.first().At, end.Add(w.k.Dispatch)})
 	}
+	for _, u := range j.unseen {
+		if !u.at.IsZero() {
+			j.busy = append(j.busy, span{u.from, u.again.Add(w.k.Dispatch)})
+		}
+	}
 	j.busy = merged(j.busy)
 }
 

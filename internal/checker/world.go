@@ -47,6 +47,7 @@ type job struct {
 	busy    []span // when a run of the schedule was going on, as far as is possible
 	sorted  []*run // by scheduled time; see byTime
 	wins    []span // when runs succeeded; see winsOf
+	unseen  []unseen
 }
 
 // effect is an operation that changed a job, or may have, some time from lo to hi.
@@ -90,6 +91,7 @@ func index(h *History) *world {
 		w.jobs[k].effects = w.effectsOf(w.jobs[k])
 	}
 	w.reach()
+	w.indexUnseen()
 	w.badTimes()
 	for _, k := range w.keys {
 		w.busyTimes(w.jobs[k])

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +61,7 @@ func (n *Node) tellNews(names map[string]bool) {
 		if m.ID == n.id {
 			return // its engine told of them
 		}
-		for name := range names {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if err := c.ReloadNamespace(ctx, name); err != nil {
 				n.log.Debug("a node was not told of a namespace's settings", "node", m.ID, "namespace", name, "error", err)
 			}

@@ -19,10 +19,10 @@ import (
 // unary is around every unary call of the gRPC server.
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := known(info.FullMethod, req); err != nil {
-		return nil, toStatus(err)
+		return nil, ToStatus(err)
 	}
 	reply, err := s.Guard(ctx, req, info, handler)
-	return reply, toStatus(err)
+	return reply, ToStatus(err)
 }
 
 // known refuses what a caller of this contract says and this version does not understand. Others on the same server, such as
@@ -72,13 +72,13 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 			err = panicked(p)
 		}
 		logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
-		err = toStatus(err)
+		err = ToStatus(err)
 	}()
 	return handler(srv, strict{ss, info.FullMethod})
 }
 
-// toStatus makes a status of an error.
-func toStatus(err error) error {
+// ToStatus makes a status of an error, as calls are answered.
+func ToStatus(err error) error {
 	if err == nil || fromGRPC(err) {
 		return err
 	}

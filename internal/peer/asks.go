@@ -14,7 +14,7 @@ import (
 )
 
 // Status implements [cluster.Control].
-func (c *Client) Status(ctx context.Context) (cluster.Status, error) {
+func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 	m, err := c.service.Status(ctx, &peerv1.StatusRequest{NotAfter: c.notAfter(ctx)})
 	if err != nil {
 		return cluster.Status{}, err
@@ -32,25 +32,25 @@ func statusToProto(s cluster.Status) *peerv1.StatusResponse {
 }
 
 // Look implements [cluster.Control].
-func (c *Client) Look(ctx context.Context) error {
+func (c *Calls) Look(ctx context.Context) error {
 	_, err := c.service.Look(ctx, &peerv1.LookRequest{NotAfter: c.notAfter(ctx)})
 	return err
 }
 
 // SetDraining implements [cluster.Control].
-func (c *Client) SetDraining(ctx context.Context, nonce uint64, on bool) error {
+func (c *Calls) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	_, err := c.service.SetDraining(ctx, &peerv1.SetDrainingRequest{NotAfter: c.notAfter(ctx), On: on, Nonce: nonce})
 	return err
 }
 
 // ReloadNamespace implements [cluster.Control].
-func (c *Client) ReloadNamespace(ctx context.Context, name string) error {
+func (c *Calls) ReloadNamespace(ctx context.Context, name string) error {
 	_, err := c.service.ReloadNamespace(ctx, &peerv1.ReloadNamespaceRequest{NotAfter: c.notAfter(ctx), Name: name})
 	return err
 }
 
 // Register implements [engine.Partitions].
-func (c *Client) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+func (c *Calls) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
 	req := &peerv1.RegisterRequest{NotAfter: c.notAfter(ctx), Partition: int32(p)}
 	for _, e := range edges {
 		req.Edges = append(req.Edges, edgeToProto(e))
@@ -60,26 +60,26 @@ func (c *Client) Register(ctx context.Context, p int, edges []partition.Edge) ([
 }
 
 // Release implements [engine.Partitions].
-func (c *Client) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+func (c *Calls) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
 	m, err := c.service.Release(ctx, &peerv1.ReleaseRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Edge: edgeToProto(l.Edge), By: l.By.String(), Stamp: l.Stamp})
 	return partition.Answer(m.GetAnswer()), err
 }
 
 // Waits implements [engine.Partitions].
-func (c *Client) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+func (c *Calls) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
 	m, err := c.service.Waits(ctx, &peerv1.WaitsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Edge: edgeToProto(e)})
 	return m.GetWaits(), err
 }
 
 // Keeps implements [engine.Partitions].
-func (c *Client) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error) {
+func (c *Calls) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error) {
 	m, err := c.service.Keeps(ctx, &peerv1.KeepsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Job: wire.JobToProto(job)})
 	return m.GetKeeps(), err
 }
 
 // ApplyShare implements [engine.Partitions].
-func (c *Client) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
+func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
 	req := shareToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.ApplyShare(ctx, req)
@@ -99,19 +99,19 @@ func (c *Client) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]c
 }
 
 // DeleteIn implements [engine.Partitions].
-func (c *Client) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
+func (c *Calls) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
 	m, err := c.service.DeleteIn(ctx, &peerv1.DeleteInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Namespace: namespace, Prefix: prefix})
 	return int(m.GetDeleted()), err
 }
 
 // RedriveIn implements [engine.Partitions].
-func (c *Client) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
+func (c *Calls) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
 	m, err := c.service.RedriveIn(ctx, &peerv1.RedriveInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Namespace: namespace, Job: job})
 	return int(m.GetRedriven()), err
 }
 
 // Hear implements [engine.Partitions].
-func (c *Client) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
+func (c *Calls) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
 	req := saidToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.Hear(ctx, req)

@@ -48,18 +48,32 @@ const (
 	maxAnswer      = 64 << 20 // bytes of one answer: a thousand jobs of the largest payload that is common
 )
 
-// Client is another node of the cluster.
-type Client struct {
+// Calls are what one node asks of another, over a connection that somebody else makes and keeps.
+type Calls struct {
 	*client.Client // its Jobs, Runs, Backfills and Namespaces are forwarded by Invoke
 
-	conn    *grpc.ClientConn
-	pinged  *grpc.ClientConn // for pings alone: calls that wait for the node's store may be as many as a connection takes
 	service peerv1.PeerServiceClient
 	options Options
-	broken  chan struct{}
-	life    context.Context // of the pings
-	end     context.CancelFunc
-	pings   sync.WaitGroup
+}
+
+// Over makes the calls over a connection, of whose errors it makes those of [cluster.Peer]. A connection that supports
+// [grpc.Peer] says with it that a call may have been written.
+func Over(conn grpc.ClientConnInterface, o Options) *Calls {
+	c := &Calls{options: o, service: peerv1.NewPeerServiceClient(asker{o.Secret, conn})}
+	c.Client = client.Over(forwarder{c})
+	return c
+}
+
+// Client is another node of the cluster.
+type Client struct {
+	*Calls
+
+	conn   *grpc.ClientConn
+	pinged *grpc.ClientConn // for pings alone: calls that wait for the node's store may be as many as a connection takes
+	broken chan struct{}
+	life   context.Context // of the pings
+	end    context.CancelFunc
+	pings  sync.WaitGroup
 }
 
 var _ cluster.Peer = (*Client)(nil)
@@ -82,7 +96,7 @@ func Dial(address string, o Options) (*Client, error) {
 		grpc.WithDisableServiceConfig(), // the name service has no say
 	}
 	dial = append(dial, o.Dial...)
-	c := &Client{options: o, broken: make(chan struct{})}
+	c := &Client{broken: make(chan struct{})}
 	var err error
 	if c.conn, err = grpc.NewClient(address, dial...); err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
@@ -90,8 +104,7 @@ func Dial(address string, o Options) (*Client, error) {
 	if c.pinged, err = grpc.NewClient(address, dial...); err != nil {
 		return nil, errors.Join(fmt.Errorf("address %q: %w", address, err), c.conn.Close())
 	}
-	c.service = peerv1.NewPeerServiceClient(asker{c, c.conn})
-	c.Client = client.Over(forwarder{c})
+	c.Calls = Over(c.conn, o)
 	c.life, c.end = context.WithCancel(context.Background())
 	c.pings.Go(c.ping)
 	return c, nil
@@ -117,7 +130,7 @@ func (c *Client) Close() error {
 func (c *Client) ping() {
 	t := time.NewTicker(pingInterval)
 	defer t.Stop()
-	service := peerv1.NewPeerServiceClient(asker{c, c.pinged})
+	service := Over(c.pinged, c.options).service
 	for {
 		select {
 		case <-t.C:
@@ -139,7 +152,7 @@ func (c *Client) ping() {
 }
 
 // notAfter is until when a request may arrive.
-func (c *Client) notAfter(ctx context.Context) *timestamppb.Timestamp {
+func (c *Calls) notAfter(ctx context.Context) *timestamppb.Timestamp {
 	wait := arriveWithin
 	if until, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(until))
@@ -149,14 +162,14 @@ func (c *Client) notAfter(ctx context.Context) *timestamppb.Timestamp {
 
 // asker is the connection for the calls between nodes: it shows the secret and understands the errors.
 type asker struct {
-	*Client
-	over *grpc.ClientConn
+	secret string
+	over   grpc.ClientConnInterface
 }
 
 // Invoke implements [grpc.ClientConnInterface].
 func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	var reached grpcpeer.Peer
-	outgoing := metadata.AppendToOutgoingContext(ctx, secretHeader, a.options.Secret)
+	outgoing := metadata.AppendToOutgoingContext(ctx, secretHeader, a.secret)
 	err := a.over.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
 	return understood(ctx, err, reached.Addr != nil)
 }
@@ -169,7 +182,7 @@ func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOp
 var errNoStreams = carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
 
 // forwarder is the connection for calls of the public API.
-type forwarder struct{ *Client }
+type forwarder struct{ calls *Calls }
 
 // Invoke implements [grpc.ClientConnInterface].
 func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
@@ -182,11 +195,11 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 	if err != nil {
 		return fmt.Errorf("forward %s: %w", method, err)
 	}
-	req := &peerv1.ForwardRequest{NotAfter: f.notAfter(ctx), Method: methodOf(method), Message: message, Anew: isAnew(ctx)}
+	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Anew: isAnew(ctx)}
 	if at := engine.SeenAt(ctx); !at.IsZero() {
 		req.SeenAt = timestamppb.New(at)
 	}
-	answer, err := f.Client.service.Forward(ctx, req)
+	answer, err := f.calls.service.Forward(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -210,7 +223,7 @@ func isAnew(ctx context.Context) bool {
 }
 
 // PutJob implements [carillon.Jobs].
-func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
 	o := carillon.ResolvePut(opts)
 	if !o.Anew {
 		return c.Client.PutJob(ctx, job, opts...)

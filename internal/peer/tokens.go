@@ -9,7 +9,7 @@ import (
 )
 
 // AskTokens implements [engine.Partitions].
-func (c *Client) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+func (c *Calls) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
 	req := &peerv1.AskTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), From: int32(from.Partition), Term: termToProto(from.Term)}
 	for _, a := range asks {
 		req.Asks = append(req.Asks, &peerv1.TokenAsk{Namespace: a.Namespace, Key: a.Key, Stamp: stampToProto(a.Stamp),
@@ -34,7 +34,7 @@ func (s *Server) AskTokens(ctx context.Context, m *peerv1.AskTokensRequest) (*pe
 }
 
 // GiveTokens implements [engine.Partitions].
-func (c *Client) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+func (c *Calls) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
 	_, err := c.service.GiveTokens(ctx, &peerv1.GiveTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Grants: grantsToProto(grants)})
 	return err
 }

@@ -6,7 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -42,6 +45,33 @@ var clusterMutants = []mutant{
 	{"each node has a limit of its own", moving, []string{"S9"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return selfish{p} }}
 	}},
+	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"}, wire(func(m *peerv1.AskTokensRequest) {
+		for _, a := range m.GetAsks() {
+			a.Hold = 0
+		}
+	})},
+	{"how many tokens are given does not cross", sim.Cluster, []string{"L1", "S2", "S3"}, wire(func(m *peerv1.GiveTokensRequest) {
+		for _, g := range m.GetGrants() {
+			g.N = 0
+		}
+	})},
+	{"beats do not cross", sim.Cluster, []string{"S10"}, wire(func(m *peerv1.HearRequest) { m.Beats = nil })},
+	{"that a failure is for good does not cross", sim.Cluster, []string{"I11"}, wire(func(m *peerv1.HearRequest) {
+		for _, r := range m.GetReports() {
+			r.Result.Permanent, r.Result.RetryAfter = false, ""
+		}
+	})},
+}
+
+// wire is a mutant that changes one kind of request between nodes on its way.
+func wire[M proto.Message](f func(M)) func(*sim.Plan) sim.Mutant {
+	return func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Wire: func(m proto.Message) {
+			if m, ok := m.(M); ok {
+				f(m)
+			}
+		}}
+	}
 }
 
 // clinging gives partitions up in the store a while before it stops to work on them.

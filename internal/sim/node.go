@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	sessions "github.com/carillonhq/carillon/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/peer"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -47,11 +48,9 @@ type life struct {
 	node   *node
 	member *cluster.Node // nil if the node is alone
 	nonce  uint64        // of the member
+	served *peer.Server  // what the life does for other nodes
 	over   chan struct{} // closed when it is killed, or has left
 }
-
-// services is what the life does for other nodes.
-func (l *life) services() cluster.Services { return l.engine }
 
 // now is the node's wall clock.
 func (n *node) now() time.Time { return time.Now().Add(n.weather.clock() + n.w.options.Mutant.Clock) }
@@ -83,9 +82,12 @@ func (n *node) start(ctx context.Context) error {
 		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
 			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now})
 		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers, engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
-		config.Announce, config.MayClaim = l.announce, l.member.MayClaim
+		config.Announce, config.MayClaim = l.member.Announce, l.member.MayClaim
 	}
 	l.engine = engine.New(config)
+	if l.member != nil {
+		l.served = l.serve()
+	}
 	l.api = wrap(m.API, l.scheduler())
 	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
 		Accept:     sessions.Accept(sessions.Options{}),

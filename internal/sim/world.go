@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/checker"
 	"github.com/carillonhq/carillon/internal/cluster"
@@ -33,6 +35,7 @@ type Mutant struct {
 	Dispatcher func(engine.Dispatcher) engine.Dispatcher
 	Peer       func(cluster.Peer) cluster.Peer
 	Peers      func(engine.Partitions) engine.Partitions
+	Wire       func(message proto.Message) // may change a request between nodes before it is written
 	Local      func(l cluster.Local, s store.Store, node string) cluster.Local
 	Clock      time.Duration // how far the nodes' clocks are wrong without anybody knowing
 }
