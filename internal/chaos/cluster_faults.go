@@ -16,6 +16,7 @@ type trouble struct {
 	do     func(s *siege, ctx context.Context) error
 	needs  func(s *siege) bool // nil: nothing
 	holds  bool                // what is on its way to workers may be held up
+	out    bool                // also when it has left the last node
 }
 
 // troubles are all of them.
@@ -30,7 +31,7 @@ var troubles = []trouble{
 	{kind: "cut off from the store", weight: 3, do: (*siege).cutStore, needs: linked},
 	{kind: "slow store", weight: 1, do: (*siege).slowStore, needs: linked},
 	{kind: "cut off from peers", weight: 2, do: (*siege).cutPeers, holds: true},
-	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients, holds: true},
+	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients, holds: true, out: true},
 	{kind: "one more", weight: 2, do: (*siege).addOne},
 	{kind: "one less", weight: 2, do: (*siege).removeOne, needs: func(s *siege) bool { return len(s.Members()) > s.o.Nodes }},
 	{kind: "store restarts", weight: 2, do: (*siege).restartStore, needs: func(s *siege) bool { return s.o.Store.Down != nil }},

@@ -128,7 +128,7 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 // heldUp reports whether an attempt that came now may have been on its way since before an instant: a node or a link kept it.
 func (s *suspect) heldUp(a checker.Attempt, since time.Time) bool {
 	return slices.ContainsFunc(s.h.Faults, func(f checker.Fault) bool {
-		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch))
+		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch)) && !a.Started.After(since)
 	})
 }
 

@@ -32,6 +32,7 @@ func Check(h History, spec Spec) Verdict {
 		c.doneIsDone(r)
 		c.staleIsRefused(r)
 		c.duplicates(r)
+		c.fresh(r)
 		c.retries(r)
 		c.tenant(r)
 		c.deposed(r)

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -190,15 +191,48 @@ func (c *check) overtaken(by, a *Attempt) bool {
 	return a.Number < by.Number && c.sent(a).Before(by.At)
 }
 
-// sent is the earliest that an attempt may have been on its way to the worker: before it came if something held it up.
+// sent is the earliest that an attempt may have been on its way to the worker: before it came if something held it up, but not
+// before it was handed out.
 func (c *check) sent(a *Attempt) time.Time {
 	since := a.At
-	for i := range c.h.Faults {
-		if f := &c.h.Faults[i]; f.Holds && !f.From.After(a.At) && !f.To.Before(a.At.Add(-c.k.Dispatch)) {
-			since = earlier(since, f.From)
-		}
+	for f := range c.holding(a) {
+		since = earlier(since, f.From)
+	}
+	if a.Started.After(since) && a.Started.Before(a.At) {
+		since = a.Started
 	}
 	return since
+}
+
+// holding are the faults that may have held an attempt up.
+func (c *check) holding(a *Attempt) iter.Seq[*Fault] {
+	return func(yield func(*Fault) bool) {
+		for i := range c.h.Faults {
+			f := &c.h.Faults[i]
+			if f.Holds && !f.From.After(a.At) && !f.To.Before(a.At.Add(-c.k.Dispatch)) && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// fresh: S9, no attempt comes when its lease has certainly ended, since it may go on elsewhere. A halted node lets go of what it was
+// just sending, and a link of what no node can take back.
+func (c *check) fresh(r *run) {
+	for _, a := range r.attempts {
+		late := a.At.Sub(a.Started.Add(a.Lease))
+		if a.Lease == 0 || late <= c.k.Dispatch+time.Second {
+			continue
+		}
+		held := false
+		for f := range c.holding(a) {
+			sending := a.Started.After(f.From.Add(-c.k.Dispatch)) && !a.Started.After(f.From.Add(c.k.Apply))
+			held = held || f.Outside || sending
+		}
+		if !held {
+			c.addf("S9", r.job.String(), "run %s: attempt %d came %v after its lease had ended", r.id, a.Number, late)
+		}
+	}
 }
 
 // afresh reports whether a run may have begun to count its attempts again: it was redriven.

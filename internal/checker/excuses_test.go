@@ -290,6 +290,20 @@ func heldUp() *tale {
 	return t
 }
 
+// heldUpLate is one that was handed out just before the fault.
+func heldUpLate() *tale {
+	t := heldUp()
+	t.Attempts[0].Started, t.Attempts[0].Lease = sec(5), time.Second
+	return t
+}
+
+// heldUpOutside is one that was handed out in the course of it.
+func heldUpOutside() *tale {
+	t := heldUpLate()
+	t.Attempts[0].Started, t.Faults[0].Outside = sec(6), true
+	return t
+}
+
 // heldUpUntil is a one-shot whose only attempt was on its way while something was asked that ends it.
 func heldUpUntil(o Op, status string) func() *tale {
 	return func() *tale {
@@ -433,6 +447,10 @@ var excused = []corruption{
 	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
 	{"sent after it was cancelled", "S3", heldUpCancelled, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"sent after its job was deleted", "S2", heldUpDeleted, func(t *tale) { t.Faults[0].From = sec(9.2) }},
+	{"handed out after it was done", "S4", heldUp, func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
+	{"handed out while the node was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(6) }},
+	{"handed out long before it was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(3) }},
+	{"held up where a node might have dropped it", "S9", heldUpOutside, func(t *tale) { t.Faults[0].Outside = false }},
 	{"held up long before", "S4", heldUp, func(t *tale) { t.Attempts[0].At = sec(15) }},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},

@@ -192,7 +192,11 @@ type Attempt struct {
 	Partition int       `json:",omitempty"` // of its run
 	Epoch     uint64    `json:",omitempty"` // under which it was handed out on a stream; 0 = not known, or not on a stream
 	At        time.Time // by the harness
-	Tenant    string    `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
+	// Started is when the product says that it was handed out, and Lease how long it then lives without a beat; only where the
+	// clocks of all are one, and where it is known.
+	Started time.Time     `json:",omitzero"`
+	Lease   time.Duration `json:",omitempty"`
+	Tenant  string        `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
 }
 
 // ResultKind is what a worker said of an attempt.
@@ -257,6 +261,8 @@ type Fault struct {
 	Orderly bool `json:",omitempty"`
 	// Holds says that a node or a link may have kept what was on its way to a worker, and let it go when the fault was over.
 	Holds bool `json:",omitempty"`
+	// Outside says that it held what no node could take back any more, however old it was: on the way from the last node to a worker.
+	Outside bool `json:",omitempty"`
 	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
 	Minor bool `json:",omitempty"`
 }
