@@ -159,7 +159,8 @@ func (c *city) note(_, at time.Time, before, now store.Owner) {
 	c.moves = append(c.moves, move{at, before, now})
 }
 
-// settled waits until every node that runs is ready and every partition is owned by one of them.
+// settled waits until every node that runs is ready and every partition is owned by one of them, who has it in memory: so long an
+// operator waits before he goes on to the next node.
 func (c *city) settled() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -181,6 +182,20 @@ func (c *city) settled() {
 		}
 		return len(owners) == partitions && len(share) == len(names)
 	})
+	c.await("all partitions are served", func() bool { return c.served() == partitions })
+}
+
+// served is how many partitions the nodes say that they serve.
+func (c *city) served() (sum int) {
+	for _, m := range c.Running() {
+		must(c.t, m.Until(c.t.Context(), "/metrics", func(body string, _ error) bool {
+			_, after, _ := strings.Cut(body, "\ncarillon_partitions_owned ")
+			n, _ := strconv.Atoi(strings.SplitN(after, "\n", 2)[0]) // one that says nothing serves nothing
+			sum += n
+			return true
+		}))
+	}
+	return sum
 }
 
 func (c *city) until(what string, wanted func([]store.Owner) bool) {

@@ -27,11 +27,14 @@ type adders struct {
 	running sync.WaitGroup
 }
 
-// next is the node to ask.
+// next is the node to ask; nil if none runs.
 func (a *adders) next(i int) *chaos.Member {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := slices.DeleteFunc(a.c.Running(), func(m *chaos.Member) bool { return m == a.leaving })
+	if len(all) == 0 {
+		return nil
+	}
 	return all[i%len(all)]
 }
 
@@ -63,6 +66,9 @@ func (a *adders) add(name string, n int, every time.Duration) {
 		for i := range n {
 			<-tick.C
 			m := a.next(i)
+			if m == nil {
+				return // the test has failed
+			}
 			if clients[m] == nil {
 				cl, err := client.Dial(m.Front.Address())
 				if err != nil {
