@@ -20,6 +20,8 @@ const (
 	codeUniqueViolated = "23505"
 	codeDuplicateTable = "42P07"
 	codeReadOnly       = "25006"
+	codeNoRight        = "42501"
+	codeNoSchema       = "3F000"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
