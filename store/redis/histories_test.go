@@ -278,3 +278,36 @@ func TestASlotMoves(t *testing.T) {
 	wantFenced(t, sh, batch("b"))
 	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
 }
+
+// What has run, and is not kept any more, leaves nothing behind, however much it was.
+func TestTwentyThousandRunsLeaveNothing(t *testing.T) {
+	const runs, size = 20_000, 500
+	r := realserver.StartRedis(t, "appendfsync=no")
+	s := open(t, fresh(r))
+	sh, _ := own(t, s, 3)
+	steps(t, sh, runs, size, func(b *store.Batch, i int) { b.Puts = append(b.Puts, benchJob(i)) })
+	steps(t, sh, runs, size, func(b *store.Batch, i int) {
+		run := benchRun(i)
+		b.Deletes, b.Runs = append(b.Deletes, store.Ref{Key: run.Key}), append(b.Runs, run)
+	})
+	full := r.Do(t, "INFO", "memory")
+	steps(t, sh, runs, size, func(b *store.Batch, i int) {
+		b.Expire = &store.Expire{Before: benchRun(i).Expires, Most: runs, Limit: size}
+	})
+	if n := r.Do(t, "DBSIZE"); n != "2" {
+		t.Errorf("%s keys are left, want owner and meta: %s", n, r.Do(t, "KEYS", "*"))
+	}
+	t.Logf("with all runs:\n%s\nafterwards:\n%s", full, r.Do(t, "INFO", "memory"))
+}
+
+// steps applies n changes, so many at once.
+func steps(t *testing.T, sh store.Shard, n, size int, change func(b *store.Batch, i int)) {
+	t.Helper()
+	for i := 0; i < n; i += size {
+		var b store.Batch
+		for k := range size {
+			change(&b, i+k)
+		}
+		want(t, "a step", sh, &b, store.Applied)
+	}
+}
