@@ -122,7 +122,7 @@ func newFront(t *testing.T, to string) *front {
 // pass connects one who has come.
 func (f *front) pass(in net.Conn) {
 	defer func() { _ = in.Close() }()
-	out, err := net.Dial("tcp", f.to.Load().(string)) //nolint:noctx // it ends with who has come
+	out, err := net.Dial("tcp", f.to.Load().(string))
 	if err != nil {
 		return
 	}

@@ -123,7 +123,8 @@ func ParseURL(text string) (Options, error) {
 func (o *Options) credentials(text string) (err error) {
 	user, password, _ := strings.Cut(text, ":")
 	if strings.ContainsAny(text, "/?#") {
-		return errors.New("store: user or password of the URL of Redis are not well encoded: write / as %2F, ? as %3F and # as %23, and no @ behind the address")
+		return errors.New("store: user or password of the URL of Redis are not well encoded: write / as %2F, ? as %3F and # as %23, " +
+			"and no @ behind the address")
 	}
 	if o.Username, err = url.PathUnescape(user); err == nil {
 		o.Password, err = url.PathUnescape(password)
