@@ -65,7 +65,8 @@ func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
 	s := &Postgres{Port: Port(t), Folder: filepath.Join(Folder(t, p.program.User), "data")}
 	Run(t, Program{
 		Path: postgresBinary(t, "pg_basebackup"), Folder: filepath.Dir(s.Folder), User: p.program.User,
-		Args: []string{"-D", s.Folder, "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"},
+		Args: []string{"-D", s.Folder, "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port), "-U", "postgres",
+			"-R", "-X", "stream", "-c", "fast", "--no-sync"},
 	})
 	s.prepare(p.program.Path, p.program.User, settings)
 	s.Up(t)

@@ -52,7 +52,8 @@ func StartSentinel(t testing.TB, name string, primary *Redis) *Redis {
 	t.Helper()
 	r := &Redis{Port: Port(t), Folder: Folder(t, "")}
 	file := filepath.Join(r.Folder, "sentinel.conf")
-	lines := []string{fmt.Sprint("port ", r.Port), "bind 127.0.0.1", "dir " + r.Folder, fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.Port),
+	lines := []string{fmt.Sprint("port ", r.Port), "bind 127.0.0.1", "dir " + r.Folder,
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.Port),
 		"sentinel down-after-milliseconds " + name + " 500", "sentinel failover-timeout " + name + " 3000"}
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil { // it writes there what it learns
 		t.Fatal(err)

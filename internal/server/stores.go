@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -55,21 +54,27 @@ func shared(scheme string) bool {
 	return false
 }
 
-// storeText is the URL of a store for the log: without its password.
+// storeText is the URL of a store for the log: user and addresses, without its password, and for PostgreSQL without
+// parameters, which may hold one too.
 func storeText(text string) string {
 	scheme, rest, _ := strings.Cut(text, ":")
-	switch {
-	case !shared(scheme):
+	if !shared(scheme) {
 		return text
-	case strings.HasPrefix(scheme, "redis"): // of several addresses it is none that the library reads
-		return scheme + "://" + strings.TrimPrefix(rest[strings.LastIndexByte(rest, '@')+1:], "//")
 	}
-	u, err := url.Parse(text)
-	if err != nil {
+	rest = strings.TrimPrefix(rest, "//")
+	at, query := strings.LastIndexByte(rest, '@'), strings.IndexByte(rest, '?')
+	if query >= 0 && query < at { // in which of them the @ is cannot be told
 		return scheme + ":"
 	}
-	u.RawQuery = "" // it may hold one too
-	return u.Redacted()
+	user, _, _ := strings.Cut(rest[:max(at, 0)], ":")
+	rest = rest[at+1:]
+	if !strings.HasPrefix(scheme, "redis") { // whose parameters are no secrets
+		rest, _, _ = strings.Cut(rest, "?")
+	}
+	if user != "" {
+		rest = user + "@" + rest
+	}
+	return scheme + "://" + rest
 }
 
 // openStore opens the store of a URL. What happens inside it is told to t.

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/postgres"
@@ -40,6 +43,73 @@ func BenchmarkGroup(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkGrowth lets 10,000 jobs run again and again, in groups of 64 runs over all partitions: an attempt is begun, ends, its
+// run goes into the history, of which a job keeps 10. It reports what the tables need for a job, and what of that is dead.
+// 50,000 runs: -benchtime 50000x.
+func BenchmarkGrowth(b *testing.B) {
+	const jobs, size, kept = 10_000, 64, 10
+	server := realserver.StartPostgres(b, "fsync=off", "autovacuum_naptime=5s")
+	s := open(b, server.Database(b), postgres.Options{})
+	var shards []store.Shard
+	for p := range 64 {
+		shards = append(shards, own(b, s, p))
+	}
+	apply := func(from, n int, change func(batch *store.Batch, i int)) {
+		writes := make([]store.Write, len(shards))
+		for p := range writes {
+			writes[p] = store.Write{Shard: shards[p], Batch: &store.Batch{}}
+		}
+		for i := from; i < from+n; i++ {
+			change(writes[i%jobs%len(shards)].Batch, i)
+		}
+		if err := s.ApplyGroup(b.Context(), writes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := 0; i < jobs; i += 1000 {
+		apply(i, 1000, func(batch *store.Batch, i int) { batch.Puts = append(batch.Puts, job(i)) })
+	}
+	b.ResetTimer()
+	for i := 0; i < b.N; i += size {
+		apply(i, size, func(batch *store.Batch, i int) {
+			r := job(i % jobs)
+			r.Spec, r.State.Due, r.State.Phase = nil, r.State.Due+int64(i), carillon.PhaseRunning
+			r.State.Run = store.RunState{Live: true, Scheduled: int64(i), Due: int64(i), Attempt: 1, Lease: int64(i)}
+			batch.Puts = append(batch.Puts, r)
+		})
+		apply(i, size, func(batch *store.Batch, i int) {
+			r := job(i % jobs)
+			r.Spec, r.State.Due = nil, r.State.Due+int64(i)+1
+			run := finished(i%jobs, carillon.RunSucceeded)
+			run.ID.Scheduled, run.ID.Partition, run.Expires = int64(i), uint16(i%jobs%len(shards)), int64(i)
+			batch.Puts, batch.Runs = append(batch.Puts, r), append(batch.Runs, run)
+			if i/jobs%5 == 4 {
+				batch.Trims = append(batch.Trims, store.Trim{Key: r.Key, Keep: kept})
+			}
+		})
+	}
+	b.StopTimer()
+	c, err := pgx.Connect(b.Context(), server.URL("test_1"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close(b.Context()) }()
+	for _, of := range []string{"carillon_jobs", "carillon_runs"} {
+		b.ReportMetric(float64(value[int64](b, c, "SELECT pg_table_size($1)", of))/jobs, of+"-bytes/job")
+		b.ReportMetric(float64(value[int64](b, c, "SELECT pg_indexes_size($1)", of))/jobs, of+"-index-bytes/job")
+		b.ReportMetric(value[float64](b, c, "SELECT n_dead_tup::float8 / greatest(n_live_tup, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
+			of+"-dead/live")
+		b.ReportMetric(value[float64](b, c, "SELECT n_tup_hot_upd::float8 / greatest(n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
+			of+"-hot/update")
+	}
+	rows, _ := c.Query(b.Context(), "SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relname ~ '^carillon_(jobs|runs)'")
+	var name string
+	var bytes int64
+	if _, err := pgx.ForEachRow(rows, []any{&name, &bytes}, func() error { b.Logf("%s %d KiB", name, bytes>>10); return nil }); err != nil {
+		b.Fatal(err)
 	}
 }
 

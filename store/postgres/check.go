@@ -70,9 +70,11 @@ func (is *settings) warnings() (out []string) {
 	}
 	switch {
 	case is.Standbys == "" && is.Following > 0:
-		out = append(out, "it has standbys, of which none is synchronous (synchronous_standby_names is empty): a failover loses what was acknowledged last")
+		out = append(out, "it has standbys, of which none is synchronous (synchronous_standby_names is empty): "+
+			"a failover loses what was acknowledged last")
 	case is.Standbys != "" && is.Commit == "local":
-		out = append(out, "synchronous_commit is local: commits do not wait for the synchronous standbys, and a failover loses what was acknowledged last")
+		out = append(out, "synchronous_commit is local: commits do not wait for the synchronous standbys, "+
+			"and a failover loses what was acknowledged last")
 	}
 	return out
 }

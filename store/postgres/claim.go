@@ -45,7 +45,8 @@ WHERE pid = ANY(pg_blocking_pids($1)) AND wait_event_type = 'Client' AND xact_st
 )
 
 // errSession ends a claim in a session that has lost what was set when it was made.
-var errSession = errors.New("the session has lost its settings: a pooler between here and PostgreSQL must keep sessions (PgBouncer: pool_mode = session)")
+var errSession = errors.New("the session has lost its settings: " +
+	"a pooler between here and PostgreSQL must keep sessions (PgBouncer: pool_mode = session)")
 
 // Claim takes each partition that is free, expired or the node's own.
 func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {

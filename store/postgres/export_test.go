@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -51,4 +53,30 @@ func (s *Store) Explain(t testing.TB, q Query) string {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// ExplainWrites is how the server does the statements of a batch, of which nothing stays.
+func (s *Store) ExplainWrites(t testing.TB, of store.Shard, b *store.Batch) (plans []string) {
+	t.Helper()
+	var c changes
+	if err := c.add(of.(*shard), b); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, q := range c.statements().QueuedQueries {
+		rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+q.SQL, q.Arguments...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, q.SQL+"\n"+strings.Join(lines, "\n"))
+	}
+	return plans
 }

@@ -75,7 +75,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestServerGoes ends the server and starts it again. Every call returns; those after its return succeed, without a new store.
+// TestServerGoes ends the server and starts it again. Every call returns; those after its return succeed, without a new store, but
+// under a new term.
 func TestServerGoes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	var mu sync.Mutex
@@ -108,6 +109,10 @@ func TestServerGoes(t *testing.T) {
 	if err != nil || !got[0].Exists {
 		t.Errorf("what was applied before: %v, %v", got, err)
 	}
+	if outcome := put(9); outcome != store.Fenced {
+		t.Errorf("a write of the old term afterwards: %d", outcome)
+	}
+	shard = own(t, s, 3)
 	if outcome := put(9); outcome != store.Applied {
 		t.Errorf("a write afterwards: %d", outcome)
 	}

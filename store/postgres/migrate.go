@@ -40,6 +40,12 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.M
 			break
 		}
 	}
+	switch codeOf(err) {
+	case codeNoRight:
+		err = fmt.Errorf("%w (tables are made and changed by a start under a user who may; docs/stores.md says what rights the others need)", err)
+	case codeNoSchema:
+		err = fmt.Errorf("%w (search_path names a schema that is not there: CREATE SCHEMA)", err)
+	}
 	return m, failed("open the PostgreSQL database", err)
 }
 

@@ -20,6 +20,10 @@ const (
 	codeUniqueViolated = "23505"
 	codeDuplicateTable = "42P07"
 	codeReadOnly       = "25006"
+	codeOtherStatement = "42P05" // a prepared statement is there that the session has not made
+	codeNoStatement    = "26000" // one that it has made is not
+	codeNoRight        = "42501"
+	codeNoSchema       = "3F000"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
@@ -42,7 +46,7 @@ func outcome(err error) error {
 	case answered && e.SeverityUnlocalized == "ERROR" && e.Code == codeDivision:
 		return store.ErrFenced
 	case answered && e.SeverityUnlocalized == "ERROR" && e.Code != codeCompletion:
-		return fmt.Errorf("store: PostgreSQL refused the write: %w", err)
+		return fmt.Errorf("store: PostgreSQL refused the write: %w", explained(err))
 	case !answered && pgconn.SafeToRetry(err):
 		return fmt.Errorf("store: the write was not sent to PostgreSQL: %w", err)
 	}
@@ -54,7 +58,15 @@ func failed(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("store: %s: %w", what, err)
+	return fmt.Errorf("store: %s: %w", what, explained(err))
+}
+
+// explained says what is behind an error that does not say so itself: statements that were prepared in another session.
+func explained(err error) error {
+	if code := codeOf(err); code == codeOtherStatement || code == codeNoStatement {
+		return fmt.Errorf("%w (%w)", err, errSession)
+	}
+	return err
 }
 
 // again reports whether a transaction that the server has rolled back may be tried again at once.

@@ -38,6 +38,18 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// What a pooler that does not keep sessions makes of statements that were prepared says what must be changed.
+func TestAPoolerIsNamed(t *testing.T) {
+	for _, code := range []string{"42P05", "26000"} {
+		err := fmt.Errorf("wrapped: %w", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: code})
+		for _, got := range []error{failed("claim partitions", err), outcome(err)} {
+			if !errors.Is(got, errSession) || store.OutcomeOf(got) != store.NotApplied {
+				t.Errorf("%s: %v", code, got)
+			}
+		}
+	}
+}
+
 func TestPrefixEnd(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"a": "b", "a/": "a0", "\U0010ffff": "", "a\U0010ffff": "b", "\ud7ff": "\ue000", "": "", "z\x7f": "z\u0080",

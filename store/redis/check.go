@@ -43,12 +43,13 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 		return fmt.Errorf("store: Redis at %s is a replica, which cannot be written: give the address of its primary", address)
 	}
 	if info["master_replid"] == "" {
-		return fmt.Errorf("store: what answers at %s as Redis has no replication id (INFO replication: master_replid), by which a failover is noticed", address)
+		return fmt.Errorf("store: what answers at %s as Redis has no replication id (INFO replication: master_replid), "+
+			"by which a failover is noticed", address)
 	}
 	// Where memory has no limit nothing is thrown away, but that is one command away.
 	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") && info["maxmemory"] != "0" {
-		return fmt.Errorf("store: Redis at %s has maxmemory-policy %s: when memory is short, it would throw jobs away; set noeviction, which refuses writes instead",
-			address, policy)
+		return fmt.Errorf("store: Redis at %s has maxmemory-policy %s: when memory is short, it would throw jobs away; "+
+			"set noeviction, which refuses writes instead", address, policy)
 	}
 	if s.opt.Events.Warn == nil {
 		return nil

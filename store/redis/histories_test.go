@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -121,7 +122,7 @@ func newFront(t *testing.T, to string) *front {
 // pass connects one who has come.
 func (f *front) pass(in net.Conn) {
 	defer func() { _ = in.Close() }()
-	out, err := net.Dial("tcp", f.to.Load().(string)) //nolint:noctx // it ends with who has come
+	out, err := net.Dial("tcp", f.to.Load().(string))
 	if err != nil {
 		return
 	}
@@ -239,5 +240,74 @@ func TestServersRefused(t *testing.T) {
 	}
 	if _, err := redis.Open(t.Context(), fresh(evicting, evicting)); err == nil || !strings.Contains(err.Error(), "no Redis Cluster") {
 		t.Errorf("two servers that are no cluster: %v", err)
+	}
+}
+
+// A slot that is moved to another server, key by key, takes its partition along: while it is on two of them nothing is written, and the
+// owner claims again where it came to.
+func TestASlotMoves(t *testing.T) {
+	nodes := realserver.StartRedisCluster(t, 3)
+	o := fresh(nodes...)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	b := batch("a")
+	b.Small = []store.Small{{Kind: 1, Key: "k", Value: []byte("v")}}
+	want(t, "before", sh, b, store.Applied)
+	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
+	from := slices.IndexFunc(nodes, func(r *realserver.Redis) bool { return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0" })
+	source, target := nodes[from], nodes[(from+1)%len(nodes)]
+	ids := map[*realserver.Redis]string{source: source.Do(t, "CLUSTER", "MYID"), target: target.Do(t, "CLUSTER", "MYID")}
+	target.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+	source.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+	move := func(names ...string) {
+		for _, name := range names {
+			source.Do(t, "MIGRATE", "127.0.0.1", fmt.Sprint(target.Port), "{"+o.Prefix+":3}:"+name, "0", "5000")
+		}
+	}
+	move("state", "owner", "due")
+	want(t, "on two servers", sh, batch("b"), store.NotApplied)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // it is tried again for as long as it may be
+	defer cancel()
+	if _, err := sh.List(short, store.ListQuery{Limit: 10}); err == nil {
+		t.Error("half of a partition is read as if it were all")
+	}
+	move("spec", "jobs", "small", "smallkeys")
+	for _, r := range []*realserver.Redis{target, source, nodes[(from+2)%len(nodes)]} {
+		r.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+	}
+	wantFenced(t, sh, batch("b"))
+	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
+}
+
+// What has run, and is not kept any more, leaves nothing behind, however much it was.
+func TestTwentyThousandRunsLeaveNothing(t *testing.T) {
+	const runs, size = 20_000, 500
+	r := realserver.StartRedis(t, "appendfsync=no")
+	s := open(t, fresh(r))
+	sh, _ := own(t, s, 3)
+	steps(t, sh, runs, size, func(b *store.Batch, i int) { b.Puts = append(b.Puts, benchJob(i)) })
+	steps(t, sh, runs, size, func(b *store.Batch, i int) {
+		run := benchRun(i)
+		b.Deletes, b.Runs = append(b.Deletes, store.Ref{Key: run.Key}), append(b.Runs, run)
+	})
+	full := r.Do(t, "INFO", "memory")
+	steps(t, sh, runs, size, func(b *store.Batch, i int) {
+		b.Expire = &store.Expire{Before: benchRun(i).Expires, Most: runs, Limit: size}
+	})
+	if n := r.Do(t, "DBSIZE"); n != "2" {
+		t.Errorf("%s keys are left, want owner and meta: %s", n, r.Do(t, "KEYS", "*"))
+	}
+	t.Logf("with all runs:\n%s\nafterwards:\n%s", full, r.Do(t, "INFO", "memory"))
+}
+
+// steps applies n changes, so many at once.
+func steps(t *testing.T, sh store.Shard, n, size int, change func(b *store.Batch, i int)) {
+	t.Helper()
+	for i := 0; i < n; i += size {
+		var b store.Batch
+		for k := range size {
+			change(&b, i+k)
+		}
+		want(t, "a step", sh, &b, store.Applied)
 	}
 }

@@ -67,7 +67,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // ErrReplaced says that there is another store, or none, where there was the one that was opened.
-var ErrReplaced = errors.New("store: Redis has another store, or none, in the place of the one that was opened: start the node again, if that is as it should be")
+var ErrReplaced = errors.New("store: Redis has another store, or none, in the place of the one that was opened: " +
+	"start the node again, if that is as it should be")
 
 // same refuses who would take partitions of another store than was opened: it may have other partitions, and has another secret.
 func (s *Store) same(ctx context.Context) error {

@@ -94,14 +94,14 @@ func ParseURL(text string) (Options, error) {
 	default:
 		return o, errors.New("store: a URL of Redis begins with redis:// or rediss://")
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	rest, database, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 { // before all else: whatever a password is made of, it is not repeated
 		if err := o.credentials(rest[:at]); err != nil {
 			return o, err
 		}
 		rest = rest[at+1:]
 	}
+	rest, query, _ := strings.Cut(rest, "?")
+	rest, database, _ := strings.Cut(rest, "/")
 	if err := o.parameters(query); err != nil {
 		return o, err
 	}
@@ -122,6 +122,10 @@ func ParseURL(text string) (Options, error) {
 // credentials reads "user:password".
 func (o *Options) credentials(text string) (err error) {
 	user, password, _ := strings.Cut(text, ":")
+	if strings.ContainsAny(text, "/?#") {
+		return errors.New("store: user or password of the URL of Redis are not well encoded: write / as %2F, ? as %3F and # as %23, " +
+			"and no @ behind the address")
+	}
 	if o.Username, err = url.PathUnescape(user); err == nil {
 		o.Password, err = url.PathUnescape(password)
 	}

@@ -43,6 +43,9 @@ func TestParseURLRefuses(t *testing.T) {
 		"redis://h?sentinel=m&sentinel_login=1": "must be yes or no",
 		"redis://h?prefix=a{b":                  "has a brace",
 		"redis://u:%zz@h":                       "not well encoded",
+		"redis://:top?secret@h":                 "not well encoded",
+		"redis://:top/secret@h":                 "not well encoded",
+		"redis://:top#secret@h/0":               "not well encoded",
 		"redis://:top%zzsecret@":                "not well encoded",
 	} {
 		_, err := redis.ParseURL(url)

@@ -109,3 +109,31 @@ SELECT namespace, name, to_timestamp(scheduled / 1e9) AS scheduled,
     to_timestamp(NULLIF(started, 0) / 1e9) AS started, to_timestamp(NULLIF(finished, 0) / 1e9) AS finished,
     to_timestamp(NULLIF(expires, 0) / 1e9) AS expires, uid, partition
 FROM carillon_runs;
+
+COMMENT ON TABLE carillon_meta IS 'What the store was created with. mac_key is a secret: it signs tokens, and what nodes say to each other.';
+COMMENT ON TABLE carillon_migrations IS 'The versions of these tables, and since when there is each.';
+COMMENT ON TABLE carillon_owners IS 'Who owns each partition. Every write of a partition checks epoch, nonce, server and place.';
+COMMENT ON COLUMN carillon_owners.epoch IS 'Number of the term; greater than all before, and at least the seconds since 1970 when it began.';
+COMMENT ON COLUMN carillon_owners.nonce IS 'Random number of the term.';
+COMMENT ON COLUMN carillon_owners.node IS 'Name of the owner; empty if there is none.';
+COMMENT ON COLUMN carillon_owners.renewed IS 'When the lease was last given or renewed, by this server''s clock.';
+COMMENT ON COLUMN carillon_owners.until IS 'When the lease ends and others may take the partition.';
+COMMENT ON COLUMN carillon_owners.server IS 'When the server was started that gave the term.';
+COMMENT ON COLUMN carillon_owners.place IS 'The table in which the term was given.';
+COMMENT ON TABLE carillon_members IS 'The nodes of the cluster.';
+COMMENT ON COLUMN carillon_members.capacity IS '0: it lives, and is to own nothing.';
+COMMENT ON COLUMN carillon_members.nonce IS 'Random number of the process.';
+COMMENT ON COLUMN carillon_members.until IS 'How long it lives if it is not heard of any more.';
+COMMENT ON TABLE carillon_jobs IS 'Jobs (seq 0) and pending runs (seq > 0). Times are UTC nanoseconds since 1970. To read: carillon_job_list.';
+COMMENT ON COLUMN carillon_jobs.due IS 'The earliest of what can happen next; null if nothing can.';
+COMMENT ON COLUMN carillon_jobs.next IS 'Next scheduled time; 0 = none.';
+COMMENT ON COLUMN carillon_jobs.queue IS 'Where a due run waits for somebody to take it; empty if none does.';
+COMMENT ON COLUMN carillon_jobs.live IS 'There is an unfinished run.';
+COMMENT ON COLUMN carillon_jobs.state IS 'Where the job stands, encoded. The columns before are copies of what is in it.';
+COMMENT ON COLUMN carillon_jobs.spec IS 'The job as it was put, encoded: payload, target, schedule.';
+COMMENT ON TABLE carillon_runs IS 'Finished runs. Times are UTC nanoseconds since 1970. To read: carillon_run_list.';
+COMMENT ON COLUMN carillon_runs.expires IS 'When retention ends and the row is removed.';
+COMMENT ON COLUMN carillon_runs.record IS 'The run, encoded. The columns before are copies of what is in it.';
+COMMENT ON TABLE carillon_small IS 'Settings of namespaces, limits, backfills and the like, encoded, by a letter for what it is.';
+COMMENT ON VIEW carillon_job_list IS 'Jobs and pending runs, for people.';
+COMMENT ON VIEW carillon_run_list IS 'Finished runs, for people.';
