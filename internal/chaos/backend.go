@@ -18,7 +18,8 @@ func PostgresBackend(t testing.TB, settings ...string) Backend {
 func RedisBackend(t testing.TB) Backend {
 	t.Helper()
 	server := realserver.StartRedis(t)
-	return Backend{URL: "redis://" + server.Address(), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+	return Backend{URL: "redis://" + server.Address(), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) },
+		Lose: func() { server.Crash(t); server.Wipe(t) }}
 }
 
 // RedisClusterBackend is an empty store on a Redis Cluster of three servers, of which the last is the one to be ended. Nodes

@@ -19,6 +19,7 @@ type Backend struct {
 	Address string // of its server, as it stands in URL; "" = nodes reach it directly, and cannot be cut off from it
 	Down    func() // ends the server as a crash would; nil = it is not to be ended
 	Up      func() // starts it again, and returns when it answers
+	Lose    func() // ends it, and takes away all that it has kept; nil = that is not done to it
 }
 
 // ClusterConfig says what a cluster is made of.

@@ -79,6 +79,14 @@ func (r *Redis) Crash(t testing.TB) { r.signal(t, syscall.SIGKILL) }
 // Down ends the server in an orderly way.
 func (r *Redis) Down(t testing.TB) { r.signal(t, syscall.SIGTERM) }
 
+// Wipe takes away what a server that does not run has kept.
+func (r *Redis) Wipe(t testing.TB) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(r.Folder, "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Freeze stops the server where it is until [Redis.Thaw]: it keeps its connections and answers nothing.
 func (r *Redis) Freeze(t testing.TB) { r.poke(t, syscall.SIGSTOP) }
 
