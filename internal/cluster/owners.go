@@ -135,6 +135,7 @@ func (n *Node) poll(ctx context.Context) error {
 	v := newView(members, owners, n.parts)
 	close(n.view.Swap(v).next)
 	n.assign(v)
+	n.compare(members)
 	n.peers.keep(members, n.id)
 	return nil
 }

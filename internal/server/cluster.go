@@ -60,8 +60,9 @@ func (n *Node) join() error {
 		return errors.New("grpc: the nodes of a store talk to each other there, and this one has no listener")
 	}
 	n.member = cluster.New(cluster.Config{
-		Member: store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
-		Store:  n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Member:   store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
+		Settings: n.config.shared(n.store.Meta().MACKey),
+		Store:    n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
 		Dial: n.dial,
 	})
 	return nil

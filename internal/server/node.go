@@ -49,6 +49,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if n.store, err = openStore(ctx, c, n.trouble); err != nil {
 		return nil, err
 	}
+	n.checkPartitions()
 	if err := n.join(); err != nil {
 		return nil, errors.Join(err, n.store.Close())
 	}
