@@ -93,6 +93,7 @@ func (n *Node) join(ctx context.Context) error {
 	switch {
 	case err == nil:
 		n.joined.Store(int64(began))
+		n.answered.Store(int64(began))
 		n.entered = true
 		return nil
 	case errors.Is(err, store.ErrTaken):

@@ -119,6 +119,7 @@ type Node struct {
 	draining atomic.Bool
 	leaving  atomic.Bool
 	settled  atomic.Bool  // everything assigned was owned once
+	answered atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
 	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
 	clock    time.Time    // what that counts from
 	skew     atomic.Pointer[skew]
@@ -235,6 +236,9 @@ func (n *Node) patience(ctx context.Context) (context.Context, context.CancelFun
 
 // elapsed is the process's own clock, which nobody sets.
 func (n *Node) elapsed() time.Duration { return time.Since(n.clock) }
+
+// Silent is for how long the store has not answered: it is asked at least every quarter of the leases' time.
+func (n *Node) Silent() time.Duration { return n.elapsed() - time.Duration(n.answered.Load()) }
 
 // Ready is nil if the node takes part, otherwise it says why not.
 func (n *Node) Ready() error {
