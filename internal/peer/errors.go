@@ -83,7 +83,11 @@ func understood(ctx context.Context, err error, reached bool) error {
 		lost.Unknown = true
 		return lost
 	}
-	return wire.ErrorFromStatus(err)
+	known := wire.ErrorFromStatus(err)
+	if e, ok := errors.AsType[*carillon.Error](known); ok && e.Kind == carillon.ResourceExhausted {
+		e.Unknown = true // either the request did not fit there, or the answer here
+	}
+	return known
 }
 
 // causeOf is the error that a refusal stands for; nil if it is one of a later version.

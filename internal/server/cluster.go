@@ -70,7 +70,9 @@ func (n *Node) join() error {
 
 // dial makes a client of another node.
 func (n *Node) dial(m store.Member) (cluster.Peer, error) {
-	return peer.Dial(m.Address, peer.Options{Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow})
+	return peer.Dial(m.Address, peer.Options{
+		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, MaxMessage: maxMessage(n.config.Limits),
+	})
 }
 
 // peers is where the engine finds what it does not own; nil if the node is alone.
