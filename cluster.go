@@ -23,6 +23,7 @@ type Cluster interface {
 type ClusterStatus struct {
 	Partitions []PartitionOwner // all of them, by number
 	Nodes      []Node           // by id
+	Warnings   []string         // settings in which the nodes differ although they should not, a sentence for each
 }
 
 // Node is a living node.

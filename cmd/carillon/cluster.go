@@ -59,6 +59,9 @@ func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, part
 		return err
 	}
 	printOrphans(a.out, status)
+	for _, w := range status.Warnings {
+		fmt.Fprintf(a.out, "Warning: %s.\n", w)
+	}
 	if !partitions {
 		return nil
 	}

@@ -66,7 +66,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`name` of the node among those of its store, the same in each of its lives; default that of the machine")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
 		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
-	flags.IntVar(&c.Partitions, "partitions", 64, "partitions of a new store, fixed for its life")
+	flags.IntVar(&c.Partitions, "partitions", 0, "partitions of a new store, fixed for its life; default 64")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
 	flags.StringVar(&c.Advertise, "advertise", "",

@@ -23,6 +23,7 @@ func newStubCluster() *stubCluster {
 	}
 	const lease = 4 * time.Second
 	return &stubCluster{status: carillon.ClusterStatus{
+		Warnings: []string{"--allow-target differs: 10.0.0.0/8 on a; none on b"},
 		Nodes: []carillon.Node{
 			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true},
 			{ID: "b", Address: "10.0.0.2:7070", Sidecars: "10.0.0.2:50006", Owns: 2},
@@ -40,7 +41,7 @@ func (c *stubCluster) ClusterStatus(context.Context) (carillon.ClusterStatus, er
 		c.status.Partitions[2+b.Owns].Node = "a"
 		c.status.Partitions[5].Node = "a"
 	}
-	return carillon.ClusterStatus{Nodes: slices.Clone(c.status.Nodes), Partitions: slices.Clone(c.status.Partitions)}, nil
+	return carillon.ClusterStatus{Nodes: slices.Clone(c.status.Nodes), Partitions: slices.Clone(c.status.Partitions), Warnings: c.status.Warnings}, nil
 }
 
 func (c *stubCluster) DrainNode(_ context.Context, id string) error {

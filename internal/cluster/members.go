@@ -19,14 +19,31 @@ const answerWithin = time.Second
 // enter makes the node a member for the first time. If another process has its name that one is asked: if it answers, this one is
 // refused; if not, it is taken for dead.
 func (n *Node) enter(ctx context.Context) error {
-	err := n.join(ctx)
-	if !errors.Is(err, store.ErrTaken) {
+	members, err := n.fitting(ctx)
+	if err != nil {
 		return err
 	}
+	if err = n.join(ctx); errors.Is(err, store.ErrTaken) {
+		err = n.replace(ctx, members)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = n.fitting(ctx) // of two that start at one time the last one sees the other
+	return err
+}
+
+// fitting is who lives, if this node's settings go with theirs.
+func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	members, err := n.leaser.Members(ctx)
 	if err != nil {
-		return fmt.Errorf("who is in the cluster: %w", err)
+		return nil, fmt.Errorf("who is in the cluster: %w", err)
 	}
+	return members, n.compatible(members)
+}
+
+// replace takes the place of the member of this name, if it does not answer.
+func (n *Node) replace(ctx context.Context, members []store.Member) error {
 	for _, m := range members {
 		if m.ID != n.id || m.Nonce == n.cfg.Member.Nonce {
 			continue
@@ -76,6 +93,7 @@ func (n *Node) join(ctx context.Context) error {
 	switch {
 	case err == nil:
 		n.joined.Store(int64(began))
+		n.answered.Store(int64(began))
 		n.entered = true
 		return nil
 	case errors.Is(err, store.ErrTaken):

@@ -46,10 +46,12 @@ type Config struct {
 	Dial func(store.Member) (Peer, error)
 	// TTL is how long the leases of partitions are valid, and so how long what a dead node owned is left alone. Default
 	// [DefaultTTL].
-	TTL    time.Duration
-	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
-	Log    *slog.Logger     // default: discard
-	Events Events
+	TTL time.Duration
+	// Settings are to be the same on all nodes.
+	Settings []Setting
+	Now      func() time.Time // wall clock; default time.Now; a simulation may skew it
+	Log      *slog.Logger     // default: discard
+	Events   Events
 }
 
 // Events are told what happens. Any may be nil; they must not block.
@@ -84,6 +86,7 @@ func (c Config) withDefaults() Config {
 		c.Member.Nonce = rand.Uint64()
 	}
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
+	c.Member.Settings = settings(c.Settings)
 	return c
 }
 
@@ -110,11 +113,13 @@ type Node struct {
 	assigned []int
 	known    bool          // something has been assigned
 	entered  bool          // it has been a member
+	differ   []string      // settings in which the members differ, as was told last
 	polled   time.Duration // when the newest view was asked for, by the clock that nobody sets
 
 	draining atomic.Bool
 	leaving  atomic.Bool
 	settled  atomic.Bool  // everything assigned was owned once
+	answered atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
 	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
 	clock    time.Time    // what that counts from
 	skew     atomic.Pointer[skew]
@@ -231,6 +236,9 @@ func (n *Node) patience(ctx context.Context) (context.Context, context.CancelFun
 
 // elapsed is the process's own clock, which nobody sets.
 func (n *Node) elapsed() time.Duration { return time.Since(n.clock) }
+
+// Silent is for how long the store has not answered: it is asked at least every quarter of the leases' time.
+func (n *Node) Silent() time.Duration { return n.elapsed() - time.Duration(n.answered.Load()) }
 
 // Ready is nil if the node takes part, otherwise it says why not.
 func (n *Node) Ready() error {

@@ -132,9 +132,11 @@ func (n *Node) poll(ctx context.Context) error {
 		return n.notSeen(ctx, err)
 	}
 	n.polled = began
+	n.answered.Store(int64(began))
 	v := newView(members, owners, n.parts)
 	close(n.view.Swap(v).next)
 	n.assign(v)
+	n.compare(members)
 	n.peers.keep(members, n.id)
 	return nil
 }

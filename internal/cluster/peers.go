@@ -14,6 +14,8 @@ import (
 var (
 	// ErrUnreached: the call has certainly not reached the peer, or was refused before anything was done.
 	ErrUnreached = errors.New("the call has not reached the node")
+	// ErrOlder: the peer is of an older version and does not know a field of the request, or the call itself. Nothing was done.
+	ErrOlder = errors.New("the node is of an older version")
 	// ErrLost: the connection broke after the call had left. What can be repeated without harm may be.
 	ErrLost = errors.New("the connection to the node broke")
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,27 @@ type node struct {
 	lag    atomic.Int64 // likewise its members
 	looks  atomic.Int64 // at the store
 	told   atomic.Int64 // of settings that have changed
+	log    text
+}
+
+// text is what was written.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+// Write implements [io.Writer].
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+// count is how often something was written.
+func (x *text) count(what string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.Count(x.b.String(), what)
 }
 
 // ReloadNamespace implements [cluster.Control].
@@ -89,21 +111,22 @@ func (n *node) ReloadNamespace(ctx context.Context, name string) error {
 func (n *node) now() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
 
 // start starts a node; it is ended with the test.
-func (f *fleet) start(id string) *node {
+func (f *fleet) start(id string, settings ...cluster.Setting) *node {
 	f.t.Helper()
-	n, err := f.try(id)
+	n, err := f.try(id, settings...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return n
 }
 
-func (f *fleet) try(id string) (*node, error) {
+func (f *fleet) try(id string, settings ...cluster.Setting) (*node, error) {
 	f.t.Helper()
 	n := &node{f: f, id: id, broken: make(chan struct{}), nonce: uint64(len(f.all()) + 1)}
 	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
-		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Now: n.now, Log: slog.New(slog.DiscardHandler), Dial: n.dial,
+		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings, Now: n.now, Dial: n.dial,
+		Log: slog.New(slog.NewTextHandler(&n.log, nil)),
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), idle{}); err != nil {

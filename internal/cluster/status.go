@@ -79,7 +79,7 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	for _, o := range v.owners {
 		s.Partitions = append(s.Partitions, carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
 	}
-	s.Nodes = v.nodes()
+	s.Nodes, s.Warnings = v.nodes(), differences(v.members)
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	var mu sync.Mutex

@@ -141,7 +141,9 @@ func (p *owned) say(ctx context.Context, w *words) (left *words) {
 // hopeless reports whether what was refused so will be refused for ever: it is not valid, or does not fit.
 func hopeless(err error) bool {
 	switch carillon.KindOf(err) {
-	case carillon.InvalidArgument, carillon.ResourceExhausted:
+	case carillon.ResourceExhausted: // the request, or the answer, and it is about as large the next time
+		return true
+	case carillon.InvalidArgument:
 		return !unknown(err)
 	}
 	return false

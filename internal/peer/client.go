@@ -32,6 +32,8 @@ type Options struct {
 	Now    func() time.Time // the store's clock, as this node knows it
 	// Credentials of the connection. Default: it is not encrypted.
 	Credentials credentials.TransportCredentials
+	// MaxMessage is the most bytes of a caller's message to a node: answers may be as large as what was asked. Default: that is common.
+	MaxMessage int
 	// Dial are further options of gRPC's. Default none.
 	Dial []grpc.DialOption
 }
@@ -45,7 +47,7 @@ const (
 	connectTimeout = 1500 * time.Millisecond
 	firstBackoff   = 20 * time.Millisecond
 	maxBackoff     = 500 * time.Millisecond
-	maxAnswer      = 64 << 20 // bytes of one answer: a thousand jobs of the largest payload that is common
+	maxAnswer      = 64 << 20 // bytes of one answer, unless a caller's message may have as many
 )
 
 // Calls are what one node asks of another, over a connection that somebody else makes and keeps.
@@ -86,7 +88,7 @@ func Dial(address string, o Options) (*Client, error) {
 	}
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(max(maxAnswer, sizeParts*o.MaxMessage))),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,

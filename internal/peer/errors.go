@@ -36,6 +36,8 @@ func marked(err error) error {
 		reason = peerv1.Refusal_REASON_LATE
 	case errors.Is(err, errStranger):
 		reason = peerv1.Refusal_REASON_STRANGER
+	case errors.Is(err, cluster.ErrOlder):
+		reason = peerv1.Refusal_REASON_OLDER
 	case errors.Is(err, engine.ErrNotTaken):
 		reason = peerv1.Refusal_REASON_NOT_TAKEN
 	default:
@@ -73,13 +75,19 @@ func understood(ctx context.Context, err error, reached bool) error {
 	case !reached:
 		return carillon.Errorf(carillon.Unavailable, "", "the node that owns the partition cannot be reached: %w",
 			fmt.Errorf("%w: %s", cluster.ErrUnreached, st.Message()))
+	case st.Code() == codes.Unimplemented:
+		return carillon.Errorf(carillon.Unavailable, "", "%w: it does not know what is asked of it; end the upgrade, and try again", cluster.ErrOlder)
 	case broke(st.Code()):
 		lost := carillon.Errorf(carillon.Unavailable, "", "the connection to the node that owns the partition broke: %w",
 			fmt.Errorf("%w: %s", cluster.ErrLost, st.Message()))
 		lost.Unknown = true
 		return lost
 	}
-	return wire.ErrorFromStatus(err)
+	known := wire.ErrorFromStatus(err)
+	if e, ok := errors.AsType[*carillon.Error](known); ok && e.Kind == carillon.ResourceExhausted {
+		e.Unknown = true // either the request did not fit there, or the answer here
+	}
+	return known
 }
 
 // causeOf is the error that a refusal stands for; nil if it is one of a later version.
@@ -89,6 +97,8 @@ func causeOf(r peerv1.Refusal_Reason) error {
 		return engine.ErrNotOwner
 	case peerv1.Refusal_REASON_NOT_TAKEN:
 		return engine.ErrNotTaken
+	case peerv1.Refusal_REASON_OLDER:
+		return cluster.ErrOlder
 	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER: // which has the address of a node that is gone
 		return cluster.ErrUnreached
 	}

@@ -39,7 +39,7 @@ func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1
 	defer cancel()
 	do, known := s.methods[m.GetMethod()]
 	if !known {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "method", "there is no method %q to forward", m.GetMethod())
+		return nil, marked(older("the method " + m.GetMethod()))
 	}
 	if m.GetSeenAt() != nil {
 		ctx = engine.WithSeen(ctx, m.GetSeenAt().AsTime())
@@ -64,7 +64,7 @@ func decode(message []byte, into any) error {
 	if err := proto.Unmarshal(message, m); err != nil {
 		return carillon.Errorf(carillon.InvalidArgument, "message", "%w", err)
 	}
-	return nil
+	return understand(m)
 }
 
 func encode(reply any) ([]byte, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
@@ -44,7 +45,10 @@ func NewServer(s Served) *Server {
 }
 
 // request is what every request has.
-type request interface{ GetNotAfter() *timestamppb.Timestamp }
+type request interface {
+	proto.Message
+	GetNotAfter() *timestamppb.Timestamp
+}
 
 // known checks that the caller is a node of this cluster.
 func (s *Server) known(ctx context.Context) error {
@@ -58,6 +62,9 @@ func (s *Server) known(ctx context.Context) error {
 // admit checks also that the request has come in time. The ctx that it returns ends when the request may not be begun any more.
 func (s *Server) admit(ctx context.Context, r request) (context.Context, context.CancelFunc, error) {
 	if err := s.known(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := understand(r); err != nil {
 		return nil, nil, err
 	}
 	left := r.GetNotAfter().AsTime().Sub(s.served.Now())

@@ -72,3 +72,22 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 		t.Errorf("a caller's that fits: %d, %v", len(got), err)
 	}
 }
+
+// TestLargeAnswers: an answer may be as large as what a caller may send; of one that does not fit it is not known that nothing was done.
+func TestLargeAnswers(t *testing.T) {
+	large := job()
+	large.Data = carillon.JSON(strings.Repeat("x", 65<<20))
+	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+		job.Data = large.Data
+		return carillon.Put{Job: job}, nil
+	}}
+	c, _ := serve(t, n, peer.Options{MaxMessage: 66 << 20})
+	if put, err := c.PutJob(t.Context(), job()); err != nil || len(put.Job.Data.Bytes) != len(large.Data.Bytes) {
+		t.Errorf("put: %d bytes, %v", len(put.Job.Data.Bytes), err)
+	}
+	c, _ = serve(t, n, peer.Options{})
+	_, err := c.PutJob(t.Context(), job())
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.ResourceExhausted || !e.Unknown {
+		t.Errorf("put: %v", err)
+	}
+}

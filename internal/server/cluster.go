@@ -60,8 +60,9 @@ func (n *Node) join() error {
 		return errors.New("grpc: the nodes of a store talk to each other there, and this one has no listener")
 	}
 	n.member = cluster.New(cluster.Config{
-		Member: store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
-		Store:  n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Member:   store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
+		Settings: n.config.shared(n.store.Meta().MACKey),
+		Store:    n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
 		Dial: n.dial,
 	})
 	return nil
@@ -69,7 +70,9 @@ func (n *Node) join() error {
 
 // dial makes a client of another node.
 func (n *Node) dial(m store.Member) (cluster.Peer, error) {
-	return peer.Dial(m.Address, peer.Options{Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow})
+	return peer.Dial(m.Address, peer.Options{
+		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, MaxMessage: maxMessage(n.config.Limits),
+	})
 }
 
 // peers is where the engine finds what it does not own; nil if the node is alone.
@@ -146,6 +149,33 @@ var errReplaced = errors.New("node_name: another process has joined the cluster 
 // handOverTimeout bounds the hand-over of the partitions of a node that leaves.
 const handOverTimeout = 5 * time.Second
 
+// silentLook is how often a node that leaves looks whether its store answers.
+const silentLook = 100 * time.Millisecond
+
+// whileStored is ctx, which ends also when the store of a cluster has not answered for as long as leases last. Then others own what the
+// node did, or will; nothing can be handed over to them, and what consumers say has nowhere to go: there is nothing to wait for.
+func (n *Node) whileStored(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if n.member != nil {
+		go func() {
+			t := time.NewTicker(silentLook)
+			defer t.Stop()
+			for n.member.Silent() < n.config.LeaseTTL {
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+			cancel(fmt.Errorf("%w for %v", errSilent, n.member.Silent().Round(time.Millisecond)))
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// errSilent is why a node that leaves waits no longer.
+var errSilent = errors.New("the store has not answered")
+
 // handOver has others own what the node does. What it has handed out goes on; results are passed on to the new owners.
 func (n *Node) handOver(ctx context.Context) {
 	if n.member == nil {
@@ -188,7 +218,26 @@ func (n *Node) leave() error {
 	if n.member == nil {
 		return n.store.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := n.stopping()
 	defer cancel()
-	return errors.Join(n.member.Close(ctx), n.store.Close())
+	return errors.Join(n.member.Close(ctx), n.closeStore(ctx))
+}
+
+// stopping is how long what ends a node may take.
+func (n *Node) stopping() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, end := n.whileStored(ctx)
+	return ctx, func() { end(); cancel() }
+}
+
+// closeStore closes the store; if ctx ends before, what is on its way to it is given up with the process.
+func (n *Node) closeStore(ctx context.Context) error {
+	closed := make(chan error, 1)
+	go func() { closed <- n.store.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("close the store: %w", context.Cause(ctx))
+	}
 }

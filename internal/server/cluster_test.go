@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -129,5 +130,25 @@ func TestANameIsGivenOnce(t *testing.T) {
 	}
 	if err := all[0].Ready(); err != nil {
 		t.Errorf("the first: %v", err)
+	}
+}
+
+// TestNodesOfOneStoreHaveTheSameSettings: one with other leases is refused by the name of its flag, one with other targets is warned of.
+func TestNodesOfOneStoreHaveTheSameSettings(t *testing.T) {
+	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
+	all, _ := nodes(t, database, 1)
+	config := server.Config{Store: database, Name: "other", GRPC: "127.0.0.1:0", HTTP: server.None, LeaseTTL: 10 * time.Second}
+	_, err := server.New(config)
+	if err == nil || !strings.Contains(err.Error(), "--lease-ttl 10s") || !strings.Contains(err.Error(), "4s") {
+		t.Fatalf("with other leases: %v", err)
+	}
+	config.LeaseTTL, config.AllowTargets = 0, []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}
+	_, end := serveUntil(t, config)
+	t.Cleanup(end)
+	spread(t, all[0], 2)
+	status, err := dial(t, all[0]).ClusterStatus(t.Context())
+	want := "--allow-target differs: 10.0.0.0/8 on other; none on a"
+	if err != nil || len(status.Warnings) != 1 || status.Warnings[0] != want {
+		t.Errorf("warnings %q, %v", status.Warnings, err)
 	}
 }

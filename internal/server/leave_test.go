@@ -65,3 +65,31 @@ func TestALastAnswerIsPassedOn(t *testing.T) {
 		t.Errorf("runs %+v, %v, after %d requests", page.Runs, err, hits.Load())
 	}
 }
+
+// TestANodeWithoutItsStoreLeaves soon, however much grace it has: nothing can be handed over, and no result become durable. What was
+// acknowledged is there for the next life.
+func TestANodeWithoutItsStoreLeaves(t *testing.T) {
+	redis := realserver.StartRedis(t)
+	config := server.Config{Store: "redis://" + redis.Address(), Name: "a", Partitions: 4, LeaseTTL: 2 * time.Second, DrainGrace: time.Hour}
+	a, end := serveFailing(t, config)
+	spread(t, a, 1)
+	sched := dial(t, a)
+	jobs := &world{t: t, sched: sched, another: func() carillon.Scheduler { return sched }}
+	jobs.put(carillon.Job{Name: "running", Target: carillon.WorkerQueue(queue)})
+	jobs.put(carillon.Job{Name: "later", Due: carillon.In(time.Hour)})
+	worker := jobs.connect("worker", 1)
+	worker.until(func(m carillon.WorkResponse) bool { return len(m.Runs) == 1 })
+	redis.Freeze(t)
+	if err := end(); err == nil {
+		t.Error("it says nothing of what it could not do")
+	}
+	redis.Thaw(t)
+	config.DrainGrace = 0
+	b := serve(t, config)
+	spread(t, b, 1)
+	for _, name := range []string{"running", "later"} {
+		if _, err := dial(t, b).GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

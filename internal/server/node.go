@@ -49,6 +49,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if n.store, err = openStore(ctx, c, n.trouble); err != nil {
 		return nil, err
 	}
+	n.checkPartitions()
 	if err := n.join(); err != nil {
 		return nil, errors.Join(err, n.store.Close())
 	}
@@ -138,13 +139,17 @@ func (n *Node) Ready() error {
 // partitions meanwhile.
 func (n *Node) Drain(ctx context.Context) error {
 	n.leaving.Store(true)
+	ctx, end := n.whileStored(ctx)
+	defer end()
 	requests := make(chan error, 1)
 	go func() { requests <- n.hub.Drain(ctx) }()
 	if n.member == nil {
 		err := n.engine.Drain(ctx)
 		return errors.Join(err, <-requests)
 	}
-	n.handOver(context.WithoutCancel(ctx))
+	given, release := n.whileStored(context.WithoutCancel(ctx)) // for which there is time, whatever is left of ctx
+	n.handOver(given)
+	release()
 	// What consumers say last is passed on to the new owners by the engine, which therefore is the last to be quiet.
 	ended, idle := <-requests, n.awaitConsumers(ctx)
 	return errors.Join(ended, idle, n.engine.Drain(ctx))
@@ -160,7 +165,7 @@ func (n *Node) Stop() error {
 	if n.unfollow != nil {
 		n.unfollow()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := n.stopping()
 	defer cancel()
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
 }

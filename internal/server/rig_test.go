@@ -67,6 +67,22 @@ func serve(t *testing.T, c server.Config) *server.Server {
 // serveUntil runs a server on free ports until stop is called.
 func serveUntil(t *testing.T, c server.Config) (s *server.Server, stop func()) {
 	t.Helper()
+	s, end := serveFailing(t, c)
+	stopped := false
+	return s, func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		if err := end(); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
+}
+
+// serveFailing is serveUntil of a server that need not end well.
+func serveFailing(t *testing.T, c server.Config) (s *server.Server, stop func() error) {
+	t.Helper()
 	c.GRPC, c.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	if c.DrainGrace == 0 {
 		c.DrainGrace = -1
@@ -78,16 +94,9 @@ func serveUntil(t *testing.T, c server.Config) (s *server.Server, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	stopped := false
-	return s, func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	return s, func() error {
 		cancel()
-		if err := await(t, ended); err != nil {
-			t.Errorf("run: %v", err)
-		}
+		return await(t, ended)
 	}
 }
 

@@ -181,7 +181,7 @@ func (s *Server) leave() error {
 
 // closeDoors lets calls under way end, and cuts those that do not.
 func (s *Server) closeDoors() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := s.node.stopping()
 	defer cancel()
 	for _, d := range s.doors {
 		d.stop(ctx)

@@ -10,6 +10,9 @@ import (
 // ClusterToProto is the cluster as a message.
 func ClusterToProto(c *carillon.ClusterStatus) *pb.Cluster {
 	m := &pb.Cluster{Nodes: NodesToProto(c.Nodes), Partitions: make([]*pb.PartitionOwner, len(c.Partitions))}
+	for _, w := range c.Warnings {
+		m.Warnings = append(m.Warnings, text(w))
+	}
 	for i, p := range c.Partitions {
 		m.Partitions[i] = &pb.PartitionOwner{Partition: clampInt32(p.Partition), Epoch: p.Epoch, Node: text(p.Node), LeaseUntil: timestamp(p.Until)}
 	}
@@ -19,7 +22,7 @@ func ClusterToProto(c *carillon.ClusterStatus) *pb.Cluster {
 // ClusterFromProto is the message as a cluster.
 func ClusterFromProto(m *pb.Cluster) (carillon.ClusterStatus, error) {
 	var f first
-	c := carillon.ClusterStatus{Nodes: f.nodes(m.GetNodes()), Partitions: make([]carillon.PartitionOwner, len(m.GetPartitions()))}
+	c := carillon.ClusterStatus{Nodes: f.nodes(m.GetNodes()), Warnings: m.GetWarnings(), Partitions: make([]carillon.PartitionOwner, len(m.GetPartitions()))}
 	for i, p := range m.GetPartitions() {
 		c.Partitions[i] = carillon.PartitionOwner{Partition: int(p.GetPartition()), Epoch: p.GetEpoch(), Node: p.GetNode(),
 			Until: instant(p.GetLeaseUntil())}

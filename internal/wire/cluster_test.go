@@ -36,6 +36,7 @@ func TestClusterCrosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := carillon.ClusterStatus{
 			Nodes:      rapid.SliceOfN(rapid.Custom(anyNode), 0, 4).Draw(t, "nodes"),
+			Warnings:   rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z ]{1,20}`), 1, 3, rapid.ID).Draw(t, "warnings"),
 			Partitions: rapid.SliceOfN(rapid.Custom(anyOwner), 0, 4).Draw(t, "partitions"),
 		}
 		got, err := wire.ClusterFromProto(wire.ClusterToProto(&want))

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// Setting is something that a node was started with and that is to be the same on all nodes.
+type Setting struct {
+	Name  string // of the flag, without dashes
+	Value string // as an operator would write it; of a secret a digest
+	// Must is whether a node that differs from one that lives is refused. Otherwise it is warned of.
+	Must bool
+}
+
+// settings are those of a node as its member carries them: JSON, by name.
+func settings(all []Setting) string {
+	byName := make(map[string]string, len(all))
+	for _, s := range all {
+		byName[s.Name] = s.Value
+	}
+	text, err := json.Marshal(byName) // in order of the names
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return string(text)
+}
+
+// settingsOf are those of a member by name; none if it is of a version that says nothing.
+func settingsOf(m store.Member) (byName map[string]string) {
+	if json.Unmarshal([]byte(m.Settings), &byName) != nil {
+		return nil
+	}
+	return byName
+}
+
+// compatible refuses a node whose settings may not differ from those of a member that lives, and do.
+func (n *Node) compatible(members []store.Member) error {
+	var faults []error
+	for _, s := range n.cfg.Settings {
+		for _, m := range members {
+			value, says := settingsOf(m)[s.Name]
+			if !s.Must || !says || value == s.Value || m.ID == n.id {
+				continue
+			}
+			faults = append(faults, fmt.Errorf("%s: this node is started with --%s %s, and node %q at %s, which lives, with %s: it must be the same on "+
+				"all nodes; to change it, end all of them and start them with the new one",
+				strings.ReplaceAll(s.Name, "-", "_"), s.Name, s.Value, m.ID, m.Address, value))
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// maxShown is the most bytes of a value in a warning.
+const maxShown = 100
+
+// differences are the settings in which members differ, a sentence for each.
+func differences(members []store.Member) (sentences []string) {
+	who := map[string]map[string][]string{} // by name and value
+	for _, m := range members {
+		for name, value := range settingsOf(m) {
+			if who[name] == nil {
+				who[name] = map[string][]string{}
+			}
+			who[name][value] = append(who[name][value], m.ID)
+		}
+	}
+	for name, values := range who {
+		if len(values) < 2 {
+			continue
+		}
+		var parts []string
+		for value, ids := range values {
+			if len(value) > maxShown {
+				value = value[:maxShown] + "…"
+			}
+			parts = append(parts, fmt.Sprintf("%s on %s", value, strings.Join(ids, ", ")))
+		}
+		slices.Sort(parts)
+		sentences = append(sentences, fmt.Sprintf("--%s differs: %s", name, strings.Join(parts, "; ")))
+	}
+	slices.Sort(sentences)
+	return sentences
+}
+
+// compare tells once of settings in which the members differ. The caller has the turn.
+func (n *Node) compare(members []store.Member) {
+	found := differences(members)
+	if slices.Equal(found, n.differ) {
+		return
+	}
+	for _, sentence := range found {
+		if !slices.Contains(n.differ, sentence) {
+			n.log.Warn("nodes of the cluster have different settings: they should be the same on all", "difference", sentence)
+		}
+	}
+	if len(found) == 0 {
+		n.log.Info("the nodes of the cluster have the same settings again")
+	}
+	n.differ = found
+}

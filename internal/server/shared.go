@@ -1,0 +1,66 @@
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/cluster"
+)
+
+// shared are the settings that all nodes of a store should have in common, for whichever owns a job is to treat it alike. macKey is the
+// store's.
+func (c Config) shared(macKey []byte) []cluster.Setting {
+	return []cluster.Setting{
+		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // what the others wait for
+		{Name: "allow-target", Value: c.allowed()},
+		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
+		{Name: "dead-retention", Value: c.DeadRetention.String()},
+		{Name: "max-payload", Value: strconv.Itoa(c.Limits.Payload)},
+		{Name: "max-metadata", Value: strconv.Itoa(c.Limits.Metadata)},
+		{Name: "max-labels", Value: strconv.Itoa(c.Limits.Labels)},
+		{Name: "max-headers", Value: strconv.Itoa(c.Limits.Headers)},
+	}
+}
+
+// allowed is AllowTargets as a text that does not depend on their order.
+func (c Config) allowed() string {
+	var all []string
+	for _, p := range c.AllowTargets {
+		all = append(all, p.Masked().String())
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// digestBytes is how much of a digest is shown: enough to tell two apart.
+const digestBytes = 6
+
+// secretsDigest tells signing secrets apart and gives nothing away of them to whoever has not the store's key.
+func (c Config) secretsDigest(macKey []byte) string {
+	if len(c.SigningSecrets) == 0 {
+		return "none"
+	}
+	mac := hmac.New(sha256.New, macKey)
+	mac.Write([]byte("carillon.signing-secrets"))
+	for _, ns := range slices.Sorted(maps.Keys(c.SigningSecrets)) {
+		fmt.Fprintf(mac, "%q%q", ns, c.SigningSecrets[ns])
+	}
+	return fmt.Sprintf("of %d namespaces, %s", len(c.SigningSecrets), hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
+}
+
+// checkPartitions warns of a number of partitions that an existing store does not have.
+func (n *Node) checkPartitions() {
+	if has := n.store.Meta().Partitions; n.config.Partitions != 0 && n.config.Partitions != has {
+		n.config.Log.Warn("the store was made with another number of partitions, which is fixed for its life: --partitions is not heeded",
+			"partitions", has, "said", n.config.Partitions)
+	}
+}
