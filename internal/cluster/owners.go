@@ -133,9 +133,11 @@ func (n *Node) poll(ctx context.Context) error {
 	}
 	n.polled = began
 	v := newView(members, owners, n.parts)
-	close(n.view.Swap(v).next)
+	before := n.view.Swap(v)
+	close(before.next)
 	n.assign(v)
 	n.peers.keep(members, n.id)
+	n.welcome(before.members, members)
 	return nil
 }
 
