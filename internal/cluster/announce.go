@@ -13,11 +13,16 @@ import (
 // announceWithin is how long the other nodes may take to have read settings anew. What they miss they find within seconds.
 const announceWithin = time.Second
 
+// newsFor is for how long nodes that come are told of settings that have changed. A node reads all settings when its engine starts,
+// which is before the others know of it, and again this long after that: what changes in between it can learn from them alone.
+const newsFor = 5 * time.Second
+
 // news is the settings that have changed and of which the other nodes have not been told.
 type news struct {
 	mu     sync.Mutex
 	names  map[string]bool
-	busy   bool // somebody is telling them
+	recent map[string]time.Time // of late: when they changed
+	busy   bool                 // somebody is telling them
 	ended  bool
 	runner sync.WaitGroup
 }
@@ -27,13 +32,37 @@ type news struct {
 func (n *Node) Announce(namespace string) {
 	n.news.mu.Lock()
 	defer n.news.mu.Unlock()
+	if n.news.recent == nil {
+		n.news.recent = map[string]time.Time{}
+	}
+	n.news.recent[namespace] = time.Now()
+	n.tell(namespace)
+}
+
+// welcome tells of what has changed of late again, if there are nodes that were not there before.
+func (n *Node) welcome(before, after []store.Member) {
+	n.news.mu.Lock()
+	defer n.news.mu.Unlock()
+	maps.DeleteFunc(n.news.recent, func(_ string, at time.Time) bool { return time.Since(at) > newsFor })
+	came := slices.ContainsFunc(after, func(m store.Member) bool {
+		return !slices.ContainsFunc(before, func(o store.Member) bool { return o.ID == m.ID && o.Nonce == m.Nonce })
+	})
+	if came && len(n.news.recent) > 0 {
+		n.tell(slices.Collect(maps.Keys(n.news.recent))...)
+	}
+}
+
+// tell adds to what is to be told. The caller holds the lock.
+func (n *Node) tell(names ...string) {
 	if n.news.ended {
 		return
 	}
 	if n.news.names == nil {
 		n.news.names = map[string]bool{}
 	}
-	n.news.names[namespace] = true
+	for _, name := range names {
+		n.news.names[name] = true
+	}
 	if !n.news.busy {
 		n.news.busy = true
 		n.news.runner.Go(n.spreadNews)

@@ -42,6 +42,37 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	})
 }
 
+// TestANodeThatComesHearsOfSettings that changed when the others did not know of it yet, and it had read them.
+func TestANodeThatComesHearsOfSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(3*time.Second, a)
+		for looks := a.looks.Load(); a.looks.Load() == looks; {
+			pass(time.Millisecond)
+		}
+		b := f.start("b") // a has just looked who lives
+		if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if told := b.told.Load(); told != 0 {
+			t.Fatalf("told %d times by a node that does not know of it", told)
+		}
+		pass(1500 * time.Millisecond)
+		if told := b.told.Load(); told == 0 {
+			t.Error("it goes by settings that have changed")
+		}
+		c := f.start("c")
+		pass(10 * time.Second)
+		d := f.start("d")
+		pass(2 * time.Second)
+		if c.told.Load() == 0 || d.told.Load() != 0 {
+			t.Errorf("told %d times soon after, and %d times much later", c.told.Load(), d.told.Load())
+		}
+	})
+}
+
 // TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own beats come in time.
 func TestManyLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -134,10 +134,12 @@ func (n *Node) poll(ctx context.Context) error {
 	n.polled = began
 	n.answered.Store(int64(began))
 	v := newView(members, owners, n.parts)
-	close(n.view.Swap(v).next)
+	before := n.view.Swap(v)
+	close(before.next)
 	n.assign(v)
 	n.compare(members)
 	n.peers.keep(members, n.id)
+	n.welcome(before.members, members)
 	return nil
 }
 

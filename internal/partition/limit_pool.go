@@ -112,11 +112,31 @@ func (p *TokenPool) yields(key Limit, order int64) bool {
 
 // Take implements [Limiter].
 func (p *TokenPool) Take(l Line) (ok, limited bool) {
+	if p.owes(l) {
+		return false, true
+	}
 	ok, limited = p.counter.Take(p.me.Partition, l)
 	if ok && limited {
 		p.touch(p.holding(l.Limit))
 	}
 	return ok, limited
+}
+
+// owes reports whether a free token is not for the next best run of a line: more is handed out than the limit, or somebody else
+// waits, and whether the run is as senior is found out when it waits too.
+func (p *TokenPool) owes(l Line) bool {
+	h := p.held[l.Limit]
+	if h == nil || h.rival == NoRival {
+		return false
+	}
+	if _, limited := p.limitOf(l.Limit); !limited {
+		return false
+	}
+	if h.rival == Recall {
+		p.counter.Pass(p.me.Partition, l) // nor is one that was reserved before
+	}
+	p.touch(h)
+	return p.counter.reserved(p.me.Partition, l) == 0
 }
 
 // Free implements [Limiter].

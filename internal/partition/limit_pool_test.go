@@ -1,0 +1,78 @@
+package partition_test
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// holder is a pool that has one token of a limit, which is in force, and knows of a rival.
+func holder(rival int64) (p *partition.TokenPool, l partition.Line) {
+	me := partition.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
+	p = partition.NewTokenPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
+	l = partition.Line{Limit: partition.Limit{Namespace: "ns", Key: "k"}, Queue: partition.Queue{Kind: "worker", Address: "q"}}
+	g := partition.TokenGrant{Limit: l.Limit, Term: me.Term, Stamp: partition.TokenStamp{Epoch: 1, N: 1}, N: 1, Rival: partition.NoRival}
+	p.Hear([]partition.TokenGrant{g})
+	p.Take(l)
+	g.Rival = rival
+	p.Hear([]partition.TokenGrant{g})
+	return p, l
+}
+
+// said is what a pool says that it keeps, and wants.
+func said(t *testing.T, p *partition.TokenPool) (hold, want int) {
+	t.Helper()
+	asks := p.Asks(1)
+	if len(asks) != 1 || len(asks[0].Asks) != 1 {
+		t.Fatalf("it says %+v", asks)
+	}
+	return asks[0].Asks[0].Hold, asks[0].Asks[0].Want
+}
+
+// TestATokenThatIsRecalledGoesBack, however soon the partition's next run asks for one: a limit that was lowered would not hold as
+// long as a partition has a run ready whenever another ends.
+func TestATokenThatIsRecalledGoesBack(t *testing.T) {
+	p, l := holder(partition.Recall)
+	p.Free(l.Limit)
+	if ok, limited := p.Take(l); ok || !limited {
+		t.Fatalf("taken: %v, limited: %v", ok, limited)
+	}
+	p.Wait(l, 5, 1)
+	if ok, _ := p.Take(l); ok {
+		t.Fatal("taken by who waits")
+	}
+	if hold, want := said(t, p); hold != 0 || want != 1 {
+		t.Errorf("it keeps %d and wants %d", hold, want)
+	}
+}
+
+// TestAReservedTokenIsRecalledToo: a run for which a token was set aside has not begun.
+func TestAReservedTokenIsRecalledToo(t *testing.T) {
+	p, l := holder(partition.NoRival)
+	p.Wait(l, 5, 1)
+	p.Free(l.Limit) // and is set aside for it
+	p.Hear([]partition.TokenGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: partition.TokenStamp{Epoch: 1, N: 1}, N: 1,
+		Rival: partition.Recall}})
+	if ok, _ := p.Take(l); ok {
+		t.Fatal("taken")
+	}
+	if hold, _ := said(t, p); hold != 0 {
+		t.Errorf("it keeps %d", hold)
+	}
+}
+
+// TestATokenGoesToWhoIsAsSenior: the next run of a partition does not go before one that waits elsewhere for longer.
+func TestATokenGoesToWhoIsAsSenior(t *testing.T) {
+	for order, takes := range map[int64]bool{9: true, 10: true, 11: false} {
+		p, l := holder(10)
+		p.Free(l.Limit)
+		if ok, _ := p.Take(l); ok {
+			t.Fatal("taken before it is known for whom")
+		}
+		p.Wait(l, order, 1)
+		if ok, _ := p.Take(l); ok != takes {
+			t.Errorf("order %d: taken %v", order, ok)
+		}
+	}
+}
