@@ -48,6 +48,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET plan_cache_mode = force_generic_plan;
 SET jit = off`, statementTimeout.Milliseconds(), lockTimeout.Milliseconds())
 
 // keepAlive finds out within seconds that the other end is gone.
