@@ -18,7 +18,7 @@ import (
 // measured and a little more. Who makes one grow says why, and who makes one fall lowers it.
 const (
 	putAllocs    = 32.0 // a put through the engine, on the memory store
-	fireAllocs   = 68.0 // the life of a one-shot through engine and hub: put, fire, success, each durable
+	fireAllocs   = 69.0 // the life of a one-shot through engine and hub: put, fire, success, each durable
 	decodeAllocs = 11.0 // a put from its bytes to a job that has been checked
 	answerAllocs = 3.0  // the message that answers a put, to its bytes
 )

@@ -61,8 +61,9 @@ type Config struct {
 	// [Engine.ReloadNamespace]. It must not block. What is lost heals within 5 s.
 	Announce func(namespace string)
 
-	// Turn is called before a lane looks whether a partition wants a round, on the lane's goroutine, if not nil. A simulation
-	// waits in it until it is the partition's turn, so that what several want at one instant always goes to the same one.
+	// Turn is called, if not nil, on a lane's goroutine before it looks whether a partition wants a round, and with its first one
+	// before it looks what must be read. A simulation waits in it until it is the partition's turn, so that what several want at
+	// one instant always goes to the same one.
 	Turn func(partition int)
 }
 

@@ -85,12 +85,11 @@ func (l *lane) run() {
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.reclaim(now)
+	l.turn(l.parts[0])
 	l.learn()
 	l.fetch()
 	for _, p := range l.parts {
-		if turn := l.e.cfg.Turn; turn != nil {
-			turn(p.number)
-		}
+		l.turn(p)
 		l.receive()
 		p.endBehind(now)
 		if p.due(now) {
@@ -102,6 +101,13 @@ func (l *lane) pass() {
 	l.tell()
 	if l.unread && !l.asking {
 		l.ring()
+	}
+}
+
+// turn waits until it is the partition's turn, in a simulation.
+func (l *lane) turn(p *owned) {
+	if f := l.e.cfg.Turn; f != nil {
+		f(p.number)
 	}
 }
 

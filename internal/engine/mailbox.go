@@ -117,13 +117,24 @@ func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
 	defer b.mu.Unlock()
 	m = b.in
 	b.in = mail{}
+	ready := 0
 	for i := range m.calls {
-		if c := &m.calls[i]; !c.ready(has) {
-			b.in.calls = append(b.in.calls, *c)
+		if c := &m.calls[i]; c.ready(has) {
+			ready++
+		} else {
 			unread = unread || !c.asked
 		}
 	}
-	if len(b.in.calls) > 0 {
+	switch ready {
+	case len(m.calls):
+	case 0:
+		b.in.calls, m.calls = m.calls, nil
+	default:
+		for i := range m.calls {
+			if !m.calls[i].read {
+				b.in.calls = append(b.in.calls, m.calls[i])
+			}
+		}
 		m.calls = slices.DeleteFunc(m.calls, func(c call) bool { return !c.read })
 	}
 	return m, unread

@@ -201,9 +201,12 @@ func (p *owned) fetchRuns(in mail, now int64) error {
 // bring reads the records into memory that operations need. It reads once for all of them.
 func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
 	var missing []store.Ref
-	seen := map[store.Ref]bool{}
+	var seen map[store.Ref]bool // mostly nothing is missing
 	want := func(ref store.Ref) {
 		if !seen[ref] && !p.missing[ref] && !p.m.Has(ref) {
+			if seen == nil {
+				seen = map[store.Ref]bool{}
+			}
 			seen[ref] = true
 			missing = append(missing, ref)
 		}

@@ -100,13 +100,23 @@ func (a *audit) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return err
 }
 
-// ReadAll is for [store.Reader], if the store below is one.
+// ReadAll is for [store.Reader]: a store below that is none reads for one after the other.
 func (a *audit) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
 	below := make([]store.Asked, len(asked))
 	for i, w := range asked {
 		below[i] = store.Asked{Shard: w.Shard.(*auditShard).Shard, Refs: w.Refs}
 	}
-	return a.Store.(store.Reader).ReadAll(ctx, below)
+	if r, ok := a.Store.(store.Reader); ok {
+		return r.ReadAll(ctx, below)
+	}
+	out := make([][]store.Record, len(below))
+	for i, one := range below {
+		var err error
+		if out[i], err = one.Shard.Read(ctx, one.Refs); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // note writes down how a write ended.

@@ -10,7 +10,7 @@ import (
 
 // grain is how many nanoseconds lie between two moments at which the same actor may act. It divides a second, so that what
 // recurs each second keeps its residue.
-const grain = 512
+const grain = 1000
 
 // Residues of actors. Whoever acts upon something that others act upon too waits for a nanosecond of its own.
 const (
@@ -24,11 +24,12 @@ const (
 	actorWorker    = 336 // + number + node · maxWorkers: its stream to a node
 	actorEndpoint  = 400 // + number
 	actorFault     = 432 // + number, the last of them shared
+	actorReader    = 600 // + node · maxPartitions + first partition: ends of reads for several
 
 	maxPartitions = 16
 	maxNodes      = 6
 	maxWorkers    = 8
-	maxFaults     = grain - actorFault
+	maxFaults     = actorReader - actorFault
 )
 
 // pause lets at least d pass, at least a nanosecond, until the clock shows a time that is the actor's alone.

@@ -154,8 +154,13 @@ func (s *sky) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return s.write(writes[0].Shard.(*skyShard).p, func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
-// ReadAll is for [store.Reader], if the store below is one. If one partition cannot be read, none is.
+// ReadAll is for [store.Reader], if the store below is one. It takes a while, before and after the store is asked: meanwhile others
+// write. If one partition cannot be read, none is.
 func (s *sky) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	first := asked[0].Shard.(*skyShard).p
+	actor, luck := actorReader+s.node*maxPartitions+first, s.chance.now("read all", uint64(s.node), uint64(first))
+	pause(actor, between(luck, 0, 2*time.Millisecond))
+	defer func() { pause(actor, between(luck, 0, 2*time.Millisecond)) }()
 	below := make([]store.Asked, len(asked))
 	for i, a := range asked {
 		of := a.Shard.(*skyShard)

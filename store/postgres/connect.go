@@ -52,6 +52,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET plan_cache_mode = force_generic_plan;
 SET jit = off;
 SET carillon.session = 'set'`, statementTimeout.Milliseconds(), lockTimeout.Milliseconds())
 
