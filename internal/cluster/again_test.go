@@ -34,6 +34,21 @@ func TestWhatTheStoreDidNotTakeIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestWhatCouldNotBeReadIsTriedAgain: a connection to the store was broken when it was next used.
+func TestWhatCouldNotBeReadIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		pass(2 * time.Second)
+		a.blind.Store(true)
+		time.AfterFunc(time.Second, func() { a.blind.Store(false) })
+		if put, err := a.Router().PutJob(t.Context(), far("job")); err != nil || !put.Created {
+			t.Errorf("put: %+v, %v", put, err)
+		}
+	})
+}
+
 // TestWhatMayBeDoneIsNotRepeated: the store has taken a change and not said so.
 func TestWhatMayBeDoneIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

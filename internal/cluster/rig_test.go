@@ -72,6 +72,7 @@ type node struct {
 	engine *engine.Engine
 	ahead  atomic.Int64 // of its clock
 	cut    atomic.Bool  // from the store and from the others
+	blind  atomic.Bool  // it cannot read records
 	vague  atomic.Bool  // the store takes its writes and does not say so
 	broken chan struct{}
 	nonce  uint64
@@ -259,6 +260,13 @@ type cutStore struct {
 func (s cutStore) Shard(p int, term store.Term) (store.Shard, error) {
 	shard, err := s.Store.Shard(p, term)
 	return cutShard{shard, s.by}, err
+}
+
+func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
+	if s.by.blind.Load() {
+		return nil, errCut
+	}
+	return s.Shard.Read(ctx, refs)
 }
 
 func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.by} }

@@ -48,9 +48,10 @@ func (n *Node) compatible(members []store.Member) error {
 			if !s.Must || !says || value == s.Value || m.ID == n.id {
 				continue
 			}
-			faults = append(faults, fmt.Errorf("%s: this node is started with --%s %s, and node %q at %s, which lives, with %s: it must be the same on "+
-				"all nodes; to change it, end all of them and start them with the new one",
-				strings.ReplaceAll(s.Name, "-", "_"), s.Name, s.Value, m.ID, m.Address, value))
+			field := strings.ReplaceAll(s.Name, "-", "_")
+			faults = append(faults, fmt.Errorf("%s: this node is started with --%s %s, and node %q at %s, which lives, with %s: "+
+				"it must be the same on all nodes; to change it, end all of them and start them with the new one",
+				field, s.Name, s.Value, m.ID, m.Address, value))
 			break
 		}
 	}

@@ -161,7 +161,7 @@ func (p *owned) failAsked(err error) {
 	})
 	p.box.mu.Unlock()
 	for i := range failed {
-		failed[i].fail(readError(err))
+		failed[i].fail(unread(err))
 	}
 }
 

@@ -57,8 +57,13 @@ func (p *owned) leaveBehind() {
 			unknown = append(unknown, h.Cancel)
 			continue
 		}
-		p.behind = append(p.behind, behind{h.Cancel, elapsed + max(0, h.Until-now) + int64(behindGrace)})
+		b := behind{Cancel: h.Cancel, until: elapsed + max(0, h.Until-now) + int64(behindGrace)}
+		if tok, here := p.e.token(h.Token); here == p && h.Queue.Kind == streamKind {
+			b.tok, b.beats = tok, true
+		}
+		p.behind = append(p.behind, b)
 	}
+	p.beaten = elapsed
 	slices.SortStableFunc(p.behind, func(a, b behind) int { return cmp.Compare(a.until, b.until) })
 	if len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
@@ -68,7 +73,47 @@ func (p *owned) leaveBehind() {
 // behind is an attempt of a term that is over, which a consumer here has.
 type behind struct {
 	partition.Cancel
-	until int64 // by Engine.elapsed
+	until int64           // by Engine.elapsed
+	tok   partition.Token // of one that beats
+	beats bool            // its consumer does not, and says when it ends: until then this node does
+}
+
+// streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not beat.
+const streamKind = "dapr"
+
+// beatBehind tells the new owner of attempts that their streams last: otherwise he would hand them out again before long.
+func (p *owned) beatBehind(now int64) {
+	if len(p.behind) == 0 || p.m != nil || !p.elsewhere() || now-p.beaten < int64(partition.KeptBeat) {
+		return
+	}
+	p.beaten = now
+	p.box.put(func(m *mail) {
+		for i := range p.behind {
+			if b := &p.behind[i]; b.beats {
+				m.beats = append(m.beats, beat{tok: b.tok, text: b.Token})
+			}
+		}
+	})
+}
+
+// settleBehind notes what consumers have said last of attempts of terms that are over.
+func (p *owned) settleBehind(in *mail) {
+	if len(p.behind) == 0 {
+		return
+	}
+	over := map[partition.Token]bool{}
+	for i := range in.reports {
+		if in.reports[i].Outcome != carillon.OutcomeProgress {
+			over[in.reports[i].tok] = true
+		}
+	}
+	for i := range in.losses {
+		over[in.losses[i].tok] = true
+	}
+	for i := range p.behind {
+		b := &p.behind[i]
+		b.beats = b.beats && !over[b.tok]
+	}
 }
 
 // behindGrace is how long after its end the consumer of such an attempt is told.

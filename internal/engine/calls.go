@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -28,13 +29,20 @@ func (p *owned) serveCalls(calls []call, now int64) {
 	if err != nil {
 		p.readFailed(err)
 		for i := range calls {
-			calls[i].fail(carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err))
+			calls[i].fail(unread(err))
 		}
 		return
 	}
 	for i := range calls {
 		calls[i].do(p, now)
 	}
+}
+
+// unread is the error of a call that was not begun, since what it needs could not be read.
+func unread(err error) error {
+	e := carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+	e.Err = fmt.Errorf("%w: %w", ErrNotTaken, err)
+	return e
 }
 
 // outcome is what a call came to.

@@ -25,10 +25,20 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 				t.Errorf("the result: %d times accepted, %d times stale", v.accepted, v.stale)
 			}
 		}, time.Minute, 0},
+		"and which answers late": {func(old *engine.Engine, ds []partition.Delivery) {
+			time.Sleep(10 * time.Minute)
+			if v := succeed(old, ds); v.accepted != 1 || v.stale != 0 {
+				t.Errorf("the result: %d times accepted, %d times stale", v.accepted, v.stale)
+			}
+		}, time.Minute, 0},
+		"and which ends late": {func(old *engine.Engine, ds []partition.Delivery) {
+			time.Sleep(10 * time.Minute)
+			old.Undelivered([]string{ds[0].Run.Token})
+		}, time.Second, 1},
 		"and which ends": {func(old *engine.Engine, ds []partition.Delivery) {
 			old.Undelivered([]string{ds[0].Run.Token})
 		}, time.Second, 1},
-		"whose node is killed": {func(*engine.Engine, []partition.Delivery) {}, 31 * time.Second, 1},
+		"whose node is killed": {func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -92,6 +92,7 @@ func (l *lane) pass() {
 		l.turn(p)
 		l.receive()
 		p.endBehind(now)
+		p.beatBehind(now)
 		if p.due(now) {
 			p.round()
 		}

@@ -53,6 +53,7 @@ type owned struct {
 	sweeping bool             // marks are being looked through
 
 	behind  []behind           // attempts of terms that are over, in the order of their ends
+	beaten  int64              // when a beat was last given for them, by Engine.elapsed
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
@@ -98,6 +99,7 @@ func (p *owned) round() {
 	in := p.mail()
 	now := p.e.now()
 	p.passed(in.passed)
+	p.settleBehind(&in)
 	p.checkLease(in.lost)
 	if p.m == nil || p.leaving {
 		p.refuse(in)

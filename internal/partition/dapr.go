@@ -28,8 +28,11 @@ func (e *entry) expired(at int64) bool {
 }
 
 // keptFor is how long an attempt that an earlier owner has kept is waited for. That owner passes on its result, or that its stream
-// has ended, unless it is killed meanwhile: of that nobody tells.
+// has ended, and beats for it while neither comes; unless it is killed meanwhile: of that nobody tells.
 const keptFor = 30 * time.Second
+
+// KeptBeat is how often an owner beats for attempts of streams that it has kept: some may be lost.
+const KeptBeat = keptFor / 3
 
 // miss takes back an attempt of which its owner has not been heard in time.
 func (m *Machine) miss(e *entry, now int64) {

@@ -22,7 +22,8 @@ func ClusterToProto(c *carillon.ClusterStatus) *pb.Cluster {
 // ClusterFromProto is the message as a cluster.
 func ClusterFromProto(m *pb.Cluster) (carillon.ClusterStatus, error) {
 	var f first
-	c := carillon.ClusterStatus{Nodes: f.nodes(m.GetNodes()), Warnings: m.GetWarnings(), Partitions: make([]carillon.PartitionOwner, len(m.GetPartitions()))}
+	c := carillon.ClusterStatus{Nodes: f.nodes(m.GetNodes()), Warnings: m.GetWarnings(),
+		Partitions: make([]carillon.PartitionOwner, len(m.GetPartitions()))}
 	for i, p := range m.GetPartitions() {
 		c.Partitions[i] = carillon.PartitionOwner{Partition: int(p.GetPartition()), Epoch: p.GetEpoch(), Node: p.GetNode(),
 			Until: instant(p.GetLeaseUntil())}

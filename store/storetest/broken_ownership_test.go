@@ -108,7 +108,7 @@ var brokenOwnership = []broken{
 	{fault: "looks first who stays, and retires then", caughtBy: "members/of many that retire at once one stays", build: leasing(leases{
 		retire: func(l store.Leaser, m store.Member, ttl time.Duration) error {
 			got, err := l.Members(ctx)
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			if err == nil && !slices.ContainsFunc(got, func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
 				err = store.ErrLast
 			}
