@@ -121,6 +121,27 @@ func TestServerGoes(t *testing.T) {
 	}
 }
 
+// TestReadsAfterRestart has all connections of the pool broken at once, by a server that was started again: no read fails for that.
+func TestReadsAfterRestart(t *testing.T) {
+	server := realserver.StartPostgres(t, realserver.Volatile()...)
+	s := open(t, server.Database(t), postgres.Options{})
+	shard := own(t, s, 3)
+	read := func() {
+		if _, err := shard.Read(t.Context(), []store.Ref{job(0).Ref}); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 5 {
+		var wg sync.WaitGroup
+		for range 64 { // which takes all the connections there may be
+			wg.Go(read)
+		}
+		wg.Wait()
+		server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon'")
+		read()
+	}
+}
+
 // TestOpen is about what a store is opened with.
 func TestOpen(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)

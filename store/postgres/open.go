@@ -33,6 +33,7 @@ type Events struct {
 // Store is a store in a PostgreSQL database.
 type Store struct {
 	pool   *pgxpool.Pool // of reads and writes
+	conns  int           // that it has at most
 	leases *pgxpool.Pool
 	meta   store.Meta
 	events Events
@@ -63,7 +64,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	forLeases := config.Copy()
 	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
-	s := &Store{events: o.Events, commitTimeout: commitTimeout}
+	s := &Store{events: o.Events, commitTimeout: commitTimeout, conns: int(config.MaxConns)}
 	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
 		return nil, failed("connect to PostgreSQL", err)
 	}

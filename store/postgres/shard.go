@@ -22,16 +22,17 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.s.ApplyGroup(ctx, []store.Write{{Shard: s, Batch: b}})
 }
 
-// query reads rows, at most once more if the connection turns out to be dead: that of a server that was started again.
+// query reads rows. It does so again if the connection turns out to be dead, as all of the pool may be whose server was started
+// again: they are tried before a new one is made.
 func query[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string, args ...any) (out []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	for range 2 {
-		if out, err = queryOnce(ctx, s, scan, sql, args); err == nil || !lost(err) || ctx.Err() != nil {
-			break
+	for tries := 0; ; tries++ {
+		out, err = queryOnce(ctx, s, scan, sql, args)
+		if again := broken(err) && tries <= s.conns || lost(err) && tries == 0; !again || ctx.Err() != nil {
+			return out, err
 		}
 	}
-	return out, err
 }
 
 func queryOnce[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string, args []any) ([]T, error) {
