@@ -20,7 +20,7 @@ type Fleet struct {
 	turn atomic.Int64
 }
 
-// SpawnFleet starts n nodes on a store that several can share, and waits until each is ready. With a delay everything that they
+// SpawnFleet starts n nodes on a store that several can share, and waits until each owns its share. With a delay everything that they
 // say to the store, and it to them, takes so much longer.
 func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fleet, error) {
 	f := &Fleet{}
@@ -37,7 +37,36 @@ func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fl
 		}
 		f.Servers = append(f.Servers, s)
 	}
+	if err := f.share(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return f, nil
+}
+
+// shareWithin is how long nodes may take to share the partitions.
+const shareWithin = 30 * time.Second
+
+// share waits until each node owns its share of the partitions: what is measured before is how they move.
+func (f *Fleet) share(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shareWithin)
+	defer cancel()
+	for {
+		sum, most, of := 0, 0, 0
+		for _, s := range f.Servers {
+			m, err := scrape(ctx, s.http)
+			if err != nil {
+				return fmt.Errorf("wait until the nodes have shared the partitions: %w", err)
+			}
+			owned := int(m.values["carillon_partitions_owned"])
+			sum, most, of = sum+owned, max(most, owned), int(m.values["carillon_partitions"])
+		}
+		if n := len(f.Servers); sum == of && most <= (of+n-1)/n {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("the nodes have not shared the %d partitions: they own %d, and one of them %d", of, sum, most)
+		}
+	}
 }
 
 // slow puts a link with a delay between the nodes and the store's server.
