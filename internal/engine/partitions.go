@@ -14,7 +14,8 @@ import (
 var ErrNotOwner = errors.New("this node does not own the partition")
 
 // ErrNotTaken says that the store has certainly not taken a change: this node has no term for the partition, the lease ran out before
-// anything left, or what the call needs could not be read. It is within an Unavailable [carillon.Error] whose outcome is known: a later try may find another owner, or a term.
+// anything left, or what the call needs could not be read. It is within an Unavailable [carillon.Error] whose
+// outcome is known: a later try may find another owner, or a term.
 var ErrNotTaken = errors.New("the store did not take the change")
 
 // Partitions is what partitions ask of each other, wherever they are. An [Engine] answers for those that this node owns and

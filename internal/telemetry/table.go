@@ -96,7 +96,7 @@ var table = []Metric{
 	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},
 	{clusterHandOvers, histogram, nil, "How long it took to hand a partition over: until all that memory held of it was durable."},
 	{clusterLost, counter, nil, "Partitions that another node took, or whose lease was not renewed in time; writes of the old owner are fenced."},
-	{clusterDropped, counter, nil, "Words of consumers for the new owner of a partition that were dropped: refused for good, or nobody was there too long."},
+	{clusterDropped, counter, nil, "What consumers said for a partition's new owner and was dropped: refused for good, or nobody was there to hear."},
 	{clusterForwarded, histogram, nil, "How long calls took that the owner of the partition, another node, was asked to do."},
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
