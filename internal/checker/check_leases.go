@@ -115,53 +115,74 @@ func (j *job) limitKey(a *Attempt) (name string, sure bool) {
 	return name, sure
 }
 
-// taken is when all tokens of a limit key may have been taken, and a moment longer for each to be taken again.
+// limitOps are the operations that may have set the limits of a namespace.
+func (c *check) limitOps(g key) (ops []*Op) {
+	for i := range c.h.Ops {
+		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// replacedBy is until when the limits of an operation may have been in force.
+func (c *check) replacedBy(g key, o *Op) time.Time {
+	by := c.never()
+	for _, x := range c.limitOps(g) {
+		if x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) {
+			by = earlier(by, c.inForceBy(x))
+		}
+	}
+	return by
+}
+
+// common is what spans have in common with one.
+func common(spans []span, with span) (out []span) {
+	for _, s := range spans {
+		if s.from, s.to = later(s.from, with.from), earlier(s.to, with.to); s.from.Before(s.to) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// taken is when all tokens of a limit key may have been taken, and a moment longer for each to be taken again: as many as any limit
+// says that may have been in force then.
 func (c *check) taken(g key) []span {
 	if spans, ok := c.scarce[g]; ok {
 		return spans
 	}
-	least, limited := 0, false
-	for i := range c.h.Ops {
-		o := &c.h.Ops[i]
-		if n, ok := o.Limits[g.name]; ok && o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
-			if !limited || n < least {
-				least = n
+	var all []span
+	for _, k := range c.keys {
+		j := c.jobs[k]
+		keyed := func(e *effect) bool { return e.job != nil && (e.vague || e.job.LimitKey == g.name) }
+		if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, keyed) {
+			continue
+		}
+		for _, r := range j.runs {
+			for i := range r.attempts {
+				s := c.possible(r, i)
+				all = append(all, span{s.from, s.to.Add(c.k.Dispatch)})
 			}
-			limited = true
+		}
+		for _, u := range j.unseen {
+			all = append(all, span{u.from, u.to.Add(c.k.Dispatch)})
 		}
 	}
 	var out []span
-	if limited {
-		for _, k := range c.keys {
-			j := c.jobs[k]
-			keyed := func(e *effect) bool { return e.job != nil && (e.vague || e.job.LimitKey == g.name) }
-			if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, keyed) {
-				continue
-			}
-			for _, r := range j.runs {
-				for i := range r.attempts {
-					s := c.possible(r, i)
-					out = append(out, span{s.from, s.to.Add(c.k.Dispatch)})
-				}
-			}
-			for _, u := range j.unseen {
-				out = append(out, span{u.from, u.to.Add(c.k.Dispatch)})
-			}
+	for _, o := range c.limitOps(g) {
+		if n, ok := o.Limits[g.name]; ok {
+			out = append(out, common(crowded(all, n), span{o.Invoke, c.replacedBy(g, o)})...)
 		}
-		out = crowded(out, least)
 	}
+	out = merged(out)
 	c.scarce[g] = out
 	return out
 }
 
 func (c *check) limited(g key, leases []lease) {
 	sort.SliceStable(leases, func(i, k int) bool { return leases[i].from.Before(leases[k].from) })
-	var ops []*Op
-	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
-			ops = append(ops, o)
-		}
-	}
+	ops := c.limitOps(g)
 	var ends []time.Time // of those in force, few
 	for _, l := range leases {
 		ends = slices.DeleteFunc(ends, func(t time.Time) bool { return !t.After(l.from) })
@@ -179,12 +200,12 @@ func (c *check) limited(g key, leases []lease) {
 	}
 }
 
-// limitAt is the highest limit that may have been in force just before t; false if there may have been none.
+// limitAt is the highest limit that may have been in force just before t; false if there may have been none. A limit is in force
+// everywhere a moment after it was acknowledged, or after what held up the nodes: who is out of reach keeps the tokens that it has.
 func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
-	from := t.Add(-c.k.Dispatch - c.k.Apply)
 	for _, o := range ops {
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
-			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && x.Return.Before(from)
+			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && c.inForceBy(x).Before(t)
 		})
 		if over || o.Invoke.After(t) {
 			continue
@@ -194,7 +215,12 @@ func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited 
 			return 0, false
 		}
 		most = max(most, n)
-		limited = limited || (o.Outcome == OK && o.Return.Before(from))
+		limited = limited || (o.Outcome == OK && c.inForceBy(o).Before(t))
 	}
 	return most, limited
+}
+
+// inForceBy is when the limits of an acknowledged operation held everywhere.
+func (c *check) inForceBy(o *Op) time.Time {
+	return deadline(o.Return, c.k.Dispatch+c.k.Apply, c.worst)
 }

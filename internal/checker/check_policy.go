@@ -134,7 +134,7 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
 	}
 	for _, res := range before.results {
-		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) {
+		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) || again(before, res) {
 			continue
 		}
 		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
@@ -278,7 +278,7 @@ func (c *check) after(j *job) {
 			clear(used)
 		}
 		for _, name := range names {
-			at, next, ok := c.uses(c.jobs[key{j.namespace, name}], since[name], a.At, used[name])
+			at, next, ok := c.uses(j, c.jobs[key{j.namespace, name}], since[name], a.At, used[name])
 			if !ok {
 				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(since[name]))
 			}
@@ -316,9 +316,9 @@ func (c *check) always(j *job) []string {
 	return names
 }
 
-// uses is the first success of j, beyond those that are used up, that may have come between two instants, and how many are used
-// up with it.
-func (c *check) uses(j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
+// uses is the first success of j, beyond those that are used up, of which by may have been told between two instants, and how many
+// are used up with it.
+func (c *check) uses(by, j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
 	if j == nil {
 		return at, used, false
 	}
@@ -326,11 +326,21 @@ func (c *check) uses(j *job, from, to time.Time, used int) (at time.Time, next i
 		j.wins = c.winsOf(j)
 	}
 	for i := used; i < len(j.wins) && !j.wins[i].from.After(to); i++ {
-		if w := j.wins[i]; !w.to.Before(from) {
+		w := j.wins[i]
+		if told := c.toldBy(by, w.to); !told.Before(from) {
 			return w.from, i + 1, true
 		}
 	}
 	return at, used, false
+}
+
+// toldBy is until when a job may have been told of a success that was acknowledged at t: at once, unless something held up what
+// partitions tell each other.
+func (c *check) toldBy(j *job, t time.Time) time.Time {
+	if by := deadline(t, c.k.Dispatch, c.bad(j)); by.After(t.Add(c.k.Dispatch)) {
+		return by
+	}
+	return t
 }
 
 // winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began earlier.

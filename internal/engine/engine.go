@@ -129,6 +129,7 @@ type Engine struct {
 	claims     *claims
 	couriers   couriers
 	loads      chan struct{} // as many as its capacity are under way
+	missed     chan struct{} // settings that were announced could not be read
 	assigning  sync.Mutex    // one Assign at a time
 }
 
@@ -137,7 +138,7 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
-		claims: newClaims(), loads: newLoads(cfg.Store),
+		claims: newClaims(), loads: newLoads(cfg.Store), missed: make(chan struct{}, 1),
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())

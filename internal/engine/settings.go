@@ -16,25 +16,37 @@ const (
 	// settingsEvery is how often settings of partitions that others own are read. Settings that have changed hold on all nodes
 	// within this time, and usually at once.
 	settingsEvery = 5 * time.Second
+	// settingsAgain is when they are read again if the store did not answer, to that or to what was announced.
+	settingsAgain = 500 * time.Millisecond
 	// settingsAtOnce is how many partitions are read side by side.
 	settingsAtOnce = 8
 )
 
 // followSettings reads the settings again and again until the engine stops.
 func (e *Engine) followSettings() {
-	t := time.NewTicker(settingsEvery)
+	t := time.NewTimer(settingsEvery)
 	defer t.Stop()
+	failing := false
 	for {
 		select {
 		case <-e.life.Done():
 			return
 		case <-t.C:
+		case <-e.missed:
 		}
 		ctx, cancel := context.WithTimeout(e.life, settingsEvery)
-		if err := e.readAllSettings(ctx); err != nil && e.life.Err() == nil {
+		err := e.readAllSettings(ctx)
+		cancel()
+		if err == nil {
+			failing = false
+			t.Reset(settingsEvery)
+			continue
+		}
+		if !failing && e.life.Err() == nil {
 			e.log.Warn("settings of namespaces may be older than they should be", "error", err)
 		}
-		cancel()
+		failing = true
+		t.Reset(settingsAgain)
 	}
 }
 
@@ -119,6 +131,10 @@ func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := p.followSettings(ctx); err != nil {
+		select {
+		case e.missed <- struct{}{}:
+		default: // they are about to be read anyway
+		}
 		return readError(err)
 	}
 	return nil

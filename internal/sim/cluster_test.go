@@ -18,7 +18,7 @@ func TestCluster(t *testing.T) {
 		n /= 10
 	}
 	var sum tally
-	each(t, n, func(t *testing.T, i uint64) {
+	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Cluster.Generate(i)
 		h := live(t, &p, sim.Options{})
 		v := checker.Check(h, checker.Spec{})
@@ -60,7 +60,7 @@ func TestMovesInOrder(t *testing.T) {
 	if testing.Short() {
 		n /= 10
 	}
-	each(t, n, func(t *testing.T, i uint64) {
+	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Moves.Generate(i)
 		h := live(t, &p, sim.Options{})
 		v := checker.Check(h, checker.Spec{})
@@ -78,6 +78,26 @@ func TestMovesInOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its tokens, and its home moves. There
+// are never more of them than it says, and nobody waits for a token that is free.
+func TestLimitsOfACluster(t *testing.T) {
+	n := *clusterSeeds / 4
+	if testing.Short() {
+		n /= 10
+	}
+	for _, profile := range []sim.Profile{sim.Tokens, sim.Torn} {
+		t.Run(profile.Name, func(t *testing.T) {
+			eachSeed(t, n, func(t *testing.T, i uint64) {
+				p := profile.Generate(i)
+				h := live(t, &p, sim.Options{})
+				if v := checker.Check(h, checker.Spec{}); v.Result == checker.Failed {
+					t.Errorf("%s", v)
+				}
+			})
+		})
+	}
 }
 
 // TestReplayOfACluster: a seed gives the same run each time, however many nodes there are.

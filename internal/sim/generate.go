@@ -24,6 +24,9 @@ type Profile struct {
 	Kinds  []Weight
 
 	Cluster bool // several nodes, and the faults of a cluster
+
+	Limited []int         // the limits that are set, anew and anew; half the jobs have the key. nil = 1 to 3, of one job in eight
+	Work    time.Duration // Plan.Work
 }
 
 // Weight is how often an operation is drawn.
@@ -54,7 +57,8 @@ var (
 )
 
 // Profiles are all profiles by name.
-var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves}
+var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
+	Tokens.Name: Tokens, Torn.Name: Torn}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -76,7 +80,7 @@ var queues = []string{"red", "blue"}
 // Generate draws the plan of a seed.
 func (p Profile) Generate(seed uint64) Plan {
 	g := &generator{Profile: p, r: rand.New(rand.NewPCG(seed, 0x5eed))}
-	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Nodes: 1, Partitions: 4, Start: starts[0]}
+	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Work: p.Work, Nodes: 1, Partitions: 4, Start: starts[0]}
 	plan.Lanes = []int{1, 2, plan.Partitions}[seed%3]
 	if p.Change {
 		plan.Start = starts[2+g.r.IntN(3)]
@@ -308,7 +312,7 @@ func (g *generator) fill(o *Op) {
 			o.Spec = &checker.Job{Overlap: "allow"}
 		}
 	case checker.PutNamespace:
-		o.Job, o.Limits = "", map[string]int{"licence": 1 + g.r.IntN(3)}
+		o.Job, o.Limits = "", map[string]int{"licence": g.limit()}
 	}
 }
 

@@ -25,7 +25,7 @@ func (g *generator) job(at time.Duration) *checker.Job {
 		g.recurring(j)
 	}
 	j.Paused = g.oneIn(20)
-	if g.oneIn(8) {
+	if g.limited() {
 		j.LimitKey = "licence"
 	}
 	if g.oneIn(15) && j.Queue[0] != 'h' {
@@ -101,4 +101,20 @@ func (g *generator) policy() checker.Policy {
 		p.Kind, p.Interval = "constant", g.between(500*time.Millisecond, 4*time.Second)
 	}
 	return p
+}
+
+// limited draws whether a job has the key of the limit.
+func (g *generator) limited() bool {
+	if g.Limited != nil {
+		return g.oneIn(2)
+	}
+	return g.oneIn(8)
+}
+
+// limit draws a limit.
+func (g *generator) limit() int {
+	if g.Limited != nil {
+		return pick(g.r, g.Limited...)
+	}
+	return 1 + g.r.IntN(3)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -68,7 +69,7 @@ func (k *worker) treat(c *conn, r *carillon.Run, nth int) {
 	}
 	most := 1500 * time.Millisecond
 	if k.plan.Good {
-		most = 20 * time.Millisecond
+		most = cmp.Or(k.w.plan.Work, 20*time.Millisecond)
 	}
 	if k.wait(c, r, between(luck, time.Millisecond, most)) != nil {
 		return

@@ -45,6 +45,12 @@ var clusterMutants = []mutant{
 	{"each node has a limit of its own", moving, []string{"S9"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return selfish{p} }}
 	}},
+	{"changed settings are not announced", sim.Tokens, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return reticent{p} }}
+	}},
+	{"a lowered limit is not told to who has tokens", sim.Tokens, []string{"S9"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return lenient{p} }}
+	}},
 	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"}, wire(func(m *peerv1.AskTokensRequest) {
 		for _, a := range m.GetAsks() {
 			a.Hold = 0
@@ -163,4 +169,21 @@ func (s selfish) AskTokens(ctx context.Context, p int, from partition.Asker, ask
 		}
 	}
 	return grants, err
+}
+
+// reticent keeps what has changed to itself.
+type reticent struct{ cluster.Peer }
+
+// ReloadNamespace is for [cluster.Peer].
+func (reticent) ReloadNamespace(context.Context, string) error { return nil }
+
+// lenient never asks for tokens back.
+type lenient struct{ engine.Partitions }
+
+// GiveTokens is for [engine.Partitions].
+func (l lenient) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+	for i := range grants {
+		grants[i].Rival = partition.NoRival
+	}
+	return l.Partitions.GiveTokens(ctx, p, grants)
 }

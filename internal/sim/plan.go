@@ -22,8 +22,9 @@ type Plan struct {
 	Lanes      int           // of a node's engine
 	LeaseTTL   time.Duration `json:",omitempty"` // of partitions and members; 0 = the engine's default; only of a cluster
 	Workers    []Worker
-	Slots      int     // runs that a worker surely takes at a time, if they are few; 0 = many
-	Habits     []Habit // what workers and endpoints do beside succeeding
+	Slots      int           // runs that a worker surely takes at a time, if they are few; 0 = many
+	Work       time.Duration `json:",omitempty"` // the most that a good worker takes for a run; 0 = 20 ms
+	Habits     []Habit       // what workers and endpoints do beside succeeding
 	Endpoints  []string
 	Ops        []Op
 	Faults     []Fault

@@ -20,6 +20,7 @@ import (
 
 var (
 	seeds   = flag.Int("seeds", 1000, "how many seeds TestSimulation lives through; a tenth with -short")
+	first   = flag.Uint64("first", 1, "the first of the seeds that TestSimulation, TestCluster and TestMovesInOrder live through")
 	seed    = flag.Uint64("seed", 0, "the one seed to live through; 0 = the first -seeds of them")
 	file    = flag.String("plan", "", "a file with the plan to live through instead of the seed's own")
 	profile = flag.String("profile", "chaos", "the profile of -seed")
@@ -54,6 +55,12 @@ func each(t *testing.T, n int, f func(t *testing.T, i uint64)) {
 	})
 }
 
+// eachSeed lets f have n seeds from -first on.
+func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+	t.Helper()
+	each(t, n, func(t *testing.T, i uint64) { f(t, i-1+*first) })
+}
+
 // TestSimulation lives through seeds with every fault.
 func TestSimulation(t *testing.T) {
 	if *seed != 0 {
@@ -65,7 +72,7 @@ func TestSimulation(t *testing.T) {
 		n /= 10
 	}
 	var sum tally
-	each(t, n, func(t *testing.T, i uint64) {
+	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Chaos.Generate(i)
 		h := live(t, &p, sim.Options{})
 		v := checker.Check(h, checker.Spec{})
