@@ -145,8 +145,11 @@ func (l *lane) putJoints() {
 		l.ring()
 	}
 	l.fetchFor(js)
-	for _, j := range js {
-		l.put(j)
+	for i, j := range js {
+		if err := l.put(j); err != nil {
+			giveUp(js[:i+1], err)
+			j.done <- err
+		}
 	}
 	for _, p := range l.parts {
 		if slices.ContainsFunc(js, func(j *joint) bool { return j.about(p) }) {
@@ -160,19 +163,20 @@ func (j *joint) about(p *owned) bool {
 	return slices.ContainsFunc(j.portions, func(s portion) bool { return s.p == p })
 }
 
-// put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane.
-func (l *lane) put(j *joint) {
+// put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane, and no partition loses its
+// term: that would tear apart what others have put before. An error says that memory holds a part.
+func (l *lane) put(j *joint) error {
 	now := l.e.now()
 	for i := range j.portions {
 		if err := j.portions[i].admit(now); err != nil {
 			j.done <- err
-			return
+			return nil
 		}
 	}
 	if overdue(j.ctx) || !j.begin() {
 		j.withdraw()
 		j.done <- tooLate(j.ctx)
-		return
+		return nil
 	}
 	j.left = len(j.portions)
 	for i := range j.portions {
@@ -180,21 +184,24 @@ func (l *lane) put(j *joint) {
 		s.p.m.Begin()
 		var bad int
 		if s.puts, bad, j.failed = s.p.m.PutAll(now, s.reqs); j.failed != nil {
-			j.giveUp(inBatch(s.indices[bad], j.failed))
-			return
+			return inBatch(s.indices[bad], j.failed)
 		}
 	}
 	for _, s := range j.portions {
 		s.p.reply(s.p.m.After(), j.settled)
 	}
+	return nil
 }
 
-// giveUp forgets what memory holds of a put that was found to be impossible after all; nothing of it has left.
-func (j *joint) giveUp(err error) {
-	for _, s := range j.portions {
-		s.p.lose(err)
+// giveUp forgets what memory holds of puts, of which the last was found to be impossible after all; nothing of them has left.
+func giveUp(js []*joint, err error) {
+	for _, j := range js {
+		for _, s := range j.portions {
+			if s.p.m != nil {
+				s.p.lose(err)
+			}
+		}
 	}
-	j.done <- err
 }
 
 // settled takes the outcome of one portion.
@@ -210,8 +217,7 @@ func (j *joint) settled(err error) {
 // admit reports why the jobs cannot be put. Afterwards they can.
 func (s *portion) admit(now int64) error {
 	p := s.p
-	p.checkLease(nil)
-	if p.m == nil || p.leaving {
+	if p.m == nil || p.leaving || p.outlived() {
 		return errApart
 	}
 	c := call{pending: true}
