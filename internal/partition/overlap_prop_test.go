@@ -160,12 +160,12 @@ func (l *timeline) Undeliver(rt *rapid.T) {
 // endless reports whether the schedule never ends.
 func (l *timeline) endless() bool { return l.job.Repeats == 0 && l.job.TTL.IsZero() }
 
-// settle lets everything that can end do so: a job without an end goes on.
+// settle lets everything that can end do so: a job without an end goes on. The longest that a run is put off is half a minute.
 func (l *timeline) settle() {
 	l.commit()
 	l.bring(keyOf("a"))
 	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.Pause{}) // it may be gone
-	for idle := 0; ; {
+	for idle, until := 0, l.now+int64(time.Minute); ; {
 		l.commit()
 		l.recall()
 		ds := l.deliver(100)
@@ -175,7 +175,7 @@ func (l *timeline) settle() {
 		}
 		switch l.commit(); {
 		case len(ds) > 0:
-		case idle >= 40 && (l.endless() || len(l.jobs()) == 0), idle == 400:
+		case idle >= 40 && l.now > until && (l.endless() || len(l.jobs()) == 0), idle == 400:
 			return
 		default:
 			idle++
