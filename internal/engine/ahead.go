@@ -38,6 +38,9 @@ func (l *lane) fetch() {
 	}
 	if len(r.asked) > 0 {
 		l.asking = true
+		for i := range l.group.writes { // on its way: what is read may be older
+			l.group.commits[i].p.noteChanged(l.group.writes[i].Batch)
+		}
 		l.reads <- r
 	}
 }
@@ -103,8 +106,8 @@ func (l *lane) learn() {
 	}
 }
 
-// bringIn brings records into memory until the next round has ended, and so is it known which do not exist. What has left for the
-// store since they were asked for may be in them or not: these a round reads again.
+// bringIn brings records into memory until the next round has ended, and so is it known which do not exist. What was on its way to the
+// store when they were asked for, or has left since, may be in them or not: these a round reads again.
 func (p *owned) bringIn(refs []store.Ref, records []store.Record) {
 	if len(p.changed) > 0 {
 		kept := make([]store.Record, 0, len(records))
@@ -148,9 +151,14 @@ func (b *mailbox) asked(read bool) {
 	}
 }
 
-// failAsked ends the calls for which reading has failed.
+// failAsked ends the calls for which reading has failed, or was given up as the engine stops.
 func (p *owned) failAsked(err error) {
-	p.readFailed(err)
+	refusal := unread(err)
+	if p.e.stopping() {
+		refusal = p.e.errStopping()
+	} else {
+		p.readFailed(err)
+	}
 	p.box.mu.Lock()
 	var failed []call
 	p.box.in.calls = slices.DeleteFunc(p.box.in.calls, func(c call) bool {
@@ -161,7 +169,7 @@ func (p *owned) failAsked(err error) {
 	})
 	p.box.mu.Unlock()
 	for i := range failed {
-		failed[i].fail(unread(err))
+		failed[i].fail(refusal)
 	}
 }
 
