@@ -162,8 +162,11 @@ func (c *check) gives(e *effect, t time.Time) bool {
 
 // readBack reports whether the answer to a batch may tell what its jobs had become: in a cluster, where the answer of the node that
 // stored one may be lost, they are read then.
-func (c *check) readBack(e *effect) bool {
-	return e.op.Kind == BatchPut && len(c.h.Homes) > 0 && c.fault(nil, e.lo, e.hi, nil)
+func (c *check) readBack(e *effect) bool { return c.readAfter(e.op, e.lo, e.hi) }
+
+// readAfter is readBack of an operation that was done between two instants.
+func (c *check) readAfter(o *Op, from, to time.Time) bool {
+	return o.Kind == BatchPut && len(c.h.Homes) > 0 && c.fault(nil, from, to, nil)
 }
 
 // mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.

@@ -50,6 +50,20 @@ func readBack() *tale {
 	return t
 }
 
+// readGone is a batch whose answer was lost on its way from another node: when its job was read somebody had deleted it.
+func readGone() *tale {
+	t := newTale()
+	spec := Job{Schedule: "*/30 * * * * *", Payload: "p", KeepRuns: 1000}
+	t.op(Op{Kind: BatchPut, Job: "a", Batch: "1", Spec: &spec, Answer: Answer{Changed: true}}, 1, 12)
+	t.op(Op{Kind: Delete, Job: "a"}, 5, 5.1)
+	t.put("b", Job{Payload: "p"}, 1, 10)
+	t.ran("b", 10, 10.1)
+	t.Faults = []Fault{{Kind: "lost acknowledgements", From: sec(0.5), To: sec(11)}}
+	t.Homes = map[string]int{"n/a": 1}
+	t.claim(1, 1, "x.1", 0)
+	return t
+}
+
 // lowered are three jobs with a limit key whose limit is lowered while two of them hold its tokens.
 func lowered() *tale {
 	t := newTale()
@@ -79,6 +93,8 @@ var amongNodes = []corruption{
 	{"a success that was told long ago opens it again", "S12", toldLate, func(t *tale) { t.Faults = nil }},
 	{"a batch is told what its job has become, and nothing was lost", "S2", readBack, func(t *tale) { t.Faults[0].To = sec(0.6) }},
 	{"a node that is alone is told what its job has become", "S2", readBack, func(t *tale) { t.Homes = nil }},
+	{"a batch is told that its job has gone, and nothing was lost", "S8", readGone, func(t *tale) { t.Faults[0].To = sec(0.6) }},
+	{"a node that is alone is told that its job has gone", "S8", readGone, func(t *tale) { t.Homes = nil }},
 	{"begun over a limit that was lowered", "S9", lowered, func(t *tale) { t.Attempts[2].At = sec(12.5) }},
 	{"waited for longer than the limit was 0", "L1", emptied, func(t *tale) { t.moved(0, 19) }},
 }

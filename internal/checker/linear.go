@@ -31,7 +31,7 @@ func (c *check) admin(j *job) {
 		if !ordered(o) || (o.Outcome == Info && o.changes() && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue
 		}
-		p := porcupine.Operation{Input: o, Output: o.Outcome, Call: o.Invoke.UnixNano(), Return: o.Return.UnixNano()}
+		p := porcupine.Operation{Input: c.told(o), Output: o.Outcome, Call: o.Invoke.UnixNano(), Return: o.Return.UnixNano()}
 		if o.Outcome == Info {
 			p.Return = math.MaxInt64
 		}
@@ -58,6 +58,16 @@ func (c *check) admin(j *job) {
 		c.v.Porcupine.Unknown++
 		c.warnf(j.String(), "its %d operations could not be put in order in time", len(ops))
 	}
+}
+
+// told is an operation as far as its answer tells of it. That to a batch may be of a time when its job had gone again.
+func (c *check) told(o *Op) *Op {
+	if o.Kind != BatchPut || o.Outcome != OK || o.Answer.Generation != 0 || !c.readAfter(o, o.Invoke, o.Return) {
+		return o
+	}
+	untold := *o
+	untold.Outcome = Info
+	return &untold
 }
 
 // ordered reports whether an operation says anything about a job's definition.

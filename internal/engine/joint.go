@@ -167,11 +167,8 @@ func (j *joint) about(p *owned) bool {
 // term: that would tear apart what others have put before. An error says that memory holds a part.
 func (l *lane) put(j *joint) error {
 	now := l.e.now()
-	for i := range j.portions {
-		if err := j.portions[i].admit(now); err != nil {
-			j.done <- err
-			return nil
-		}
+	if !j.admitted(now) {
+		return nil
 	}
 	if overdue(j.ctx) || !j.begin() {
 		j.withdraw()
@@ -191,6 +188,17 @@ func (l *lane) put(j *joint) error {
 		s.p.reply(s.p.m.After(), j.settled)
 	}
 	return nil
+}
+
+// admitted reports whether the jobs can be put now; if not it has been answered.
+func (j *joint) admitted(now int64) bool {
+	for i := range j.portions {
+		if err := j.portions[i].admit(now); err != nil {
+			j.done <- err
+			return false
+		}
+	}
+	return true
 }
 
 // giveUp forgets what memory holds of puts, of which the last was found to be impossible after all; nothing of them has left.
