@@ -98,6 +98,30 @@ func TestTheLastNodeLeaves(t *testing.T) {
 	})
 }
 
+// TestSomebodyComesWhileTheLastNodeDrains: whoever comes owns the partitions of a node that had nobody to leave them to, and that
+// hands out nothing while it waits for what is in force; its drain ends.
+func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Second)
+		if n := len(a.engine.Holdings()); n != parts {
+			t.Fatalf("with nobody there it holds %d partitions", n)
+		}
+		b := f.start("b")
+		f.settle(2*time.Second, b)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.engine.Drain(ctx); err != nil {
+			t.Errorf("drain: %v", err)
+		}
+	})
+}
+
 // TestReadsGoOn: what a dead node owned is read from the store before anybody owns it again.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

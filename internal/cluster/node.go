@@ -118,6 +118,7 @@ type Node struct {
 
 	draining atomic.Bool
 	leaving  atomic.Bool
+	alone    atomic.Bool  // it leaves, and nobody was there to take over
 	settled  atomic.Bool  // everything assigned was owned once
 	answered atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
 	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
@@ -286,11 +287,12 @@ func (n *Node) isReplaced() bool {
 const handedOver = 5 * time.Millisecond
 
 // Leave has others own what this node does, and returns once it owns nothing, or ctx ends. It goes on to be a member, takes calls
-// and does them through the others. With nobody to take over it keeps what it owns.
+// and does them through the others. With nobody to take over it keeps what it owns until somebody is there.
 func (n *Node) Leave(ctx context.Context) error {
 	n.leaving.Store(true)
 	err := n.beat(ctx)
 	if !n.view.Load().hasOther(n.id) {
+		n.alone.Store(true)
 		return err
 	}
 	n.tellAll(ctx)
