@@ -34,14 +34,15 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 		return (o.defines() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
 			(o.Outcome == Info || !o.Return.Before(before.At))
 	})
-	return touched || c.expired(r, before, a)
+	// One that came twice, as HTTP sends again what a broken connection may have lost, began when it came first.
+	return touched || c.expired(r, r.attempts[r.pos[before.Token]], a)
 }
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
 func (c *check) expired(r *run, before, a *Attempt) bool {
 	alive, wrong := before.At, c.drift(r.job, before.At, a.At)
 	for _, b := range r.beats {
-		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) {
+		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) && !c.unheard(r.job, before, b, a.At) {
 			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
 				return true // it came too late, by a clock that ran ahead
 			}

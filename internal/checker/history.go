@@ -246,13 +246,16 @@ type Beat struct {
 	Stale bool `json:",omitempty"` // it was answered so
 }
 
+// Network is the target of a fault that no node has: what it touches is between them.
+const Network = "the network"
+
 // Fault is one thing that the nemesis did.
 type Fault struct {
 	// Kind is "kill", "pause", "partition", "slow store", "lost acknowledgements" … One that begins with "worker" concerns
 	// workers only: it excuses a second attempt, and lateness no longer than it lasts; one that begins with "worker endpoint" the
 	// lateness of jobs alone that call one of the targets, and until their retries have caught up.
 	Kind    string
-	Targets []string `json:",omitempty"` // nodes or workers; none = everything
+	Targets []string `json:",omitempty"` // nodes or workers, or Network; none = everything
 	From    time.Time
 	To      time.Time
 	// Skew is how far the owners' clocks were wrong meanwhile, those that ran ahead above zero: it excuses so much, and no more.

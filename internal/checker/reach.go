@@ -48,6 +48,9 @@ func (w *world) tenures() map[int][]tenure {
 // local reports whether a fault is one of certain nodes.
 func (f *Fault) local() bool { return !f.worker() && len(f.Targets) > 0 }
 
+// between reports whether a fault is one of the network between nodes.
+func (f *Fault) between() bool { return slices.Contains(f.Targets, Network) }
+
 // hits reports whether a fault is one of a node, of which a life may be named: "a" and "a.2" are both a.
 func (f *Fault) hits(node string) bool {
 	return slices.ContainsFunc(f.Targets, func(t string) bool { return node == t || strings.HasPrefix(node, t+".") })
@@ -128,6 +131,31 @@ func (w *world) faults(j *job) []*Fault {
 		return w.all
 	}
 	return w.reached[home]
+}
+
+// unheard reports whether a beat may not have reached the owner. A worker sends it to the node that has handed the attempt out, and if
+// that node has lost the partition meanwhile it must pass the beat on: it cannot while it or the network between nodes fails.
+func (w *world) unheard(j *job, a *Attempt, b *Beat, by time.Time) bool {
+	home, known := w.h.Homes[j.String()]
+	if !known {
+		return false // every fault reaches every job
+	}
+	all := w.owned[home]
+	for i := range all {
+		t := &all[i]
+		if t.from.After(a.At) || t.to.Before(a.At) {
+			continue // it did not hand it out
+		}
+		moved := slices.ContainsFunc(all[i+1:], func(next tenure) bool {
+			return next.node != t.node && !next.from.After(by) && !next.to.Before(b.At)
+		})
+		if moved && slices.ContainsFunc(w.all, func(f *Fault) bool {
+			return f.local() && f.Skew == 0 && (f.between() || f.hits(t.node)) && !f.From.After(b.At) && !f.To.Before(b.At)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // clocks are the faults whose clocks may have stamped something of a job: one that came in a batch is stamped by the node

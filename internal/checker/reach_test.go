@@ -61,6 +61,29 @@ func twice() *tale {
 	return t
 }
 
+// stranded is a run that went on through the node that had handed it out when its partition had changed hands in order: its beats did
+// not cross to the next owner, which gave it to another worker when its lease was over.
+func stranded() *tale {
+	t := twice()
+	t.Faults = []Fault{{Kind: "cut", Targets: []string{Network}, From: sec(21), To: sec(25)}}
+	b := Beat{RunID: t.Attempts[1].RunID, Token: t.Attempts[1].Token}
+	for _, at := range []float64{22, 23.5} {
+		b.At = sec(at)
+		t.Beats = append(t.Beats, b)
+	}
+	last := len(t.Attempts) - 1
+	t.Results[1].Sent, t.Results[1].Told = sec(25.1), sec(25.11)
+	t.Attempts[last].At, t.Results[last].Sent, t.Results[last].Told = sec(24.2), sec(24.3), sec(24.31)
+	return t
+}
+
+// mute is the same, where the node that had handed it out stood still.
+func mute() *tale {
+	t := stranded()
+	t.Faults[0].Kind, t.Faults[0].Targets = "pause", []string{"x"}
+	return t
+}
+
 // swift is a run that came before its time, by the clock of its owner.
 func swift() *tale {
 	return spread(19, Fault{Kind: "clock", Targets: []string{"x"}, From: sec(18), To: sec(22), Skew: 1500 * time.Millisecond})
@@ -107,7 +130,7 @@ var reached = []corruption{
 	{"another node stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
 	{"a node of a longer name stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"x.1.1"} }},
 	{"later than it takes to take over", "L1", halted, func(t *tale) { t.moved(1, 26.5) }},
-	{"the network between the nodes is no excuse", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"the network"} }},
+	{"the network between the nodes is no excuse", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{Network} }},
 	{"it had an owner when a third node stood still", "L1", stalled, func(t *tale) {
 		t.Claims[2].Invoke, t.Claims[2].Return = sec(22), sec(22)
 	}},
@@ -118,6 +141,12 @@ var reached = []corruption{
 	}},
 	{"a change of owners in order is no cause", "S10", twice, func(t *tale) { t.Faults[0].Orderly = true }},
 	{"a fault of another node is no cause", "S10", twice, func(t *tale) { t.Faults[0].Targets = []string{"z"}; t.Releases = nil }},
+	{"its beats were heard before the network was cut", "S10", stranded, func(t *tale) { t.Faults[0].From = sec(23.6) }},
+	{"its beats were heard when the network was whole", "S10", stranded, func(t *tale) { t.Faults[0].To = sec(23.4) }},
+	{"its beats did not have to cross", "S10", stranded, func(t *tale) { t.Claims, t.Releases = t.Claims[:2], nil }},
+	{"its partition came back to who hears its beats", "S10", stranded, func(t *tale) { t.Claims[2].Node = "x.1" }},
+	{"its beats were not heard, and its lease went on", "S10", stranded, func(t *tale) { t.Attempts[len(t.Attempts)-1].At = sec(23.9) }},
+	{"who hears its beats did not stand still", "S10", mute, func(t *tale) { t.Faults[0].Targets = []string{"z"} }},
 	{"early by the clock of another", "S1", swift, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
 	{"put alone, and early by the clock of another", "S1", together, func(t *tale) { t.Ops[0].Kind, t.Ops[0].Batch = Put, "" }},
 	{"no limit, and another node stood still", "L1", withheld, func(t *tale) { t.Ops[0].Spec.LimitKey = "" }},

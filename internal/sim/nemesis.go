@@ -19,16 +19,13 @@ func (p *Plan) late(node int) bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == ComesLate && f.Node == node })
 }
 
-// nobody is the target of a fault that no node has: what it touches is between them.
-const nobody = "the network"
-
 // inflictCluster does one fault of a cluster and takes it back.
 func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int) {
 	fault := checker.Fault{Kind: string(f.Kind), Targets: []string{n.name()}}
 	until := func() { pauseUntil(actor, w.at(f.At+f.For)) }
 	switch f.Kind {
 	case Cut:
-		fault.Targets = []string{nobody}
+		fault.Targets = []string{checker.Network}
 		defer w.rec.Break(fault)()
 		w.cuts.add(f.Side)
 		until()
