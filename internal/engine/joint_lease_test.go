@@ -77,16 +77,19 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 		first, second := names("a"), names("b")
 		s.slow = carillon.Key{Namespace: "default", Name: second[0].Name}
 		var all sync.WaitGroup
-		put := func(jobs []carillon.Job) (outcome *error) {
-			outcome = new(error)
-			all.Go(func() { _, *outcome = n.PutJobs(ctx, jobs) })
+		put := func(jobs []carillon.Job) <-chan error {
+			outcome := make(chan error, 1)
+			all.Go(func() {
+				_, err := n.PutJobs(ctx, jobs)
+				outcome <- err
+			})
 			time.Sleep(time.Millisecond)
 			return outcome
 		}
 		put(names("c")) // keeps the store busy for a second
 		f.fail(nil)     // nor is it from now on
 		s.tired.Store(true)
-		told := put(first)
+		answer := put(first)
 		put(second)
 		time.Sleep(24 * time.Second)
 		stored := 0
@@ -103,9 +106,10 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 				stored++
 			}
 		}
-		e, _ := errors.AsType[*carillon.Error](*told)
+		told := <-answer
+		e, _ := errors.AsType[*carillon.Error](told)
 		if stored == 1 || stored == 2 && e != nil && !e.Unknown || stored == 0 && e == nil {
-			t.Errorf("%d of 2 jobs are stored, and the caller was told: %v", stored, *told)
+			t.Errorf("%d of 2 jobs are stored, and the caller was told: %v", stored, told)
 		}
 		s.tired.Store(false)
 		all.Wait()
