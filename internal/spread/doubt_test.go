@@ -142,22 +142,6 @@ func TestANodeThatIsAskedIsNotDoubted(t *testing.T) {
 	})
 }
 
-// TestNobodyToTurnTo: with all nodes silent nothing is said twice, and what was said arrives when they speak.
-func TestNobodyToTurnTo(t *testing.T) {
-	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
-		for _, d := range w.nodes {
-			d.cut.Store(true)
-		}
-		keepBeating(w, s, runs, 2)
-		send(w.t, s, carillon.WorkRequest{Results: results(runs)})
-		<-time.After(time.Second)
-		for _, d := range w.nodes {
-			d.cut.Store(false)
-		}
-		acks(w.t, s, 3)
-	})
-}
-
 // TestARunWhoseLeaseEndedOnItsWayIsDropped, and its credit is used for the next attempt.
 func TestARunWhoseLeaseEndedOnItsWayIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
