@@ -276,11 +276,7 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		return heard, 0, readError(err)
 	}
 	seq = p.hearLosses(in.losses, now)
-	for i := range in.beats {
-		if b := &in.beats[i]; p.m.Beat(now, b.tok) != partition.Accepted {
-			heard.Stale = append(heard.Stale, b.text)
-		}
-	}
+	p.hearBeats(in, now, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })
 	for i := range in.reports {
 		r := &in.reports[i]
 		verdict, err := p.judge(r, now)

@@ -106,16 +106,37 @@ func (p *owned) hear(in mail, now int64) {
 		return
 	}
 	p.hearLosses(in.losses, now)
-	// Beats before results: the last beat of a run that has just ended is not stale.
-	for i := range in.beats {
-		b := &in.beats[i]
-		if p.m.Beat(now, b.tok) != partition.Accepted {
-			stale(b.from, b.text)
-		}
-	}
+	p.hearBeats(in, now, func(b *beat) { stale(b.from, b.text) })
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now)
 	}
+}
+
+// hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale. Where a result came along,
+// what becomes of that is the answer: one that is said a second time is accepted, though its run has ended.
+func (p *owned) hearBeats(in mail, now int64, refuse func(*beat)) {
+	var ended map[string]bool
+	for i := range in.beats {
+		b := &in.beats[i]
+		if p.m.Beat(now, b.tok) == partition.Accepted {
+			continue
+		}
+		if ended == nil {
+			ended = reported(in.reports)
+		}
+		if !ended[b.text] {
+			refuse(b)
+		}
+	}
+}
+
+// reported is the tokens of reports.
+func reported(rs []report) map[string]bool {
+	tokens := make(map[string]bool, len(rs))
+	for i := range rs {
+		tokens[rs[i].Token] = true
+	}
+	return tokens
 }
 
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.

@@ -46,6 +46,11 @@ func (s *session) say(n *node, req *carillon.WorkRequest) {
 	for _, b := range req.Beats {
 		n.owes.beats[b.Token] = b
 	}
+	for i := range req.Results {
+		if req.Results[i].Outcome != carillon.OutcomeProgress {
+			delete(n.owes.beats, req.Results[i].Token) // a beat that overtook the result would be stale
+		}
+	}
 	if len(req.Beats) > 0 {
 		s.ask(n) // there is no answer to a beat
 	}
@@ -80,14 +85,13 @@ func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillo
 			o = lent
 		}
 		if o != nil && o != n {
-			s.twice = true
 			to(o).Results = append(to(o).Results, *r)
 		}
 	}
 	return out
 }
 
-// lend notes that a node hears beats, or what is as good, of attempts of another.
+// lend notes that a node hears of attempts of another.
 func (s *session) lend(o *node, req *carillon.WorkRequest) {
 	note := func(token string) {
 		if len(s.lent) < maxRoutes {
@@ -98,9 +102,7 @@ func (s *session) lend(o *node, req *carillon.WorkRequest) {
 		note(b.Token)
 	}
 	for i := range req.Results {
-		if req.Results[i].Outcome == carillon.OutcomeProgress {
-			note(req.Results[i].Token)
-		}
+		note(req.Results[i].Token)
 	}
 }
 
@@ -186,14 +188,14 @@ func (s *session) doubt(n *node) {
 	for _, token := range slices.Sorted(maps.Keys(n.owes.beats)) {
 		req.Beats = append(req.Beats, n.owes.beats[token])
 	}
-	s.lend(other, &req)
-	s.twice = s.twice || len(n.unsure) > 0
 	n.retell(func(token string) bool { return other.unsure[token].Token == "" }, func(results []carillon.Result) {
 		req.Results = results
+		s.lend(other, &req)
 		s.say(other, &req)
 		req = carillon.WorkRequest{}
 	})
 	if len(req.Beats) > 0 {
+		s.lend(other, &req)
 		s.say(other, &req)
 	}
 }
@@ -218,27 +220,64 @@ func (n *node) retell(wanted func(token string) bool, say func(results []carillo
 // maxRepeat is how many results are said again in one request: with the largest responses it is about as large as it may be.
 const maxRepeat = maxMessage / carillon.MaxResponse
 
-// once leaves the tokens of which n is the first to say the last word: of a result that was said to two nodes both do.
-func (s *session) once(n *node, tokens []string) []string {
-	if !s.twice {
-		return tokens
+// once leaves in resp the first last word on each token of which two nodes may have heard: more may come.
+func (s *session) once(n *node, resp *carillon.WorkResponse) {
+	if len(s.lent) == 0 && s.settled.empty() {
+		return
 	}
-	return slices.DeleteFunc(tokens, func(token string) bool {
-		if n.mute[token] {
-			delete(n.mute, token)
-			return true
-		}
-		for _, o := range s.nodes {
-			if _, told := o.unsure[token]; told && o != n {
-				delete(o.unsure, token)
-				o.mute[token] = true
-			}
-		}
-		return false
+	resp.Acks = slices.DeleteFunc(resp.Acks, s.again)
+	resp.Stale = slices.DeleteFunc(resp.Stale, func(token string) bool {
+		delete(n.unsure, token)
+		// One that has been told the result has yet to say what became of it: n may have heard a beat after it, or heard it second.
+		return s.told(token) || s.again(token)
 	})
+}
+
+// again reports whether the last word on a token has been said before. If not, it is now.
+func (s *session) again(token string) bool {
+	if s.settled.has(token) {
+		return true
+	}
+	if s.lent[token] != nil {
+		s.settled.add(token)
+		for _, n := range s.nodes {
+			delete(n.unsure, token)
+		}
+	}
+	return false
 }
 
 // told reports whether a node has been told a result and not confirmed it.
 func (s *session) told(token string) bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { _, told := n.unsure[token]; return told })
 }
+
+// fadeAfter is how long the last word on a token is remembered at least: twice as long as it takes to notice that a connection leads
+// nowhere, from which nothing comes any more.
+const fadeAfter = time.Minute
+
+// memory is a set of tokens, which are forgotten some time after they were added.
+type memory struct {
+	fresh, old map[string]struct{}
+	turned     time.Time
+}
+
+func (f *memory) add(token string) {
+	if now := time.Now(); now.Sub(f.turned) > fadeAfter || len(f.fresh) >= maxRoutes {
+		f.fresh, f.old, f.turned = map[string]struct{}{}, f.fresh, now
+	}
+	f.fresh[token] = struct{}{}
+}
+
+func (f *memory) has(token string) bool {
+	_, fresh := f.fresh[token]
+	_, old := f.old[token]
+	return fresh || old
+}
+
+func (f *memory) remove(token string) {
+	delete(f.fresh, token)
+	delete(f.old, token)
+}
+
+func (f *memory) empty() bool { return len(f.fresh)+len(f.old) == 0 }

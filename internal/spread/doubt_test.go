@@ -2,6 +2,7 @@ package spread_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,7 @@ func TestBeatsFollowASilentNode(t *testing.T) {
 func TestAResultFollowsASilentNode(t *testing.T) {
 	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
 		w.nodes["b"].cut.Store(true)
+		keepBeating(w, s, runs, 1) // it hears of them when it speaks again
 		began := time.Now()
 		send(w.t, s, carillon.WorkRequest{Results: results(runs[:2])})
 		acks(w.t, s, 2)
@@ -97,19 +99,7 @@ func TestAResultFollowsASilentNode(t *testing.T) {
 		}
 		w.nodes["b"].cut.Store(false)
 		<-time.After(time.Second)
-		w.put("b", 3, 4)
-		for {
-			r, err := s.Receive(w.t.Context())
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if len(r.Acks)+len(r.Stale) > 0 {
-				w.t.Errorf("answered again: %v, %v", r.Acks, r.Stale)
-			}
-			if len(r.Runs) > 0 {
-				break
-			}
-		}
+		nothingMore(w, s)
 		for _, r := range runs {
 			if w.done[r.ID] != 1 {
 				w.t.Errorf("%s was done %d times", r.ID, w.done[r.ID])
@@ -140,6 +130,52 @@ func TestANodeThatIsAskedIsNotDoubted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNobodyToTurnTo: with all nodes silent what was said arrives when they speak, in whatever order, and a beat that comes when the
+// result has been heard elsewhere is not taken for the last word.
+func TestNobodyToTurnTo(t *testing.T) {
+	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+		for _, gap := range []time.Duration{0, time.Second} {
+			t.Run(fmt.Sprintf("%s, %v apart", order, gap), func(t *testing.T) {
+				silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+					for _, d := range w.nodes {
+						d.cut.Store(true)
+					}
+					keepBeating(w, s, runs, 2)
+					send(w.t, s, carillon.WorkRequest{Results: results(runs)})
+					<-time.After(time.Second)
+					go func() {
+						for _, address := range order {
+							w.nodes[string(address)].cut.Store(false)
+							<-time.After(gap)
+						}
+					}()
+					acks(w.t, s, 3)
+					<-time.After(4 * time.Second)
+					nothingMore(w, s)
+				})
+			})
+		}
+	}
+}
+
+// nothingMore receives until a further run comes, with which no answer does.
+func nothingMore(w *world, s carillon.Session) {
+	w.t.Helper()
+	w.put("b", 3, 4)
+	for {
+		r, err := s.Receive(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(r.Acks)+len(r.Stale) > 0 {
+			w.t.Errorf("answered again: %v, %v", r.Acks, r.Stale)
+		}
+		if len(r.Runs) > 0 {
+			return
+		}
+	}
 }
 
 // TestARunWhoseLeaseEndedOnItsWayIsDropped, and its credit is used for the next attempt.

@@ -17,7 +17,7 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	n.spoke(resp)
 	s.sift(n, resp)
 	s.runs(n, resp.Runs)
-	resp.Acks, resp.Stale = s.once(n, resp.Acks), s.once(n, resp.Stale)
+	s.once(n, resp)
 	for _, tokens := range [...][]string{resp.Acks, resp.Stale, resp.Cancel} {
 		for _, token := range tokens {
 			s.forget(n, token)

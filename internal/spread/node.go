@@ -28,13 +28,12 @@ type node struct {
 	waiting int                        // about how many bytes out has
 	flight  int                        // runs that came from it, and have not ended as far as is known
 	unsure  map[string]carillon.Result // sent to it and not acknowledged, by token
-	mute    map[string]bool            // tokens of which another has said the last word, and it is still to
 	owes    owing
 }
 
 func newNode(s *session, session carillon.Session, address string) *node {
 	n := &node{all: s, session: session, address: address, bell: make(chan struct{}, 1), since: time.Now(),
-		unsure: map[string]carillon.Result{}, mute: map[string]bool{}, owes: owing{beats: map[string]carillon.Beat{}}}
+		unsure: map[string]carillon.Result{}, owes: owing{beats: map[string]carillon.Beat{}}}
 	n.life, n.cut = context.WithCancel(s.life)
 	return n
 }

@@ -56,8 +56,8 @@ type session struct {
 	words    carillon.WorkResponse    // of its own, to be received
 	late     []carillon.Credit        // for the first node, while there is no other
 	waits    map[string]time.Duration // by address: before it is connected again
-	lent     map[string]*node         // by token: who has heard beats for a node that was doubted
-	twice    bool                     // a result may have been said to two nodes
+	lent     map[string]*node         // by token: who has heard of it for a node that was doubted
+	settled  memory                   // tokens of which two nodes have heard and one has said the last word
 	learned  []string                 // addresses of all nodes, as last passed on
 	timer    *time.Timer
 	ticking  bool
@@ -210,6 +210,7 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 		r.Beats = append(r.Beats, b)
 	}
 	for i := range req.Results {
+		s.settled.remove(req.Results[i].Token) // a question that is asked again
 		r := share(req.Results[i].Token)
 		r.Results = append(r.Results, req.Results[i])
 	}
