@@ -86,6 +86,10 @@ func TestAFailoverDeposes(t *testing.T) {
 	primary := realserver.StartPostgres(t)
 	primary.Exec(t, "postgres", "CREATE DATABASE test")
 	standby := primary.Standby(t)
+	first := session(t, primary.URL("test"), "psql")
+	until(t, "the standby follows", func() bool {
+		return value[int](t, first, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == 1
+	})
 	url := fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", primary.Address(), standby.Address())
 	var warned []string
 	s := open(t, url, postgres.Options{Events: postgres.Events{Warn: func(text string) { warned = append(warned, text) }}})
