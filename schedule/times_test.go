@@ -42,17 +42,17 @@ func TestParseTimeErrors(t *testing.T) {
 		msg  string
 	}{
 		{"", 0, "empty"},
-		{"soon", 0, "not a duration"},
+		{"soon", 0, "neither RFC 3339, such as"},
 		{"-5s", 0, "negative"},
-		{" -PT5S", 1, "not a duration"},
-		{"90", 0, "not a duration"},
+		{" -PT5S", 1, "neither RFC 3339, such as"},
+		{"90", 0, "nor a duration from now such as 90s"},
 		{"2026-01-01", 0, "not RFC 3339"},
 		{"2026-02-30T00:00:00Z", 0, "not RFC 3339"},
 		{"2026-01-01T00:00:00", 0, "not RFC 3339"},
 		{"0000-01-01T00:00:00Z", 0, "years 1-9999"},
 		{"P8000Y", 0, "outside the years 1-9999"},
 		{"P1Y1Y", 4, "cannot stand here"},
-		{"R/PT1H", 0, "not a duration"},
+		{"R/PT1H", 0, "neither RFC 3339, such as"},
 	} {
 		_, _, err := schedule.ParseTime(c.text, at(t, "2026-03-07T07:30:00Z"), nil)
 		checkError(t, c.text, err, "time", c.pos, c.msg)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // connection is the flags of every command that talks to a node.
@@ -59,14 +60,19 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 	return c.explain(f(ctx, node))
 }
 
-// explain says which node could not be reached, and how to choose another.
+// explain says which node did not answer, and how to choose another. What a node has answered is left as it is.
 func (c *connection) explain(err error) error {
 	e, ok := errors.AsType[*carillon.Error](err)
-	if !ok || e.Kind != carillon.Unavailable {
+	if !ok || !wire.Unanswered(e) {
 		return err
 	}
 	explained := *e
-	explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
+	switch e.Kind {
+	case carillon.Unavailable:
+		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
+	case carillon.DeadlineExceeded:
+		explained.Message = fmt.Sprintf("no answer from %s within %v", c.server, c.wait)
+	}
 	return &explained
 }
 

@@ -127,7 +127,10 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	c.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
-	if c.SlowStartStep == 0 {
+	switch {
+	case c.SlowStartStep < 0:
+		return c, usagef("--slow-start-step: %v is negative; give 0 for no bound from the start", c.SlowStartStep)
+	case c.SlowStartStep == 0:
 		c.SlowStartStep = -1 // 0 is the default in a configuration
 	}
 	switch {

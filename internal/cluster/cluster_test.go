@@ -98,6 +98,27 @@ func TestTheLastNodeLeaves(t *testing.T) {
 	})
 }
 
+// TestWhoCameToTheLastNodeIsKilled: what is asked of a node that leaves, when nobody is left who owns anything, is refused as what
+// it is, not as a bug.
+func TestWhoCameToTheLastNodeIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a")
+		f.settle(time.Second, a)
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := f.start("b")
+		f.settle(2*time.Second, b)
+		b.kill()
+		pass(10 * time.Second)
+		_, err := a.Router().PutJob(t.Context(), far("late"))
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // TestSomebodyComesWhileTheLastNodeDrains: whoever comes owns the partitions of a node that had nobody to leave them to, and that
 // hands out nothing while it waits for what is in force; its drain ends.
 func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {

@@ -73,7 +73,8 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	s, done, err := r.owner(v, p)
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("%w: %w", ErrUnreached, err)
+		err = fmt.Errorf("%w: %w", ErrUnreached, err)
+		return zero, &carillon.Error{Kind: carillon.Unavailable, Message: err.Error(), Err: err}
 	}
 	defer done()
 	told := r.n.cfg.Events.Forwarded

@@ -157,17 +157,13 @@ func (c Config) validateNode() error {
 	if c.Partitions < 0 || c.Partitions > maxPartitions {
 		wrong("partitions: %d is not between 1 and %d", c.Partitions, maxPartitions)
 	}
-	if c.WindowJobs < 0 {
-		wrong("window_jobs: %d is negative", c.WindowJobs)
-	}
-	if c.SlowStartInitial < 0 {
-		wrong("slow_start_initial: %d is negative", c.SlowStartInitial)
+	for _, s := range c.counts() {
+		if s.value < 0 {
+			wrong("%s: %d is negative", s.name, s.value)
+		}
 	}
 	if c.DeadRetention < 0 {
 		wrong("dead_retention: %v is negative", c.DeadRetention)
-	}
-	if c.HTTPHostLimit < 0 {
-		wrong("http_host_limit: %d is negative", c.HTTPHostLimit)
 	}
 	for i, p := range c.AllowTargets {
 		if !p.IsValid() {
@@ -176,6 +172,17 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.validateMember())...)
+}
+
+// count is a setting that says how many of something there may be.
+type count struct {
+	name  string
+	value int
+}
+
+func (c Config) counts() []count {
+	return []count{{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStartInitial}, {"http_host_limit", c.HTTPHostLimit},
+		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
 }
 
 // secrets are the signing secrets, raw, and what is wrong with them.

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/server"
 )
 
 func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
 		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
+		Limits:         carillon.Limits{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
 		AllowTargets:   []netip.Prefix{{}},
 		SigningSecrets: map[string][]string{"default": {"secret"}},
 	}.Validate()
@@ -19,7 +21,8 @@ func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 		t.Fatal("it was accepted")
 	}
 	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`, "partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
-		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns", "allow_targets[0]", "signing_secrets[default][0]"} {
+		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns",
+		"max_payload: -1", "max_metadata: -2", "max_labels: -3", "max_headers: -4", "allow_targets[0]", "signing_secrets[default][0]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -109,6 +110,15 @@ func ErrorFromStatus(err error) error {
 		}
 	}
 	return &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: err}
+}
+
+// Unanswered reports whether an error of [ErrorFromStatus] was made on the way: the server has not said it.
+func Unanswered(e *carillon.Error) bool {
+	if e.Err == nil {
+		return false
+	}
+	st, ok := status.FromError(e.Err)
+	return ok && !slices.ContainsFunc(st.Details(), func(d any) bool { _, said := d.(*pb.Problem); return said })
 }
 
 // kindOfCode is the kind of a code that came without a problem.
