@@ -89,6 +89,34 @@ func revivedRun() *tale {
 	return t
 }
 
+// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of it was tried anew.
+func broughtBack() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "old"}, 0, 10)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p", KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 1, 1.1)
+	t.attempt("a", 10, 10.1, 1)
+	t.said(Permanent, 10.5)
+	t.op(Op{Kind: Delete, Job: "a"}, 15, 15.1)
+	t.op(Op{Kind: Redrive, Job: "a"}, 20, 20.1)
+	t.attempt("a", 10, 20.2, 1).Token = "again"
+	t.said(Success, 23)
+	t.ended("a", "succeeded", 10, 23)
+	t.op(Op{Kind: List, Answer: Answer{Listed: []Listed{{Namespace: "n", Job: "a", Payload: "p"}}}}, 22, 22.1)
+	return t
+}
+
+// thereAgain is the same, where the run that was tried anew goes on at the end.
+func thereAgain() *tale {
+	t := broughtBack()
+	t.Results, t.Final.Runs = t.Results[:1], nil
+	t.Ops[3].Invoke, t.Ops[3].Return = sec(58), sec(58.1)
+	t.Ops[4].Invoke, t.Ops[4].Return = sec(59), sec(59.1)
+	t.Attempts[1].At = sec(58.2)
+	t.is("a").Generation = 3
+	return t
+}
+
 // rescheduled is a one-shot that asked to be called again, and then failed once.
 func rescheduled() *tale {
 	one := 1
@@ -400,6 +428,21 @@ var excused = []corruption{
 		t.op(Op{Kind: Get, Job: "a", Answer: Answer{Found: true, Generation: 5, Payload: "p"}}, 10.2, 10.3)
 		return t
 	}, func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID = Trigger, "" }},
+	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
+	{"listed when what was redriven had ended", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
+	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
+	{"listed, and another run was redriven", "S8", broughtBack, func(t *tale) { t.Ops[3].RunID = "a@20" }},
+	{"listed, and the redrive was refused", "S8", broughtBack, func(t *tale) { t.Ops[3].Outcome = Fail }},
+	{"listed, and deleted again", "S8", broughtBack, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 20.3, 20.4) }},
+	{"listed as it was, and put again since", "S8", broughtBack, func(t *tale) {
+		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 20.3, 120).Answer.UID = "ub"
+	}},
+	{"listed as it was, and there before the redrive", "S8", broughtBack, func(t *tale) {
+		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 19, 119).Answer.UID = "ub"
+	}},
+	{"there at the end, and not redriven", "S3", thereAgain, func(t *tale) { t.Ops[3].Outcome = Fail }},
+	{"there at the end with another payload", "S3", thereAgain, func(t *tale) { t.Final.Jobs[0].Payload = "old" }},
+	{"there at the end, and deleted again", "S3", thereAgain, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 58.3, 58.4) }},
 	{"redriven before the delete", "S2", func() *tale {
 		t := revivedRun()
 		t.op(Op{Kind: Delete, Job: "a"}, 7, 7.1)
