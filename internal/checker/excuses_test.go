@@ -117,6 +117,36 @@ func thereAgain() *tale {
 	return t
 }
 
+// outlived is a job whose life was counted by a clock that was behind when it was put, and which was put again when it was right.
+func outlived() *tale {
+	t := newTale()
+	job := Job{Schedule: "@every 10s", TTL: 29 * time.Second, Payload: "p", KeepRuns: 1000}
+	t.put("a", job, 2, 9.5)
+	again := job
+	again.Misfire = "all"
+	t.op(Op{Kind: Put, Job: "a", Spec: &again, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(19.5), Changed: true}}, 12, 12.1)
+	t.ran("a", 9.5, 9.6)
+	t.ran("a", 19.5, 19.6)
+	t.Faults = []Fault{{Kind: "clock", From: sec(1), To: sec(3), Skew: -2500 * time.Millisecond}}
+	return t
+}
+
+// spaced is a job that was put again with a spread, and one of whose runs took so long that the next two times had come.
+func spaced() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute}, 0, 10)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Spread: 5 * time.Second, Payload: "p", Lease: time.Minute, KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 3, 3.1)
+	t.attempt("a", 10, 14.1, 1)
+	t.said(Success, 31)
+	t.ran("a", 20, 31.1)
+	for s := 30.0; s < 60; s += 10 {
+		t.ran("a", s, s+4.1)
+	}
+	t.is("a").Generation = 2
+	return t
+}
+
 // rescheduled is a one-shot that asked to be called again, and then failed once.
 func rescheduled() *tale {
 	one := 1
@@ -428,6 +458,15 @@ var excused = []corruption{
 		t.op(Op{Kind: Get, Job: "a", Answer: Answer{Found: true, Generation: 5, Payload: "p"}}, 10.2, 10.3)
 		return t
 	}, func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID = Trigger, "" }},
+	{"its life went on by any clock", "S3", outlived, func(t *tale) { t.Faults[0].Skew = -500 * time.Millisecond }},
+	{"an older one ran, and the spread had passed", "S12", spaced, func(t *tale) {
+		t.Results[0].Sent, t.Results[0].Told = sec(35.5), sec(35.6)
+		t.moved(1, 35.7)
+		t.moved(2, 36)
+	}},
+	{"an older one ran, before there was a spread", "S12", spaced, func(t *tale) {
+		t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[1].Answer.NextRun = sec(33), sec(33.1), sec(40)
+	}},
 	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
 	{"listed when what was redriven had ended", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
 	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
