@@ -147,6 +147,47 @@ func spaced() *tale {
 	return t
 }
 
+// triggeredBack is a one-shot that died, was put again with another policy and ran, and was there as it first was for a redrive, when
+// it was triggered.
+func triggeredBack() *tale {
+	two := 2
+	t := newTale()
+	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &two}}, 0, 5)
+	t.attempt("a", 5, 5.1, 1)
+	t.said(Permanent, 5.5)
+	t.put("a", Job{Payload: "q", Policy: Policy{Kind: "drop"}}, 6, 7).Answer.UID = "ub"
+	t.attempt("a", 7, 7.1, 1).Payload = "q"
+	t.said(Success, 7.2)
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@5"}, 10, 10.1)
+	t.op(Op{Kind: Trigger, Job: "a", Answer: Answer{RunID: "a@11"}}, 11, 11.1)
+	t.attempt("a", 5, 10.2, 1).Token = "again"
+	t.said(Success, 13)
+	t.attempt("a", 11, 11.2, 1).Cause = CauseTrigger
+	t.said(Failure, 11.3)
+	t.attempt("a", 11, 12.4, 2).Cause = CauseTrigger
+	t.said(Success, 12.5)
+	return t
+}
+
+// besideEarly is a job two runs of which went on side by side when the clock was ahead, as they were allowed to then.
+func besideEarly() *tale {
+	t := newTale()
+	job := Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, Overlap: "allow", Misfire: "all"}
+	t.put("a", job, 0, 10)
+	t.attempt("a", 10, 8.1, 1)
+	t.said(Success, 12)
+	t.ran("a", 20, 8.2)
+	serial := job
+	serial.Overlap, serial.KeepRuns = "", 1000
+	t.op(Op{Kind: Put, Job: "a", Spec: &serial, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 9, 9.1)
+	for s := 30.0; s < 60; s += 10 {
+		t.ran("a", s, s+0.1)
+	}
+	t.is("a").Generation = 2
+	t.Faults = []Fault{{Kind: "clock", From: sec(8), To: sec(19), Skew: 12 * time.Second}}
+	return t
+}
+
 // rescheduled is a one-shot that asked to be called again, and then failed once.
 func rescheduled() *tale {
 	one := 1
@@ -467,6 +508,13 @@ var excused = []corruption{
 	{"an older one ran, before there was a spread", "S12", spaced, func(t *tale) {
 		t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[1].Answer.NextRun = sec(33), sec(33.1), sec(40)
 	}},
+	{"triggered, and tried once too often as it was", "I11", triggeredBack, func(t *tale) { t.Attempts[4].Number = 5 }},
+	{"triggered, and nothing had brought back what it was", "I11", triggeredBack, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"triggered, and redriven later", "I11", triggeredBack, func(t *tale) {
+		t.Ops[2].Invoke, t.Ops[2].Return = sec(14), sec(14.1)
+		t.moved(2, 14.2)
+	}},
+	{"replaced when the clock was ahead", "S9", besideEarly, func(t *tale) { t.Ops[0].Spec.Overlap = "replace" }},
 	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
 	{"listed when what was redriven had ended", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
 	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
