@@ -71,12 +71,13 @@ func (c *check) triggered(j *job, o *Op) {
 // isThere holds the last change of a job against what was read at the end.
 func (c *check) isThere(j *job, e *effect) {
 	f := j.final
+	back := func() bool { return c.broughtBack(j, c.h.End, c.h.End, f.Payload) }
 	switch {
-	case e.op.deletes() && f != nil:
+	case e.op.deletes() && f != nil && !back():
 		c.addf("S3", j.String(), "it was deleted, and is there at the end with generation %d", f.Generation)
 	case e.job != nil && f == nil && e.lasts():
 		c.addf("S3", j.String(), "it was put with generation %d, and is not there at the end", e.op.Answer.Generation)
-	case e.job != nil && f != nil && !e.vague && e.job.Payload != f.Payload:
+	case e.job != nil && f != nil && !e.vague && e.job.Payload != f.Payload && !back():
 		c.addf("S3", j.String(), "its last acknowledged payload is %q, and at the end it has %q", e.job.Payload, f.Payload)
 	case e.job != nil && f != nil && f.UID == e.op.Answer.UID && f.Generation < e.op.Answer.Generation:
 		c.addf("S3", j.String(), "it was acknowledged with generation %d, and at the end it has %d", e.op.Answer.Generation, f.Generation)
@@ -173,13 +174,14 @@ func (c *check) listed(o *Op, l Listed) {
 		return
 	}
 	j := c.jobs[k]
+	since := o.Invoke.Add(-c.k.Dispatch - c.k.Apply)
 	had := j != nil && slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(o.Return) || e.until.Add(c.k.Dispatch+c.k.Apply).Before(o.Invoke) {
+		if e.job == nil || e.lo.After(o.Return) || e.until.Before(since) {
 			return false
 		}
 		return l.Payload == "" || e.job.Payload == l.Payload || (e.vague && !slices.Contains(e.op.Fields, "payload"))
 	})
-	if !had {
+	if !had && !(j != nil && c.broughtBack(j, since, o.Return, l.Payload)) {
 		c.addf("S8", k.String(), "a list at %s shows it with payload %q, which it did not have then", c.show(o.Invoke), l.Payload)
 	}
 }

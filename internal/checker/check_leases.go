@@ -61,7 +61,7 @@ func (c *check) replaced(j *job) {
 			}
 			late := res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
 			if late && !said(r, res, newest) && !c.fault(j, newest.Add(-time.Second), newest.Add(lazy+c.k.Dispatch), nil) &&
-				!c.hadRule(j, r.first().Scheduled, newest, other) {
+				!c.hadRule(j, earlier(r.first().Scheduled, r.first().At), newest, other) {
 				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
 			}
 		}

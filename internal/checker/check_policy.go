@@ -142,12 +142,16 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 			return
 		}
 		for _, e := range j.effects {
-			if e.job == nil || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
+			inForce := e.job != nil && !e.lo.After(a.At) && !e.until.Add(c.k.Apply).Before(a.Scheduled)
+			if !inForce || e.vague || e.sched == nil || e.sched.step.months > 0 || !c.gives(e, a.Scheduled) {
 				continue
 			}
 			by := res.Sent.Add(-c.wrong(j, a.Scheduled, a.At) - e.job.Spread)
-			if end := j.lifeEnds(e); !end.IsZero() {
-				by = earlier(by, end.Add(-c.wrong(j, e.lo, end))) // what comes after the end of its life is none of its times
+			if end := c.lifeEnds(j, e); !end.IsZero() {
+				if e.job.TTL == 0 {
+					end = end.Add(-c.wrong(j, e.lo, end))
+				}
+				by = earlier(by, end) // what comes after the end of its life is none of its times
 			}
 			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by)
 			if len(newer) > 0 {

@@ -84,18 +84,21 @@ func (c *check) retries(r *run) {
 	}
 }
 
-// policies are the definitions that may have been in force during a run; fresh says that its count may have begun again.
+// policies are the definitions that may have been in force during a run, also because a redrive brought back the one that the run
+// carries; fresh says that its count may have begun again.
 func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 	from, to := r.first().At, r.attempts[len(r.attempts)-1].At
 	if r.first().Number > 1 { // the first that was seen was not the first
 		from = earlier(from, r.first().Scheduled)
 	}
+	back := r.first().Cause != CauseSchedule && revived(r.job, time.Time{}, to)
 	for _, e := range r.job.effects {
+		carried := back && e.job != nil && e.job.Payload == r.first().Payload
 		switch {
 		case e.job == nil:
 		case e.vague:
 			return nil, false
-		case !e.lo.After(to) && !e.until.Add(c.k.Apply+c.k.Dispatch).Before(from):
+		case !e.lo.After(to) && (carried || !e.until.Add(c.k.Apply+c.k.Dispatch).Before(from)):
 			defs = append(defs, e)
 		}
 	}

@@ -33,7 +33,7 @@
 //	S5   a stale result changes nothing               check_runs.go
 //	S6   an epoch has one owner                       check_audit.go
 //	S7   writes are fenced                            check_audit.go
-//	S8   operations on a job are linearizable         linear.go; lists: check_admin.go
+//	S8   operations on a job are linearizable         linear.go; lists: check_admin.go, check_revived.go
 //	S9   leases do not overlap, limits hold           check_leases.go, check_runs.go
 //	S10  a second attempt has a cause                 check_retries.go
 //	S11  states change as they may, batches are whole check_audit.go, check_admin.go

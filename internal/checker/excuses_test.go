@@ -89,6 +89,105 @@ func revivedRun() *tale {
 	return t
 }
 
+// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of it was tried anew.
+func broughtBack() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "old"}, 0, 10)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p", KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 1, 1.1)
+	t.attempt("a", 10, 10.1, 1)
+	t.said(Permanent, 10.5)
+	t.op(Op{Kind: Delete, Job: "a"}, 15, 15.1)
+	t.op(Op{Kind: Redrive, Job: "a"}, 20, 20.1)
+	t.attempt("a", 10, 20.2, 1).Token = "again"
+	t.said(Success, 23)
+	t.ended("a", "succeeded", 10, 23)
+	t.op(Op{Kind: List, Answer: Answer{Listed: []Listed{{Namespace: "n", Job: "a", Payload: "p"}}}}, 22, 22.1)
+	return t
+}
+
+// thereAgain is the same, where the run that was tried anew goes on at the end.
+func thereAgain() *tale {
+	t := broughtBack()
+	t.Results, t.Final.Runs = t.Results[:1], nil
+	t.Ops[3].Invoke, t.Ops[3].Return = sec(58), sec(58.1)
+	t.Ops[4].Invoke, t.Ops[4].Return = sec(59), sec(59.1)
+	t.Attempts[1].At = sec(58.2)
+	t.is("a").Generation = 3
+	return t
+}
+
+// outlived is a job whose life was counted by a clock that was behind when it was put, and which was put again when it was right.
+func outlived() *tale {
+	t := newTale()
+	job := Job{Schedule: "@every 10s", TTL: 29 * time.Second, Payload: "p", KeepRuns: 1000}
+	t.put("a", job, 2, 9.5)
+	again := job
+	again.Misfire = "all"
+	t.op(Op{Kind: Put, Job: "a", Spec: &again, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(19.5), Changed: true}}, 12, 12.1)
+	t.ran("a", 9.5, 9.6)
+	t.ran("a", 19.5, 19.6)
+	t.Faults = []Fault{{Kind: "clock", From: sec(1), To: sec(3), Skew: -2500 * time.Millisecond}}
+	return t
+}
+
+// spaced is a job that was put again with a spread, and one of whose runs took so long that the next two times had come.
+func spaced() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute}, 0, 10)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Spread: 5 * time.Second, Payload: "p", Lease: time.Minute, KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 3, 3.1)
+	t.attempt("a", 10, 14.1, 1)
+	t.said(Success, 31)
+	t.ran("a", 20, 31.1)
+	for s := 30.0; s < 60; s += 10 {
+		t.ran("a", s, s+4.1)
+	}
+	t.is("a").Generation = 2
+	return t
+}
+
+// triggeredBack is a one-shot that died, was put again with another policy and ran, and was there as it first was for a redrive, when
+// it was triggered.
+func triggeredBack() *tale {
+	two := 2
+	t := newTale()
+	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &two}}, 0, 5)
+	t.attempt("a", 5, 5.1, 1)
+	t.said(Permanent, 5.5)
+	t.put("a", Job{Payload: "q", Policy: Policy{Kind: "drop"}}, 6, 7).Answer.UID = "ub"
+	t.attempt("a", 7, 7.1, 1).Payload = "q"
+	t.said(Success, 7.2)
+	t.op(Op{Kind: Redrive, Job: "a", RunID: "a@5"}, 10, 10.1)
+	t.op(Op{Kind: Trigger, Job: "a", Answer: Answer{RunID: "a@11"}}, 11, 11.1)
+	t.attempt("a", 5, 10.2, 1).Token = "again"
+	t.said(Success, 13)
+	t.attempt("a", 11, 11.2, 1).Cause = CauseTrigger
+	t.said(Failure, 11.3)
+	t.attempt("a", 11, 12.4, 2).Cause = CauseTrigger
+	t.said(Success, 12.5)
+	return t
+}
+
+// besideEarly is a job two runs of which went on side by side when the clock was ahead, as they were allowed to then.
+func besideEarly() *tale {
+	t := newTale()
+	job := Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, Overlap: "allow", Misfire: "all"}
+	t.put("a", job, 0, 10)
+	t.attempt("a", 10, 8.1, 1)
+	t.said(Success, 12)
+	t.ran("a", 20, 8.2)
+	serial := job
+	serial.Overlap, serial.KeepRuns = "", 1000
+	t.op(Op{Kind: Put, Job: "a", Spec: &serial, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 9, 9.1)
+	for s := 30.0; s < 60; s += 10 {
+		t.ran("a", s, s+0.1)
+	}
+	t.is("a").Generation = 2
+	t.Faults = []Fault{{Kind: "clock", From: sec(8), To: sec(19), Skew: 12 * time.Second}}
+	return t
+}
+
 // rescheduled is a one-shot that asked to be called again, and then failed once.
 func rescheduled() *tale {
 	one := 1
@@ -400,6 +499,37 @@ var excused = []corruption{
 		t.op(Op{Kind: Get, Job: "a", Answer: Answer{Found: true, Generation: 5, Payload: "p"}}, 10.2, 10.3)
 		return t
 	}, func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID = Trigger, "" }},
+	{"its life went on by any clock", "S3", outlived, func(t *tale) { t.Faults[0].Skew = -500 * time.Millisecond }},
+	{"an older one ran, and the spread had passed", "S12", spaced, func(t *tale) {
+		t.Results[0].Sent, t.Results[0].Told = sec(35.5), sec(35.6)
+		t.moved(1, 35.7)
+		t.moved(2, 36)
+	}},
+	{"an older one ran, before there was a spread", "S12", spaced, func(t *tale) {
+		t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[1].Answer.NextRun = sec(33), sec(33.1), sec(40)
+	}},
+	{"triggered, and tried once too often as it was", "I11", triggeredBack, func(t *tale) { t.Attempts[4].Number = 5 }},
+	{"triggered, and nothing had brought back what it was", "I11", triggeredBack, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"triggered, and redriven later", "I11", triggeredBack, func(t *tale) {
+		t.Ops[2].Invoke, t.Ops[2].Return = sec(14), sec(14.1)
+		t.moved(2, 14.2)
+	}},
+	{"replaced when the clock was ahead", "S9", besideEarly, func(t *tale) { t.Ops[0].Spec.Overlap = "replace" }},
+	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
+	{"listed when what was redriven had ended", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
+	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
+	{"listed, and another run was redriven", "S8", broughtBack, func(t *tale) { t.Ops[3].RunID = "a@20" }},
+	{"listed, and the redrive was refused", "S8", broughtBack, func(t *tale) { t.Ops[3].Outcome = Fail }},
+	{"listed, and deleted again", "S8", broughtBack, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 20.3, 20.4) }},
+	{"listed as it was, and put again since", "S8", broughtBack, func(t *tale) {
+		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 20.3, 120).Answer.UID = "ub"
+	}},
+	{"listed as it was, and there before the redrive", "S8", broughtBack, func(t *tale) {
+		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 19, 119).Answer.UID = "ub"
+	}},
+	{"there at the end, and not redriven", "S3", thereAgain, func(t *tale) { t.Ops[3].Outcome = Fail }},
+	{"there at the end with another payload", "S3", thereAgain, func(t *tale) { t.Final.Jobs[0].Payload = "old" }},
+	{"there at the end, and deleted again", "S3", thereAgain, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 58.3, 58.4) }},
 	{"redriven before the delete", "S2", func() *tale {
 		t := revivedRun()
 		t.op(Op{Kind: Delete, Job: "a"}, 7, 7.1)

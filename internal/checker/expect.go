@@ -123,10 +123,7 @@ func (c *check) expectOf(j *job, e *effect) {
 	}
 	limited := e.sched != nil && (e.job.Repeats > 0 || e.sched.runs > 0)
 	limit := e.limit()
-	end := j.lifeEnds(e)
-	if !end.IsZero() && e.job.TTL != 0 {
-		end = end.Add(-c.wrong(j, e.lo, end))
-	}
+	end := c.lifeEnds(j, e)
 	for i, t := range ts {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
@@ -190,13 +187,22 @@ func (e *effect) lifeEnds() time.Time {
 }
 
 // lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the times alone leaves
-// the end of life where an earlier definition put it.
-func (j *job) lifeEnds(e *effect) time.Time {
-	end := e.lifeEnds()
+// the end of life where an earlier definition put it, by the clock of then.
+func (c *check) lifeEnds(j *job, e *effect) time.Time {
+	end := c.lifeUnder(j, e)
 	for _, x := range j.effects {
 		if x.job != nil && x.job.TTL != 0 && x.job.TTL == e.job.TTL && x.lo.Before(e.lo) {
-			end = earlier(end, x.lifeEnds())
+			end = earlier(end, c.lifeUnder(j, x))
 		}
+	}
+	return end
+}
+
+// lifeUnder is the same for a life that began with e: one that is counted by the owner's clock may end sooner.
+func (c *check) lifeUnder(j *job, e *effect) time.Time {
+	end := e.lifeEnds()
+	if !end.IsZero() && e.job.TTL != 0 {
+		end = end.Add(-c.wrong(j, e.lo, end))
 	}
 	return end
 }

@@ -235,14 +235,7 @@ func (w *world) effectsOf(j *job) []*effect {
 		if !o.changes() || o.Outcome == Fail || (o.defines() && o.Spec == nil) {
 			continue
 		}
-		e := &effect{op: o, lo: o.Invoke, hi: o.Return, sure: o.Outcome == OK}
-		if o.Outcome == Info {
-			e.hi = w.never()
-			if w.k.Linger > 0 && !o.Return.IsZero() {
-				e.hi = o.Return.Add(w.k.Linger)
-			}
-		}
-		out = append(out, e)
+		out = append(out, &effect{op: o, lo: o.Invoke, hi: w.by(o), sure: o.Outcome == OK})
 	}
 	out = slices.DeleteFunc(out, func(e *effect) bool { return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out) })
 	for _, e := range out {
@@ -265,6 +258,17 @@ func (w *world) effectsOf(j *job) []*effect {
 		}
 	}
 	return out
+}
+
+// by is the latest moment at which an operation may have taken effect.
+func (w *world) by(o *Op) time.Time {
+	switch {
+	case o.Outcome != Info:
+		return o.Return
+	case w.k.Linger > 0 && !o.Return.IsZero():
+		return o.Return.Add(w.k.Linger)
+	}
+	return w.never()
 }
 
 // sameTimes reports whether a put of b over a keeps the phase of a recurring job.

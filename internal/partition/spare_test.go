@@ -46,6 +46,30 @@ func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	}
 }
 
+// TestAnAttemptIsKeptWhenTheClockHasGoneBack: its age by a clock that has been set back would be that of a new one for as long as the
+// clock takes to come there again, and a kill would have its run handed out twice.
+func TestAnAttemptIsKeptWhenTheClockHasGoneBack(t *testing.T) {
+	r := newRig(t, partition.Config{GrantsKept: 3})
+	for i := range 3 {
+		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Due: carillon.At(time.Unix(0, r.now))})
+	}
+	if n := len(r.deliver(3)); n != 3 {
+		t.Fatalf("%d attempts, want 3", n)
+	}
+	r.now -= int64(time.Hour)
+	r.flush()
+	r.start() // it is killed
+	r.now += int64(time.Hour)
+	if ds := r.deliver(3); len(ds) != 0 {
+		t.Errorf("%d attempts, want none: all are in force", len(ds))
+	}
+	for _, j := range r.jobs() {
+		if j.State.Phase != carillon.PhaseRunning {
+			t.Errorf("%s is stored as %v, want running", j.Name, j.State.Phase)
+		}
+	}
+}
+
 // TestNoAttemptIsForgottenForEver: others that use up the budget at every turn of a long attempt delay only for a while that it
 // is made durable.
 func TestNoAttemptIsForgottenForEver(t *testing.T) {

@@ -13,6 +13,9 @@ import (
 // Tick does what time brings up to now: runs become due, leases and timeouts end, attempts become old enough to be made
 // durable, lives end.
 func (m *Machine) Tick(now int64) {
+	if now < m.ticked {
+		m.outdate(now)
+	}
 	m.ticked = now
 	for len(m.timers) > 0 && m.timers[0].wake <= now {
 		e := m.timers.first()
@@ -73,6 +76,20 @@ func (m *Machine) overdue(e *entry, now int64) {
 	}
 }
 
+// outdate has each attempt in force that is not durable count as old enough to be, and the budget for those as unspent: the clock
+// has been set back, and how old they are is not told by it any more. A step that is smaller than the time since the last Tick goes
+// unnoticed: it makes attempts older, by no more than that.
+func (m *Machine) outdate(now int64) {
+	since := now - int64(m.cfg.GrantAfter)
+	m.keepAt = min(m.keepAt, since)
+	for _, e := range m.live {
+		if e.place == running && !e.durable {
+			e.granted = min(e.granted, since)
+			m.setWake(e, now)
+		}
+	}
+}
+
 // keepGrant makes the attempt in force durable as it stands.
 func (m *Machine) keepGrant(e *entry) {
 	e.durable = true
@@ -91,10 +108,10 @@ func (m *Machine) mayKeep(e *entry, now int64) bool {
 		return true
 	}
 	after, each := int64(m.cfg.GrantAfter), int64(m.cfg.GrantAfter)/int64(m.cfg.GrantsKept)
-	if m.keepAt > now && m.keepAt <= now+each { // farther off only if the clock has gone back
+	if m.keepAt > now {
 		return false
 	}
-	m.keepAt = min(max(m.keepAt, now-after), now) + each
+	m.keepAt = max(m.keepAt, now-after) + each
 	return true
 }
 
