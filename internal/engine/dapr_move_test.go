@@ -43,7 +43,7 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, streams := startStreams(t, 2, engine.Events{})
+				f, streams := startStreams(t, 2, nil)
 				putDapr(t, f.nodes[0].Engine, 1)
 				time.Sleep(3 * time.Second)
 				ds := streams[0].take()
@@ -90,7 +90,7 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, streams := startStreams(t, 3, engine.Events{})
+				f, streams := startStreams(t, 3, nil)
 				putDapr(t, f.nodes[0].Engine, 1)
 				time.Sleep(3 * time.Second)
 				ds := streams[0].take()
@@ -124,7 +124,7 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 // TestAStreamWhoseRunIsGone: once the new owner has said so he is not told any more that the stream lasts.
 func TestAStreamWhoseRunIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, streams := startStreams(t, 2, engine.Events{})
+		f, streams := startStreams(t, 2, nil)
 		putDapr(t, f.nodes[0].Engine, 1)
 		time.Sleep(3 * time.Second)
 		if ds := streams[0].take(); len(ds) != 1 {
@@ -162,7 +162,7 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 func TestWordsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dropped := 0
-		f, streams := startStreams(t, 2, engine.Events{Dropped: func(n int) { dropped += n }})
+		f, streams := startStreams(t, 2, func(c *engine.Config) { c.Events.Dropped = func(n int) { dropped += n } })
 		putDapr(t, f.nodes[0].Engine, 7)
 		time.Sleep(3 * time.Second)
 		ds := streams[0].take()
@@ -201,17 +201,19 @@ func TestWordsThatAreRefused(t *testing.T) {
 }
 
 // startStreams is a fleet over one partition, which the first node owns, with a stream at each.
-func startStreams(t *testing.T, nodes int, events engine.Events) (f *fleet, streams []*stream) {
+func startStreams(t *testing.T, nodes int, change func(*engine.Config)) (f *fleet, streams []*stream) {
 	t.Helper()
 	f = &fleet{t: t, store: memory.New(memory.Options{Partitions: 1}), all: []int{0}}
 	for i := range nodes {
-		c := &stream{}
-		e := engine.New(engine.Config{Store: f.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f},
-			LeaseTTL: 4 * time.Second, Events: events})
-		if err := e.Start(context.Background(), c); err != nil {
+		c := engine.Config{Store: f.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second}
+		if change != nil {
+			change(&c)
+		}
+		e, s := engine.New(c), &stream{}
+		if err := e.Start(context.Background(), s); err != nil {
 			t.Fatal(err)
 		}
-		f.nodes, streams = append(f.nodes, &node{Engine: e, t: t}), append(streams, c)
+		f.nodes, streams = append(f.nodes, &node{Engine: e, t: t}), append(streams, s)
 	}
 	f.moves(0)
 	return f, streams
