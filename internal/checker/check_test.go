@@ -72,9 +72,7 @@ func down(misfire string) func() *tale {
 			t.skipped("a", "misfire", 10, 15, 2, 22.3)
 			t.ran("a", 20, 22.4)
 		}
-		for s := 25.0; s < 60; s += 5 {
-			t.ran("a", s, s+0.1)
-		}
+		t.ranEach("a", 25, 5)
 		t.is("a")
 		return t
 	}
@@ -136,9 +134,7 @@ func batch() *tale {
 	t := newTale()
 	for _, name := range []string{"a", "b"} {
 		t.op(Op{Kind: BatchPut, Job: name, Batch: "1", Outcome: Info, Spec: &Job{Schedule: "@every 20s", Payload: "p", KeepRuns: 1000}}, 1, 2)
-		for s := 21.5; s < 60; s += 20 {
-			t.ran(name, s, s+0.1)
-		}
+		t.ranEach(name, 21.5, 20)
 		t.is(name)
 	}
 	return t
@@ -169,9 +165,7 @@ func skipping() *tale {
 	t.attempt("a", 10, 10.1, 1)
 	t.said(Success, 22)
 	t.skipped("a", "overlap", 20, 20, 1, 22.01)
-	for s := 30.0; s < 60; s += 10 {
-		t.ran("a", s, s+0.1)
-	}
+	t.ranEach("a", 30, 10)
 	t.is("a")
 	return t
 }

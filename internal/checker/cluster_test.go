@@ -15,9 +15,7 @@ func stampedElsewhere() *tale {
 	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p", Paused: true, KeepRuns: 1000},
 		Answer: Answer{Generation: 1, UID: "ua", Created: true, Changed: true}}, 1, 1.01)
 	t.op(Op{Kind: Resume, Job: "a"}, 5, 5.1)
-	for s := 12.4; s < 60; s += 10 {
-		t.ran("a", s, s+0.1)
-	}
+	t.ranEach("a", 12.4, 10)
 	t.is("a")
 	return t
 }

@@ -225,9 +225,7 @@ func answeredLate() *tale {
 	answer := Answer{Generation: 1, UID: "ua", NextRun: sec(10), Created: true, Changed: true}
 	t.op(Op{Kind: BatchPut, Job: "a", Batch: "1", Spec: &Job{Schedule: "*/10 * * * * *", Payload: "p", KeepRuns: 1000}, Answer: answer}, 1, 12)
 	t.Faults = []Fault{{Kind: "lost acknowledgements", From: sec(0.5), To: sec(11)}}
-	for s := 10.0; s < 60; s += 10 {
-		t.ran("a", s, s+0.1)
-	}
+	t.ranEach("a", 10, 10)
 	t.is("a")
 	return t
 }
@@ -386,9 +384,7 @@ func cameBack() *tale {
 		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(32), Changed: true}}, 22, 22.1)
 	t.attempt("a", 10, 22.2, 2)
 	t.said(Success, 22.3)
-	for s := 32.0; s < 60; s += 10 {
-		t.ran("a", s, s+0.1)
-	}
+	t.ranEach("a", 32, 10)
 	t.is("a").Generation = 3
 	return t
 }

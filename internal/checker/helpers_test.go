@@ -63,6 +63,13 @@ func (t *tale) ran(job string, scheduled, at float64) {
 	t.said(Success, at+0.1)
 }
 
+// ranEach is runs so many seconds apart, from one on to the end, that succeeded at once.
+func (t *tale) ranEach(job string, from, step float64) {
+	for s := from; s < 60; s += step {
+		t.ran(job, s, s+0.1)
+	}
+}
+
 // ended is a record in the history.
 func (t *tale) ended(job, status string, scheduled, finished float64) *FinalRun {
 	t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: fmt.Sprintf("%s@%v", job, scheduled), Namespace: "n", Job: job, Status: status,
@@ -87,9 +94,7 @@ func (t *tale) is(job string) *FinalJob {
 func steady(job string) *tale {
 	t := newTale()
 	t.put(job, Job{Schedule: "@every 10s", Payload: "p"}, 0, 10)
-	for s := 10.0; s < 60; s += 10 {
-		t.ran(job, s, s+0.1)
-	}
+	t.ranEach(job, 10, 10)
 	t.is(job)
 	return t
 }

@@ -51,17 +51,20 @@ func (p *owned) leave() {
 // slot for ever.
 func (p *owned) leaveBehind() {
 	now, elapsed := p.e.now(), p.e.elapsed()
+	known := map[partition.Token]bool{}
+	for i := range p.behind {
+		known[p.behind[i].tok] = true
+	}
 	var unknown []partition.Cancel
 	for _, h := range p.m.Handed() {
-		if !h.Written {
+		tok, _ := p.e.token(h.Token)
+		switch {
+		case !h.Written:
 			unknown = append(unknown, h.Cancel)
-			continue
+		case !known[tok]:
+			p.behind = append(p.behind, behind{Cancel: h.Cancel, tok: tok, until: elapsed + max(0, h.Until-now) + int64(behindGrace),
+				beats: h.Queue.Kind == streamKind && tok.Grant.Term == p.term})
 		}
-		b := behind{Cancel: h.Cancel, until: elapsed + max(0, h.Until-now) + int64(behindGrace)}
-		if tok, here := p.e.token(h.Token); here == p && h.Queue.Kind == streamKind {
-			b.tok, b.beats = tok, true
-		}
-		p.behind = append(p.behind, b)
 	}
 	p.beaten = elapsed
 	slices.SortStableFunc(p.behind, func(a, b behind) int { return cmp.Compare(a.until, b.until) })
@@ -70,49 +73,64 @@ func (p *owned) leaveBehind() {
 	}
 }
 
-// behind is an attempt of a term that is over, which a consumer here has.
+// behind is an attempt of a term that is over, which a consumer here may have.
 type behind struct {
 	partition.Cancel
-	until int64           // by Engine.elapsed
-	tok   partition.Token // of one that beats
-	beats bool            // its consumer does not, and says when it ends: until then this node does
+	tok   partition.Token
+	until int64 // by Engine.elapsed
+	beats bool  // its consumer is here and does not beat, but says when it ends: until then this node does
 }
 
 // streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not beat.
 const streamKind = "dapr"
 
-// beatBehind tells the new owner of attempts that their streams last: otherwise he would hand them out again before long.
+// beatBehind tells the owner of attempts of earlier terms that their streams last, also if it is this node again: otherwise he would
+// hand them out again before long.
 func (p *owned) beatBehind(now int64) {
-	if len(p.behind) == 0 || p.m != nil || !p.elsewhere() || now-p.beaten < int64(partition.KeptBeat) {
+	if len(p.behind) == 0 || p.leaving || p.m == nil && !p.elsewhere() || now-p.beaten < int64(partition.KeptBeat) {
 		return
 	}
 	p.beaten = now
 	p.box.put(func(m *mail) {
 		for i := range p.behind {
 			if b := &p.behind[i]; b.beats {
-				m.beats = append(m.beats, beat{tok: b.tok, text: b.Token})
+				m.beats = append(m.beats, beat{tok: b.tok, from: refuted{p}, text: b.Token})
 			}
 		}
 	})
 }
 
-// settleBehind notes what consumers have said last of attempts of terms that are over.
+// refuted hears that attempts for which this node beats are not in force any more.
+type refuted struct{ p *owned }
+
+// Accepted implements [partition.Reporter].
+func (refuted) Accepted(string) {}
+
+// Stale implements [partition.Reporter].
+func (r refuted) Stale(token string) {
+	r.p.box.keep(func(m *mail) { m.refuted = append(m.refuted, token) })
+}
+
+// settleBehind forgets attempts of terms that are over of which consumers have said the last word, and beats no more for those that
+// are not in force.
 func (p *owned) settleBehind(in *mail) {
-	if len(p.behind) == 0 {
+	if len(p.behind) == 0 || len(in.reports)+len(in.losses)+len(in.refuted) == 0 {
 		return
 	}
 	over := map[partition.Token]bool{}
 	for i := range in.reports {
-		if in.reports[i].Outcome != carillon.OutcomeProgress {
-			over[in.reports[i].tok] = true
+		if r := &in.reports[i]; r.Outcome != carillon.OutcomeProgress && !r.Async {
+			over[r.tok] = true
 		}
 	}
 	for i := range in.losses {
 		over[in.losses[i].tok] = true
 	}
+	p.behind = slices.DeleteFunc(p.behind, func(b behind) bool { return over[b.tok] })
+	stale := setOf(in.refuted)
 	for i := range p.behind {
 		b := &p.behind[i]
-		b.beats = b.beats && !over[b.tok]
+		b.beats = b.beats && !stale[b.Token]
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -28,6 +29,8 @@ type words struct {
 	reports []report
 	beats   []beat
 	losses  []loss
+
+	results *beside // among them, and what is left of the mail that they were taken from
 }
 
 func (w *words) len() int { return len(w.reports) + len(w.beats) + len(w.losses) }
@@ -50,7 +53,7 @@ func (m *mail) limit() (dropped int) {
 
 // first takes the first words out, as many as are passed on at a time.
 func (m *mail) first() *words {
-	w := &words{}
+	w := &words{results: &beside{reports: slices.Clone(m.reports)}}
 	bytes := 0
 	for len(w.reports) < min(wordsAtOnce, len(m.reports)) && bytes < bytesAtOnce {
 		r := m.reports[len(w.reports)]
@@ -135,7 +138,7 @@ func (p *owned) say(ctx context.Context, w *words) (left *words) {
 	one, rest := w.halve()
 	left = p.say(ctx, one)
 	more := p.say(ctx, rest)
-	return &words{append(left.reports, more.reports...), append(left.beats, more.beats...), append(left.losses, more.losses...)}
+	return &words{append(left.reports, more.reports...), append(left.beats, more.beats...), append(left.losses, more.losses...), w.results}
 }
 
 // hopeless reports whether what was refused so will be refused for ever: it is not valid, or does not fit.
@@ -152,7 +155,7 @@ func hopeless(err error) bool {
 // halve cuts words that are more than one.
 func (w *words) halve() (one, rest *words) {
 	n := w.len() / 2
-	one, rest = &words{}, &words{}
+	one, rest = &words{results: w.results}, &words{results: w.results}
 	one.reports, rest.reports = cut(w.reports, &n)
 	one.beats, rest.beats = cut(w.beats, &n)
 	one.losses, rest.losses = cut(w.losses, &n)
@@ -200,14 +203,14 @@ func (w *words) said(macKey []byte) Said {
 func (w *words) answer(h Heard) {
 	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
 	for i := range w.beats {
-		if b := &w.beats[i]; refused[b.text] {
+		if b := &w.beats[i]; refused[b.text] && !w.results.have(b.text) {
 			stale(b.from, b.text)
 		}
 	}
 	for i := range w.reports {
 		r := &w.reports[i]
 		switch {
-		case refused[r.Token]:
+		case refused[r.Token] && !w.results.answer(r):
 			stale(r.From, r.Token)
 		case accepted[r.Token] && r.From != nil && r.Outcome != carillon.OutcomeProgress:
 			r.From.Accepted(r.Token)
@@ -276,7 +279,8 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		return heard, 0, readError(err)
 	}
 	seq = p.hearLosses(in.losses, now)
-	p.hearBeats(in, now, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })
+	results := beside{reports: in.reports}
+	p.hearBeats(in.beats, now, &results, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })
 	for i := range in.reports {
 		r := &in.reports[i]
 		verdict, err := p.judge(r, now)
@@ -284,7 +288,9 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		case err != nil:
 			return heard, 0, readError(err)
 		case verdict != partition.Accepted:
-			heard.Stale = append(heard.Stale, r.Token)
+			if !results.answer(r) {
+				heard.Stale = append(heard.Stale, r.Token)
+			}
 		default:
 			heard.Accepted = append(heard.Accepted, r.Token)
 			seq = max(seq, p.m.After())

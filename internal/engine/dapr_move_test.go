@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,20 +43,11 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := memory.New(memory.Options{Partitions: 1})
-				f := &fleet{t: t, store: s, all: []int{0}}
-				var streams []*stream
-				for _, node := range []string{"node-0", "node-1"} {
-					n, c := startStandby(t, engine.Config{Store: s, Node: node, Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second})
-					f.nodes, streams = append(f.nodes, n), append(streams, c)
-				}
-				f.deal(func(int) int { return 0 })
-				f.settled()
+				f, streams := startStreams(t, 2, nil)
 				putDapr(t, f.nodes[0].Engine, 1)
 				time.Sleep(3 * time.Second)
 				ds := streams[0].take()
-				f.deal(func(int) int { return 1 })
-				f.settled()
+				f.moves(1)
 				time.Sleep(5 * time.Second)
 				if again := streams[1].take(); len(again) != 0 {
 					t.Fatalf("delivered again at once: %d", len(again))
@@ -79,20 +71,98 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 	}
 }
 
+// TestAStreamWhosePartitionMovesOn goes on with what it has, also if the partition comes back: its node says that it lasts, and the
+// owners in between, which know nothing of it, do not.
+func TestAStreamWhosePartitionMovesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		ways  []int
+		ends  func(old *engine.Engine, ds []partition.Delivery)
+		after time.Duration
+		again int
+	}{
+		"back":                          {[]int{1, 0}, nil, 10 * time.Minute, 0},
+		"back, twice":                   {[]int{1, 0, 1, 0}, nil, 10 * time.Minute, 0},
+		"to a third node":               {[]int{1, 2}, nil, 10 * time.Minute, 0},
+		"back, and to a third node":     {[]int{1, 0, 2}, nil, 10 * time.Minute, 0},
+		"back, and it ends":             {[]int{1, 0}, func(old *engine.Engine, ds []partition.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
+		"to a third, and is killed":     {[]int{1, 2}, func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+		"back and on, and it is killed": {[]int{1, 0, 2}, func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, streams := startStreams(t, 3, nil)
+				putDapr(t, f.nodes[0].Engine, 1)
+				time.Sleep(3 * time.Second)
+				ds := streams[0].take()
+				for _, to := range c.ways {
+					f.moves(to)
+				}
+				if c.ends != nil {
+					c.ends(f.nodes[0].Engine, ds)
+				}
+				time.Sleep(c.after)
+				again := 0
+				for _, s := range streams {
+					again += len(s.take())
+				}
+				if again != c.again {
+					t.Errorf("delivered again: %d", again)
+				}
+				if c.again == 0 {
+					if v := succeed(f.nodes[0].Engine, ds); v.accepted != 1 || v.stale != 0 {
+						t.Errorf("the result: %d times accepted, %d times stale", v.accepted, v.stale)
+					}
+				}
+				for _, n := range f.nodes {
+					stop(t, n.Engine)
+				}
+			})
+		})
+	}
+}
+
+// TestAStreamWhoseRunIsGone: once the new owner has said so he is not told any more that the stream lasts.
+func TestAStreamWhoseRunIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, streams := startStreams(t, 2, nil)
+		putDapr(t, f.nodes[0].Engine, 1)
+		time.Sleep(3 * time.Second)
+		if ds := streams[0].take(); len(ds) != 1 {
+			t.Fatalf("%d runs", len(ds))
+		}
+		f.moves(1)
+		told := 0
+		f.between = func(_ int, what any) error {
+			if _, ok := what.(engine.Said); ok {
+				told++
+			}
+			return nil
+		}
+		if n, err := f.nodes[1].DeleteJobs(t.Context(), "default", "dapr/"); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if told == 0 {
+			t.Error("he was not told")
+		}
+		told = 0
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if told != 0 {
+			t.Errorf("he was told %d times more", told)
+		}
+		for _, n := range f.nodes {
+			stop(t, n.Engine)
+		}
+	})
+}
+
 // TestWordsThatAreRefused: what the new owner refuses for good is said to him no more, and the rest of what was said with it is heard.
 func TestWordsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{Partitions: 1})
-		f := &fleet{t: t, store: s, all: []int{0}}
 		dropped := 0
-		var streams []*stream
-		for _, node := range []string{"node-0", "node-1"} {
-			n, c := startStandby(t, engine.Config{Store: s, Node: node, Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second,
-				Events: engine.Events{Dropped: func(n int) { dropped += n }}})
-			f.nodes, streams = append(f.nodes, n), append(streams, c)
-		}
-		f.deal(func(int) int { return 0 })
-		f.settled()
+		f, streams := startStreams(t, 2, func(c *engine.Config) { c.Events.Dropped = func(n int) { dropped += n } })
 		putDapr(t, f.nodes[0].Engine, 7)
 		time.Sleep(3 * time.Second)
 		ds := streams[0].take()
@@ -113,8 +183,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 			}
 			return nil
 		}
-		f.deal(func(int) int { return 1 })
-		f.settled()
+		f.moves(1)
 		v := succeed(f.nodes[0].Engine, ds)
 		if v.accepted != 6 || v.stale != 1 || dropped != 1 {
 			t.Errorf("%d accepted, %d refused, %d dropped", v.accepted, v.stale, dropped)
@@ -131,11 +200,28 @@ func TestWordsThatAreRefused(t *testing.T) {
 	})
 }
 
-func startStandby(t *testing.T, c engine.Config) (*node, *stream) {
+// startStreams is a fleet over one partition, which the first node owns, with a stream at each.
+func startStreams(t *testing.T, nodes int, change func(*engine.Config)) (f *fleet, streams []*stream) {
 	t.Helper()
-	e, s := engine.New(c), &stream{}
-	if err := e.Start(context.Background(), s); err != nil {
-		t.Fatal(err)
+	f = &fleet{t: t, store: memory.New(memory.Options{Partitions: 1}), all: []int{0}}
+	for i := range nodes {
+		c := engine.Config{Store: f.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second}
+		if change != nil {
+			change(&c)
+		}
+		e, s := engine.New(c), &stream{}
+		if err := e.Start(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
+		f.nodes, streams = append(f.nodes, &node{Engine: e, t: t}), append(streams, s)
 	}
-	return &node{Engine: e, t: t}, s
+	f.moves(0)
+	return f, streams
+}
+
+// moves gives one node everything.
+func (f *fleet) moves(to int) {
+	f.t.Helper()
+	f.deal(func(int) int { return to })
+	f.settled()
 }

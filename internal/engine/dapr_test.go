@@ -100,7 +100,7 @@ func putDapr(t *testing.T, e *engine.Engine, n int) {
 	}
 }
 
-func stop(t *testing.T, e *engine.Engine) {
+func stop(t testing.TB, e *engine.Engine) {
 	t.Helper()
 	if err := e.Stop(context.Background()); err != nil {
 		t.Error(err)

@@ -93,6 +93,11 @@ func (s lineShard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.l.do("apply", func() error { return s.Shard.Apply(ctx, b) })
 }
 
+func (s lineShard) Read(ctx context.Context, refs []store.Ref) (rs []store.Record, err error) {
+	err = s.l.do("read "+refs[0].Name, func() (err error) { rs, err = s.Shard.Read(ctx, refs); return err })
+	return rs, err
+}
+
 func (s lineShard) Staged(ctx context.Context, q store.StagedQuery) (rs []store.Record, err error) {
 	err = s.l.do("staged", func() (err error) { rs, err = s.Shard.Staged(ctx, q); return err })
 	return rs, err
@@ -105,6 +110,14 @@ func (s lineShard) Small(ctx context.Context, q store.SmallQuery) (rs []store.Sm
 	}
 	err = s.l.do(what, func() (err error) { rs, err = s.Shard.Small(ctx, q); return err })
 	return rs, err
+}
+
+// grouped is a line to a store that makes groups durable.
+type grouped struct{ *line }
+
+func (g grouped) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	below := under(writes, func(s lineShard) store.Shard { return s.Shard })
+	return g.do("apply", func() error { return g.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
 // startLines is a fleet of two nodes that reach one store over lines of their own. The first owns everything.

@@ -56,7 +56,8 @@ type mail struct {
 	cluster   tokenMail
 	lost      []store.Term // that are over, as a renewal has found
 	marks     []goneMarks
-	passed    []bool // how passing on has ended: whether it was heard
+	passed    []bool   // how passing on has ended: whether it was heard
+	refuted   []string // tokens that this node beats for in vain
 }
 
 // mailbox collects mail from any goroutine for one partition.

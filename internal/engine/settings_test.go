@@ -4,39 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
-
-// mute is a store whose small records cannot be read for a while.
-type mute struct {
-	store.Store
-	on atomic.Bool
-}
-
-func (m *mute) Shard(p int, term store.Term) (store.Shard, error) {
-	s, err := m.Store.Shard(p, term)
-	return muteShard{s, m}, err
-}
-
-type muteShard struct {
-	store.Shard
-	m *mute
-}
-
-func (s muteShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
-	if s.m.on.Load() {
-		return nil, errors.New("the store does not answer")
-	}
-	return s.Shard.Small(ctx, q)
-}
 
 // TestSettingsThatCouldNotBeRead are read as soon as the store answers: a node that was cut off from it when they were announced
 // does not go by the old ones for as long as it does for an announcement that it never heard.
@@ -45,7 +20,7 @@ func TestSettingsThatCouldNotBeRead(t *testing.T) {
 		ctx := context.Background()
 		s := memory.New(memory.Options{Partitions: 8})
 		var f *fleet
-		cut := &mute{Store: s}
+		cut := &line{Store: s}
 		f = startFleet(t, s, 2, func(i int, c *engine.Config) {
 			if i == 1 {
 				c.Store = cut
@@ -59,7 +34,7 @@ func TestSettingsThatCouldNotBeRead(t *testing.T) {
 				FailurePolicy: retries()})
 			return err
 		}
-		cut.on.Store(true)
+		cut.set(failing(false, "small"))
 		if _, err := f.nodes[0].PutNamespace(ctx, carillon.Namespace{Name: "ns", Strict: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +42,7 @@ func TestSettingsThatCouldNotBeRead(t *testing.T) {
 		if err := put(); errors.Is(err, carillon.InvalidArgument) {
 			t.Fatal(fmt.Errorf("it knows what it could not read: %w", err))
 		}
-		cut.on.Store(false)
+		cut.set(nil)
 		time.Sleep(600 * time.Millisecond)
 		if err := put(); !errors.Is(err, carillon.InvalidArgument) {
 			t.Errorf("it goes by the settings before: %v", err)

@@ -106,37 +106,45 @@ func (p *owned) hear(in mail, now int64) {
 		return
 	}
 	p.hearLosses(in.losses, now)
-	p.hearBeats(in, now, func(b *beat) { stale(b.from, b.text) })
+	results := beside{reports: in.reports}
+	p.hearBeats(in.beats, now, &results, func(b *beat) { stale(b.from, b.text) })
 	for i := range in.reports {
-		p.hearReport(&in.reports[i], now)
+		p.hearReport(&in.reports[i], now, &results)
 	}
 }
 
-// hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale. Where a result came along,
-// what becomes of that is the answer: one that is said a second time is accepted, though its run has ended.
-func (p *owned) hearBeats(in mail, now int64, refuse func(*beat)) {
-	var ended map[string]bool
-	for i := range in.beats {
-		b := &in.beats[i]
-		if p.m.Beat(now, b.tok) == partition.Accepted {
-			continue
-		}
-		if ended == nil {
-			ended = reported(in.reports)
-		}
-		if !ended[b.text] {
+// hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale.
+func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(*beat)) {
+	for i := range beats {
+		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) {
 			refuse(b)
 		}
 	}
 }
 
-// reported is the tokens of reports.
-func reported(rs []report) map[string]bool {
-	tokens := make(map[string]bool, len(rs))
-	for i := range rs {
-		tokens[rs[i].Token] = true
+// beside is the results among reports. What comes beside a result of its attempt and is not in force is not refused: what becomes of
+// the result is the answer. One that is said a second time is accepted, though its run has ended.
+type beside struct {
+	reports []report
+	tokens  map[string]bool // nil: not looked for yet
+}
+
+// have reports whether one is of this token.
+func (r *beside) have(token string) bool {
+	if r.tokens == nil {
+		r.tokens = make(map[string]bool, len(r.reports))
+		for i := range r.reports {
+			if r.reports[i].Outcome != carillon.OutcomeProgress {
+				r.tokens[r.reports[i].Token] = true
+			}
+		}
 	}
-	return tokens
+	return r.tokens[token]
+}
+
+// answer reports whether one is the answer to a report, which tells of progress.
+func (r *beside) answer(told *report) bool {
+	return told.Outcome == carillon.OutcomeProgress && r.have(told.Token)
 }
 
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
@@ -162,14 +170,16 @@ func (p *owned) postpone(in mail) {
 	})
 }
 
-func (p *owned) hearReport(r *report, now int64) {
+func (p *owned) hearReport(r *report, now int64, results *beside) {
 	verdict, err := p.judge(r, now)
 	switch {
 	case err != nil:
 		p.readFailed(err)
 		p.postpone(mail{reports: []report{*r}})
 	case verdict != partition.Accepted:
-		stale(r.From, r.Token)
+		if !results.answer(r) {
+			stale(r.From, r.Token)
+		}
 	default:
 		p.reply(p.m.After(), func(err error) {
 			switch {

@@ -135,14 +135,19 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 		Backfill: r.Backfill}
 }
 
-// leftovers deletes every job and looks for records, index entries and memory that nothing accounts for.
-func (w *world) leftovers(ctx context.Context) (left []string, err error) {
+// clear deletes every job, while there are workers: that nothing is parked for a queue any more is found out when it is served.
+func (w *world) clear(ctx context.Context) error {
 	api := w.anyLife().scheduler()
 	for _, k := range w.plan.jobs() {
 		if _, err := api.DeleteJob(ctx, k); err != nil && carillon.KindOf(err) != carillon.NotFound {
-			return nil, fmt.Errorf("sim: delete %s: %w", k, err)
+			return fmt.Errorf("sim: delete %s: %w", k, err)
 		}
 	}
+	return nil
+}
+
+// leftovers looks for records, index entries and memory that nothing accounts for when every job is deleted.
+func (w *world) leftovers(ctx context.Context) (left []string, err error) {
 	pause(actorFinal, 5*time.Second) // for deletes on their way
 	for _, n := range w.nodes {
 		l := n.life()

@@ -20,7 +20,7 @@ import (
 
 var (
 	seeds   = flag.Int("seeds", 1000, "how many seeds TestSimulation lives through; a tenth with -short")
-	first   = flag.Uint64("first", 1, "the first of the seeds that TestSimulation, TestCluster and TestMovesInOrder live through")
+	first   = flag.Uint64("first", 1, "the first of the seeds that a test lives through of which -seeds or -cluster-seeds says how many")
 	seed    = flag.Uint64("seed", 0, "the one seed to live through; 0 = the first -seeds of them")
 	file    = flag.String("plan", "", "a file with the plan to live through instead of the seed's own")
 	profile = flag.String("profile", "chaos", "the profile of -seed")

@@ -185,6 +185,7 @@ func (w *world) live(ctx context.Context) {
 		final, err := w.final(ctx)
 		w.fail(err)
 		w.rec.Finish(final)
+		w.fail(w.clear(ctx))
 	})
 	wg.Wait()
 }

@@ -1,0 +1,74 @@
+package engine_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
+)
+
+// TestWordsBesideAResult that is said a second time: what becomes of the result is the answer to them all, also if it is passed on to
+// another node, and in other parts than they are. Their run has ended, but nobody is told that they are stale.
+func TestWordsBesideAResult(t *testing.T) {
+	large := strings.Repeat("x", 1<<18)
+	for name, say := range map[string]func(e *engine.Engine, v *verdicts, token string){
+		"a beat": func(e *engine.Engine, v *verdicts, token string) {
+			e.Beats([]carillon.Beat{{Token: token}}, v)
+			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
+		},
+		"a beat beside a large one": func(e *engine.Engine, v *verdicts, token string) {
+			e.Beats([]carillon.Beat{{Token: token}}, v)
+			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess, Message: large}}})
+		},
+		"progress": func(e *engine.Engine, v *verdicts, token string) {
+			e.Reports([]partition.Report{
+				{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeProgress}},
+				{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}},
+			})
+		},
+	} {
+		for owner, where := range []string{"to the owner", "to another node"} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					const runs = 20
+					var held atomic.Pointer[chan struct{}]
+					f, streams := startStreams(t, 2, func(c *engine.Config) {
+						c.Turn = func(int) {
+							if until := held.Load(); until != nil {
+								<-*until
+							}
+						}
+					})
+					putDapr(t, f.nodes[0].Engine, runs)
+					time.Sleep(3 * time.Second)
+					ds := streams[0].take()
+					f.moves(owner)
+					e := f.nodes[0].Engine
+					if v := succeed(e, ds); v.accepted != runs || v.stale != 0 {
+						t.Fatalf("%d accepted, %d stale", v.accepted, v.stale)
+					}
+					v, until := &verdicts{}, make(chan struct{})
+					held.Store(&until) // so that all comes in one mail
+					for _, d := range ds {
+						say(e, v, d.Run.Token)
+					}
+					held.Store(nil)
+					close(until)
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+					if v.accepted != runs || v.stale != 0 {
+						t.Errorf("again: %d accepted, %d stale", v.accepted, v.stale)
+					}
+					for _, n := range f.nodes {
+						stop(t, n.Engine)
+					}
+				})
+			})
+		}
+	}
+}
