@@ -20,7 +20,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err != nil {
 		return err
 	}
-	s.beat(req.Beats) // first: a beat of an attempt that has been reported would be stale
+	s.beat(goingOn(req.Beats, req.Results)) // first: a beat of an attempt that has been reported would be stale
 	s.report(req.Results)
 	if gone && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
@@ -113,6 +113,26 @@ func (s *Session) beat(beats []carillon.Beat) {
 	}
 	s.mu.Unlock()
 	s.sink.Beats(beats, s)
+}
+
+// goingOn is the beats of attempts that do not end by what is told along with them: the answer to that is the answer to both.
+func goingOn(beats []carillon.Beat, results []carillon.Result) []carillon.Beat {
+	if len(beats) == 0 || len(results) == 0 {
+		return beats
+	}
+	ended := map[string]bool{}
+	for i := range results {
+		if results[i].Outcome != carillon.OutcomeProgress {
+			ended[results[i].Token] = true
+		}
+	}
+	var left []carillon.Beat
+	for _, b := range beats {
+		if !ended[b.Token] {
+			left = append(left, b)
+		}
+	}
+	return left
 }
 
 // adopt holds a token that was delivered through another session. The lock is held.

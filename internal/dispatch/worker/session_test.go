@@ -216,6 +216,21 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// TestABeatBesideAResult is not passed on: it might be heard after the attempt has ended, and be answered as stale.
+func TestABeatBesideAResult(t *testing.T) {
+	d := newDesk(Options{})
+	s := d.connect(t, 2)
+	d.deliver(t, 0, 2, 0)
+	receive(t, s)
+	send(t, s, carillon.WorkRequest{
+		Beats:   []carillon.Beat{{Token: token(0)}, {Token: token(1)}},
+		Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeProgress}},
+	})
+	if len(d.beats) != 1 || d.beats[0].Token != token(1) || len(d.reports) != 2 {
+		t.Errorf("beats %v, %d reports", d.beats, len(d.reports))
+	}
+}
+
 func TestGoodbye(t *testing.T) {
 	d := newDesk(Options{})
 	s := d.connect(t, 9)
