@@ -76,7 +76,7 @@ func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillo
 	}
 	if other != nil {
 		s.lend(other, req)
-		to(other).Beats = req.Beats
+		to(other).Beats = slices.Clip(req.Beats) // of which n gets the rest: either may be added to
 	}
 	for i := range req.Results {
 		r := &req.Results[i]
