@@ -227,6 +227,63 @@ func TestARunWhoseLeaseEndedOnItsWayIsDropped(t *testing.T) {
 	})
 }
 
+// reportBy sends results, does something and receives their answers, which must come soon.
+func reportBy(w *world, s carillon.Session, rs []carillon.Result, meanwhile func(), within time.Duration) {
+	w.t.Helper()
+	began := time.Now()
+	send(w.t, s, carillon.WorkRequest{Results: rs})
+	meanwhile()
+	late := time.AfterFunc(time.Minute, func() { _ = s.Close() }) // then receiving fails
+	defer late.Stop()
+	acks(w.t, s, len(rs))
+	if took := time.Since(began); took > within {
+		w.t.Errorf("it took %v", took)
+	}
+}
+
+// TestTheOneThatWasTurnedToIsLost: what a silent node was told before is then told to a third.
+func TestTheOneThatWasTurnedToIsLost(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].cut.Store(true)
+		w.nodes["a"].deaf = true
+		reportBy(w, s, results(runs), func() {
+			<-time.After(1200 * time.Millisecond)
+			w.kill("a")
+		}, 1500*time.Millisecond)
+	})
+}
+
+// TestSomebodySpeaksAgain: one that was doubted while there was nobody to turn to need not speak itself.
+func TestSomebodySpeaksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 10)
+		for i, address := range []string{"a", "b", "c"} {
+			w.put(address, i, i+1)
+		}
+		runs := receiveRuns(t, s, 3)
+		for _, d := range w.nodes {
+			d.cut.Store(true)
+		}
+		reportBy(w, s, results(runs), func() {
+			<-time.After(2 * time.Second)
+			w.nodes["a"].cut.Store(false)
+		}, 3500*time.Millisecond)
+		shut(t, s)
+	})
+}
+
+// TestANodeThatFallsSilentLater: it has spoken after it was told a result, but not of that.
+func TestANodeThatFallsSilentLater(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].deaf = true
+		reportBy(w, s, results(runs), func() {
+			<-time.After(700 * time.Millisecond) // it was asked for a word, and has given it
+			w.nodes["b"].cut.Store(true)
+		}, 2500*time.Millisecond)
+	})
+}
+
 // TestBeatsOfTwoNodesAreKeptApart while both wait to be sent.
 func TestBeatsOfTwoNodesAreKeptApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
