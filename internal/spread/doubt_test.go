@@ -315,3 +315,47 @@ func TestBeatsOfTwoNodesAreKeptApart(t *testing.T) {
 		shut(t, s)
 	})
 }
+
+// awaitNodes receives until a node says that there are n.
+func awaitNodes(t *testing.T, s carillon.Session, n int) {
+	t.Helper()
+	for {
+		if r, err := s.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if len(r.Nodes) == n {
+			return
+		}
+	}
+}
+
+// TestWhoHearsOfALostNodesRunsStays: when a better one comes, what is on its way to the first is not answered once more.
+func TestWhoHearsOfALostNodesRunsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 8)
+		w.put("a", 0, 1)
+		runs := receiveRuns(t, s, 1)
+		w.put("b", 1, 2)
+		receiveRuns(t, s, 1) // so that b stays
+		b := w.nodes["b"]
+		if err := b.hub.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.kill("a")
+		awaitNodes(t, s, 2)
+		w.kill("c")
+		awaitNodes(t, s, 1)
+		w.start("c") // it is connected after a moment
+		awaitNodes(t, s, 2)
+		b.cut.Store(true)
+		send(t, s, carillon.WorkRequest{Beats: beats(runs)})
+		<-time.After(time.Second)
+		send(t, s, carillon.WorkRequest{Results: results(runs)})
+		acks(t, s, 1)
+		b.cut.Store(false)
+		<-time.After(time.Second)
+		nothingMore(w, s, "c")
+		shut(t, s)
+	})
+}

@@ -124,11 +124,6 @@ func (s *session) lost(n *node, err error) {
 	defer s.mu.Unlock()
 	n.gone = true
 	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
-	for token, from := range s.routes {
-		if from == n {
-			delete(s.routes, token)
-		}
-	}
 	if n.address != "" {
 		if time.Since(n.since) > lastBackoff {
 			delete(s.waits, n.address)
