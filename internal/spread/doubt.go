@@ -291,4 +291,10 @@ func (f *memory) remove(token string) {
 	delete(f.old, token)
 }
 
-func (f *memory) empty() bool { return len(f.fresh)+len(f.old) == 0 }
+// empty reports whether nothing is remembered. It lets go of what nothing has been added to for long.
+func (f *memory) empty() bool {
+	if time.Since(f.turned) > 2*fadeAfter {
+		f.fresh, f.old = nil, nil
+	}
+	return len(f.fresh)+len(f.old) == 0
+}
