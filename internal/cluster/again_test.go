@@ -15,9 +15,7 @@ import (
 // deadline; after that the error says why it was not.
 func TestWhatTheStoreDidNotTakeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		pass(2 * time.Second) // it knows what it owns
 		a.cut.Store(true)
 		time.AfterFunc(6*time.Second, func() { a.cut.Store(false) }) // longer than its leases
@@ -37,9 +35,7 @@ func TestWhatTheStoreDidNotTakeIsTriedAgain(t *testing.T) {
 // TestWhatCouldNotBeReadIsTriedAgain: a connection to the store was broken when it was next used.
 func TestWhatCouldNotBeReadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		pass(2 * time.Second)
 		a.blind.Store(true)
 		time.AfterFunc(time.Second, func() { a.blind.Store(false) })
@@ -52,9 +48,7 @@ func TestWhatCouldNotBeReadIsTriedAgain(t *testing.T) {
 // TestWhatMayBeDoneIsNotRepeated: the store has taken a change and not said so.
 func TestWhatMayBeDoneIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		put, err := a.Router().PutJob(t.Context(), far("job"))
 		if err != nil {
 			t.Fatal(err)

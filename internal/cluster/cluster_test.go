@@ -54,9 +54,7 @@ func calling(t *testing.T, n *node, within time.Duration, fail int) (end func())
 // TestNodesComeAndGo: every partition has one owner soon after each change, never two, and calls go on.
 func TestNodesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		f, a := single(t)
 		b, c := f.start("b"), f.start("c")
 		f.settle(2*time.Second, a, b, c)
 		end := calling(t, a, time.Second, 0)
@@ -80,9 +78,7 @@ func TestNodesComeAndGo(t *testing.T) {
 // TestTheLastNodeLeaves: what is asked of it once its engine has stopped fails at once, for nobody else will do it.
 func TestTheLastNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		if err := a.Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -123,9 +119,7 @@ func TestWhoCameToTheLastNodeIsKilled(t *testing.T) {
 // hands out nothing while it waits for what is in force; its drain ends.
 func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		f, a := single(t)
 		if err := a.Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -146,9 +140,7 @@ func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {
 // TestReadsGoOn: what a dead node owned is read from the store before anybody owns it again.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		_, a, b := pair(t)
 		for i := range 30 {
 			if _, err := a.Router().PutJob(t.Context(), far(fmt.Sprint("job/", i))); err != nil {
 				t.Fatal(err)
@@ -176,9 +168,7 @@ func TestReadsGoOn(t *testing.T) {
 // it finds out.
 func TestANameHasOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		f, a, b := pair(t)
 		if _, err := f.try("a"); err == nil || !strings.Contains(err.Error(), "--node-name") {
 			t.Fatalf("a second a: %v", err)
 		}
@@ -206,9 +196,7 @@ func TestANameHasOneProcess(t *testing.T) {
 // TestReadyMeansOwning: a node that loses its terms while it is cut off from the store is ready again when it has others.
 func TestReadyMeansOwning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(2*time.Second, a)
+		_, a := single(t)
 		lost := false
 		for step := range 600 {
 			a.cut.Store(step >= 100 && step < 480) // less than a lease: others would not have it
@@ -228,9 +216,7 @@ func TestReadyMeansOwning(t *testing.T) {
 // TestAClockThatIsOff: its node owns nothing until it is right again.
 func TestAClockThatIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		f, a, b := pair(t)
 		b.ahead.Store(int64(-2 * time.Second))
 		pass(2500 * time.Millisecond)
 		f.settle(time.Second, a)
@@ -253,9 +239,7 @@ func TestAClockThatIsOff(t *testing.T) {
 // TestDrains: a drained node owns nothing until a rebalance, and the last one cannot be drained.
 func TestDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		f, a, b := pair(t)
 		if err := a.DrainNode(t.Context(), "nobody"); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("drain nobody: %v", err)
 		}

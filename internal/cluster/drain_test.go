@@ -44,9 +44,7 @@ func TestDrainsAtOneTime(t *testing.T) {
 // TestADrainIsOfAProcess: it ends with the process, and what was said of one does not hit another of the name.
 func TestADrainIsOfAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		f, a, b := pair(t)
 		if err := a.DrainNode(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -74,9 +72,7 @@ func TestADrainIsOfAProcess(t *testing.T) {
 // TestADrainThatTheStoreDidNotTake is not done.
 func TestADrainThatTheStoreDidNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.start("a"), f.start("b")
-		f.settle(2*time.Second, a, b)
+		f, a, b := pair(t)
 		b.cut.Store(true)
 		if err := a.DrainNode(t.Context(), "b"); !errors.Is(err, carillon.Unavailable) {
 			t.Errorf("drain: %v", err)

@@ -45,9 +45,7 @@ func TestSettingsAreAnnounced(t *testing.T) {
 // TestANodeThatComesHearsOfSettings that changed when the others did not know of it yet, and it had read them.
 func TestANodeThatComesHearsOfSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(3*time.Second, a)
+		f, a := single(t)
 		for looks := a.looks.Load(); a.looks.Load() == looks; {
 			pass(time.Millisecond)
 		}
@@ -76,9 +74,7 @@ func TestANodeThatComesHearsOfSettings(t *testing.T) {
 // TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own beats come in time.
 func TestManyLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		pass(time.Millisecond) // nobody looks
 		before := a.looks.Load()
 		a.lag.Store(int64(10 * time.Millisecond))
@@ -101,9 +97,7 @@ func TestManyLooksAreFew(t *testing.T) {
 // TestASlowStoreTellsTheTimeToo: that the clock is read slowly takes nothing away from what is known, and a clock that is set is noticed.
 func TestASlowStoreTellsTheTimeToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a")
-		f.settle(time.Second, a)
+		_, a := single(t)
 		a.slow.Store(int64(900 * time.Millisecond))
 		pass(5 * time.Second)
 		if off := time.Until(a.StoreNow()).Abs(); off > 10*time.Millisecond {

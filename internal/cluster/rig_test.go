@@ -64,6 +64,24 @@ func newFleet(t *testing.T) *fleet {
 	return &fleet{t: t, store: memory.New(memory.Options{Partitions: parts})}
 }
 
+// single is a fleet of one, which owns everything.
+func single(t *testing.T) (f *fleet, a *node) {
+	t.Helper()
+	f = newFleet(t)
+	a = f.start("a")
+	f.settle(2*time.Second, a)
+	return f, a
+}
+
+// pair is a fleet of two that have shared out everything.
+func pair(t *testing.T) (f *fleet, a, b *node) {
+	t.Helper()
+	f = newFleet(t)
+	a, b = f.start("a"), f.start("b")
+	f.settle(2*time.Second, a, b)
+	return f, a, b
+}
+
 // node is an engine and its part in the cluster.
 type node struct {
 	*cluster.Node

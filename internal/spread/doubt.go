@@ -11,7 +11,7 @@ import (
 // A connection that leads nowhere is noticed after half a minute. Leases may be shorter, and a result should not wait for so long
 // while other nodes are there, each of which passes on what is for another. So a node that was told something and says nothing is
 // asked for a word, which it gives at once, and what it was told is told to another too until it speaks. That costs nothing while
-// nodes speak, and one short question for each round of beats while they have nothing to say.
+// nodes speak, and one short question for each round of beats, and each second that a result waits, while they have nothing to say.
 
 // doubtAfter is how long a node may owe a word. The shortest lease leaves twice as long to a beat that is lost.
 const doubtAfter = 500 * time.Millisecond
@@ -37,11 +37,8 @@ func (s *session) tell(n *node, req *carillon.WorkRequest) {
 func (s *session) say(n *node, req *carillon.WorkRequest) {
 	n.keep(req.Results)
 	n.say(*req)
-	if len(s.nodes) == 1 || s.goodbye || s.closing {
+	if !s.expect(n) {
 		return
-	}
-	if n.owes.since.IsZero() {
-		n.owes.since = time.Now()
 	}
 	for _, b := range req.Beats {
 		n.owes.beats[b.Token] = b
@@ -54,7 +51,18 @@ func (s *session) say(n *node, req *carillon.WorkRequest) {
 	if len(req.Beats) > 0 {
 		s.ask(n) // there is no answer to a beat
 	}
+}
+
+// expect has a node watched that owes a word; it reports whether that is of use.
+func (s *session) expect(n *node) bool {
+	if len(s.nodes) == 1 || s.goodbye || s.closing {
+		return false
+	}
+	if n.owes.since.IsZero() {
+		n.owes.since = time.Now()
+	}
 	s.keepWatching(doubtAfter)
+	return true
 }
 
 // seconds is what others are to hear of that is for n: everything if n is doubted, and the results of attempts of which they have
@@ -76,7 +84,7 @@ func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillo
 	}
 	if other != nil {
 		s.lend(other, req)
-		to(other).Beats = req.Beats
+		to(other).Beats = slices.Clip(req.Beats) // of which n gets the rest: either may be added to
 	}
 	for i := range req.Results {
 		r := &req.Results[i]
@@ -161,11 +169,12 @@ func (s *session) watch() {
 		left := doubtAfter - now.Sub(n.owes.since)
 		switch {
 		case left > 0:
-		case n.owes.asked:
-			s.doubt(n)
-			continue
-		default:
+		case !n.owes.asked:
 			s.ask(n)
+			left = doubtAfter
+		case s.doubt(n):
+			continue
+		default: // until there is somebody
 			left = doubtAfter
 		}
 		if next == 0 || left < next {
@@ -177,13 +186,13 @@ func (s *session) watch() {
 	}
 }
 
-// doubt has another hear what a node has been told and may not have heard.
-func (s *session) doubt(n *node) {
-	n.owes.doubted = true
+// doubt has another hear what a node has been told and may not have heard; it reports whether there is one.
+func (s *session) doubt(n *node) bool {
 	other := s.other(n)
 	if other == nil {
-		return
+		return false
 	}
+	n.owes.doubted = true
 	var req carillon.WorkRequest
 	for _, token := range slices.Sorted(maps.Keys(n.owes.beats)) {
 		req.Beats = append(req.Beats, n.owes.beats[token])
@@ -198,6 +207,7 @@ func (s *session) doubt(n *node) {
 		s.lend(other, &req)
 		s.say(other, &req)
 	}
+	return true
 }
 
 // retell gives out the results that a node has not confirmed and that are wanted, some at a time.
@@ -236,6 +246,7 @@ func (s *session) once(n *node, resp *carillon.WorkResponse) {
 // again reports whether the last word on a token has been said before. If not, it is now.
 func (s *session) again(token string) bool {
 	if s.settled.has(token) {
+		delete(s.lent, token) // who was told of it since has nothing to add
 		return true
 	}
 	if s.lent[token] != nil {
@@ -280,4 +291,10 @@ func (f *memory) remove(token string) {
 	delete(f.old, token)
 }
 
-func (f *memory) empty() bool { return len(f.fresh)+len(f.old) == 0 }
+// empty reports whether nothing is remembered. It lets go of what nothing has been added to for long.
+func (f *memory) empty() bool {
+	if time.Since(f.turned) > 2*fadeAfter {
+		f.fresh, f.old = nil, nil
+	}
+	return len(f.fresh)+len(f.old) == 0
+}

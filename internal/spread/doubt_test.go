@@ -3,6 +3,7 @@ package spread_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,12 +28,15 @@ func keepBeating(w *world, s carillon.Session, runs []carillon.Run, times int) {
 	w.t.Helper()
 	for range times {
 		<-time.After(lease / 4)
-		var beats []carillon.Beat
-		for i := range runs {
-			beats = append(beats, carillon.Beat{Token: runs[i].Token, RunID: runs[i].ID})
-		}
-		send(w.t, s, carillon.WorkRequest{Beats: beats})
+		send(w.t, s, carillon.WorkRequest{Beats: beats(runs)})
 	}
+}
+
+func beats(runs []carillon.Run) (bs []carillon.Beat) {
+	for i := range runs {
+		bs = append(bs, carillon.Beat{Token: runs[i].Token, RunID: runs[i].ID})
+	}
+	return bs
 }
 
 // alive is how many attempts have their leases.
@@ -99,7 +103,7 @@ func TestAResultFollowsASilentNode(t *testing.T) {
 		}
 		w.nodes["b"].cut.Store(false)
 		<-time.After(time.Second)
-		nothingMore(w, s)
+		nothingMore(w, s, "b")
 		for _, r := range runs {
 			if w.done[r.ID] != 1 {
 				w.t.Errorf("%s was done %d times", r.ID, w.done[r.ID])
@@ -153,17 +157,17 @@ func TestNobodyToTurnTo(t *testing.T) {
 					}()
 					acks(w.t, s, 3)
 					<-time.After(4 * time.Second)
-					nothingMore(w, s)
+					nothingMore(w, s, "b")
 				})
 			})
 		}
 	}
 }
 
-// nothingMore receives until a further run comes, with which no answer does.
-func nothingMore(w *world, s carillon.Session) {
+// nothingMore receives until a further run comes from a node, with which no answer does.
+func nothingMore(w *world, s carillon.Session, address string) {
 	w.t.Helper()
-	w.put("b", 3, 4)
+	w.put(address, 3, 4)
 	for {
 		r, err := s.Receive(w.t.Context())
 		if err != nil {
@@ -220,5 +224,138 @@ func TestARunWhoseLeaseEndedOnItsWayIsDropped(t *testing.T) {
 				t.Errorf("%s was done %d times", run, w.done[run])
 			}
 		}
+	})
+}
+
+// reportBy sends results, does something and receives their answers, which must come soon.
+func reportBy(w *world, s carillon.Session, rs []carillon.Result, meanwhile func(), within time.Duration) {
+	w.t.Helper()
+	began := time.Now()
+	send(w.t, s, carillon.WorkRequest{Results: rs})
+	meanwhile()
+	late := time.AfterFunc(time.Minute, func() { _ = s.Close() }) // then receiving fails
+	defer late.Stop()
+	acks(w.t, s, len(rs))
+	if took := time.Since(began); took > within {
+		w.t.Errorf("it took %v", took)
+	}
+}
+
+// TestTheOneThatWasTurnedToIsLost: what a silent node was told before is then told to a third.
+func TestTheOneThatWasTurnedToIsLost(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].cut.Store(true)
+		w.nodes["a"].deaf = true
+		reportBy(w, s, results(runs), func() {
+			<-time.After(1200 * time.Millisecond)
+			w.kill("a")
+		}, 1500*time.Millisecond)
+	})
+}
+
+// TestSomebodySpeaksAgain: one that was doubted while there was nobody to turn to need not speak itself.
+func TestSomebodySpeaksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 10)
+		for i, address := range []string{"a", "b", "c"} {
+			w.put(address, i, i+1)
+		}
+		runs := receiveRuns(t, s, 3)
+		for _, d := range w.nodes {
+			d.cut.Store(true)
+		}
+		reportBy(w, s, results(runs), func() {
+			<-time.After(2 * time.Second)
+			w.nodes["a"].cut.Store(false)
+		}, 3500*time.Millisecond)
+		shut(t, s)
+	})
+}
+
+// TestANodeThatFallsSilentLater: it has spoken after it was told a result, but not of that.
+func TestANodeThatFallsSilentLater(t *testing.T) {
+	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
+		w.nodes["b"].deaf = true
+		reportBy(w, s, results(runs), func() {
+			<-time.After(700 * time.Millisecond) // it was asked for a word, and has given it
+			w.nodes["b"].cut.Store(true)
+		}, 2500*time.Millisecond)
+	})
+}
+
+// TestBeatsOfTwoNodesAreKeptApart while both wait to be sent.
+func TestBeatsOfTwoNodesAreKeptApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 8) // which are all used: none are on their way meanwhile
+		w.put("b", 0, 6)
+		ofB := receiveRuns(t, s, 6)
+		w.put("a", 6, 8)
+		ofA := receiveRuns(t, s, 2)
+		beat := func(runs ...carillon.Run) { send(t, s, carillon.WorkRequest{Beats: beats(runs)}) }
+		w.nodes["b"].cut.Store(true)
+		beat(ofB...)
+		<-time.After(600 * time.Millisecond) // b is doubted, a is not
+		w.nodes["a"].cut.Store(true)
+		beat(ofA[0])         // fills the way to a
+		beat(ofB[:5]...)     // waits for both
+		beat(ofA[1], ofB[5]) // and so does this
+		spoke := time.Now()
+		w.nodes["a"].cut.Store(false)
+		<-time.After(50 * time.Millisecond)
+		w.mu.Lock()
+		for _, r := range slices.Concat(ofA, ofB) {
+			if h := w.held[r.Token]; h == nil || h.alive.Before(spoke) {
+				t.Errorf("a beat of %s got lost", r.Token)
+			}
+		}
+		w.mu.Unlock()
+		w.nodes["b"].cut.Store(false)
+		shut(t, s)
+	})
+}
+
+// awaitNodes receives until a node says that there are n.
+func awaitNodes(t *testing.T, s carillon.Session, n int) {
+	t.Helper()
+	for {
+		if r, err := s.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if len(r.Nodes) == n {
+			return
+		}
+	}
+}
+
+// TestWhoHearsOfALostNodesRunsStays: when a better one comes, what is on its way to the first is not answered once more.
+func TestWhoHearsOfALostNodesRunsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 8)
+		w.put("a", 0, 1)
+		runs := receiveRuns(t, s, 1)
+		w.put("b", 1, 2)
+		receiveRuns(t, s, 1) // so that b stays
+		b := w.nodes["b"]
+		if err := b.hub.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.kill("a")
+		awaitNodes(t, s, 2)
+		w.kill("c")
+		awaitNodes(t, s, 1)
+		w.start("c") // it is connected after a moment
+		awaitNodes(t, s, 2)
+		b.cut.Store(true)
+		send(t, s, carillon.WorkRequest{Beats: beats(runs)})
+		<-time.After(time.Second)
+		send(t, s, carillon.WorkRequest{Results: results(runs)})
+		acks(t, s, 1)
+		b.cut.Store(false)
+		<-time.After(time.Second)
+		nothingMore(w, s, "c")
+		shut(t, s)
 	})
 }

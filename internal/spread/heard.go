@@ -23,6 +23,9 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 			s.forget(n, token)
 		}
 	}
+	if len(n.unsure) > 0 {
+		s.expect(n)
+	}
 	s.aboutCredits(n, resp)
 	if len(resp.Nodes) > 0 {
 		s.aboutNodes(n, resp)

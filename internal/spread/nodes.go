@@ -124,11 +124,6 @@ func (s *session) lost(n *node, err error) {
 	defer s.mu.Unlock()
 	n.gone = true
 	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
-	for token, from := range s.routes {
-		if from == n {
-			delete(s.routes, token)
-		}
-	}
 	if n.address != "" {
 		if time.Since(n.since) > lastBackoff {
 			delete(s.waits, n.address)
@@ -158,7 +153,10 @@ func (s *session) repeat(n *node) {
 	if s.closing {
 		return
 	}
-	n.retell(func(token string) bool { return !s.told(token) }, func(results []carillon.Result) {
+	heard := func(token string) bool { // by one of which an answer is to come
+		return slices.ContainsFunc(s.nodes, func(o *node) bool { _, told := o.unsure[token]; return told && !o.owes.doubted })
+	}
+	n.retell(func(token string) bool { return !heard(token) }, func(results []carillon.Result) {
 		s.sendMany(&carillon.WorkRequest{Results: results})
 	})
 	n.out, n.unsure = nil, nil

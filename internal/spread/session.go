@@ -100,8 +100,8 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 		return err
 	}
 	direct := !s.many
+	s.ended(req.Results)
 	if direct {
-		s.ended(req.Results)
 		req.Credits = s.credit(req.Credits, nil)
 	} else {
 		s.sendMany(&req)
@@ -214,7 +214,6 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 		r := share(req.Results[i].Token)
 		r.Results = append(r.Results, req.Results[i])
 	}
-	s.ended(req.Results)
 	s.credit(req.Credits, nil)
 	for _, n := range s.nodes {
 		if r := shares[n]; r != nil {
@@ -229,15 +228,25 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 	}
 }
 
-// route is the node that is to hear of a token. There is one: the session is not over.
+// route is the node that is to hear of a token. There is one: the session is not over. Who takes the place of a lost one keeps it: what
+// it was told before may be on its way to it still.
 func (s *session) route(token string) *node {
 	n, known := s.routes[token]
 	if !known {
 		n = s.first
 	}
-	if !n.gone {
-		return n
+	if n.gone {
+		n = s.heir()
+		if known || len(s.routes) < maxRoutes {
+			s.routes[token] = n
+			n.flight++
+		}
 	}
+	return n
+}
+
+// heir is the node that is to hear of what was for a lost one.
+func (s *session) heir() *node {
 	for _, n := range s.nodes {
 		if !n.leaving {
 			return n

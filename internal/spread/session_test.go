@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,6 +166,31 @@ func TestADrainOfOneIsHidden(t *testing.T) {
 		}
 		if r, err := s.Receive(t.Context()); err != nil || !r.Drain {
 			t.Errorf("the last one drains: %+v, %v", r, err)
+		}
+		shut(t, s)
+	})
+}
+
+// TestADrainIsHiddenWhileAnotherIsLost: what is said again of the one that is lost says nothing of the runs of the one that drains.
+func TestADrainIsHiddenWhileAnotherIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		s := open(t, w, 4)
+		w.put("a", 0, 1)
+		w.put("b", 1, 3)
+		runs := receiveRuns(t, s, 3)
+		leaving := w.nodes["a"].hub
+		if err := leaving.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ofB := slices.DeleteFunc(slices.Clone(runs), func(r carillon.Run) bool { return r.ID == "run 00000" })
+		w.nodes["b"].deaf = true
+		send(t, s, carillon.WorkRequest{Results: results(ofB)})
+		w.kill("b")
+		acks(t, s, 2)
+		synctest.Wait()
+		if len(leaving.Workers()) == 0 {
+			t.Error("the worker left although its run goes on")
 		}
 		shut(t, s)
 	})

@@ -25,14 +25,15 @@ var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 type world struct {
 	t *testing.T
 
-	mu      sync.Mutex
-	nodes   map[string]*depot // by address
-	held    map[string]*held  // by token
-	done    map[string]int    // by run
-	orphans []string          // runs without a node
-	made    int               // tokens so far
-	waiting int               // runs that are not done
-	all     chan struct{}     // closed when none is
+	mu       sync.Mutex
+	nodes    map[string]*depot // by address
+	held     map[string]*held  // by token
+	accepted map[string]bool   // by token: its result was
+	done     map[string]int    // by run
+	orphans  []string          // runs without a node
+	made     int               // tokens so far
+	waiting  int               // runs that are not done
+	all      chan struct{}     // closed when none is
 }
 
 // held is an attempt that somebody has, or has lost.
@@ -56,7 +57,8 @@ type depot struct {
 }
 
 func newWorld(t *testing.T, addresses ...string) *world {
-	w := &world{t: t, nodes: map[string]*depot{}, held: map[string]*held{}, done: map[string]int{}, all: make(chan struct{})}
+	w := &world{t: t, nodes: map[string]*depot{}, held: map[string]*held{}, accepted: map[string]bool{}, done: map[string]int{},
+		all: make(chan struct{})}
 	for _, a := range addresses {
 		w.start(a)
 	}
@@ -294,25 +296,39 @@ func (d *depot) reap() {
 
 // Reports implements dispatch.Sink.
 func (d *depot) Reports(rs []partition.Report) {
-	w := d.world
 	if d.deaf {
 		return
 	}
 	for i := range rs {
-		token := rs[i].Token
-		w.mu.Lock()
-		h := w.held[token]
-		if h != nil {
-			delete(w.held, token)
-			if w.done[h.run]++; w.done[h.run] == 1 {
-				if w.waiting--; w.waiting == 0 {
-					close(w.all)
-				}
-			}
+		r := &rs[i]
+		switch accepted := d.world.report(&r.Result); {
+		case !accepted:
+			r.From.Stale(r.Token)
+		case r.Outcome != carillon.OutcomeProgress:
+			r.From.Accepted(r.Token)
 		}
-		w.mu.Unlock()
-		rs[i].From.Accepted(token)
 	}
+}
+
+// report takes what is said of an attempt, and accepts what it has accepted before.
+func (w *world) report(r *carillon.Result) (accepted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.held[r.Token]
+	switch {
+	case h == nil:
+		return w.accepted[r.Token]
+	case r.Outcome == carillon.OutcomeProgress:
+		return true
+	}
+	delete(w.held, r.Token)
+	w.accepted[r.Token] = true
+	if w.done[h.run]++; w.done[h.run] == 1 {
+		if w.waiting--; w.waiting == 0 {
+			close(w.all)
+		}
+	}
+	return true
 }
 
 // Beats implements dispatch.Sink.

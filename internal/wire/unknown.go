@@ -14,26 +14,29 @@ import (
 // Known refuses a message with a field that this version does not have: who has sent it expects something of it. The error
 // names the field by where it is and by its number, which is all that there is of it here.
 func Known(m proto.Message) error {
-	stray := strayIn(m.ProtoReflect())
+	stray := StrayIn(m)
 	if stray == nil {
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, fmt.Sprint(stray.at, stray.number),
-		"unknown field: %s has no field %d in this version of the node", stray.in, stray.number)
+	return carillon.Errorf(carillon.InvalidArgument, fmt.Sprint(stray.at, stray.Number),
+		"unknown field: %s has no field %d in this version of the node", stray.In, stray.Number)
 }
 
-// A stray is a field that nobody knows.
-type stray struct {
-	at     string // the path to the message that it is in, ending in a dot if it is not empty
-	in     protoreflect.FullName
-	number protowire.Number
+// A Stray is a field that nobody knows.
+type Stray struct {
+	In     protoreflect.FullName // of the message that it is in
+	Number protowire.Number
+	at     string // the path to that message, ending in a dot if it is not empty
 }
 
-// strayIn is the first stray in a message, nil if there is none. Paths are made on the way back only: there is hardly ever one.
-func strayIn(m protoreflect.Message) *stray {
+// StrayIn is the first stray in a message, at any depth, nil if there is none.
+func StrayIn(m proto.Message) *Stray { return strayIn(m.ProtoReflect()) }
+
+// strayIn makes paths on the way back only: there is hardly ever one.
+func strayIn(m protoreflect.Message) *Stray {
 	if raw := m.GetUnknown(); len(raw) > 0 {
 		number, _, _ := protowire.ConsumeTag(raw)
-		return &stray{in: m.Descriptor().FullName(), number: number}
+		return &Stray{In: m.Descriptor().FullName(), Number: number}
 	}
 	for _, f := range messageFields(m.Descriptor()) {
 		if !m.Has(f) {
@@ -48,7 +51,7 @@ func strayIn(m protoreflect.Message) *stray {
 }
 
 // strayOf is strayIn of what a field holds: a message, or a list of them.
-func strayOf(v protoreflect.Value, f protoreflect.FieldDescriptor) *stray {
+func strayOf(v protoreflect.Value, f protoreflect.FieldDescriptor) *Stray {
 	if !f.IsList() {
 		s := strayIn(v.Message())
 		if s != nil {
@@ -74,7 +77,7 @@ func messageFields(d protoreflect.MessageDescriptor) []protoreflect.FieldDescrip
 	}
 	var held []protoreflect.FieldDescriptor
 	for i, all := 0, d.Fields(); i < all.Len(); i++ {
-		if f := all.Get(i); f.Message() != nil && !f.IsMap() { // no map of the contract holds messages; a test sees to it
+		if f := all.Get(i); f.Message() != nil && !f.IsMap() { // no map of ours holds messages; a test sees to it
 			held = append(held, f)
 		}
 	}
