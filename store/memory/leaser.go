@@ -37,7 +37,11 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
+	return l.join(m, l.now(), ttl)
+}
+
+// join is Join under the lock.
+func (l *leaser) join(m store.Member, now time.Time, ttl time.Duration) error {
 	if old, ok := l.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
 		return store.ErrTaken
 	}
@@ -53,13 +57,9 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if old, ok := l.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
-		return store.ErrTaken
-	}
 	for id, other := range l.members {
 		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
-			l.members[m.ID] = member{m, now.Add(ttl)}
-			return nil
+			return l.join(m, now, ttl)
 		}
 	}
 	return store.ErrLast

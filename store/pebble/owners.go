@@ -156,6 +156,11 @@ func (o *owners) list() []store.Owner {
 func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.joinLocked(m, now, ttl)
+}
+
+// joinLocked is join under the lock.
+func (o *owners) joinLocked(m store.Member, now time.Time, ttl time.Duration) error {
 	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
 		return store.ErrTaken
 	}
@@ -167,13 +172,9 @@ func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
 func (o *owners) retire(m store.Member, now time.Time, ttl time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
-		return store.ErrTaken
-	}
 	for id, other := range o.members {
 		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
-			o.members[m.ID] = member{m, now.Add(ttl)}
-			return nil
+			return o.joinLocked(m, now, ttl)
 		}
 	}
 	return store.ErrLast

@@ -26,13 +26,13 @@ WITH free AS MATERIALIZED (
 	WHERE o.node = '' OR o.node = $1 OR NOT ` + lasts("o") + `
 	ORDER BY o.partition FOR UPDATE OF o)
 UPDATE carillon_owners o SET epoch = greatest(o.epoch + 1, floor(extract(epoch FROM t.now))::bigint), nonce = free.nonce, node = $1,
-	renewed = t.now, until = t.now + $4::bigint * interval '1 microsecond', server = pg_postmaster_start_time(), place = o.tableoid
+	renewed = t.now, until = t.now + $4::bigint * interval '1 microsecond', server = pg_postmaster_start_time(), place = ` + hereSQL + `
 FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
 
 	// Who takes partitions must have opened this very store: another may have been made in its place, with other partitions. And
 	// its sessions must be what they were made: a pooler may give it another one for each transaction.
 	sessionOfSQL = `
-SELECT pg_backend_pid(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND mac_key = $2),
+SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND mac_key = $2),
 	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in the middle of a
@@ -60,6 +60,7 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 	got, err := asked(ctx, l, "claim partitions", func(ctx context.Context) ([]store.Holding, error) {
 		return l.claim(ctx, node, partitions, nonces, interval(ttl))
 	})
+	l.heed(err)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +83,9 @@ func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error
 	}
 	defer conn.Release()
 	var session int32 // what the protocol says it is may be a pooler's
+	var server time.Time
 	var same, whole bool
-	switch err := conn.QueryRow(ctx, sessionOfSQL, l.meta.Partitions, l.meta.MACKey).Scan(&session, &same, &whole); {
+	switch err := conn.QueryRow(ctx, sessionOfSQL, l.meta.Partitions, l.meta.MACKey).Scan(&session, &server, &same, &whole); {
 	case err != nil:
 		return nil, err
 	case !same:
@@ -91,6 +93,7 @@ func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error
 	case !whole:
 		return nil, errSession
 	}
+	(*Store)(l).isAt(server)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	waiting, done := context.WithCancel(ctx)

@@ -35,11 +35,14 @@ const (
 
 // sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's default is not;
 // every statement sees what was committed before it; a client that vanished holds its locks for a short time only, and has
-// nothing done any more. All queries have an index made for them: a plan that reads a whole table, or sorts it, is one of a table
-// that was never analysed. Whether transactions may write is left to the server: an operator who forbids it has a reason.
+// nothing done any more (servers of other systems than Linux may refuse to look). That a commit was not waited for is told as a
+// warning. All queries have an index made for them: a plan that reads a whole table, or sorts it, is one of a table that was never
+// analysed. Whether transactions may write is left to the server: an operator who forbids it has a reason.
 var sessionSQL = fmt.Sprintf(`
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
-SELECT set_config('client_connection_check_interval', '2s', false) WHERE current_setting('server_version_num')::int >= 140000;
+SELECT set_config('client_connection_check_interval', '2s', false)
+	WHERE current_setting('server_version_num')::int >= 140000 AND version() LIKE '%%linux%%';
+SET client_min_messages = warning;
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = %d;
 SET lock_timeout = %d;

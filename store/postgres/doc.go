@@ -18,11 +18,11 @@
 // # The fence
 //
 // All batches of a group travel in one round trip and are one transaction. Its first statement locks the rows of the
-// partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of them. The row must have
-// been written by this very server since it was started, and in this very table: a promoted standby, or a copy that was restored,
-// may have the term of an owner that remembers more than it does. A claim updates
-// the row: it waits until the transaction has ended, or the transaction finds that its term is over. (A plain SELECT, EXISTS
-// and even FOR KEY SHARE let a stale write land beside a claim.)
+// partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of them. It must be the row
+// that this very server has written since it was started, where it was written: a promoted standby, or a copy that was restored,
+// may have the term of an owner that remembers more than it does. A claim updates the row: it waits until the transaction has
+// ended, or the transaction finds that its term is over. (A plain SELECT, EXISTS and even FOR KEY SHARE let a stale write land
+// beside a claim.)
 //
 // # Order
 //

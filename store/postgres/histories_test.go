@@ -81,6 +81,19 @@ func wantDeposed(t *testing.T, s store.Store, shard store.Shard, held store.Hold
 	}
 }
 
+// followed writes job 1 and waits until a standby has it.
+func followed(t *testing.T, standby *realserver.Postgres, shard store.Shard) {
+	t.Helper()
+	if put(t, shard, 1) != store.Applied {
+		t.Fatal("the first write fails")
+	}
+	c := session(t, standby.URL("test"), "psql")
+	until(t, "the standby has it", func() bool {
+		return value[int](t, c, "SELECT count(*) FROM pg_tables WHERE tablename = 'carillon_jobs'") == 1 &&
+			value[int](t, c, "SELECT count(*) FROM carillon_jobs") == 1
+	})
+}
+
 // A promoted standby has the term of the old owner, epoch and nonce alike, but not all that it has written.
 func TestAFailoverDeposes(t *testing.T) {
 	primary := realserver.StartPostgres(t)
@@ -97,14 +110,7 @@ func TestAFailoverDeposes(t *testing.T) {
 		t.Errorf("warned of %q", warned)
 	}
 	shard, held := holding(t, s)
-	if put(t, shard, 1) != store.Applied {
-		t.Fatal("the first write fails")
-	}
-	second := session(t, standby.URL("test"), "psql")
-	until(t, "the standby has it", func() bool {
-		return value[int](t, second, "SELECT count(*) FROM pg_tables WHERE tablename = 'carillon_jobs'") == 1 &&
-			value[int](t, second, "SELECT count(*) FROM carillon_jobs") == 1
-	})
+	followed(t, standby, shard)
 	standby.Exec(t, "test", "SELECT pg_promote()")
 	if put(t, shard, 2) != store.Applied { // which the standby never gets
 		t.Fatal("the old primary does not write")
@@ -125,16 +131,67 @@ func TestARestartDeposes(t *testing.T) {
 
 // Tables that were restored while nodes run have the terms that were in force when they were saved.
 func TestRestoredTablesDepose(t *testing.T) {
+	const save, fill = "CREATE TABLE saved AS TABLE carillon_owners", "INSERT INTO carillon_owners TABLE saved"
+	for name, restore := range map[string][]string{
+		"made anew":     {"ALTER TABLE carillon_owners RENAME TO saved", "CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL)", fill},
+		"emptied":       {save, "TRUNCATE carillon_owners; " + fill},
+		"rows put back": {save, "DELETE FROM carillon_owners; " + fill},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := realserver.StartPostgres(t, realserver.Volatile()...)
+			s := open(t, server.Database(t), postgres.Options{})
+			shard, held := holding(t, s)
+			began := time.Now()
+			for _, sql := range restore {
+				server.Exec(t, "test_1", sql)
+			}
+			wantDeposed(t, s, shard, held)
+			server.Exec(t, "test_1", "UPDATE carillon_owners SET epoch = 7") // an older copy
+			if _, now := holding(t, s); now.Term.Epoch < uint64(began.Unix()) {
+				t.Errorf("epoch %d is not of this time", now.Term.Epoch)
+			}
+		})
+	}
+}
+
+// A copy of the database, made while nodes run, has the term that is in force, and the very same tables.
+func TestACopyOfTheDatabaseDeposes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	s := open(t, server.Database(t), postgres.Options{})
 	shard, held := holding(t, s)
-	began := time.Now()
-	server.Exec(t, "test_1", `ALTER TABLE carillon_owners RENAME TO saved; CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL);
-		INSERT INTO carillon_owners SELECT * FROM saved`)
+	server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'test_1'")
+	server.Exec(t, "postgres", "CREATE DATABASE saved TEMPLATE test_1")
+	until(t, "it writes what the copy does not have", func() bool { return put(t, shard, 1) == store.Applied })
+	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil || len(lost) != 0 {
+		t.Errorf("Renew: lost %v, %v", lost, err)
+	}
+	server.Exec(t, "postgres", "DROP DATABASE test_1 WITH (FORCE)")
+	server.Exec(t, "postgres", "ALTER DATABASE saved RENAME TO test_1")
 	wantDeposed(t, s, shard, held)
-	server.Exec(t, "test_1", "UPDATE carillon_owners SET epoch = 7") // an older copy
-	if _, now := holding(t, s); now.Term.Epoch < uint64(began.Unix()) {
-		t.Errorf("epoch %d is not of this time", now.Term.Epoch)
+}
+
+// Two primaries live after a failover, and connections are to both. What a partition is claimed of is what it is read from.
+func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
+	first := realserver.StartPostgres(t)
+	first.Exec(t, "postgres", "CREATE DATABASE test")
+	second := first.Standby(t)
+	s := open(t, fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", first.Address(), second.Address()), postgres.Options{})
+	shard, _ := holding(t, s)
+	followed(t, second, shard)
+	second.Exec(t, "test", "SELECT pg_promote()")
+	if put(t, shard, 2) != store.Applied { // which only the first has
+		t.Fatal("the old primary does not write")
+	}
+	first.Exec(t, "postgres", "ALTER DATABASE test ALLOW_CONNECTIONS false")
+	first.Exec(t, "postgres", // but those that have written jobs
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon' AND query NOT LIKE '%carillon_jobs%'")
+	shard, _ = holding(t, s)
+	got, err := shard.Read(t.Context(), []store.Ref{job(1).Ref, job(2).Ref})
+	if err != nil || !got[0].Exists || got[1].Exists {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if outcome := put(t, shard, 3); outcome != store.Applied {
+		t.Errorf("a write: %d", outcome)
 	}
 }
 
@@ -142,12 +199,32 @@ func TestRestoredTablesDepose(t *testing.T) {
 func TestAnotherStoreInItsPlace(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)
-	s := open(t, url, postgres.Options{Partitions: 8})
+	var told []string
+	s := open(t, url, postgres.Options{Partitions: 8, Events: postgres.Events{
+		Failed: func(error) { told = append(told, "failed") }, Recovered: func() { told = append(told, "recovered") },
+	}})
 	shard, _ := holding(t, s)
 	server.Exec(t, "test_1", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-	open(t, url, postgres.Options{Partitions: 16})
-	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, time.Hour); !errors.Is(err, postgres.ErrReplaced) {
-		t.Errorf("a claim of another store's partition: %v", err)
+	other := open(t, url, postgres.Options{Partitions: 16})
+	l := s.Leaser()
+	for name, join := range map[string]func(context.Context, store.Member, time.Duration) error{"join": l.Join, "retire": l.Retire} {
+		if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1}, time.Minute); !errors.Is(err, postgres.ErrReplaced) {
+			t.Errorf("%s another store's members: %v", name, err)
+		}
+	}
+	if m, err := other.Leaser().Members(t.Context()); err != nil || len(m) != 0 {
+		t.Errorf("the members of the other store: %v, %v", m, err)
+	}
+	for range 2 {
+		if _, err := l.Claim(t.Context(), "node", []int{3}, time.Hour); !errors.Is(err, postgres.ErrReplaced) {
+			t.Errorf("a claim of another store's partition: %v", err)
+		}
+		if _, err := l.Members(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(told) != 1 { // that it can be read does not make it whole
+		t.Errorf("told %q", told)
 	}
 	if outcome := put(t, shard, 1); outcome != store.Fenced {
 		t.Errorf("a write to another store: %d", outcome)

@@ -28,8 +28,12 @@ func lasts(table string) string { return fmt.Sprintf(lastsSQL, table) }
 
 // inForceSQL is whether the term of an owner is in force where the statement is done. After a failover, or the return of an older
 // copy, the table may have the term of an owner that remembers more than the table does: but it was given by another server, or
-// by one that has been started again since, or in another table.
-const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o.place = o.tableoid`
+// by one that has been started again since, or is in another place than hereSQL said when it was written. A table that was made
+// anew or emptied has another file, as has one in a copy of the database; a row that was put back is of another transaction.
+const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o.place = pg_relation_filepath(o.tableoid) || ' ' || o.xmin`
+
+// hereSQL is the place of a row of owners that is being written; xmin has the lower half of the transaction's number.
+const hereSQL = `pg_relation_filepath(o.tableoid) || ' ' || (txid_current() & 4294967295)`
 
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
 var (
@@ -42,16 +46,24 @@ ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http,
 	nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, renewed = EXCLUDED.renewed, until = EXCLUDED.until
 WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
 
-	joinSQL = writeSQL + overSQL
+	// Of another store than was opened nobody becomes a member: others would leave partitions to a node that may not take them.
+	openedSQL = `
+WITH opened AS MATERIALIZED (SELECT FROM carillon_meta WHERE partitions = $9 AND mac_key = $10),`
+
+	writtenSQL = `
+SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN NOT EXISTS (SELECT FROM opened) THEN 'replaced'`
+
+	joinSQL = openedSQL + `
+written AS (` + writeSQL + `, opened` + overSQL + `)` + writtenSQL + ` ELSE 'taken' END`
 
 	// Whoever may own something is locked, in order of the ids, until the member that retires is written: of two that retire at once
 	// the second waits for the first, and sees what that has written. Rows are read, and locked, until one is another's.
-	retireSQL = `
-WITH able AS MATERIALIZED (
+	retireSQL = openedSQL + `
+able AS MATERIALIZED (
 	SELECT id FROM carillon_members AS m WHERE capacity > 0 AND ` + lasts("m") + ` ORDER BY id FOR UPDATE),
 other AS MATERIALIZED (SELECT FROM able WHERE id <> $1 LIMIT 1),
-written AS (` + writeSQL + `, other` + overSQL + `)
-SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN EXISTS (SELECT FROM other) THEN 'taken' ELSE 'last' END`
+written AS (` + writeSQL + `, opened, other` + overSQL + `)` + writtenSQL + `
+	WHEN EXISTS (SELECT FROM other) THEN 'taken' ELSE 'last' END`
 
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
@@ -67,7 +79,7 @@ WITH held AS MATERIALIZED (
 	WHERE o.node = $1 AND ` + inForceSQL + ` ORDER BY o.partition FOR UPDATE OF o)`
 
 	renewSQL = heldSQL + `
-UPDATE carillon_owners o SET renewed = t.now, until = t.now + $5::bigint * interval '1 microsecond'
+UPDATE carillon_owners o SET renewed = t.now, until = t.now + $5::bigint * interval '1 microsecond', place = ` + hereSQL + `
 FROM held, clock_timestamp() AS t (now) WHERE o.partition = held.partition RETURNING o.partition, o.epoch, o.nonce`
 
 	releaseSQL = heldSQL + `
@@ -77,12 +89,26 @@ RETURNING o.partition, o.epoch, o.nonce`
 	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 ORDER BY partition`
 )
 
-// ask does a statement of the leaser, which may be done again.
+// ask does a statement of the leaser that only reads: that it succeeds does not say that the store writes.
 func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
 	return asked(ctx, l, what, func(ctx context.Context) ([]T, error) {
 		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
 		return pgx.CollectRows(rows, scan)
 	})
+}
+
+// write does a statement of the leaser that writes.
+func write[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+	out, err := ask(ctx, l, what, scan, sql, args...)
+	l.heed(err)
+	return out, err
+}
+
+// heed tells of how a write ended, unless its caller has gone.
+func (l *leaser) heed(err error) {
+	if !errors.Is(err, context.Canceled) {
+		(*Store)(l).heed(err)
+	}
 }
 
 // asked does something of the leaser's, and does it again where the server has rolled it back, or where a connection was lost,
@@ -100,11 +126,7 @@ func asked[T any](ctx context.Context, l *leaser, what string, do func(context.C
 			break
 		}
 	}
-	err = failed(what, err)
-	if !errors.Is(err, context.Canceled) { // its caller has gone
-		(*Store)(l).heed(err)
-	}
-	return out, err
+	return out, failed(what, err)
 }
 
 // nothing is what a statement without rows gives.
@@ -121,21 +143,17 @@ func (l *leaser) Now(ctx context.Context) (time.Time, error) {
 
 // Join writes or renews the member, unless another with its id lives.
 func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	written, err := ask(ctx, l, "join", pgx.RowTo[bool], joinSQL, columns(m, ttl)...)
-	if err == nil && len(written) == 0 {
-		return store.ErrTaken
+	return l.write(ctx, "join", joinSQL, m, ttl)
+}
+
+// write has a statement write a member, which says what came of it.
+func (l *leaser) write(ctx context.Context, what, sql string, m store.Member, ttl time.Duration) error {
+	outcome, err := ask(ctx, l, what, pgx.RowTo[string], sql, m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings,
+		interval(ttl), l.meta.Partitions, l.meta.MACKey)
+	if err == nil && outcome[0] == "replaced" {
+		err = failed(what, ErrReplaced)
 	}
-	return err
-}
-
-// columns are what is written of a member.
-func columns(m store.Member, ttl time.Duration) []any {
-	return []any{m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings, interval(ttl)}
-}
-
-// Retire writes the member if another may own something.
-func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
-	outcome, err := ask(ctx, l, "retire", pgx.RowTo[string], retireSQL, columns(m, ttl)...)
+	l.heed(err)
 	switch {
 	case err != nil:
 		return err
@@ -147,12 +165,17 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	return nil
 }
 
+// Retire writes the member if another may own something.
+func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+	return l.write(ctx, "retire", retireSQL, m, ttl)
+}
+
 // Leave removes the member of that nonce, 0 is any, and those who left without a word long ago.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	if _, err := ask(ctx, l, "leave", nothing, leaveSQL, id, int64(nonce)); err != nil {
+	if _, err := write(ctx, l, "leave", nothing, leaveSQL, id, int64(nonce)); err != nil {
 		return err
 	}
-	_, err := ask(ctx, l, "forget old members", nothing, forgetSQL)
+	_, err := write(ctx, l, "forget old members", nothing, forgetSQL)
 	return err
 }
 
@@ -212,7 +235,7 @@ func (l *leaser) held(ctx context.Context, what, sql, node string, held []store.
 	if len(held) == 0 {
 		return nil, ctx.Err()
 	}
-	return ask(ctx, l, what, scanHolding, sql, append([]any{node, f.partition, f.epoch, f.nonce}, more...)...)
+	return write(ctx, l, what, scanHolding, sql, append([]any{node, f.partition, f.epoch, f.nonce}, more...)...)
 }
 
 // Owners returns every partition that was ever claimed, by number.

@@ -40,10 +40,13 @@ type Store struct {
 
 	commitTimeout time.Duration // of a group, on the wire
 
-	mu      sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows
+	server time.Time  // when the one was started that partitions are claimed of
+	closed bool
+	flying sync.WaitGroup // groups on their way
+
+	health  sync.Mutex // guards failing, and keeps what is told in order
 	failing bool
-	closed  bool
-	flying  sync.WaitGroup // groups on their way
 }
 
 var _ store.Store = (*Store)(nil)
@@ -141,14 +144,26 @@ func (s *Store) heed(err error) {
 		s.pool.Reset()
 		s.leases.Reset()
 	}
-	s.mu.Lock()
+	s.health.Lock()
+	defer s.health.Unlock()
 	was := s.failing
 	s.failing = err != nil
-	s.mu.Unlock()
 	switch {
 	case err != nil && !was && s.events.Failed != nil:
 		s.events.Failed(err)
 	case err == nil && was && s.events.Recovered != nil:
 		s.events.Recovered()
+	}
+}
+
+// isAt takes note of the server that partitions are claimed of. Connections may be to another one, which lives on beside it: what
+// that has is not to be read any more.
+func (s *Store) isAt(server time.Time) {
+	s.mu.Lock()
+	was := s.server
+	s.server = server
+	s.mu.Unlock()
+	if !was.Equal(server) {
+		s.pool.Reset()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,6 +63,34 @@ func TestPrefixEnd(t *testing.T) {
 	for prefix, want := range map[string]string{"a": "b", "\xff": "", "a\xff\xff": "b", "a\x00": "a\x01"} {
 		if got := string(bytesEnd(prefix)); got != want {
 			t.Errorf("bytes %q: %q, want %q", prefix, got, want)
+		}
+	}
+}
+
+// What was told last is how it is, however many calls end at once.
+func TestEventsAreInOrder(t *testing.T) {
+	var mu sync.Mutex
+	var told []bool
+	tell := func(failed bool) {
+		runtime.Gosched() // others go on meanwhile
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, failed)
+	}
+	s := &Store{events: Events{Failed: func(error) { tell(true) }, Recovered: func() { tell(false) }}}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 5000 {
+				s.heed(io.EOF)
+				s.heed(nil)
+			}
+		})
+	}
+	wg.Wait()
+	for i, failed := range told {
+		if failed != (i%2 == 0) {
+			t.Fatalf("told %d times, and %v the %dth time", len(told), failed, i)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) err
 
 // List returns jobs in name order.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	if q.Limit <= 0 {
+	if q.Limit <= 0 || !isText(q.Namespace) || !isText(q.Label) || strings.Contains(q.Prefix, "\x00") {
 		return nil, ctx.Err()
 	}
 	var c conditions
@@ -109,13 +109,8 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	c.add(" AND seq = 0")
 	if q.Namespace != "" {
 		c.add(" AND namespace = ", c.arg(q.Namespace))
-		if q.After != "" {
-			c.add(" AND name > ", c.arg(q.After))
-		}
-	} else if q.After != "" {
-		namespace, name, _ := strings.Cut(q.After, "\x00")
-		c.add(" AND (namespace, name) > (", c.arg(namespace), ", ", c.arg(name), ")")
 	}
+	c.isAfter(q)
 	c.hasPrefix(q.Prefix)
 	if q.Phase != nil {
 		c.add(" AND phase = ", c.arg(int16(*q.Phase)))
@@ -125,6 +120,28 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	}
 	c.add(" ORDER BY namespace, name LIMIT ", c.arg(q.Limit))
 	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+// isText reports whether the server can hold a text: nothing that it has is one that it cannot.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
+// isAfter asks for names after a place in the list. If that is not text for the server, bytes are compared, without the help of the
+// index.
+func (c *conditions) isAfter(q store.ListQuery) {
+	namespace, name := q.Namespace, q.After
+	if namespace == "" {
+		namespace, name, _ = strings.Cut(q.After, "\x00")
+	}
+	switch {
+	case q.After == "":
+	case !isText(namespace) || !isText(name):
+		c.add(" AND (convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')) > (", c.arg([]byte(namespace)), "::bytea, ",
+			c.arg([]byte(name)), "::bytea)")
+	case q.Namespace != "":
+		c.add(" AND name > ", c.arg(name))
+	default:
+		c.add(" AND (namespace, name) > (", c.arg(namespace), ", ", c.arg(name), ")")
+	}
 }
 
 // hasPrefix asks for names that begin with a prefix. A prefix that ends within a character is not text for the server: names

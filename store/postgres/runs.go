@@ -26,7 +26,7 @@ func scanRun(rows pgx.Rows) (store.RunRecord, error) {
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
-	if q.ID != nil && int(q.ID.Partition) != s.partition || q.ID == nil && q.Limit <= 0 {
+	if q.ID != nil && int(q.ID.Partition) != s.partition || q.ID == nil && (q.Limit <= 0 || !isText(q.Namespace)) {
 		return nil, ctx.Err()
 	}
 	var after *store.RunRecord

@@ -116,7 +116,7 @@ func TestACommitWaitsForItsStandby(t *testing.T) {
 // A commit whose wait for a synchronous standby was cancelled is told as done by the server, and is not where it should be.
 func TestAWaitForAStandbyIsCancelled(t *testing.T) {
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
-	s := open(t, server.Database(t)+"&synchronous_commit=on", postgres.Options{})
+	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", postgres.Options{}) // it hears of it all the same
 	shard, _ := holding(t, s)
 	c := session(t, server.URL("test_1"), "psql")
 	s.CommitWithin(300 * time.Millisecond)

@@ -48,6 +48,12 @@ func TestAUserWithFewRights(t *testing.T) {
 	if err := l.Release(t.Context(), "node", []store.Holding{held}); err != nil {
 		t.Error(err)
 	}
+	o.Addresses, o.Sentinel = []string{realserver.StartSentinel(t, "main", r).Address()}, "main"
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "'role'") {
+		t.Errorf("open by a sentinel without the right to ROLE: %v", err)
+	}
+	r.Do(t, "ACL", "SETUSER", o.Username, "+role")
+	wantNames(t, shardOf(t, open(t, o), 3, held.Term), "a")
 }
 
 // Connections are made by TLS if that is asked for, and to a server of a trusted certificate only.

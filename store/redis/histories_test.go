@@ -220,15 +220,25 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	o := fresh(r)
 	s := open(t, o)
 	sh, _ := own(t, s, 3)
+	var other *redis.Store
 	for _, change := range []func(){
 		func() { r.Do(t, "FLUSHALL") },
-		func() { o.Partitions = 8; open(t, o) },
+		func() { o.Partitions = 8; other = open(t, o) },
 	} {
 		change()
+		l := s.Leaser()
+		for name, join := range map[string]func(context.Context, store.Member, time.Duration) error{"join": l.Join, "retire": l.Retire} {
+			if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1}, lease); !errors.Is(err, redis.ErrReplaced) {
+				t.Errorf("%s another store's members: %v", name, err)
+			}
+		}
 		if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); !errors.Is(err, redis.ErrReplaced) {
 			t.Errorf("a claim of another store's partition: %v", err)
 		}
 		want(t, "a write to another store", sh, batch("a"), store.Fenced)
+	}
+	if m, err := other.Leaser().Members(t.Context()); err != nil || len(m) != 0 {
+		t.Errorf("the members of the other store: %v, %v", m, err)
 	}
 }
 
@@ -277,6 +287,22 @@ func TestASlotMoves(t *testing.T) {
 	}
 	wantFenced(t, sh, batch("b"))
 	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
+}
+
+// Where one server sends calls on to another, which sends them back, as after a move of a slot that was broken off, they end.
+func TestServersThatDoNotAgree(t *testing.T) {
+	nodes := realserver.StartRedisCluster(t, 3)
+	o := fresh(nodes...)
+	s := open(t, o)
+	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
+	own(t, s, 3)
+	has := slices.IndexFunc(nodes, func(r *realserver.Redis) bool { return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0" })
+	nodes[has].Do(t, "DEL", "{"+o.Prefix+":3}:owner") // what has been moved away
+	nodes[has].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes[(has+1)%len(nodes)].Do(t, "CLUSTER", "MYID"))
+	want(t, "a write", shardOf(t, s, 3, store.Term{Epoch: 1, Nonce: 1}), batch("a"), store.NotApplied)
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err == nil {
+		t.Error("the partition is claimed of nobody")
+	}
 }
 
 // What has run, and is not kept any more, leaves nothing behind, however much it was.

@@ -25,8 +25,10 @@ var _ store.Leaser = (*leaser)(nil)
 
 func (l *leaser) store() *Store { return (*Store)(l) }
 
-// members is the key of the members.
-func (l *leaser) members() []string { return []string{storeKey(l.opt.Prefix, "members")} }
+// members is the key of the members, and that of what the store was created with.
+func (l *leaser) members() []string {
+	return []string{storeKey(l.opt.Prefix, "members"), storeKey(l.opt.Prefix, "meta")}
+}
 
 // Now is the clock of a server; of a cluster, of any of them.
 func (l *leaser) Now(ctx context.Context) (time.Time, error) {
@@ -66,7 +68,14 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	return l.write(ctx, retireScript, m, ttl)
 }
 
-// write has a script write a member, which returns 1 if it has.
+// What the scripts answer that write a member; anything else is that the store is not the one that was opened.
+const (
+	memberWritten = 1
+	memberTaken   = 0
+	memberLast    = -1
+)
+
+// write has a script write a member.
 func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member, ttl time.Duration) error {
 	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Settings})
 	if err != nil {
@@ -75,16 +84,20 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 	var written int64
 	err = l.store().ask(ctx, func(ctx context.Context) (err error) {
 		written, err = script.Exec(ctx, l.client, l.members(),
-			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text)}).AsInt64()
+			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text),
+				strconv.Itoa(l.meta.Partitions), string(l.meta.MACKey)}).AsInt64()
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case written == 0:
+	case written == memberTaken:
 		return store.ErrTaken
-	case written < 0:
+	case written == memberLast:
 		return store.ErrLast
+	case written != memberWritten:
+		l.store().settled(ErrReplaced)
+		return ErrReplaced
 	}
 	return nil
 }

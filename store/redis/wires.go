@@ -17,12 +17,16 @@ const dialTimeout = 5 * time.Second
 // topologyEvery is how often sentinels are asked who the primary is, besides being told when that changes.
 const topologyEvery = time.Second
 
+// mostRedirects is how often servers of a cluster may send a call on, one to the other: while a slot is moved twice, and for ever where
+// they do not agree who has it.
+const mostRedirects = 16
+
 // client is how the library is to connect.
 func (o *Options) client(w *wires) rueidis.ClientOption {
 	c := rueidis.ClientOption{
 		InitAddress: o.Addresses, Username: o.Username, Password: o.Password, SelectDB: o.Database, TLSConfig: o.TLS,
 		ClientName: "carillon", Dialer: net.Dialer{Timeout: dialTimeout}, ConnWriteTimeout: o.Timeout, DialCtxFn: w.dial,
-		DisableCache: true, PipelineMultiplex: connections,
+		DisableCache: true, PipelineMultiplex: connections, ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: mostRedirects},
 	}
 	if o.Sentinel != "" {
 		c.Sentinel = rueidis.SentinelOption{MasterSet: o.Sentinel, TLSConfig: o.TLS, Dialer: c.Dialer, ClientName: c.ClientName,

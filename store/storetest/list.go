@@ -14,6 +14,7 @@ var listCases = []Case{
 	{Name: "list/one namespace", check: listOneNamespace},
 	{Name: "list/all namespaces", check: listAllNamespaces},
 	{Name: "list/by prefix", check: listPrefix},
+	{Name: "list/by what nothing can be called", check: listOddQueries},
 	{Name: "list/by label", check: listLabel},
 	{Name: "list/by phase", check: listPhase},
 	{Name: "list/all filters at once", check: listFilters},
@@ -115,6 +116,31 @@ func listPrefix(e *env) {
 	s.wantNames("after what is before the prefix", got, "a/b", "a/b/c", "a/b0")
 	got = s.list(inNamespace(func(q *store.ListQuery) { q.Prefix, q.After = "a/", "b" }))
 	s.wantNames("after what is behind the prefix", got)
+}
+
+// listOddQueries has callers ask for what no name, namespace or label is: it is not there, and that is no error.
+func listOddQueries(e *env) {
+	s := e.own(3)
+	s.putJobs("a", "b", "é")
+	for _, odd := range []string{"a\x00", "\x00", "\xff", "a\xff", "\xc3\xff"} {
+		var after []string
+		for _, name := range []string{"a", "b", "é"} {
+			if name > odd {
+				after = append(after, name)
+			}
+		}
+		s.wantNames(fmt.Sprintf("after %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.After = odd })), after...)
+		s.wantNames(fmt.Sprintf("after %q of all", odd), s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
+		s.wantNames(fmt.Sprintf("prefix %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = odd })))
+		s.wantNames(fmt.Sprintf("namespace %q", odd), s.list(store.ListQuery{Namespace: odd, Limit: plenty}))
+		for _, label := range []string{odd, odd + "=a", "a=" + odd} {
+			s.wantNames(fmt.Sprintf("label %q", label), s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
+		}
+		dead, err := s.Runs(e.Context(), store.RunQuery{Namespace: odd, Limit: plenty})
+		if err != nil || len(dead) != 0 {
+			e.Errorf("dead runs of %q: %v, %v", odd, dead, err)
+		}
+	}
 }
 
 func listLabel(e *env) {

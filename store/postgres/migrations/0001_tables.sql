@@ -9,8 +9,9 @@ CREATE TABLE carillon_meta (
     created    timestamptz NOT NULL DEFAULT now()
 );
 
--- Who owns a partition: the row that fences every write. node is empty if nobody does. The term holds in the table and while the
--- server lives that gave it: in a copy that was restored, or on a replica that was promoted, it is not in force.
+-- Who owns a partition: the row that fences every write. node is empty if nobody does. The term holds in the very row that was
+-- written for it and while the server lives that gave it: in a copy that was restored, or on a replica that was promoted, it is not
+-- in force.
 CREATE TABLE carillon_owners (
     partition integer PRIMARY KEY,
     epoch     bigint NOT NULL DEFAULT 0,
@@ -19,7 +20,7 @@ CREATE TABLE carillon_owners (
     renewed   timestamptz,
     until     timestamptz,
     server    timestamptz,
-    place     oid
+    place     text
 ) WITH (fillfactor = 20);
 
 CREATE TABLE carillon_members (
@@ -119,7 +120,7 @@ COMMENT ON COLUMN carillon_owners.node IS 'Name of the owner; empty if there is 
 COMMENT ON COLUMN carillon_owners.renewed IS 'When the lease was last given or renewed, by this server''s clock.';
 COMMENT ON COLUMN carillon_owners.until IS 'When the lease ends and others may take the partition.';
 COMMENT ON COLUMN carillon_owners.server IS 'When the server was started that gave the term.';
-COMMENT ON COLUMN carillon_owners.place IS 'The table in which the term was given.';
+COMMENT ON COLUMN carillon_owners.place IS 'The file of the table and the transaction in which the lease was last given or renewed.';
 COMMENT ON TABLE carillon_members IS 'The nodes of the cluster.';
 COMMENT ON COLUMN carillon_members.capacity IS '0: it lives, and is to own nothing.';
 COMMENT ON COLUMN carillon_members.nonce IS 'Random number of the process.';
