@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
@@ -27,17 +28,30 @@ func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 			return nil
 		}
 		sent := reached.Addr != nil
-		err = failed(err, sent)
+		err = failed(err, sent && !reads[method])
 		if sent || carillon.KindOf(err) != carillon.Unavailable || !connected(ctx, conn, began.Add(patience)) {
 			return err
 		}
 	}
 }
 
-// failed is a gRPC error as a [*carillon.Error]. What reached no server has changed nothing.
-func failed(err error, reached bool) error {
+// reads are the unary calls that change nothing.
+var reads = map[string]bool{
+	pb.SchedulerService_GetJob_FullMethodName:          true,
+	pb.SchedulerService_ListJobs_FullMethodName:        true,
+	pb.SchedulerService_GetRun_FullMethodName:          true,
+	pb.SchedulerService_ListRuns_FullMethodName:        true,
+	pb.SchedulerService_GetBackfill_FullMethodName:     true,
+	pb.SchedulerService_ListBackfills_FullMethodName:   true,
+	pb.SchedulerService_GetNamespace_FullMethodName:    true,
+	pb.SchedulerService_PreviewSchedule_FullMethodName: true,
+	pb.ClusterService_GetCluster_FullMethodName:        true,
+}
+
+// failed is a gRPC error as a [*carillon.Error]; changing: it may have changed something, as what reached no server has not.
+func failed(err error, changing bool) error {
 	err = wire.ErrorFromStatus(err)
-	if e, ok := errors.AsType[*carillon.Error](err); ok && !reached {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && !changing {
 		e.Unknown = false
 	}
 	return err

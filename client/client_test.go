@@ -217,6 +217,47 @@ func TestACallThatLostItsAnswerIsNotRepeated(t *testing.T) {
 	})
 }
 
+// TestAReadLeavesNothingOpen: whatever became of it, nothing was changed; what changes something may have been done.
+func TestAReadLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		s := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}))
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(w) }()
+		c, k := w.dial(t), carillon.Key{Namespace: "ns", Name: "a"}
+		for name, call := range map[string]func(ctx context.Context) error{
+			"get job":        func(ctx context.Context) error { _, err := c.GetJob(ctx, k); return err },
+			"list jobs":      func(ctx context.Context) error { _, err := c.ListJobs(ctx, carillon.JobQuery{}); return err },
+			"get run":        func(ctx context.Context) error { _, err := c.GetRun(ctx, "ns", "r"); return err },
+			"list runs":      func(ctx context.Context) error { _, err := c.ListRuns(ctx, carillon.RunQuery{}); return err },
+			"get backfill":   func(ctx context.Context) error { _, err := c.GetBackfill(ctx, "ns", "b"); return err },
+			"list backfills": func(ctx context.Context) error { _, err := c.ListBackfills(ctx, k); return err },
+			"get namespace":  func(ctx context.Context) error { _, err := c.GetNamespace(ctx, "ns"); return err },
+			"preview":        func(ctx context.Context) error { _, err := c.Preview(ctx, carillon.PreviewQuery{}); return err },
+			"status":         func(ctx context.Context) error { _, err := c.ClusterStatus(ctx); return err },
+			"put":            func(ctx context.Context) error { _, err := c.PutJob(ctx, job(1)); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := call(ctx)
+			cancel()
+			e, ok := errors.AsType[*carillon.Error](err)
+			if !ok || e.Kind != carillon.DeadlineExceeded || e.Unknown != (name == "put") {
+				t.Errorf("%s: %#v", name, err)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestADeadlineIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire() // nobody listens: connecting hangs

@@ -129,14 +129,17 @@ func (c *connector) connected(o opened) error {
 		c.log.Warn("the worker could not connect", "error", o.err, "again_after", c.backoff)
 		return nil
 	}
-	if c.current != nil {
+	again := c.current != nil
+	if again {
 		c.current.retire(words{})
 		<-c.current.written
 	}
 	c.wanted = false
 	c.open++
 	c.current = newLink(o.session, c.desk, c.ended)
-	c.log.Info("the worker is connected")
+	if !again || !c.leaving { // nobody need know of the one that is opened in order to leave
+		c.log.Info("the worker is connected")
+	}
 	return nil
 }
 

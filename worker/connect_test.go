@@ -3,6 +3,8 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +125,22 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 		}
 		if r := c.said(); r.Goodbye {
 			t.Error("goodbye was said although nothing was left")
+		}
+	})
+}
+
+// TestALeavingWorkerSaysThatItLeaves, and not that it connects in order to.
+func TestALeavingWorkerSaysThatItLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var text strings.Builder
+		w := worker.New(s, worker.Options{Log: slog.New(slog.NewTextHandler(&text, nil))})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
+		leave, left := start(t, w)
+		s.next()
+		quit(t, s, leave, left)
+		_, last, _ := strings.Cut(text.String(), "the worker is leaving")
+		if strings.Contains(last, "connected") || !strings.Contains(last, "the worker has left") {
+			t.Errorf("it says\n%s", &text)
 		}
 	})
 }

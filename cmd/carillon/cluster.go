@@ -77,7 +77,7 @@ func nodeRows(nodes []carillon.Node) [][]string {
 			draining = "yes"
 		}
 		if n.SkewKnown {
-			skew = fmt.Sprintf("%+.3fs", n.Skew.Seconds())
+			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // there is no "-0.000s"
 		}
 		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), draining, skew})
 	}

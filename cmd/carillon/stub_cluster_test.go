@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// stubCluster is a Cluster of the nodes a and b, and one that is gone and keeps what it had. A drain of b moves one of its
+// stubCluster is a Cluster of the nodes a, b and c, which owns nothing, and one that is gone and keeps what it had. A drain of b moves one of its
 // partitions each time that somebody looks.
 type stubCluster struct {
 	carillon.Cluster
@@ -27,6 +27,7 @@ func newStubCluster() *stubCluster {
 		Nodes: []carillon.Node{
 			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true},
 			{ID: "b", Address: "10.0.0.2:7070", Sidecars: "10.0.0.2:50006", Owns: 2},
+			{ID: "c", Address: "10.0.0.3:7070", Skew: -400 * time.Microsecond, SkewKnown: true},
 		},
 		Partitions: []carillon.PartitionOwner{owner(0, 7, "a", lease), owner(1, 7, "a", lease), owner(2, 3, "b", lease), owner(3, 3, "b", lease),
 			owner(4, 2, "stuck", 0), {Partition: 5, Epoch: 9}},

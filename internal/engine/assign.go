@@ -157,7 +157,7 @@ func (p *owned) left() {
 	p.e.claims.leave(over)
 	took := time.Duration(p.e.elapsed() - p.leftAt)
 	p.e.log.Debug("partition handed over", "partition", p.number, "epoch", over.term.Epoch, "took", took)
-	p.lane.tidings.left = append(p.lane.tidings.left, tiding{partition: p.number, took: took})
+	p.e.note(tiding{p.number, took, kind{fate: isLeft}})
 	if told := p.e.cfg.Events.HandedOver; told != nil {
 		told(p.number, took)
 	}

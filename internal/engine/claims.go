@@ -287,7 +287,7 @@ func (l *lane) install(terms []tenure) {
 		t.p.begin(t)
 		took := time.Duration(l.e.elapsed() - t.since)
 		l.e.log.Debug("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
-		l.tidings.owned = append(l.tidings.owned, tiding{partition: t.p.number, took: took})
+		l.e.note(tiding{t.p.number, took, kind{fate: isOwned}})
 		if owned := l.e.cfg.Events.Owned; owned != nil {
 			owned(t.p.number, took)
 		}

@@ -123,6 +123,7 @@ type Engine struct {
 	drainOnce  sync.Once
 	keeper     chan struct{} // closed when the lease keeper has ended
 	batches    batches
+	tidings    tidings
 	clock      time.Time // what monotonic readings count from
 	settings   *settings
 	limiter    *limiter
@@ -250,6 +251,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.wg.Wait()
 		e.batches.end()
 		<-e.keeper
+		e.tell()
 		close(ended)
 	}()
 	select {

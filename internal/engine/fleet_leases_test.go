@@ -339,3 +339,24 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestADrainDoesNotWaitForATerm that a node of a cluster does not get, as its store is another one by now: nothing is in force here,
+// and nobody has said anything that is to be heard.
+func TestADrainDoesNotWaitForATerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, lines := startLines(t)
+		lines[0].set(failing(false, "apply", "claim"))
+		for p := range f.all {
+			if _, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err == nil {
+				t.Fatal("it was put")
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := f.nodes[0].Drain(ctx); err != nil || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		f.stop()
+	})
+}

@@ -31,7 +31,6 @@ type lane struct {
 	reading reading
 	asking  bool // what reading says is being read
 	unread  bool // calls wait that nothing is read for
-	tidings tidings
 }
 
 func newLane(e *Engine) *lane {
@@ -99,7 +98,6 @@ func (l *lane) pass() {
 	}
 	l.putJoints()
 	l.commit()
-	l.tell()
 	if l.unread && !l.asking {
 		l.ring()
 	}
@@ -159,7 +157,6 @@ func (l *lane) end() {
 	for _, p := range l.parts {
 		p.end()
 	}
-	l.tell()
 }
 
 // errStopping is what callers are told from Stop on.

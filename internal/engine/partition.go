@@ -194,17 +194,23 @@ func (p *owned) refuse(in mail) {
 		p.wake = p.e.elapsed() + int64(pollEvery)
 		return
 	}
-	dropped := 0
-	p.box.keep(func(m *mail) { dropped = m.limit() })
+	dropped, unheard := 0, 0
+	p.box.keep(func(m *mail) {
+		dropped = m.limit()
+		unheard = len(m.reports) + len(m.losses)
+	})
 	if dropped > 0 {
 		p.e.log.Warn("results were dropped, since nobody owns the partition to hear them", "partition", p.number, "results", dropped)
 		p.e.dropped(dropped)
 	}
-	if p.elsewhere() {
+	switch {
+	case p.elsewhere():
 		p.passOn()
-		if p.draining() && p.passing == nil { // whoever said it may not be there to say it again
-			p.beQuiet()
-		}
+	case p.e.cfg.Peers == nil || unheard > 0:
+		return // there is something for the next term to hear, or, as nobody else could, to wait for
+	}
+	if p.draining() && p.passing == nil { // whoever said it may not be there to say it again
+		p.beQuiet()
 	}
 }
 

@@ -161,7 +161,7 @@ func (p *owned) lose(cause error) {
 	err := unavailable(cause)
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
-	p.lane.tidings.lost = append(p.lane.tidings.lost, tiding{partition: p.number, cause: cause.Error(), unknown: isUnknown})
+	p.e.note(tiding{p.number, 0, kind{isLost, cause.Error(), isUnknown}})
 	open := *err // of what is on its way
 	open.Unknown, open.Err = true, cause
 	for _, w := range p.waiting {

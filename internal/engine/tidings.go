@@ -2,53 +2,106 @@ package engine
 
 import (
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 )
 
-// tidings are what has become of partitions within one pass of their lane. They are logged together, for one event (a node that
-// comes or goes, a store that fails) is about many partitions; what is about one of them alone is logged for debugging. Only the
-// lane's goroutine uses them.
-type tidings struct{ owned, left, lost []tiding }
+// tidings are what has become of partitions within a short time. They are logged together, for one event (a node that comes or
+// goes, a store that fails) is about many partitions, and each may have a lane of its own; what is about one of them alone is
+// logged for debugging.
+type tidings struct {
+	mu    sync.Mutex
+	all   []tiding
+	of    map[int]bool // the partitions of all: each is there once, so that it does not matter which line comes first
+	timer *time.Timer  // nil: there are none
+}
+
+// gatherTidings is how long tidings are collected.
+const gatherTidings = 200 * time.Millisecond
 
 // tiding is how it went with one partition.
 type tiding struct {
 	partition int
 	took      time.Duration
-	cause     string // why it was lost
-	unknown   bool   // it is open what became of its last changes
+	kind
+}
+
+// kind is what tidings have in common that are told in one line.
+type kind struct {
+	fate    fate
+	cause   string // why it was lost
+	unknown bool   // it is open what became of its last changes
+}
+
+// fate is what can become of a partition.
+type fate uint8
+
+const (
+	isOwned fate = iota
+	isLeft
+	isLost
+)
+
+// note has it told before long what has become of a partition. What became of it before is told at once, if it has not been.
+func (e *Engine) note(t tiding) {
+	n := &e.tidings
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of[t.partition] {
+		n.tell(e.log)
+	}
+	if n.timer == nil {
+		n.of, n.timer = map[int]bool{}, time.AfterFunc(gatherTidings, e.tell)
+	}
+	n.all, n.of[t.partition] = append(n.all, t), true
 }
 
 // tell logs what has become of partitions since it was called last.
-func (l *lane) tell() {
-	told(l.e.log.Info, "partitions owned", l.tidings.owned)
-	told(l.e.log.Info, "partitions handed over", l.tidings.left)
-	for rest := l.tidings.lost; len(rest) > 0; {
-		same, others := rest[:0:0], rest[:0:0]
+func (e *Engine) tell() {
+	e.tidings.mu.Lock()
+	defer e.tidings.mu.Unlock()
+	e.tidings.tell(e.log)
+}
+
+// tell logs all, a line for each kind. The caller has the lock.
+func (n *tidings) tell(log *slog.Logger) {
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	rest := n.all
+	n.all, n.of, n.timer = nil, nil, nil
+	for len(rest) > 0 {
+		var same, others []tiding
 		for _, t := range rest {
-			if t.cause == rest[0].cause && t.unknown == rest[0].unknown {
+			if t.kind == rest[0].kind {
 				same = append(same, t)
 			} else {
 				others = append(others, t)
 			}
 		}
-		told(l.e.log.Error, "partitions lost their terms", same, "error", same[0].cause, "outcome_unknown", same[0].unknown)
+		told(log, same)
 		rest = others
 	}
-	l.tidings = tidings{}
 }
 
-// told logs one line for all of them, with the longest that one took.
-func told(log func(string, ...any), message string, all []tiding, more ...any) {
-	if len(all) == 0 {
-		return
-	}
+// told logs one line for all of them, which are of one kind, with the longest that one took.
+func told(log *slog.Logger, all []tiding) {
 	numbers, longest := make([]int, len(all)), time.Duration(0)
 	for i, t := range all {
 		numbers[i], longest = t.partition, max(longest, t.took)
 	}
+	slices.Sort(numbers)
 	line := []any{"count", len(all), slog.Any("partitions", numbers)}
 	if longest > 0 {
 		line = append(line, "took", longest)
 	}
-	log(message, append(line, more...)...)
+	switch k := all[0].kind; k.fate {
+	case isOwned:
+		log.Info("partitions owned", line...)
+	case isLeft:
+		log.Info("partitions handed over", line...)
+	case isLost:
+		log.Error("partitions lost their terms", append(line, "error", k.cause, "outcome_unknown", k.unknown)...)
+	}
 }

@@ -93,6 +93,7 @@ func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error
 	case !whole:
 		return nil, errSession
 	}
+	(*Store)(l).isSame()
 	(*Store)(l).isAt(server)
 	var wg sync.WaitGroup
 	defer wg.Wait()

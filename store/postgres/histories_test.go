@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,8 +204,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	s := open(t, url, postgres.Options{Partitions: 8, Events: postgres.Events{
 		Failed: func(error) { told = append(told, "failed") }, Recovered: func() { told = append(told, "recovered") },
 	}})
-	shard, _ := holding(t, s)
-	server.Exec(t, "test_1", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+	shard, held := holding(t, s)
+	server.Exec(t, "test_1", "ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public")
 	other := open(t, url, postgres.Options{Partitions: 16})
 	l := s.Leaser()
 	for name, join := range map[string]func(context.Context, store.Member, time.Duration) error{"join": l.Join, "retire": l.Retire} {
@@ -222,12 +223,19 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		if _, err := l.Members(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil || len(lost) != 1 {
+			t.Errorf("renewed in another store: lost %v, %v", lost, err)
+		}
+		if outcome := put(t, shard, 1); outcome != store.Fenced {
+			t.Errorf("a write to another store: %d", outcome)
+		}
 	}
-	if len(told) != 1 { // that it can be read does not make it whole
+	if !slices.Equal(told, []string{"failed"}) { // that it can be asked does not make it whole
 		t.Errorf("told %q", told)
 	}
-	if outcome := put(t, shard, 1); outcome != store.Fenced {
-		t.Errorf("a write to another store: %d", outcome)
+	server.Exec(t, "test_1", "DROP SCHEMA public CASCADE; ALTER SCHEMA away RENAME TO public")
+	if _, err := l.Claim(t.Context(), "node", []int{3}, time.Hour); err != nil || !slices.Equal(told, []string{"failed", "recovered"}) {
+		t.Errorf("the store is back: %v, told %q", err, told)
 	}
 }
 

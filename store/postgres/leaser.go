@@ -150,8 +150,12 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 func (l *leaser) write(ctx context.Context, what, sql string, m store.Member, ttl time.Duration) error {
 	outcome, err := ask(ctx, l, what, pgx.RowTo[string], sql, m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings,
 		interval(ttl), l.meta.Partitions, l.meta.MACKey)
-	if err == nil && outcome[0] == "replaced" {
+	switch {
+	case err != nil:
+	case outcome[0] == "replaced":
 		err = failed(what, ErrReplaced)
+	default:
+		(*Store)(l).isSame()
 	}
 	l.heed(err)
 	switch {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -25,9 +26,13 @@ type Options struct {
 
 // Events are told what happens. Any may be nil; they must not block.
 type Events struct {
-	Failed    func(err error)   // a write or a call of the leaser failed, and the one before had not; not for a write that is fenced
-	Recovered func()            // one succeeded, and the one before had failed
-	Warn      func(text string) // the server is set up so that less is kept than a store should keep; called by Open
+	// Failed: a write or a call of the leaser failed, and the one before had not, or not with [ErrReplaced] as this one; not for a
+	// write that is fenced.
+	Failed func(err error)
+	// Recovered: one succeeded, and the one before had failed.
+	Recovered func()
+	// Warn: the server is set up so that less is kept than a store should keep; called by Open.
+	Warn func(text string)
 }
 
 // Store is a store in a PostgreSQL database.
@@ -45,8 +50,9 @@ type Store struct {
 	closed bool
 	flying sync.WaitGroup // groups on their way
 
-	health  sync.Mutex // guards failing, and keeps what is told in order
-	failing bool
+	health   sync.Mutex // guards what follows, and keeps what is told in order
+	failing  bool
+	replaced bool // the last to look has found another store than was opened
 }
 
 var _ store.Store = (*Store)(nil)
@@ -135,7 +141,8 @@ func (s *Store) begin() (end func(), err error) {
 	return s.flying.Done, nil
 }
 
-// heed tells of the first failure, and of the first success after it.
+// heed tells of the first failure, and of the first success after it. That a statement finds nothing to do in a store that was put in
+// the place of the one that was opened is no success.
 func (s *Store) heed(err error) {
 	if store.OutcomeOf(err) == store.Fenced {
 		err = nil
@@ -146,14 +153,24 @@ func (s *Store) heed(err error) {
 	}
 	s.health.Lock()
 	defer s.health.Unlock()
-	was := s.failing
-	s.failing = err != nil
+	if err == nil && s.replaced {
+		return
+	}
+	was := s.failing && (s.replaced || !errors.Is(err, ErrReplaced))
+	s.failing, s.replaced = err != nil, s.replaced || errors.Is(err, ErrReplaced)
 	switch {
 	case err != nil && !was && s.events.Failed != nil:
 		s.events.Failed(err)
 	case err == nil && was && s.events.Recovered != nil:
 		s.events.Recovered()
 	}
+}
+
+// isSame takes note that the store is the one that was opened.
+func (s *Store) isSame() {
+	s.health.Lock()
+	defer s.health.Unlock()
+	s.replaced = false
 }
 
 // isAt takes note of the server that partitions are claimed of. Connections may be to another one, which lives on beside it: what

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,12 +219,16 @@ func TestTheClockIsSetBack(t *testing.T) {
 func TestAnotherStoreInItsPlace(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o := fresh(r)
+	var told []string
+	o.Events = redis.Events{
+		Failed: func(error) { told = append(told, "failed") }, Recovered: func() { told = append(told, "recovered") },
+	}
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, held := own(t, s, 3)
 	var other *redis.Store
 	for _, change := range []func(){
 		func() { r.Do(t, "FLUSHALL") },
-		func() { o.Partitions = 8; other = open(t, o) },
+		func() { o.Partitions, o.Events = 8, redis.Events{}; other = open(t, o) },
 	} {
 		change()
 		l := s.Leaser()
@@ -235,10 +240,21 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); !errors.Is(err, redis.ErrReplaced) {
 			t.Errorf("a claim of another store's partition: %v", err)
 		}
+		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, lease); err != nil || len(lost) != 1 {
+			t.Errorf("renewed in another store: lost %v, %v", lost, err)
+		}
 		want(t, "a write to another store", sh, batch("a"), store.Fenced)
+	}
+	if !slices.Equal(told, []string{"failed"}) { // that it can be asked does not make it whole
+		t.Errorf("told %q", told)
 	}
 	if m, err := other.Leaser().Members(t.Context()); err != nil || len(m) != 0 {
 		t.Errorf("the members of the other store: %v, %v", m, err)
+	}
+	meta := s.Meta()
+	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "mackey", string(meta.MACKey))
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil || !slices.Equal(told, []string{"failed", "recovered"}) {
+		t.Errorf("the store is back: %v, told %q", err, told)
 	}
 }
 

@@ -92,14 +92,15 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 	case err != nil:
 		return err
 	case written == memberTaken:
-		return store.ErrTaken
+		err = store.ErrTaken
 	case written == memberLast:
-		return store.ErrLast
+		err = store.ErrLast
 	case written != memberWritten:
 		l.store().settled(ErrReplaced)
 		return ErrReplaced
 	}
-	return nil
+	l.store().isSame()
+	return err
 }
 
 // Leave removes the member of that nonce; 0 is any.

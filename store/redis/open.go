@@ -28,8 +28,9 @@ type Store struct {
 	mu     sync.RWMutex // held for reading by what is in flight
 	closed bool
 
-	health  sync.Mutex // guards failing
-	failing bool
+	health   sync.Mutex // guards what follows
+	failing  bool
+	replaced bool // the last to look has found another store than was opened, or none
 }
 
 var _ store.Store = (*Store)(nil)
@@ -78,7 +79,11 @@ func (s *Store) same(ctx context.Context) error {
 		meta, err = s.client.Do(ctx, s.client.B().Hmget().Key(key).Field("partitions", "mackey").Build()).AsStrSlice()
 		return err
 	})
-	if err == nil && !slices.Equal(meta, []string{strconv.Itoa(s.meta.Partitions), string(s.meta.MACKey)}) {
+	switch {
+	case err != nil:
+	case slices.Equal(meta, []string{strconv.Itoa(s.meta.Partitions), string(s.meta.MACKey)}):
+		s.isSame()
+	default:
 		err = ErrReplaced
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -186,16 +191,25 @@ func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) erro
 	return nil
 }
 
-// settled takes note of how a write ended, and tells when that changes.
+// isSame takes note that the store is the one that was opened.
+func (s *Store) isSame() {
+	s.health.Lock()
+	defer s.health.Unlock()
+	s.replaced = false
+}
+
+// settled takes note of how a write ended, and tells when that changes. That a script finds nothing to do in a store that was put in
+// the place of the one that was opened is no success.
 func (s *Store) settled(err error) {
 	outcome := store.OutcomeOf(err)
 	failed := outcome == store.NotApplied || outcome == store.Unknown
 	s.health.Lock()
 	defer s.health.Unlock()
-	if failed == s.failing {
+	replaced := errors.Is(err, ErrReplaced)
+	if failed == s.failing && replaced == s.replaced || s.replaced && !replaced {
 		return
 	}
-	s.failing = failed
+	s.failing, s.replaced = failed, replaced
 	switch {
 	case failed && s.opt.Events.Failed != nil:
 		s.opt.Events.Failed(err)

@@ -43,7 +43,8 @@ type Options struct {
 
 // Events are called while the store works: they must return soon and not call the store. Any may be nil.
 type Events struct {
-	// Failed: the first batch or claim that was not written, or of which that is not known, and why.
+	// Failed: the first batch or claim that was not written, or of which that is not known, and why; and that the store is another
+	// one now, [ErrReplaced], if that comes after another failure.
 	Failed func(err error)
 	// Recovered: the store writes again.
 	Recovered func()
