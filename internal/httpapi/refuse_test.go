@@ -178,6 +178,16 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestAReadLeavesNothingOpen: nothing was changed, whatever became of it.
+func TestAReadLeavesNothingOpen(t *testing.T) {
+	lost := &carillon.Error{Kind: carillon.DeadlineExceeded, Message: "the deadline passed", Unknown: true}
+	w := send(face(t, &echo{err: lost}, Options{}), "GET /v1/namespaces/ns/jobs/x", "")
+	p := read(t, "get", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
+	if w.Code != 504 || p.OutcomeUnknown || !lost.Unknown {
+		t.Errorf("status %d, %+v", w.Code, p)
+	}
+}
+
 func TestBodyLimit(t *testing.T) {
 	w := send(face(t, &echo{}, Options{MaxBody: 10}), "PUT /v1/namespaces/ns/jobs/x", `{"note":"0123456789"}`)
 	p := read(t, "too large", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
