@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,21 +56,6 @@ func NewNode(binary, store string, flags ...string) (*Node, error) {
 		}
 	}
 	return n, nil
-}
-
-// freeAddress is one that nobody listens at, below the ports that systems give to connections: while a node is down nothing else
-// takes it.
-func freeAddress() (string, error) {
-	const lowest, ports, tries = 12_000, 20_000, 100
-	var err error
-	for range tries {
-		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
-		var l net.Listener
-		if l, err = net.Listen("tcp", address); err == nil {
-			return address, l.Close()
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 // Start starts the process. It does not wait until the node is ready.
