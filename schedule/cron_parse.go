@@ -176,16 +176,17 @@ func (f *field) index(v int) int {
 	return v + f.min
 }
 
-// step is at most the length of the cycle: beyond, it would quietly mean "once", which nobody writes on purpose.
+// step reads a step. One that is longer than the cycle leaves the first value only, as in every other cron; see
+// [Schedule.Warnings].
 func (f *field) step(text span) (int, *Error) {
 	n, ok := number(text.text)
 	switch {
 	case !ok:
-		return 0, text.fail(f.name, "%s is not a step; write a number from 1 to %d after the /", quote(text.text), f.size)
-	case n < 1 || n > int64(f.size):
-		return 0, text.fail(f.name, "step %s is out of range 1-%d", shorten(text.text), f.size)
+		return 0, text.fail(f.name, "%s is not a step; write a number from 1 on after the /", quote(text.text))
+	case n < 1:
+		return 0, text.fail(f.name, "a step of 0 never moves on; write a number from 1 on after the /")
 	}
-	return int(n), nil
+	return int(min(n, int64(f.size))), nil
 }
 
 // value reads a number or a name.

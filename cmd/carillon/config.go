@@ -21,11 +21,6 @@ import (
 // defaultConfigFile is read if it exists.
 const defaultConfigFile = "carillon.yaml"
 
-// envName is the environment variable of a flag.
-func envName(flag string) string {
-	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
 // fileName is the key of a flag in the file.
 func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
@@ -35,6 +30,9 @@ func settings(cmd *cobra.Command, file string, extra map[string]any) error {
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	if err := fromEnvironment(cmd.Flags(), given); err != nil {
 		return err
+	}
+	if file == "" {
+		file = os.Getenv(envName("config"))
 	}
 	explicit := file != ""
 	if !explicit {

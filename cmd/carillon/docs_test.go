@@ -31,7 +31,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 }
 
 func quietRoot() *cobra.Command {
-	return newRoot(app{in: strings.NewReader(""), out: io.Discard, errs: io.Discard})
+	return newRoot(newApp(strings.NewReader(""), io.Discard, io.Discard))
 }
 
 // call is a line of the docs that calls carillon; its arguments are the first group.

@@ -77,17 +77,17 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
-		fmt.Fprintf(a.errs, "carillon: %s\nRun \"%s --help\" for what it takes.\n", usage.message, cmd.CommandPath())
+		a.say("carillon: %s\nRun \"%s --help\" for what it takes.", usage.message, cmd.CommandPath())
 		return exitUsage
 	}
 	known, isKnown := errors.AsType[*carillon.Error](err)
 	switch {
 	case !isKnown:
-		fmt.Fprintf(a.errs, "carillon: %s\n", err)
+		a.say("carillon: %s", err)
 	case wantsJSON(cmd):
 		a.reportJSON(known)
 	default:
-		fmt.Fprintf(a.errs, "carillon: %s\n", sentence(known))
+		a.say("carillon: %s", sentence(known))
 	}
 	return exitCode(err)
 }
@@ -108,7 +108,7 @@ func sentence(e *carillon.Error) string {
 // reportJSON prints the error as the REST API writes it.
 func (a app) reportJSON(e *carillon.Error) {
 	text := httpapi.Marshal(wire.ProblemToProto(e))
-	_, _ = a.errs.Write(text) // nowhere is left to say that this failed
+	_, _ = (&visible{w: a.errs}).Write(text) // nowhere is left to say that this failed
 }
 
 // exitCode is the exit code of an error.

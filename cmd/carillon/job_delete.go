@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
 )
@@ -13,6 +14,7 @@ import (
 // jobDelete is the flags of `carillon job delete`.
 type jobDelete struct {
 	connection
+	confirmation
 	prefix string
 }
 
@@ -27,19 +29,23 @@ func newJobDelete(a app) *cobra.Command {
 			if (len(words) == 1) == cmd.Flags().Changed("prefix") || len(words) > 1 {
 				return usagef("give one name or --prefix\nUsage: %s", cmd.UseLine())
 			}
+			if flag := d.needless(); flag != "" && len(words) == 1 {
+				return usagef("--%s has no effect on one job, which is removed without a question", flag)
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return d.all(cmd, a)
+			}
 			return d.call(cmd, func(ctx context.Context, node *client.Client) error {
-				if len(words) == 0 {
-					return d.all(ctx, cmd, a, node)
-				}
 				return d.one(ctx, cmd, a, node, words[0])
 			})
 		},
 	}
 	cmd.Flags().StringVar(&d.prefix, "prefix", "", "remove every job whose name begins with it")
-	d.add(cmd)
+	d.confirmation.add(cmd)
+	d.connection.add(cmd)
 	addOutput(cmd)
 	return cmd
 }
@@ -60,14 +66,46 @@ func (d *jobDelete) one(ctx context.Context, cmd *cobra.Command, a app, node *cl
 	return nil
 }
 
-func (d *jobDelete) all(ctx context.Context, cmd *cobra.Command, a app, node *client.Client) error {
-	n, err := node.DeleteJobs(ctx, d.namespace, d.prefix)
-	if err != nil {
+// all removes the jobs of the prefix. The question is asked between two calls, so that the time for an answer is nobody's wait.
+func (d *jobDelete) all(cmd *cobra.Command, a app) error {
+	var jobs many
+	if err := d.call(cmd, func(ctx context.Context, node *client.Client) error { return d.count(ctx, node, &jobs) }); err != nil {
 		return err
 	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, &pb.DeleteJobsResponse{Deleted: uint32(n)})
+	if do, err := d.confirm(a, "delete", "jobs", &jobs); !do || err != nil {
+		return err
 	}
-	fmt.Fprintf(a.out, "%d deleted\n", n)
-	return nil
+	return d.call(cmd, func(ctx context.Context, node *client.Client) error {
+		n, err := node.DeleteJobs(ctx, d.namespace, d.prefix)
+		if err != nil {
+			return err
+		}
+		if wantsJSON(cmd) {
+			return printMessage(a.out, &pb.DeleteJobsResponse{Deleted: uint32(n)})
+		}
+		fmt.Fprintf(a.out, "%d deleted\n", n)
+		return nil
+	})
+}
+
+// count finds the jobs of the prefix, unless nobody will be shown them.
+func (d *jobDelete) count(ctx context.Context, node carillon.Jobs, jobs *many) error {
+	if d.yes || d.prefix == "" { // the node refuses an empty prefix
+		return nil
+	}
+	q := carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: carillon.MaxBatch}
+	for {
+		page, err := node.ListJobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if !jobs.add(page.Jobs[i].Name) {
+				return nil
+			}
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return nil
+		}
+	}
 }

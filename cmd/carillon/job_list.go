@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ type jobList struct {
 	prefix string
 	label  string
 	phase  choice
-	limit  int
+	paging
 }
 
 // newJobList is `carillon job list`.
@@ -36,55 +35,42 @@ func newJobList(a app) *cobra.Command {
 	cmd.Flags().StringVar(&l.label, "label", "", "jobs with the label: `key` or key=value")
 	cmd.Flags().Var(&l.phase, "phase", "jobs that stand there")
 	complete(cmd, "phase", phaseWords)
-	cmd.Flags().IntVar(&l.limit, "limit", 100, "at most so many; 0 is all")
-	l.add(cmd)
+	l.paging.add(cmd)
+	l.connection.add(cmd)
 	addOutput(cmd)
 	return cmd
 }
 
 func (l *jobList) run(cmd *cobra.Command, a app) error {
 	return l.call(cmd, func(ctx context.Context, node *client.Client) error {
-		jobs, more, err := l.collect(ctx, node)
+		jobs, rest, err := l.jobs(ctx, node)
 		if err != nil {
 			return err
 		}
 		if wantsJSON(cmd) {
-			return printMessage(a.out, &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs)})
+			return printMessage(a.out, &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest})
 		}
-		if more {
-			fmt.Fprintf(a.errs, "These are the first %d; --limit 0 shows all.\n", len(jobs))
+		if rest != "" {
+			a.say("These are the first %d; --limit 0 shows all.", len(jobs))
 		}
 		return printTable(a.out, []string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobRows(jobs))
 	})
 }
 
-// collect reads pages until there are enough jobs.
-func (l *jobList) collect(ctx context.Context, node carillon.Jobs) (jobs []carillon.Job, more bool, err error) {
+// jobs reads pages until there are enough jobs; rest is the token of what is left.
+func (l *jobList) jobs(ctx context.Context, node carillon.Jobs) (jobs []carillon.Job, rest string, err error) {
 	q := carillon.JobQuery{Namespace: l.namespace, Prefix: l.prefix, Label: l.label}
 	if l.phase.chosen >= 0 {
 		phase := carillon.Phase(l.phase.chosen)
 		q.Phase = &phase
 	}
-	for {
-		q.PageSize = pageSize(l.limit, len(jobs))
+	rest, err = l.collect(func(token string, size int) (int, string, error) {
+		q.PageToken, q.PageSize = token, size
 		page, err := node.ListJobs(ctx, q)
-		if err != nil {
-			return nil, false, err
-		}
 		jobs = append(jobs, page.Jobs...)
-		q.PageToken = page.NextPageToken
-		if q.PageToken == "" || (l.limit > 0 && len(jobs) >= l.limit) {
-			return jobs, q.PageToken != "", nil
-		}
-	}
-}
-
-// pageSize is how much to ask for next: no more than is still wanted.
-func pageSize(limit, have int) int {
-	if limit <= 0 {
-		return carillon.MaxBatch
-	}
-	return min(limit-have, carillon.MaxBatch)
+		return len(page.Jobs), page.NextPageToken, err
+	})
+	return jobs, rest, err
 }
 
 func jobRows(jobs []carillon.Job) [][]string {

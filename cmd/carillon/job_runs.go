@@ -11,7 +11,7 @@ import (
 
 // newJobRuns is `carillon job runs`.
 func newJobRuns(a app) *cobra.Command {
-	l := runList{status: choice{words: statusWords, chosen: -1}}
+	l := runList{status: choice{words: finishedWords, chosen: -1}}
 	cmd := &cobra.Command{
 		Use:   "runs NAME",
 		Short: "Show the finished runs of a job, newest first",

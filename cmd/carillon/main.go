@@ -9,5 +9,5 @@ import (
 //go:generate go run . docs --out ../../docs/cli.md
 
 func main() {
-	os.Exit(execute(os.Args[1:], app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}))
+	os.Exit(execute(os.Args[1:], newApp(os.Stdin, os.Stdout, os.Stderr)))
 }

@@ -74,25 +74,23 @@ func outcomeOf(err error, last *tail) error {
 	return errors.New(exit.String())
 }
 
+// runVariables are the names of what the command is told about the run, in the order of environment.
+var runVariables = []string{"CARILLON_NAMESPACE", "CARILLON_JOB", "CARILLON_RUN_ID", "CARILLON_QUEUE", "CARILLON_ATTEMPT",
+	"CARILLON_CAUSE", "CARILLON_SCHEDULED_TIME", "CARILLON_DUE_TIME", "CARILLON_DEADLINE", "CARILLON_CONTENT_TYPE", "CARILLON_METADATA"}
+
 // environment is what the command is told about the run.
 func environment(r *carillon.Run) []string {
 	metadata, err := json.Marshal(r.Metadata)
 	if err != nil {
 		metadata = nil // a map of strings can always be encoded
 	}
-	return []string{
-		"CARILLON_NAMESPACE=" + r.Namespace,
-		"CARILLON_JOB=" + r.Job,
-		"CARILLON_RUN_ID=" + r.ID,
-		"CARILLON_QUEUE=" + r.Queue,
-		"CARILLON_ATTEMPT=" + strconv.Itoa(r.Attempt),
-		"CARILLON_CAUSE=" + r.Cause.String(),
-		"CARILLON_SCHEDULED_TIME=" + r.Scheduled.UTC().Format(time.RFC3339Nano),
-		"CARILLON_DUE_TIME=" + r.Due.UTC().Format(time.RFC3339Nano),
-		"CARILLON_DEADLINE=" + r.Deadline.UTC().Format(time.RFC3339Nano),
-		"CARILLON_CONTENT_TYPE=" + r.Data.ContentType,
-		"CARILLON_METADATA=" + string(metadata),
+	instant := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+	values := []string{r.Namespace, r.Job, r.ID, r.Queue, strconv.Itoa(r.Attempt), r.Cause.String(), instant(r.Scheduled),
+		instant(r.Due), instant(r.Deadline), r.Data.ContentType, string(metadata)}
+	for i, name := range runVariables {
+		values[i] = name + "=" + values[i]
 	}
+	return values
 }
 
 // tail keeps the last bytes that are written to it.

@@ -14,8 +14,19 @@ import (
 // app is what every command has: where it reads, where it prints results, and where it prints everything else.
 type app struct {
 	in   io.Reader
-	out  io.Writer
+	out  io.Writer // with what a terminal would act upon made visible
+	raw  io.Writer // the same, for bytes that are passed on as they are
 	errs io.Writer
+}
+
+// newApp makes the app of the three files that every process has.
+func newApp(in io.Reader, out, errs io.Writer) app {
+	return app{in: in, out: &visible{w: out}, raw: out, errs: errs}
+}
+
+// say prints a line beside the result.
+func (a app) say(format string, args ...any) {
+	fmt.Fprintf(&visible{w: a.errs}, format+"\n", args...)
 }
 
 // execute runs one command line and returns its exit code. The first signal ends the command in good order, a second one
@@ -39,10 +50,11 @@ func newRoot(a app) *cobra.Command {
 the run has succeeded or its failure policy says stop.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          group,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.ArbitraryArgs,
+		RunE:              group,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkEnvironment(cmd) },
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)

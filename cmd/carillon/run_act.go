@@ -15,6 +15,7 @@ import (
 // runRedrive is the flags of `carillon run redrive`.
 type runRedrive struct {
 	connection
+	confirmation
 	job string
 	all bool
 }
@@ -35,20 +36,24 @@ func newRunRedrive(a app) *cobra.Command {
 			if ways != 1 {
 				return usagef("give one id, --job or --all\nUsage: %s", cmd.UseLine())
 			}
+			if flag := r.needless(); flag != "" && !r.all {
+				return usagef("--%s has an effect with --all only", flag)
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return r.many(cmd, a)
+			}
 			return r.call(cmd, func(ctx context.Context, node *client.Client) error {
-				if len(words) == 0 {
-					return r.many(ctx, cmd, a, node)
-				}
 				return r.one(ctx, cmd, a, node, words[0])
 			})
 		},
 	}
 	cmd.Flags().StringVar(&r.job, "job", "", "the dead runs of this `job`")
 	cmd.Flags().BoolVar(&r.all, "all", false, "all dead runs of the namespace")
-	r.add(cmd)
+	r.confirmation.add(cmd)
+	r.connection.add(cmd)
 	addOutput(cmd)
 	return cmd
 }
@@ -65,16 +70,52 @@ func (r *runRedrive) one(ctx context.Context, cmd *cobra.Command, a app, node ca
 	return nil
 }
 
-func (r *runRedrive) many(ctx context.Context, cmd *cobra.Command, a app, node carillon.Runs) error {
-	n, err := node.RedriveRuns(ctx, r.namespace, r.job)
-	if err != nil {
+// many redrives the dead runs of a job or of the namespace. The question is asked between two calls, so that the time for an answer
+// is nobody's wait.
+func (r *runRedrive) many(cmd *cobra.Command, a app) error {
+	var runs many
+	if err := r.call(cmd, func(ctx context.Context, node *client.Client) error { return r.count(ctx, node, &runs) }); err != nil {
 		return err
 	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, &pb.RedriveRunsResponse{Redriven: uint32(n)})
+	if r.all {
+		if do, err := r.confirm(a, "redrive", "dead runs", &runs); !do || err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(a.out, "%d redriven\n", n)
-	return nil
+	return r.call(cmd, func(ctx context.Context, node *client.Client) error {
+		n, err := node.RedriveRuns(ctx, r.namespace, r.job)
+		if err != nil {
+			return err
+		}
+		if wantsJSON(cmd) {
+			return printMessage(a.out, &pb.RedriveRunsResponse{Redriven: uint32(n)})
+		}
+		fmt.Fprintf(a.out, "%d redriven\n", n)
+		return nil
+	})
+}
+
+// count finds the dead runs that are meant, unless nobody will be shown them.
+func (r *runRedrive) count(ctx context.Context, node carillon.Runs, runs *many) error {
+	if r.yes || !r.all {
+		return nil
+	}
+	dead := carillon.RunDead
+	q := carillon.RunQuery{Namespace: r.namespace, Job: r.job, Status: &dead, PageSize: carillon.MaxBatch}
+	for {
+		page, err := node.ListRuns(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Runs {
+			if !runs.add(page.Runs[i].Job + " of " + moment(page.Runs[i].Scheduled)) {
+				return nil
+			}
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return nil
+		}
+	}
 }
 
 // newRunCancel is `carillon run cancel`.

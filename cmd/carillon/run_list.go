@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -17,12 +18,12 @@ import (
 type runList struct {
 	connection
 	status choice
-	limit  int
+	paging
 }
 
 // newRunList is `carillon run list`.
 func newRunList(a app) *cobra.Command {
-	l := runList{status: choice{words: statusWords, chosen: int(carillon.RunDead)}}
+	l := runList{status: choice{words: []string{carillon.RunDead.String()}}}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead runs of all jobs, newest first",
@@ -40,45 +41,34 @@ func newRunList(a app) *cobra.Command {
 
 func (l *runList) addFlags(cmd *cobra.Command, hint string) {
 	cmd.Flags().Var(&l.status, "status", "runs that ended so"+hint)
-	complete(cmd, "status", statusWords)
-	cmd.Flags().IntVar(&l.limit, "limit", 100, "at most so many; 0 is all")
-	l.add(cmd)
+	complete(cmd, "status", l.status.words)
+	l.paging.add(cmd)
+	l.connection.add(cmd)
 	addOutput(cmd)
 }
 
 // show prints what the query finds.
 func (l *runList) show(ctx context.Context, cmd *cobra.Command, a app, node carillon.Runs, q carillon.RunQuery) error {
-	if l.status.chosen >= 0 {
-		status := carillon.RunStatus(l.status.chosen)
-		q.Status = &status
+	if n := slices.Index(finishedWords, l.status.String()); n >= 0 {
+		q.Status = &finishedStatuses[n]
 	}
-	runs, more, err := l.collect(ctx, node, q)
+	var runs []carillon.Run
+	rest, err := l.collect(func(token string, size int) (int, string, error) {
+		q.PageToken, q.PageSize = token, size
+		page, err := node.ListRuns(ctx, q)
+		runs = append(runs, page.Runs...)
+		return len(page.Runs), page.NextPageToken, err
+	})
 	if err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {
-		return printMessage(a.out, &pb.ListRunsResponse{Runs: wire.RunsToProto(runs)})
+		return printMessage(a.out, &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest})
 	}
-	if more {
-		fmt.Fprintf(a.errs, "These are the newest %d; --limit 0 shows all.\n", len(runs))
+	if rest != "" {
+		a.say("These are the newest %d; --limit 0 shows all.", len(runs))
 	}
 	return printTable(a.out, []string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runRows(runs))
-}
-
-// collect reads pages until there are enough runs.
-func (l *runList) collect(ctx context.Context, node carillon.Runs, q carillon.RunQuery) (runs []carillon.Run, more bool, err error) {
-	for {
-		q.PageSize = pageSize(l.limit, len(runs))
-		page, err := node.ListRuns(ctx, q)
-		if err != nil {
-			return nil, false, err
-		}
-		runs = append(runs, page.Runs...)
-		q.PageToken = page.NextPageToken
-		if q.PageToken == "" || (l.limit > 0 && len(runs) >= l.limit) {
-			return runs, q.PageToken != "", nil
-		}
-	}
 }
 
 func runRows(runs []carillon.Run) [][]string {

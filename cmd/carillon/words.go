@@ -22,9 +22,12 @@ var (
 	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged, carillon.PhaseRunning,
 		carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
 	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow) // not in the order of the constants
-	statusWords      = wordsOf(carillon.RunScheduled, carillon.RunStaged, carillon.RunRunning, carillon.RunRetrying,
-		carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled, carillon.RunSkipped)
+	finishedWords    = wordsOf(finishedStatuses...)
 )
+
+// finishedStatuses are those that the history can be asked for.
+var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
+	carillon.RunSkipped}
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
 	words := make([]string, 0, len(values))

@@ -68,7 +68,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	if w.options.Log, err = telemetry.NewLogger(a.errs, "text", slog.LevelInfo); err != nil {
 		return err
 	}
-	p := &program{args: command, out: a.out, errs: a.errs, killAfter: w.killAfter}
+	p := &program{args: command, out: a.raw, errs: a.errs, killAfter: w.killAfter}
 	worker := worker.New(node, w.options)
 	handle(worker, queue, p)
 	return worker.Run(cmd.Context())

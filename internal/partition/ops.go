@@ -162,11 +162,18 @@ func (m *Machine) created(e *entry, j *carillon.Job) carillon.Put {
 	return put
 }
 
+// warnings are what the author of a valid job may not expect of it, each with the field before a colon.
 func warnings(j *carillon.Job) []string {
-	if w := carillon.RetryWarning(j); w != "" {
-		return []string{w}
+	var out []string
+	if s, err := j.ParseSchedule(); err == nil && s != nil {
+		for _, w := range s.Warnings() {
+			out = append(out, "schedule: "+w)
+		}
 	}
-	return nil
+	if w := carillon.RetryWarning(j); w != "" {
+		out = append(out, w)
+	}
+	return out
 }
 
 // plan sets when the job runs first, as of now.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// confirmation is the flags of a command that changes many things at once. It shows what they are and how many, and asks.
+type confirmation struct {
+	yes    bool
+	dryRun bool
+}
+
+func (c *confirmation) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	exclusive(cmd, "yes", "dry-run")
+}
+
+// needless names a flag that has no effect on a command about a single thing, "" if there is none.
+func (c *confirmation) needless() string {
+	switch {
+	case c.yes:
+		return "yes"
+	case c.dryRun:
+		return "dry-run"
+	}
+	return ""
+}
+
+// shownAtMost is how many of the things are shown by name, and countedAtMost up to how many are counted.
+const (
+	shownAtMost   = 10
+	countedAtMost = 10_000
+)
+
+// many is what a command is about to change.
+type many struct {
+	names []string // the first of them
+	n     int      // how many there are
+	more  bool     // and others that were not counted
+}
+
+// add counts one, and reports whether the rest should be counted too.
+func (m *many) add(name string) bool {
+	if m.n == countedAtMost {
+		m.more = true
+		return false
+	}
+	if m.n++; m.n <= shownAtMost {
+		m.names = append(m.names, name)
+	}
+	return true
+}
+
+// String is the number, "at least" if not all were counted.
+func (m *many) String() string {
+	if m.more {
+		return fmt.Sprintf("more than %d", m.n)
+	}
+	return fmt.Sprint(m.n)
+}
+
+// confirm shows what is about to be done and reports whether to do it. verb and noun are such as "delete" and "jobs".
+func (c *confirmation) confirm(a app, verb, noun string, m *many) (bool, error) {
+	if c.yes {
+		return true, nil
+	}
+	for _, name := range m.names {
+		a.say("  %s", name)
+	}
+	if m.n > len(m.names) {
+		a.say("  … and %s in all", m)
+	}
+	switch {
+	case c.dryRun:
+		a.say("%s %s would be affected by %s.", m, noun, verb)
+		return false, nil
+	case m.n == 0:
+		return true, nil // nothing to lose; the node says so
+	case !isTerminal(a.in):
+		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, m, noun)
+	}
+	fmt.Fprintf(a.errs, "%s %s %s? [y/N] ", strings.ToUpper(verb[:1])+verb[1:], m, noun)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && answer == "" {
+		return false, fmt.Errorf("no answer: %w", err)
+	}
+	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
+		a.say("Nothing was done.")
+		return false, nil
+	}
+	return true, nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envPrefix begins the name of every variable that Carillon reads or sets.
+const envPrefix = "CARILLON_"
+
+// envName is the environment variable of a flag.
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// serviceVariable matches what Kubernetes and Docker put into the environment for a service whose name begins with carillon: they
+// look like settings and are none.
+var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// checkEnvironment refuses variables that look like settings of Carillon and are none: most likely a name is misspelt, and the
+// setting would silently be missing.
+func checkEnvironment(cmd *cobra.Command) error {
+	known := knownVariables(cmd.Root())
+	var faults []string
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		switch {
+		case !strings.HasPrefix(name, envPrefix), value == "", slices.Contains(known, name), serviceVariable.MatchString(name),
+			strings.HasPrefix(name, envPrefix+"TEST_"): // for Carillon's own tests
+			continue
+		}
+		fault := "environment " + name + ": there is no such setting"
+		if near := nearest(name, known); near != "" {
+			fault += "; did you mean " + near + "?"
+		}
+		faults = append(faults, fault)
+	}
+	return joinFaults(faults)
+}
+
+// knownVariables are those of the settings of a node, of the commands that talk to one, and of a run, which `carillon work` sets for
+// the program that it starts.
+func knownVariables(root *cobra.Command) []string {
+	known := append(slices.Clone(runVariables), envName("server"), envName("namespace"))
+	for _, name := range []string{"serve", "dapr-scheduler"} {
+		cmd, _, err := root.Find([]string{name})
+		if err != nil || cmd == root {
+			continue // a tree of commands without it, in a test
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" {
+				known = append(known, envName(f.Name))
+			}
+		})
+	}
+	return known
+}
