@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,6 +37,7 @@ type options struct {
 	maxMessage  int
 	dial        []grpc.DialOption
 	oneAddress  bool
+	proxy       bool
 }
 
 // WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: it is not encrypted.
@@ -56,6 +58,10 @@ func WithDialOptions(dial ...grpc.DialOption) Option {
 // at the addresses by which the nodes know each other.
 func WithOneAddress() Option { return func(o *options) { o.oneAddress = true } }
 
+// WithProxyFromEnvironment lets HTTPS_PROXY and NO_PROXY say by which proxy the nodes are reached. Default: they are reached directly,
+// whatever the environment says.
+func WithProxyFromEnvironment() Option { return func(o *options) { o.proxy = true } }
+
 // How the client keeps its connection.
 const (
 	defaultMaxMessage = 16 << 20
@@ -66,8 +72,9 @@ const (
 	maxBackoff        = 5 * time.Second
 )
 
-// Dial makes a client of the node at addr, host:port. It connects with the first call, and again whenever the connection
-// is lost; a call made meanwhile waits for a few seconds.
+// Dial makes a client of the node at addr: host:port, a host alone for [DefaultPort], or several of them with commas between, of which
+// the first that answers is used. It connects with the first call, and again whenever the connection is lost; a call made meanwhile
+// waits for a few seconds.
 func Dial(addr string, opts ...Option) (*Client, error) {
 	o := options{credentials: insecure.NewCredentials(), maxMessage: defaultMaxMessage}
 	for _, f := range opts {
@@ -84,7 +91,14 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 		grpc.WithDisableServiceConfig(), // the name service has no say
 		grpc.WithChainUnaryInterceptor(call),
 	}
-	conn, err := grpc.NewClient(addr, append(dial, o.dial...)...)
+	if !o.proxy {
+		dial = append(dial, grpc.WithNoProxy())
+	}
+	dialled, more, err := target(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(dialled, slices.Concat(dial, more, o.dial)...)
 	if err != nil {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
 	}

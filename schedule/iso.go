@@ -36,7 +36,13 @@ func (s *Schedule) parseRepeat(text span, loc *time.Location) *Error {
 	return s.parsePeriod(parts[n-1], loc)
 }
 
-func isRepeat(text string) bool { return text[0] == 'R' || text[0] == 'r' }
+// isRepeat reports whether the text is meant as a repeating interval: R, and a number or a slash if anything follows.
+func isRepeat(text string) bool {
+	if text[0] != 'R' && text[0] != 'r' {
+		return false
+	}
+	return len(text) == 1 || strings.IndexByte("/-+0123456789", text[1]) >= 0
+}
 
 func (s *Schedule) parseRuns(text span) *Error {
 	if text.text == "" {

@@ -114,6 +114,9 @@ func TestParseErrors(t *testing.T) {
 		{"@every 1h/-1m", "phase", 10, "negative"},
 		{"@every 1h/1m/1s", "phase", 10, "not a duration"},
 
+		{"rate(5 minutes)", "schedule", 0, "write for example @every 5m"},
+		{"cron(0 12 * * ? *)", "schedule", 0, "write what is inside"},
+		{"random", "schedule", 0, "1 fields; want 5"},
 		{"R", "period", 1, "missing"},
 		{"R4", "period", 2, "missing"},
 		{"R4/", "period", 3, "begins with P"},

@@ -72,6 +72,10 @@ func (s *Schedule) parse(text span, loc *time.Location, literal bool) *Error {
 		return s.parseMacro(text, loc, literal)
 	case isRepeat(text.text):
 		return s.parseRepeat(text, loc)
+	case strings.HasPrefix(text.text, "rate("):
+		return text.fail("schedule", "rate(…) is EventBridge's way to write an interval; write for example @every 5m")
+	case strings.HasPrefix(text.text, "cron("):
+		return text.fail("schedule", "cron(…) is EventBridge's way to write a cron; write what is inside, with a 0 for the second before it")
 	case text.text[0] == 'P':
 		return text.fail("schedule", "a period alone is no schedule; put R/ before it to repeat it")
 	}

@@ -28,7 +28,7 @@ func newBackfillList(a app) *cobra.Command {
 		Use:     "list JOB",
 		Aliases: []string{"ls"},
 		Short:   "List the backfills of a job, newest first",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				backfills, err := node.ListBackfills(ctx, c.key(words[0]))
@@ -68,7 +68,7 @@ func newBackfillGet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID",
 		Short: "Show a backfill",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return f.run(cmd, a, "", func(ctx context.Context, node *client.Client) (carillon.Backfill, error) {
 				return node.GetBackfill(ctx, f.namespace, words[0])
@@ -85,7 +85,7 @@ func newBackfillCancel(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Let no further run of a backfill begin and cancel those that have",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				b, err := node.CancelBackfill(ctx, c.namespace, words[0])
@@ -175,7 +175,7 @@ func (f *follower) run(cmd *cobra.Command, a app, did string, call func(context.
 
 // stay looks at the backfill until it has ended, and shows on a terminal how far it is.
 func (f *follower) stay(cmd *cobra.Command, b *carillon.Backfill) error {
-	node, err := client.Dial(f.server)
+	node, err := f.dial()
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run me
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  args(cobra.NoArgs),
+		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.errs)
 			node, stop, err := f.node(cmd, a)

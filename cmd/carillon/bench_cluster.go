@@ -55,7 +55,7 @@ func newBenchFleet(a app, use, short string, run func(context.Context, *bench.Be
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  args(cobra.NoArgs),
+		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.nodes < 2 {
 				f.nodes = 3

@@ -43,7 +43,7 @@ func newBenchGoals(a app) *cobra.Command {
 		Short: "All benches, held against the goals of docs/performance.md",
 		Long: `Run every bench and hold what it measures against the goals of docs/performance.md. A figure counts for a goal only at
 --size full and on the machine that the goals name. A goal that is missed is no failure; a ledger that is not clean is.`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd, a) },
 	}
 	cmd.Flags().Var(&g.size, "size", "how large: full is as the goals say, small a twentieth, smoke a five-hundredth")

@@ -30,7 +30,7 @@ func newBenchGrowth(a app) *cobra.Command {
 with larger and larger payloads: one table each, every line with a node started for it on an empty store.`,
 		Example: `carillon bench growth
 carillon bench growth --axis jobs --existing 10000,10000000`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd, a) },
 	}
 	flags := cmd.Flags()

@@ -20,7 +20,7 @@ func newBenchRestart(a app) *cobra.Command {
 		Short: "Memory with many jobs, and the time from kill -9 to the first run",
 		Long: `Load a node, started for the bench, with jobs that are due next year, kill it, start it again, and measure the time
 until the first run is received, the memory and what an idle node costs.`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.errs)
 			result, err := f.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {

@@ -32,7 +32,7 @@ func newClusterStatus(a app) *cobra.Command {
 		Short: "Show who lives and who owns what",
 		Long: `Show who lives and who owns what, as the store has it. Any node can be asked. SKEW is how far a node's clock is ahead of the
 store's, as it measured last.`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				status, err := node.ClusterStatus(ctx)
@@ -140,7 +140,7 @@ func newClusterDrain(a app) *cobra.Command {
 called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A node is refused whose
 partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
 		Example: `carillon cluster drain node-2 --follow`,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    arguments(1, 1),
 		RunE:    func(cmd *cobra.Command, words []string) error { return d.run(cmd, a, words[0]) },
 	}
 	cmd.Flags().BoolVar(&d.follow, "follow", false, "stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
@@ -215,7 +215,7 @@ func newClusterRebalance(a app) *cobra.Command {
 		Short: "End all drains and spread the partitions over the nodes",
 		Long: `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
 is for the end of a drain.`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				if err := node.Rebalance(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -19,6 +20,7 @@ type connection struct {
 	server    string
 	namespace string
 	wait      time.Duration
+	proxy     bool
 }
 
 // defaultServer is where a node listens if nobody says otherwise.
@@ -32,8 +34,18 @@ func (c *connection) add(cmd *cobra.Command) {
 
 // addServer gives cmd the flags that have nothing to do with a namespace.
 func (c *connection) addServer(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
+	cmd.Flags().StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+	cmd.Flags().BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
+}
+
+// dial makes a client of the node.
+func (c *connection) dial() (*client.Client, error) {
+	var opts []client.Option
+	if c.proxy {
+		opts = append(opts, client.WithProxyFromEnvironment())
+	}
+	return client.Dial(c.server, opts...)
 }
 
 // resolve fills in from the environment what the command line leaves open.
@@ -48,7 +60,7 @@ func (c *connection) resolve(cmd *cobra.Command) {
 // call connects to the node and does f within the time that the user will wait.
 func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *client.Client) error) error {
 	c.resolve(cmd)
-	node, err := client.Dial(c.server)
+	node, err := c.dial()
 	if err != nil {
 		return err
 	}
@@ -70,10 +82,32 @@ func (c *connection) explain(err error) error {
 	switch e.Kind {
 	case carillon.Unavailable:
 		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
+		if c.listens() {
+			explained.Message = c.notGRPC(e)
+		}
+	case carillon.InvalidArgument: // the call is unknown there
+		explained.Kind, explained.Message = carillon.Unavailable, c.notGRPC(e)
 	case carillon.DeadlineExceeded:
 		explained.Message = fmt.Sprintf("no answer from %s within %v", c.server, c.wait)
+	case carillon.ResourceExhausted:
+		explained.Message = fmt.Sprintf("the request or its answer is larger than one message may be; ask for less at once (%s)", e.Message)
 	}
 	return &explained
+}
+
+func (c *connection) notGRPC(e *carillon.Error) string {
+	return fmt.Sprintf("something listens at %s, but it does not answer as the gRPC address of a node does; "+
+		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", c.server, client.DefaultPort, e.Message)
+}
+
+// listens reports whether anything takes connections at the address, be it a node or not.
+func (c *connection) listens() bool {
+	conn, err := net.DialTimeout("tcp", c.server, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was said on it
+	return true
 }
 
 // key is the key of a job of the namespace.

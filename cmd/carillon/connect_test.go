@@ -14,7 +14,7 @@ import (
 
 // TestWhatANodeSaysIsNotNoAnswer: only who was not heard is said to be away, and only that says how to choose another node.
 func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
-	c := connection{server: "10.0.0.1:7070", wait: 5 * time.Second}
+	c := connection{server: "127.0.0.1:1", wait: 5 * time.Second}
 	said := func(k carillon.Kind) error {
 		return wire.ErrorFromStatus(wire.ErrorToStatus(carillon.Errorf(k, "", "the store could not be read")))
 	}
@@ -24,8 +24,8 @@ func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
 	}{
 		"it refuses":        {said(carillon.Unavailable), "the store could not be read"},
 		"its deadline":      {said(carillon.DeadlineExceeded), "the store could not be read"},
-		"it is not there":   {wire.ErrorFromStatus(status.Error(codes.Unavailable, "refused")), "no answer from 10.0.0.1:7070; start a node with `carillon dev`, or give --server (refused)"},
-		"it says nothing":   {wire.ErrorFromStatus(status.Error(codes.DeadlineExceeded, "late")), "no answer from 10.0.0.1:7070 within 5s"},
+		"it is not there":   {wire.ErrorFromStatus(status.Error(codes.Unavailable, "refused")), "no answer from 127.0.0.1:1; start a node with `carillon dev`, or give --server (refused)"},
+		"it says nothing":   {wire.ErrorFromStatus(status.Error(codes.DeadlineExceeded, "late")), "no answer from 127.0.0.1:1 within 5s"},
 		"the command's own": {carillon.Errorf(carillon.DeadlineExceeded, "", "it goes on"), "it goes on"},
 	} {
 		e, ok := errors.AsType[*carillon.Error](c.explain(row.err))

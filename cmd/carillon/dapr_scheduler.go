@@ -39,7 +39,7 @@ On SIGTERM or Ctrl-C the node lets the runs in force finish for a while and leav
 		Example: `carillon dapr-scheduler --etcd-data-dir /var/lib/dapr-scheduler --listen-address 127.0.0.1
 carillon dapr-scheduler --tls-enabled --trust-anchors-file /etc/dapr/ca.crt --sentry-address 127.0.0.1:50001
 carillon dapr-scheduler --http-listen 127.0.0.1:7080 --grpc-listen 127.0.0.1:7070`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, a) },
 	}
 	f.add(cmd.Flags())

@@ -31,7 +31,7 @@ func newDev(a app) *cobra.Command {
 		Long: `Run a node on a store in a folder, with a sample worker for the queue "dev" and a few sample jobs, and print runs as they
 fire. HTTP targets on this machine are allowed. Ctrl-C lets what is running finish and leaves; a second start goes on where
 the first stopped.`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), a) },
 	}
 	cmd.Flags().StringVar(&d.dir, "dir", "./carillon-data", "`folder` of the store")
@@ -76,9 +76,17 @@ func (d *dev) greet(w io.Writer, node *server.Server) {
 
 Try in another terminal:
   curl -X PUT http://%[1]s/v1/namespaces/default/jobs/hello -d '{"due_time":"2s","target":{"worker":{"queue":"dev"}}}'
-  go run ./cmd/carillon job list
+  go run ./cmd/carillon job list%[5]s
 
 Ctrl-C ends it.
 
-`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir)
+`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir, serverFlag(node.GRPCAddr()))
+}
+
+// serverFlag is what a command needs to reach a node at addr.
+func serverFlag(addr string) string {
+	if addr == defaultServer {
+		return ""
+	}
+	return " --server " + addr
 }

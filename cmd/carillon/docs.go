@@ -17,7 +17,7 @@ func newDocs(a app) *cobra.Command {
 		Use:    "docs",
 		Short:  "Write the reference of all commands as Markdown",
 		Hidden: true,
-		Args:   args(cobra.NoArgs),
+		Args:   arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := reference(cmd.Root())
 			if out == "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,14 @@ func (e *usageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError makes a usage error of what the flag parser says, with a hint when a flag is misspelt.
+// flagError makes a usage error of what the flag parser says, in plain words, with a hint when a flag is misspelt.
 func flagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usagef("--%s: %s", invalid.GetFlag().Name, valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usagef("--%s: a value is missing after it", missing.GetFlag().Name)
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usagef("%s", err)
@@ -46,11 +53,32 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%s", err)
 }
 
-// args wraps a check of the arguments so that what it says is a usage error.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// valueError says what is wrong with the value of a flag. What the standard library says of numbers and durations is for
+// programmers.
+func valueError(f *pflag.Flag, value string, cause error) string {
+	wanted := map[string]string{
+		"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
+		"duration": "a duration such as 30s or 5m",
+	}[f.Value.Type()]
+	_, ours := f.Value.(*jobFlag)
+	number, isNumber := errors.AsType[*strconv.NumError](cause)
+	switch {
+	case isNumber && errors.Is(number.Err, strconv.ErrRange):
+		return fmt.Sprintf("%s is out of range", clip(value, 40))
+	case wanted != "" && (isNumber || !ours): // what a flag of ours says is plain already
+		return fmt.Sprintf("%q is not %s", clip(value, 40), wanted)
+	}
+	return cause.Error()
+}
+
+// arguments checks how many arguments there are. What it says is a usage error.
+func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, words []string) error {
-		if err := check(cmd, words); err != nil {
-			return usagef("%s\nUsage: %s", err, cmd.UseLine())
+		switch n := len(words); {
+		case n > most:
+			return usagef("%q is one argument too many\nUsage: %s", words[most], cmd.UseLine())
+		case n < least:
+			return usagef("an argument is missing\nUsage: %s", cmd.UseLine())
 		}
 		return nil
 	}

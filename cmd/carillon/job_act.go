@@ -17,7 +17,7 @@ func newJobTrigger(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger NAME",
 		Short: "Run a job now, beside its schedule",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				run, err := node.TriggerJob(ctx, c.key(words[0]))
@@ -55,7 +55,7 @@ func newSetPaused(a app, use, short, did string, p *carillon.Pause) *cobra.Comma
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				job, err := node.SetPaused(ctx, c.key(words[0]), *p)
@@ -93,7 +93,7 @@ func newJobSkip(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip NAME",
 		Short: "Pass over the next scheduled time of a job",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				skip, err := node.SkipRun(ctx, c.key(words[0]))

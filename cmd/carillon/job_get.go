@@ -22,12 +22,12 @@ func newJobGet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a job and what became of it",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				job, err := node.GetJob(ctx, c.key(words[0]))
 				if err != nil {
-					return err
+					return hasRun(ctx, node, c.key(words[0]), err)
 				}
 				if wantsJSON(cmd) {
 					return printMessage(a.out, wire.JobToProto(&job))
@@ -39,6 +39,19 @@ func newJobGet(a app) *cobra.Command {
 	c.add(cmd)
 	addOutput(cmd)
 	return cmd
+}
+
+// hasRun leads from a job that is gone to what became of it: a one-shot is removed once it has run.
+func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error) error {
+	if carillon.KindOf(err) != carillon.NotFound {
+		return err
+	}
+	page, listErr := node.ListRuns(ctx, carillon.RunQuery{Namespace: key.Namespace, Job: key.Name, PageSize: 1})
+	if listErr != nil || len(page.Runs) == 0 {
+		return err // that it is not there is the answer, and no run says more
+	}
+	return carillon.Errorf(carillon.NotFound, "name", "job %q is not there any more, but its finished runs are kept: carillon job runs %s",
+		key.Name, key.Name)
 }
 
 // printJob describes a job for people.

@@ -28,7 +28,7 @@ func newJobList(a app) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List jobs in the order of their names",
-		Args:    args(cobra.NoArgs),
+		Args:    arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd, a) },
 	}
 	cmd.Flags().StringVar(&l.prefix, "prefix", "", "names that begin with it")

@@ -28,7 +28,7 @@ func newJobPatch(a app) *cobra.Command {
 whole: a patch with --header alone, for example, would be a target without a URL, and is refused.`,
 		Example: `carillon job patch reports/nightly --schedule "0 0 3 * * *"
 carillon job patch reports/nightly --note "moved to three" --label team=data`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
 	p.fields.add(cmd)

@@ -36,7 +36,7 @@ func newJobPut(a app) *cobra.Command {
 carillon job put reports/nightly --schedule "0 0 2 * * *" --time-zone Europe/London --worker reports
 carillon job put mail --worker mail --data @mail.json --retry exponential --max-retries 8
 carillon job put -f job.json`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words) },
 	}
 	p.fields.add(cmd)
@@ -78,6 +78,9 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
 		return job, err
 	}
+	if err := checkHTTPFlags(cmd, &job); err != nil {
+		return job, err
+	}
 	if job.Namespace == "" || cmd.Flags().Changed("namespace") {
 		job.Namespace = p.namespace
 	}
@@ -85,6 +88,16 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 		job.Name = words[0]
 	}
 	return job, checkData(&job.Data)
+}
+
+// checkHTTPFlags refuses flags of a call for a job that calls no URL.
+func checkHTTPFlags(cmd *cobra.Command, j *carillon.Job) error {
+	for _, name := range []string{"header", "method"} {
+		if cmd.Flags().Changed(name) && (j.Target.HTTP == nil || j.Target.HTTP.URL == "") {
+			return usagef("--%s: it belongs to a call of --http, which is missing", name)
+		}
+	}
+	return nil
 }
 
 func (p *jobPut) options() []carillon.PutOption {

@@ -15,7 +15,7 @@ func newJobRuns(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs NAME",
 		Short: "Show the finished runs of a job, newest first",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return l.call(cmd, func(ctx context.Context, node *client.Client) error {
 				return l.show(ctx, cmd, a, node, carillon.RunQuery{Namespace: l.namespace, Job: words[0]})

@@ -27,7 +27,7 @@ func newNamespaceGet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show the settings of a namespace",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				ns, err := node.GetNamespace(ctx, words[0])
@@ -60,7 +60,7 @@ func newNamespaceSet(a app) *cobra.Command {
 		Long:  "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put.",
 		Example: `carillon namespace set default --limit licence=3 --limit database=20
 carillon namespace set default --strict=false --unlimit licence`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			change, err := s.change(cmd)
 			if err != nil {

@@ -124,7 +124,7 @@ func newRunCancel(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: "End a run that has not finished",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				cancelled, err := node.CancelRun(ctx, c.namespace, words[0])

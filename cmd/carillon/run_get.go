@@ -20,7 +20,7 @@ func newRunGet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID",
 		Short: "Show a run",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
 				run, err := node.GetRun(ctx, c.namespace, words[0])

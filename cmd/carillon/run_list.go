@@ -28,7 +28,7 @@ func newRunList(a app) *cobra.Command {
 		Use:   "list",
 		Short: "List the dead runs of all jobs, newest first",
 		Long:  "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in `carillon job runs`.",
-		Args:  args(cobra.NoArgs),
+		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return l.call(cmd, func(ctx context.Context, node *client.Client) error {
 				return l.show(ctx, cmd, a, node, carillon.RunQuery{Namespace: l.namespace})

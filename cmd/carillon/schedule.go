@@ -32,7 +32,7 @@ func newSchedulePreview(a app) *cobra.Command {
 		Long:  "Say when a schedule would fire. It needs no node.",
 		Example: `carillon schedule preview "0 0 2 * * *" --time-zone Europe/London --count 5
 carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
 	cmd.Flags().StringVar(&p.query.TimeZone, "time-zone", "", "IANA time `zone`; default UTC")
@@ -54,12 +54,20 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 			return err
 		}
 	}
-	times, err := carillon.Preview(q, time.Now())
+	now := time.Now()
+	times, err := carillon.Preview(q, now)
 	if err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {
 		return printMessage(a.out, wire.TimesToProto(times))
+	}
+	if len(times) == 0 {
+		after := q.From
+		if after.IsZero() {
+			after = now
+		}
+		a.say("It does not fire after %s.", moment(after))
 	}
 	printTimes(a, times, q.TimeZone)
 	return nil

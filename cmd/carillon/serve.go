@@ -47,7 +47,7 @@ also hold signing_secrets: a list of secrets by namespace, newest first, each be
 		Example: `carillon serve --store pebble:/var/lib/carillon
 carillon serve --config /etc/carillon.yaml --allow-target 10.0.0.0/8
 carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
-		Args: args(cobra.NoArgs),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, a) },
 	}
 	s.add(cmd.Flags())

@@ -13,7 +13,7 @@ func newVersion(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which build this is",
-		Args:  args(cobra.NoArgs),
+		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := thisBuild()
 			if wantsJSON(cmd) {

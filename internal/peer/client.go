@@ -96,6 +96,7 @@ func Dial(address string, o Options) (*Client, error) {
 		// For the one connection of the two that something on the way has forgotten. A server cuts who pings twice in 5 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: pingTimeout, PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(), // the name service has no say
+		grpc.WithNoProxy(),              // nor has the environment
 	}
 	dial = append(dial, o.Dial...)
 	c := &Client{broken: make(chan struct{})}
