@@ -160,6 +160,7 @@ func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
+	telemetry.TakeStandardLog(log)
 	return log.With("id", f.id), end, nil
 }
 

@@ -45,6 +45,7 @@ func (d *dev) run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
+	telemetry.TakeStandardLog(log)
 	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir, GRPC: d.grpc, HTTP: d.http,
 		AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Log: log,
 		Version: thisBuild().Version})

@@ -176,7 +176,11 @@ func (s *serve) logger(w io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(s.logLevel.String())); err != nil {
 		return nil, err
 	}
-	return telemetry.NewLogger(w, s.logFormat.String(), level)
+	log, err := telemetry.NewLogger(w, s.logFormat.String(), level)
+	if err == nil {
+		telemetry.TakeStandardLog(log)
+	}
+	return log, err
 }
 
 // startNode makes a node and runs it; stop ends it and says how it ended.

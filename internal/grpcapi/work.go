@@ -21,6 +21,9 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	opening, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return carillon.Errorf(carillon.InvalidArgument, "hello", "the stream ended before its first message, which must have it")
+	}
 	if err != nil {
 		return err
 	}

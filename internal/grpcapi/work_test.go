@@ -121,6 +121,21 @@ func (s brokenSession) Receive(ctx context.Context) (carillon.WorkResponse, erro
 }
 
 // TestWorkPanics: a panic in a session ends its stream and not the process.
+// TestWorkEndsBeforeHello: it is the caller's mistake, and none of the node's to log.
+func TestWorkEndsBeforeHello(t *testing.T) {
+	stream, err := dial(t, &stub{}, Options{}).Work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	if e := problemOf(t, err); e.Field != "hello" || e.Kind != carillon.InvalidArgument {
+		t.Errorf("got %v", e)
+	}
+}
+
 func TestWorkPanics(t *testing.T) {
 	for _, inSend := range []bool{true, false} {
 		s := brokenSession{newSession(), inSend}

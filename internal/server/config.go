@@ -52,8 +52,8 @@ type Config struct {
 	Debug string
 	// Insecure allows GRPC, HTTP and Debug beyond loopback although nobody is authenticated.
 	Insecure bool
-	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides localhost and IP
-	// addresses. Default: with Insecure all names, otherwise none.
+	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides IP addresses, the host
+	// of Advertise, and names that nobody can register: those without a dot, and under .localhost, .internal and .cluster.local.
 	Hosts []string
 	// TrustedOrigins are the origins besides the node's own whose pages may change something, such as
 	// "https://admin.example.com". Default none.
@@ -226,17 +226,32 @@ func OnLoopback(host string) bool {
 }
 
 // allowHost is whether a request to the HTTP listener may name the host: against pages that rebind a name of their own to
-// the node's address.
+// the node's address. Such a page has a domain that somebody can register. A request without a host, as HTTP/1.0 has them, is not
+// from a browser.
 func (c Config) allowHost(hostport string) bool {
-	if c.Insecure && len(c.Hosts) == 0 {
+	host := strings.ToLower(strings.TrimSuffix(hostOf(hostport), "."))
+	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && host == strings.ToLower(advertised) {
 		return true
 	}
-	host := hostOf(hostport)
-	if host == "localhost" || slices.Contains(c.Hosts, host) {
+	if isPrivateName(host) || slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return true
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil
+}
+
+// isPrivateName reports whether nobody can register the name: it has no dot, or ends in what is reserved for the names of a machine
+// (RFC 6761), of a site (ICANN's .internal) or of a Kubernetes cluster.
+func isPrivateName(host string) bool {
+	if !strings.Contains(host, ".") {
+		return true
+	}
+	for _, suffix := range []string{".localhost", ".internal", ".cluster.local"} {
+		if strings.HasSuffix(host, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 // hostOf is the host of host:port, or of a host alone.

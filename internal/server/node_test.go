@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -168,19 +169,38 @@ func TestANodeIsServedOverHTTP(t *testing.T) {
 func sparse(m telemetry.Metric) bool { return len(m.Labels) > 0 && m.Name != "carillon_build_info" }
 
 func TestANodeIsNotReachedUnderAnyName(t *testing.T) {
-	s := serve(t, server.Config{Store: "memory:", Hosts: []string{"carillon.internal"}})
-	for host, want := range map[string]int{
-		"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.internal": 200, "carillon.internal:7080": 200,
-		"attacker.example": 403, "localhost.attacker.example:7080": 403,
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/livez", nil)
-		if err != nil {
-			t.Fatal(err)
+	for _, insecure := range []bool{false, true} { // who may listen where has nothing to do with it
+		s := serve(t, server.Config{Store: "memory:", Hosts: []string{"carillon.example"}, Insecure: insecure})
+		for host, want := range map[string]int{
+			"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.example": 200, "Carillon.Example:7080": 200,
+			"node-1:7080": 200, "app.localhost": 200, "carillon.internal": 200, "carillon.ns.svc.cluster.local:7080": 200,
+			"attacker.example": 403, "localhost.attacker.example:7080": 403, "internal.example": 403, "x.carillon.example": 403,
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/livez", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			if status, _ := do(t, req); status != want {
+				t.Errorf("insecure %v, %s: %d", insecure, host, status)
+			}
 		}
-		req.Host = host
-		if status, _ := do(t, req); status != want {
-			t.Errorf("%s: %d", host, status)
-		}
+	}
+}
+
+// TestAProbeWithoutAHostIsAnswered: HTTP/1.0 has no Host.
+func TestAProbeWithoutAHostIsAnswered(t *testing.T) {
+	s := serve(t, server.Config{Store: "memory:"})
+	conn, err := net.Dial("tcp", s.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /livez HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200") {
+		t.Errorf("%q, %v", answer, err)
 	}
 }
 
