@@ -21,7 +21,8 @@ type Jobs interface {
 	// PutJobs stores all jobs or none: each name once and at most MaxBatch. It returns once all are durable. An error with
 	// Unknown set means that either may come true; all will be stored or none.
 	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
-	// PatchJob changes the fields that the patch names and leaves the rest.
+	// PatchJob changes the fields that the patch names and leaves the rest. Times are counted anew only if it names one of them;
+	// docs/api.md says what each field does to a run that is going.
 	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)
 	// SetPaused pauses or resumes; a paused job fires nothing. Both are harmless to repeat.
 	SetPaused(ctx context.Context, key Key, p Pause) (Job, error)
