@@ -234,7 +234,7 @@ func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, 
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Skip{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Skip, error) {
 		return p.m.Skip(now, key)
 	})
 }

@@ -19,6 +19,7 @@
 //	                     retry.go        what happens on failure
 //	                     misfire.go      the node was down at fire time
 //	                     overlap.go      the last run is still going
+//	                     repeats.go      which runs count towards repeats
 //	                     dapr.go         what is different for jobs of Dapr
 //	SetPaused            pause.go        jobs that fire nothing, and how they go on
 //	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions

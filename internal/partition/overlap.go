@@ -75,6 +75,7 @@ func (m *Machine) displace(e *entry, now int64) {
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
+	m.unrepeat(e, now)
 	m.unlist(e)
 	m.keepRun(e, now, end)
 	m.touch(e)

@@ -276,8 +276,8 @@ func TestAPauseEndsWhatLaterTimesHavePassed(t *testing.T) {
 		if n := r.passedOver("a"); n[partition.ReasonPaused] != 2 {
 			t.Fatalf("passed over: %v", n)
 		}
-		if left := len(r.jobs()); (left == 0) != (repeats != 0) { // the schedule had ended
-			t.Fatalf("repeats %d: %d jobs left", repeats, left)
+		if jobs := r.jobs(); len(jobs) != 1 || jobs[0].State.Next != epoch+30e9 || jobs[0].State.Begun != 0 { // nobody has had a run
+			t.Fatalf("repeats %d: left %+v", repeats, jobs)
 		}
 	}
 }

@@ -71,6 +71,7 @@ func (m *Machine) takeBack(job *entry) {
 func (m *Machine) passRun(e *entry, now int64) {
 	end := ending{status: carillon.RunSkipped, reason: ReasonPaused}
 	m.revoke(e)
+	m.unrepeat(e, now)
 	m.unlist(e)
 	if e.ref.Seq != 0 {
 		m.finish(e, now, end)

@@ -40,6 +40,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 	case e.untried():
 		t := s.Run.Scheduled
 		m.revoke(e)
+		m.unrepeat(e, now)
 		m.unlist(e)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
