@@ -233,7 +233,7 @@ func (e *Engine) Hear(ctx context.Context, number int, s Said) (Heard, error) {
 		return Heard{}, err
 	}
 	in, heard := e.parse(number, s)
-	return askSeq(ctx, p, call{}, func(p *owned, now int64) (Heard, uint64, error) {
+	return askSeq(ctx, p, call{relayed: true}, func(p *owned, now int64) (Heard, uint64, error) {
 		return p.hearFor(in, heard, now)
 	})
 }

@@ -111,6 +111,7 @@ func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, 
 
 // send puts the call into the partition's mailbox; it reports false, and does nothing, if the engine has ended.
 func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) bool {
+	final := !c.relayed
 	c.do = func(p *owned, now int64) {
 		if overdue(ctx) || !a.begin() {
 			a.withdraw()
@@ -119,12 +120,12 @@ func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, 
 		}
 		p.m.Begin()
 		value, seq, err := f(p, now)
-		p.reply(seq, func(failed error) {
+		p.answerWith(answer{seq: seq, final: final, answer: func(failed error) {
 			if failed != nil {
 				err = failed
 			}
 			a.done <- outcome[T]{value, err}
-		})
+		}})
 	}
 	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })

@@ -200,6 +200,11 @@ func (l *lane) load(terms []tenure) {
 // smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
 const smallProbe = 'p'
 
+// probeRecord is what is written to see whether the store takes writes of a term.
+func probeRecord(term store.Term) store.Small {
+	return store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
+}
+
 // probe writes under the new terms. A store that has just failed must show that it takes writes again, or runs would be handed
 // out whose results have nowhere to go.
 func (l *lane) probe(ctx context.Context, terms []tenure) {
@@ -207,8 +212,8 @@ func (l *lane) probe(ctx context.Context, terms []tenure) {
 	var writes []store.Write
 	for i := range terms {
 		if t := &terms[i]; t.err == nil {
-			record := store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, t.term.Epoch)}
-			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: &store.Batch{Small: []store.Small{record}}})
+			probe := &store.Batch{Small: []store.Small{probeRecord(t.term)}}
+			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: probe})
 		}
 	}
 	l.apply(ctx, writes, func(i int, err error) {

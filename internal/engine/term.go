@@ -162,13 +162,15 @@ func (p *owned) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
 	p.e.note(tiding{p.number, 0, kind{isLost, cause.Error(), isUnknown}})
-	open := *err // of what is on its way
-	open.Unknown, open.Err = true, cause
+	flight := p.lane.inFlight(p)
 	for _, w := range p.waiting {
-		if w.seq <= p.sent {
-			w.answer(&open)
-		} else {
+		switch {
+		case w.seq > p.sent:
 			w.answer(err)
+		case w.final && flight != nil:
+			flight.waiting, flight.since = append(flight.waiting, w), p.e.elapsed()
+		default:
+			w.answer(leftOpen(cause))
 		}
 	}
 	p.takeBack(p.m.Pledged())
@@ -207,7 +209,14 @@ func (p *owned) abandon() {
 	p.e.limiter.abandon(p.number) // of nothing in a cluster
 }
 
-// unavailable is what a caller is told of whose change nothing has left for the store.
+// leftOpen is what a caller is told of whose change the store may have taken.
+func leftOpen(cause error) *carillon.Error {
+	err := carillon.Errorf(carillon.Unavailable, "", "it is not known whether the store took the change: %w", cause)
+	err.Unknown = true
+	return err
+}
+
+// unavailable is what a caller is told of whose change nothing has left for the store, or which the store has certainly not taken.
 func unavailable(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", ErrNotTaken, cause)
 	err.Err = fmt.Errorf("%w: %w", ErrNotTaken, cause)

@@ -269,7 +269,7 @@ func (m *Machine) Release(l Letter) Answer {
 	case i < 0:
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
-		m.wait(e.seq)
+		m.touch(e) // written once more: if the store has gone back it refuses, and the job may not know
 		return Taken
 	}
 	m.touch(e)

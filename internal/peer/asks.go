@@ -83,6 +83,9 @@ func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]ca
 	req := shareToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.ApplyShare(ctx, req)
+	if err == nil && m.GetOtherTerm() != nil {
+		err = engine.OtherTerm(p, &partition.OtherTermError{Term: termFromProto(m.GetOtherTerm())})
+	}
 	if err != nil || m.GetStoredBefore() {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ func edgeFromProto(m *peerv1.Edge) partition.Edge {
 // batch but what it begins with for the names that it waits for.
 func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
+	if !s.Term.IsZero() {
+		req.Term = termToProto(s.Term)
+	}
 	if len(s.Reqs) > 0 {
 		req.At = s.Reqs[0].At // that of the batch
 	}
@@ -55,7 +58,8 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 			reqs[i].Waits = append(reqs[i].Waits, wait)
 		}
 	}
-	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs}, nil
+	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs,
+		Term: termFromProto(m.GetTerm())}, nil
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
