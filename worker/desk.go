@@ -58,6 +58,7 @@ type desk struct {
 	telling  []*attempt          // whose progress is to be sent
 	nextBeat time.Time           // the least beatAt, or earlier; zero = nobody beats
 	link     *link               // the current session; nil = none
+	pinged   bool                // the server waits for a sign of life
 	leaving  bool                // no more credits
 	closed   bool                // what comes now is not ours any more
 }
@@ -110,6 +111,7 @@ func (d *desk) take(l *link, msg *carillon.WorkResponse) {
 	for _, token := range msg.Cancel {
 		d.drop(token, ErrCancelled)
 	}
+	d.pinged = d.pinged || msg.Ping
 	if d.closed {
 		return
 	}
