@@ -52,7 +52,8 @@ func (d *desk) beat(req *carillon.WorkRequest, now time.Time) {
 			if a.ended {
 				d.list(a)
 			} else {
-				req.Beats = append(req.Beats, carillon.Beat{Token: a.run.Token, RunID: a.run.ID})
+				a.lease.ask(now)
+				req.Beats = append(req.Beats, carillon.Beat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
 			}
 			a.beatAt = now.Add(a.beatEach)
 		}

@@ -12,6 +12,7 @@ type outbox struct {
 	cancels []string
 	stales  []string
 	acks    []string
+	alive   []string // attempts in force about which the worker asked
 	drain   bool
 	ping    bool
 
@@ -80,7 +81,7 @@ func (o *outbox) takeCredits(msg *carillon.WorkResponse) {
 }
 
 func (o *outbox) empty() bool {
-	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks)+len(o.wanted)+len(o.withdrawn) == 0 &&
+	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks)+len(o.alive)+len(o.wanted)+len(o.withdrawn) == 0 &&
 		!o.drain && !o.moved && !o.ping
 }
 
@@ -100,6 +101,7 @@ func (o *outbox) take(bytes, items int, now time.Time) (msg carillon.WorkRespons
 	msg.Cancel = o.takeTokens(&o.cancels, &left)
 	msg.Stale = o.takeTokens(&o.stales, &left)
 	msg.Acks = o.takeTokens(&o.acks, &left)
+	msg.Confirmed = o.takeTokens(&o.alive, &left)
 	msg.Runs = o.takeRuns(&left, now)
 	return msg, ok || left.items < items
 }

@@ -195,6 +195,16 @@ func (s *Session) Accepted(token string) {
 	}
 }
 
+// Confirmed implements [partition.Confirmer].
+func (s *Session) Confirmed(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.out.addToken(&s.out.alive, token)
+		s.announce()
+	}
+}
+
 // Stale implements [partition.Reporter].
 func (s *Session) Stale(token string) {
 	s.mu.Lock()
@@ -242,7 +252,11 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
 	full := s.out.bytes > s.options.MaxPendingBytes
+	since := time.Now() // before the leases are looked at
 	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems, s.now())
+	if len(msg.Runs) > 0 {
+		msg.Since = since
+	}
 	over := s.out.over
 	s.out.over = nil
 	for i := range over {
