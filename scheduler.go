@@ -110,6 +110,7 @@ type WorkRequest struct {
 	Results []Result
 	Beats   []Beat
 	Goodbye bool // free what I still hold at once
+	Pong    bool // answers WorkResponse.Ping
 }
 
 // WorkResponse goes from server to worker.
@@ -125,6 +126,13 @@ type WorkResponse struct {
 	Wanted []string
 	// Withdrawn says how many credits were taken back; the others were used.
 	Withdrawn []Credit
+	// Ping asks the worker for a sign of life: it gets no more runs before it says anything. Pong is enough.
+	Ping bool
+	// Confirmed are tokens of attempts in force, in answer to heartbeats that asked.
+	Confirmed []string
+	// Since is a lower bound on when the runs left the node that handed them out, by this process's clock. Their leases were in force
+	// then. Zero: unknown.
+	Since time.Time
 }
 
 // MaxBatch is the most jobs in one PutJobs, and the largest page of a list.

@@ -42,6 +42,7 @@
 //	payload.go   a payload becomes what the handler takes
 //	result.go    what a handler returns becomes a result
 //	progress.go  what a handler says while it goes on
+//	lease.go     which runs may start without a question
 //	desk.go      the runs that the worker has, and the room it has left
 //	outgoing.go  what is to be said: results, beats, credits
 //	link.go      one session: who reads and who writes

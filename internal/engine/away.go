@@ -203,7 +203,10 @@ func (w *words) said(macKey []byte) Said {
 func (w *words) answer(h Heard) {
 	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
 	for i := range w.beats {
-		if b := &w.beats[i]; refused[b.text] && !w.results.have(b.text) {
+		switch b := &w.beats[i]; {
+		case !refused[b.text]:
+			b.confirm()
+		case !w.results.have(b.text):
 			stale(b.from, b.text)
 		}
 	}

@@ -36,6 +36,7 @@ type beat struct {
 	tok  partition.Token
 	from partition.Reporter
 	text string
+	ask  bool // whether the attempt is in force
 }
 
 // loss is an attempt that its consumer will not finish.

@@ -123,6 +123,7 @@ func (p *owned) round() {
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
+	p.sendCancels() // first: a run whose lease has ended must not go to the consumer that let it end
 	p.dispatch(in, now)
 	p.m.PassTokens()
 	p.askTokens()
@@ -147,11 +148,16 @@ func (p *owned) rest() {
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
 	clear(p.missing)
+	p.sendCancels()
+	p.publish()
+	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
+}
+
+// sendCancels tells consumers which attempts to stop.
+func (p *owned) sendCancels() {
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
-	p.publish()
-	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
 }
 
 // publish shows the machine's figures to other goroutines.

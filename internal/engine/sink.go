@@ -46,7 +46,7 @@ func (e *Engine) Beats(bs []carillon.Beat, from partition.Reporter) {
 			stale(from, b.Token)
 			continue
 		}
-		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token}) })
+		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token, b.Confirm}) })
 	}
 }
 
@@ -92,6 +92,13 @@ func (e *Engine) token(text string) (partition.Token, *owned) {
 	return tok, e.parts[tok.Run.Partition]
 }
 
+// confirm answers a heartbeat that asked whether its attempt is in force.
+func (b *beat) confirm() {
+	if c, ok := b.from.(partition.Confirmer); ok && b.ask {
+		c.Confirmed(b.text)
+	}
+}
+
 func stale(to partition.Reporter, token string) {
 	if to != nil {
 		to.Stale(token)
@@ -108,6 +115,9 @@ func (p *owned) hear(in mail, now int64) {
 	p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
 	p.hearBeats(in.beats, now, &results, func(b *beat) { stale(b.from, b.text) })
+	if !p.outlived() { // otherwise another owner may have handed the run out
+		p.confirm(in.beats, now)
+	}
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now, &results)
 	}
@@ -118,6 +128,15 @@ func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(
 	for i := range beats {
 		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) {
 			refuse(b)
+		}
+	}
+}
+
+// confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.
+func (p *owned) confirm(beats []beat, now int64) {
+	for i := range beats {
+		if b := &beats[i]; b.ask && p.m.Beat(now, b.tok) == partition.Accepted {
+			b.confirm()
 		}
 	}
 }

@@ -162,6 +162,15 @@ func (m *Machine) stop(e *entry) {
 	m.cancels = append(m.cancels, Cancel{Queue: *q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()})
 }
 
+// stopUnheard is stop for an attempt of which nothing was heard in time.
+func (m *Machine) stopUnheard(e *entry) {
+	n := len(m.cancels)
+	m.stop(e)
+	for i := n; i < len(m.cancels); i++ {
+		m.cancels[i].Unheard = true
+	}
+}
+
 // queueOf is the queue of e's target; the zero queue if its spec is not in memory.
 func (m *Machine) queueOf(e *entry) Queue {
 	if e.specOf() == nil {

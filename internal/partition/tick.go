@@ -63,10 +63,10 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case over && e.state.Run.Kept:
 		m.miss(e, now)
 	case e.state.Run.Deadline <= now:
-		m.stop(e)
+		m.stopUnheard(e)
 		m.fail(e, now, failure{message: "timeout: no result within " + m.jobOf(e).TimeoutOrDefault().String()})
 	case e.lease <= now:
-		m.stop(e)
+		m.stopUnheard(e)
 		m.fail(e, now, failure{message: "lease expired: no beat within " + m.jobOf(e).LeaseOrDefault().String(), lost: true})
 	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.mayKeep(e, now):
 		m.keepGrant(e)

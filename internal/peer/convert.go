@@ -107,7 +107,7 @@ func saidToProto(s engine.Said) *peerv1.HearRequest {
 func saidFromProto(m *peerv1.HearRequest) (s engine.Said, bad []string) {
 	s = engine.Said{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetBeats() {
-		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()})
+		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
 	}
 	for _, r := range m.GetReports() {
 		one, err := wire.WorkRequestFromProto(&pb.WorkRequest{Results: []*pb.Result{r.GetResult()}})

@@ -15,6 +15,7 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.spoke(resp)
+	n.pinged = n.pinged || resp.Ping
 	s.sift(n, resp)
 	s.runs(n, resp.Runs)
 	s.once(n, resp)
