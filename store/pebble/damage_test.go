@@ -22,16 +22,19 @@ var damages = flag.Int("damages", 2, "places of each file at which TestDamage sp
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name string
+		size sizes // with a small memtable most is in tables
 		end  func(p *process, t *testing.T) int
 	}{
-		{"closed", (*process).end},
-		{"killed", (*process).kill},
+		{"closed", sizes{1 << 20, 5}, (*process).end},
+		{"killed", sizes{1 << 20, 5}, (*process).kill},
+		{"large batches, closed", sizes{64 << 20, 500}, (*process).end},
+		{"large batches, killed", sizes{64 << 20, 500}, (*process).kill},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
-			p := startWriter(t, dir)
+			p := startWriter(t, dir, c.size)
 			p.until(t, 12_000)
-			d := &damager{t: t, dir: dir, acked: c.end(p, t), r: rand.New(rand.NewPCG(1, 2)), seen: map[string]int{}}
+			d := &damager{t: t, dir: dir, acked: c.end(p, t), batch: c.size.batch, r: rand.New(rand.NewPCG(1, 2)), seen: map[string]int{}}
 			if got, err := d.start(dir); got != "right" {
 				t.Fatalf("undamaged: %s: %v", got, err)
 			}
@@ -49,6 +52,7 @@ type damager struct {
 	t     *testing.T
 	dir   string
 	acked int
+	batch int // jobs of a batch
 	r     *rand.Rand
 	seen  map[string]int // how starts ended
 }
@@ -224,7 +228,7 @@ func (d *damager) missing(s *pebble.Store) (missing int, err error) {
 	refs := make([][]store.Ref, writerPartitions)
 	dues := make([][]int64, writerPartitions)
 	for i := range d.acked {
-		p := i / writerBatch % writerPartitions
+		p := i / d.batch % writerPartitions
 		refs[p], dues[p] = append(refs[p], store.Ref{Key: key(i)}), append(dues[p], int64(i+1))
 	}
 	for p, sh := range shards {

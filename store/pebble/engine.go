@@ -13,6 +13,7 @@ type engine struct {
 	db       *pebbledb.DB
 	guard    *guard
 	dir      string // for errors
+	lost     *losses
 	readOnly bool
 	gone     chan struct{} // closed when another engine is in force
 }
@@ -30,7 +31,8 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 			return nil, folderError(f.dir, err)
 		}
 	}
-	l := &listener{Events: opt.Events, guard: e.guard}
+	e.lost = &losses{fs: f.fs, dir: f.path(), tell: opt.Events.Damaged}
+	l := &listener{Events: opt.Events, guard: e.guard, lost: e.lost}
 	var err error
 	e.db, err = openPebble(f.path(), opt.pebbleOptions(e.guard, l, readOnly, f.ready))
 	if first := e.failure(); first != nil {

@@ -17,13 +17,17 @@ import (
 
 // A writer is a process of its own that puts jobs into a store: this test program, started again with the folder in its
 // environment. It says what was acknowledged, and ends in order when its input does.
-const writerFolder = "CARILLON_PEBBLE_WRITER"
-
 const (
-	writerPartitions = 4
-	writerBatch      = 5       // jobs of a batch
-	writerMemTable   = 1 << 20 // large enough for a log of many blocks, small enough for a few tables
+	writerFolder = "CARILLON_PEBBLE_WRITER"
+	writerSizes  = "CARILLON_PEBBLE_SIZES" // of the memtable, in bytes, and of a batch, in jobs
 )
+
+const writerPartitions = 4
+
+// sizes are a writer's.
+type sizes struct{ memTable, batch int }
+
+func (s sizes) String() string { return fmt.Sprintf("%d %d", s.memTable, s.batch) }
 
 // writer is the process.
 func writer(dir string) {
@@ -41,7 +45,11 @@ func writer(dir string) {
 // writeUntil puts batch after batch until it is told to stop.
 func writeUntil(dir string, stop <-chan struct{}) error {
 	ctx := context.Background()
-	s, err := pebble.Open(dir, pebble.Options{Partitions: writerPartitions, MemTableBytes: writerMemTable})
+	var size sizes
+	if _, err := fmt.Sscan(os.Getenv(writerSizes), &size.memTable, &size.batch); err != nil {
+		return err
+	}
+	s, err := pebble.Open(dir, pebble.Options{Partitions: writerPartitions, MemTableBytes: size.memTable})
 	if err != nil {
 		return err
 	}
@@ -49,25 +57,25 @@ func writeUntil(dir string, stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	for i := 0; ; i += writerBatch {
+	for i := 0; ; i += size.batch {
 		select {
 		case <-stop:
 			return s.Close()
 		default:
 		}
-		p := i / writerBatch % writerPartitions
+		p := i / size.batch % writerPartitions
 		sh, err := s.Shard(p, terms[p])
 		if err != nil {
 			return err
 		}
 		b := &store.Batch{}
-		for j := range writerBatch {
+		for j := range size.batch {
 			b.Puts = append(b.Puts, job(i+j, int64(i+j+1), benchSpec))
 		}
 		if err := sh.Apply(ctx, b); err != nil {
 			return err
 		}
-		fmt.Println("acked", i+writerBatch)
+		fmt.Println("acked", i+size.batch)
 	}
 }
 
@@ -81,14 +89,14 @@ type process struct {
 }
 
 // startWriter starts a writer, which the test ends.
-func startWriter(t *testing.T, dir string) *process {
+func startWriter(t *testing.T, dir string, size sizes) *process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), writerFolder+"="+dir)
+	p.cmd.Env = append(os.Environ(), writerFolder+"="+dir, fmt.Sprint(writerSizes, "=", size))
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -103,7 +111,7 @@ func startWriter(t *testing.T, dir string) *process {
 	}
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // mostly it has ended
-		_ = p.cmd.Wait()
+		p.wait()
 	})
 	return p
 }
@@ -136,9 +144,15 @@ func (p *process) kill(t *testing.T) int {
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	p.wait()
+	return p.acked
+}
+
+// wait reads what is left and waits for the end of the process, and of its locks.
+func (p *process) wait() {
 	for p.read() {
 	}
-	return p.acked
+	_ = p.cmd.Wait() // it was killed, or has said why it failed
 }
 
 // end ends the process in order.
@@ -147,8 +161,7 @@ func (p *process) end(t *testing.T) int {
 	if err := p.in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for p.read() {
-	}
+	p.wait()
 	if p.said != "" {
 		t.Fatal(p.said)
 	}
