@@ -15,9 +15,9 @@ import (
 type builder struct {
 	part      *partition
 	partition int
-	inline    int             // longest spec kept in the body
-	read      pebbledb.Reader // sees the batch's own writes, if that is needed
-	committed pebbledb.Reader // does not: what is learned from it is true even if the batch is refused
+	inline    int    // longest spec kept in the body
+	read      source // sees the batch's own writes, if that is needed
+	committed source // does not: what is learned from it is true even if the batch is refused
 	out       *pebbledb.Batch
 
 	dues     []dueMark // what the batch puts into the due index
@@ -354,6 +354,9 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	}
 	if w.pending == nil {
 		lower, upper := bounds(appendHead(nil, w.partition, kindPending))
+		if in := w.committed.lost.within(lower, upper); len(in) > 0 {
+			return nil, in[0].err()
+		}
 		it, err := w.committed.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 		if err != nil {
 			return nil, err
@@ -361,7 +364,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 		w.pending = it
 		if !it.First() {
 			w.childless = it.Error() == nil
-			return nil, it.Error()
+			return nil, damaged(it.Error())
 		}
 	}
 	var refs []store.Ref
@@ -373,7 +376,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 		}
 		refs = append(refs, r)
 	}
-	return refs, w.pending.Error()
+	return refs, damaged(w.pending.Error())
 }
 
 func (w *builder) closePending() {

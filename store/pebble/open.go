@@ -83,7 +83,7 @@ func (s *Store) loadFrom(e *engine) error {
 		return err
 	}
 	if m.Format > store.FormatVersion {
-		return newerFormat(s.folder.dir, m.Format)
+		return newerFormat(s.folder.dir, m.Format, store.FormatVersion)
 	}
 	m.Boot++
 	if err := m.write(e.db); err != nil {
