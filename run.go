@@ -33,6 +33,10 @@ type Run struct {
 
 	Progress *Progress // what the attempt in force last said; nil = nothing. It is lost with the node.
 	Backfill string    // id of the backfill that made it; empty = none
+
+	// InDoubt is how many of its attempts a node may have handed out that ended without order, before the store knew of it. Such
+	// an attempt is made again under its own number and token, so consumers may have had it more than once.
+	InDoubt int
 }
 
 // Progress is how far an attempt says it is.

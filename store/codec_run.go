@@ -25,6 +25,7 @@ func (r *RunRecord) Append(b []byte) []byte {
 	w.nanos(14, r.From)
 	w.bytes(15, r.Spec)
 	w.nanos(16, r.Expires)
+	w.sint(17, int64(r.InDoubt))
 	return w.b
 }
 
@@ -66,6 +67,8 @@ func DecodeRun(b []byte) (RunRecord, error) {
 			run.Spec = r.bytes()
 		case 16:
 			run.Expires = r.nanos()
+		case 17:
+			run.InDoubt = r.int()
 		default:
 			r.skip()
 		}

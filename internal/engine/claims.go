@@ -189,7 +189,7 @@ func (l *lane) load(terms []tenure) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
 	defer cancel()
 	l.e.open(terms)
-	l.probe(ctx, terms)
+	l.announce(ctx, ofLane(terms, l))
 	for i := range terms {
 		if terms[i].err != nil {
 			terms[i].p.abandon()
@@ -205,15 +205,15 @@ func probeRecord(term store.Term) store.Small {
 	return store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
 }
 
-// probe writes under the new terms. A store that has just failed must show that it takes writes again, or runs would be handed
-// out whose results have nowhere to go.
-func (l *lane) probe(ctx context.Context, terms []tenure) {
+// announce writes that the new terms begin, so that their successors know what may be in doubt. It also shows that a store which has
+// just failed takes writes again: otherwise runs would be handed out whose results have nowhere to go.
+func (l *lane) announce(ctx context.Context, terms []*tenure) {
 	var opened []*tenure
 	var writes []store.Write
-	for i := range terms {
-		if t := &terms[i]; t.err == nil {
-			probe := &store.Batch{Small: []store.Small{probeRecord(t.term)}}
-			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: probe})
+	for _, t := range terms {
+		if t.err == nil {
+			batch := &store.Batch{Small: []store.Small{t.terms.Record()}}
+			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: batch})
 		}
 	}
 	l.apply(ctx, writes, func(i int, err error) {

@@ -70,7 +70,7 @@ func (p *owned) dispatch(in mail, now int64) {
 		return
 	}
 	p.handOut(now)
-	if p.draining() || p.lane.stalled() {
+	if p.draining() || p.lane.stalled() || p.leapt(now) {
 		return
 	}
 	p.recall(in.rooms, now)

@@ -76,7 +76,7 @@ type batch struct {
 	late        atomic.Bool // its caller has gone
 	retaken     atomic.Bool // the coordinator has another term than before, in which shares may be missing that were stored
 
-	turn   turn // guards the rest, and term; a lock would be held while the store is asked
+	turn   turn                  // guards the rest, and term; a lock would be held while the store is asked
 	terms  map[*owned]store.Term // under which shares may be stored
 	reqs   []partition.PutRequest
 	linked int64 // when the edges were last registered

@@ -64,6 +64,7 @@ type owned struct {
 	serving      atomic.Bool   // it does, and answers calls
 	published    atomic.Pointer[store.Term]
 	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns
 	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
 	stats        atomic.Pointer[partition.Stats]
 	depths       atomic.Pointer[[]partition.Waiting] // once a second

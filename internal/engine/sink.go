@@ -126,7 +126,7 @@ func (p *owned) hear(in mail, now int64) {
 // hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale.
 func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(*beat)) {
 	for i := range beats {
-		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) {
+		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) && !p.m.Awaits(b.tok, now) {
 			refuse(b)
 		}
 	}
@@ -195,6 +195,8 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 	case err != nil:
 		p.readFailed(err)
 		p.postpone(mail{reports: []report{*r}})
+	case verdict == partition.Missing:
+		p.postpone(mail{reports: []report{*r}})
 	case verdict != partition.Accepted:
 		if !results.answer(r) {
 			stale(r.From, r.Token)
@@ -211,7 +213,8 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 	}
 }
 
-// judge takes a report: by the attempt in force, or by the batch that ends the run or the history.
+// judge takes a report: by the attempt in force, or by the batch that ends the run or the history. It may be of an attempt in doubt
+// whose record has not been read yet: then it is missing for now.
 func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
@@ -220,6 +223,9 @@ func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 		return verdict, nil
 	}
 	ended, found, err := p.ended(r.tok.Run)
+	if err == nil && !found && p.m.Awaits(r.tok, now) {
+		return partition.Missing, nil
+	}
 	found = found && !foreign(r, ended.Key.Namespace)
 	return partition.Settled(r.tok, r.Report, ended, found), err
 }

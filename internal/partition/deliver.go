@@ -51,7 +51,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	r := &s.Run
 	r.Attempt++
 	r.Percent, r.Message, r.Said, r.Kept = 0, "", 0, false
-	r.Grant = store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
+	r.Grant = m.grantOf(e)
 	if r.Started == 0 {
 		r.Started = now
 	}
@@ -68,7 +68,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: m.tokenOf(e), Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
-			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id), InDoubt: r.InDoubt,
 		},
 	}
 }
@@ -137,7 +137,7 @@ func (m *Machine) generation(e *entry) uint64 {
 // report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
 	m.letGo(e)
-	e.place = idle
+	e.place, e.state.Run.Doubt = idle, store.Grant{}
 	if !reported {
 		e.state.Run.Grant.Term = store.Term{}
 	}
@@ -180,8 +180,9 @@ func (m *Machine) queueOf(e *entry) Queue {
 }
 
 // KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Those that have not been handed out
-// are taken back.
+// are taken back. With that the term ends in order.
 func (m *Machine) KeepGrants() {
+	m.EndInOrder()
 	m.withdrawAll()
 	var held []*entry
 	for _, e := range m.live {
@@ -210,6 +211,7 @@ func (m *Machine) HandOver() {
 type Handed struct {
 	Cancel
 	Until   int64 // when it is over at the latest, UTC ns
+	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
 }
 
@@ -230,7 +232,7 @@ func (m *Machine) Handed() []Handed {
 		}
 		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
 			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
-			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Written: e.durable || e.first || e.seq >= e.since})
+			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0, Written: e.durable || e.first || e.seq >= e.since})
 		}
 	}
 	return out

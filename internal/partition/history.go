@@ -15,10 +15,11 @@ func (m *Machine) count(e *entry) *carillon.Counters {
 
 // keepRun writes the run that ends into the history, and counts it.
 func (m *Machine) keepRun(e *entry, now int64, end ending) {
+	e.concede()
 	s := &e.state
 	r := store.RunRecord{
 		ID: s.Identity(m.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
-		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors,
+		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
 	}
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response

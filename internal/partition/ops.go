@@ -142,6 +142,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
+		Settled: m.cfg.Term.Epoch,
 	}}
 	m.setSpec(e, req.encoded())
 	e.job = j // until it is created: it need not be decoded, but what it points to is the caller's
@@ -243,12 +244,13 @@ func (m *Machine) supersede(job *entry) {
 // id and the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if e.place != running || (e != job && e.own()) { // a redriven run has content of its own
+		if (e.place != running && !e.doubtful()) || (e != job && e.own()) { // a redriven run has content of its own
 			continue
 		}
 		if m.revoke(e) {
 			m.leave(e, false)
 		}
+		e.concede()
 		m.touch(e)
 		m.rearm(e)
 	}

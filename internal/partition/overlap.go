@@ -38,6 +38,9 @@ func (m *Machine) overlapDue(e *entry) int64 {
 	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
 		return 0
 	}
+	if e.doubtful() && e.spec != nil && m.jobOf(e).Overlap == carillon.OverlapReplace {
+		return 0 // it is handed out again before another takes its place
+	}
 	return max(m.nextDue(e), e.later)
 }
 

@@ -41,7 +41,7 @@ func newTimeline(rt *rapid.T) *timeline {
 	if rapid.Bool().Draw(rt, "large") { // so that memory holds the job without what it says
 		l.job.Data.Bytes = make([]byte, 2<<10)
 	}
-	l.world = &world{rt: rt, done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
+	l.world = &world{rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		rig: newRig(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{2, 64}).Draw(rt, "window")})}
 	l.mustPut(l.job)
 	return l

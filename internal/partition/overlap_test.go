@@ -114,7 +114,7 @@ func TestUnderReplaceARunWithoutAttemptIsSkipped(t *testing.T) {
 			if n := r.m.Stats().Resident; n != 1 { // its next time is near
 				t.Fatalf("%d in memory", n)
 			}
-			r.start()
+			r.restart()
 		}
 		r.advance(10 * time.Second)
 		r.recall()
@@ -196,7 +196,7 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 		if staged {
 			r.m.Stage(queueQ, r.now, 10)
 			r.flush()
-			r.start()
+			r.restart()
 		}
 		s, err := r.skip("a")
 		if err != nil || s.Time.UnixNano() != epoch+10e9 || s.Job.Status.Counters.Skipped != 1 {

@@ -84,7 +84,7 @@ func (m *Machine) passRun(e *entry, now int64) {
 // untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
 func (e *entry) untried() bool {
 	r := &e.state.Run
-	return r.Live && r.Cause == carillon.CauseSchedule && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
+	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
 }
 
 // wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already. A time of an

@@ -61,7 +61,9 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 
 // withdraw takes back an attempt that does not count.
 func (m *Machine) withdraw(e *entry) {
+	doubt := e.state.Run.Doubt // whoever may have had the attempt before may have it still
 	m.leave(e, false)
+	e.state.Run.Doubt = doubt
 	r, c := &e.state.Run, m.count(e)
 	switch {
 	case r.Attempt == 1:

@@ -61,7 +61,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
 	m.note(job)
-	s.Phase = carillon.PhaseReady
+	s.Phase, s.Settled = carillon.PhaseReady, m.cfg.Term.Epoch
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
 		m.setSpec(e, spec)
@@ -115,6 +115,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
 	m.setSpec(e, dead.Spec)
 	e.state.Phase, e.state.Class = carillon.PhaseReady, m.jobOf(e).Class.Rank()
+	e.state.Settled = m.cfg.Term.Epoch
 	e.state.Triggers = uint64(now) // it has the uid of its first life, whose sequences must not come again
 	if m.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first

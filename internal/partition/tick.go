@@ -132,6 +132,9 @@ func (m *Machine) begin(e *entry, now int64) {
 		m.suspend(e, now)
 		return
 	}
+	if m.examine(e, now); e.state.Run.Live {
+		return // an earlier owner may have begun it
+	}
 	if !m.released(e, now) {
 		return
 	}
@@ -146,13 +149,18 @@ func (m *Machine) begin(e *entry, now int64) {
 
 // start makes the scheduled time t the job's unfinished run.
 func (m *Machine) start(e *entry, t, now int64) {
+	m.open(e, t)
+	m.enqueue(e, now)
+}
+
+// open is start without a place in a queue.
+func (m *Machine) open(e *entry, t int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
 	m.useUp(e)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
-	m.enqueue(e, now)
 }
 
 // endOrRearm removes a job of which nothing more can become, or waits for what is next.
@@ -198,7 +206,11 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		return
 	}
 	m.passLife(e, now, ReasonExpired)
-	m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonExpired})
+	end := ending{status: carillon.RunSkipped, reason: ReasonExpired}
+	if e.doubtful() {
+		end.status = carillon.RunFailed
+	}
+	m.finish(e, now, end)
 }
 
 // remove deletes the record. It stays in memory until that is durable.

@@ -55,7 +55,7 @@ func (b *runBlock) fill(r *carillon.Run) {
 	if r.Progress != nil {
 		m.Progress = sayProgress(r.Progress)
 	}
-	m.Backfill = r.Backfill
+	m.Backfill, m.InDoubt = r.Backfill, clampInt32(r.InDoubt)
 }
 
 func sayProgress(p *carillon.Progress) *pb.Progress {
@@ -106,6 +106,7 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Data: carillon.Bytes(m.GetData(), m.GetContentType()), Metadata: m.GetMetadata(),
 		Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
 		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()), Backfill: m.GetBackfill(),
+		InDoubt: int(m.GetInDoubt()),
 	}
 	if m.GetProgress() != nil {
 		p := progress(m.GetProgress())

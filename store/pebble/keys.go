@@ -39,6 +39,7 @@ const (
 const (
 	kindMeta  = 'A'
 	kindOwner = 'O'
+	kindUntil = 'U'
 )
 
 // storePartition holds what belongs to no partition; a store has at most MaxPartitions, so they never meet.

@@ -60,6 +60,13 @@ var brokenOwnership = []broken{
 		owners: func(got []store.Owner) []store.Owner {
 			return slices.DeleteFunc(got, func(o store.Owner) bool { return o.Node == "" })
 		}})},
+	{fault: "forgets how long leases lasted", caughtBy: "leaser/owners tell how long a lease has lasted", build: leasing(leases{
+		owners: func(got []store.Owner) []store.Owner {
+			for i := range got {
+				got[i].Until = time.Time{}
+			}
+			return got
+		}})},
 	{fault: "has a clock that stands", caughtBy: "leaser/the clock goes on", build: leasing(leases{
 		now: func(time.Time) time.Time { return time.Unix(1, 0) }})},
 	{fault: "lists members in any order", caughtBy: "members/those that joined, by id", build: leasing(leases{

@@ -18,6 +18,7 @@ var durableCases = []Case{
 	{Name: "durable/meta stays after a reopen", check: reopened(metaStays), needs: canReopen},
 	{Name: "durable/epochs grow over a reopen", check: reopened(epochsGrowOver), needs: canReopen},
 	{Name: "durable/epochs grow over a crash", check: crashed(epochsGrowOver), needs: canCrash},
+	{Name: "durable/how long a lease would last is known after a crash", check: crashed(leaseLastedOver), needs: canCrash},
 }
 
 func canReopen(o Options) bool { return o.Reopen != nil }

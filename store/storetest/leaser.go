@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -23,6 +24,7 @@ var leaserCases = []Case{
 	{Name: "leaser/renew says what is lost", check: renewSaysLost},
 	{Name: "leaser/release frees only what is held", check: releaseHeld},
 	{Name: "leaser/owners are all that ever claimed", check: ownersAll},
+	{Name: "leaser/owners tell how long a lease has lasted", check: leaseLasted},
 	{Name: "leaser/the clock goes on", check: clockGoesOn},
 }
 
@@ -332,6 +334,60 @@ func ownersAll(e *env) {
 	if five.term == again.term {
 		e.Error("two claims, one term")
 	}
+}
+
+// lastsFrom checks that the store tells of a term that is not in force any more that it was until ttl after an instant at least.
+func (e *env) lastsFrom(s shard, from time.Time, ttl time.Duration) {
+	e.Helper()
+	owners, err := e.leaser().Owners(e.Context())
+	e.must(err)
+	for _, o := range owners {
+		if o.Partition == s.partition {
+			if o.Term != s.term || o.Until.Before(from.Add(ttl)) {
+				e.Errorf("of term %+v, renewed at %v for %v, it is known that %+v lasted until %v", s.term, from, ttl, o.Term, o.Until)
+			}
+			return
+		}
+	}
+	e.Errorf("partition %d has no owner", s.partition)
+}
+
+func leaseLasted(e *env) {
+	ttl := e.shortly()
+	var s shard
+	var now time.Time
+	for renewed := false; !renewed; ttl *= 2 { // on a slow machine the lease ends before it can be renewed
+		s = e.at(3, e.claim("node-1", 3, ttl))
+		var err error
+		now, err = e.leaser().Now(e.Context())
+		e.must(err)
+		lost, err := e.leaser().Renew(e.Context(), "node-1", []store.Holding{s.holding()}, ttl)
+		e.must(err)
+		if renewed = len(lost) == 0; renewed {
+			break
+		}
+	}
+	e.eventually("a lease has ended", func() bool {
+		at, err := e.leaser().Now(e.Context())
+		e.must(err)
+		return !at.Before(now.Add(ttl))
+	})
+	e.lastsFrom(s, now, ttl)
+}
+
+// leaseLastedOver is leaseLasted of an owner that is gone.
+func leaseLastedOver(e *env, again func()) {
+	claimed, renewed := e.own(3), e.own(4)
+	now, err := e.leaser().Now(e.Context())
+	e.must(err)
+	if lost := e.renew("node-1", renewed.holding()); len(lost) != 0 {
+		e.Fatalf("lost %v", lost)
+	}
+	last := e.own(5)
+	again()
+	e.lastsFrom(claimed, time.Time{}, 0)
+	e.lastsFrom(renewed, now, lasting)
+	e.lastsFrom(last, now, lasting)
 }
 
 func clockGoesOn(e *env) {

@@ -273,7 +273,10 @@ type Run struct {
 	// What the attempt in force last said; absent if it has said nothing. It is lost with the node.
 	Progress *Progress `protobuf:"bytes,24,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Id of the backfill that made the run.
-	Backfill      string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	Backfill string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	// How many of its attempts were in doubt: a node that ended without order may have handed each of them out before. Consumers may
+	// have had such an attempt more than once, always with the same token; one that is the last of a cancelled run, perhaps never.
+	InDoubt       int32 `protobuf:"varint,26,opt,name=in_doubt,json=inDoubt,proto3" json:"in_doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +486,13 @@ func (x *Run) GetBackfill() string {
 	return ""
 }
 
+func (x *Run) GetInDoubt() int32 {
+	if x != nil {
+		return x.InDoubt
+	}
+	return 0
+}
+
 // Progress is how far an attempt says it is.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -615,7 +625,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\b\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\b\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
@@ -644,7 +654,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\askipped\x18\x16 \x01(\x04R\askipped\x127\n" +
 	"\tfrom_time\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x121\n" +
 	"\bprogress\x18\x18 \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12\x1a\n" +
-	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x1a;\n" +
+	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x12\x19\n" +
+	"\bin_doubt\x18\x1a \x01(\x05R\ainDoubt\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
