@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 	"github.com/carillonhq/carillon/internal/realserver"
 )
 
@@ -122,11 +123,12 @@ func campaign(t *testing.T, o chaos.Options) {
 }
 
 // judge says what was wrong with a campaign.
-func judge(t *testing.T, h checker.History, err error, spec checker.Spec) {
+func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 	t.Helper()
 	if err != nil {
 		t.Errorf("the campaign: %v", err)
 	}
+	h := r.History
 	v := checker.Check(h, spec)
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
 	if v.Result != checker.Passed {
@@ -136,13 +138,30 @@ func judge(t *testing.T, h checker.History, err error, spec checker.Spec) {
 	for _, text := range found[:min(len(found), 30)] {
 		t.Errorf("suspicion: %s", text)
 	}
+	match(t, r)
 	if t.Failed() {
-		keep(t, h, v)
+		keep(t, r, v)
+	}
+}
+
+// match holds what receivers saw against what the history says.
+func match(t *testing.T, r chaos.Report) {
+	t.Helper()
+	t.Logf("%d deliveries were seen, %d records are in the history", len(r.Ledger.Seen), len(r.Account.Runs))
+	const shown = 8 // of each rule
+	count := map[string]int{}
+	for _, v := range deliveries.Audit(r.Ledger, r.Account) {
+		if count[v.Rule]++; count[v.Rule] <= shown {
+			t.Errorf("delivery: %s", v)
+		}
+	}
+	for rule, n := range count {
+		t.Errorf("deliveries break the rule %q %d times", rule, n)
 	}
 }
 
 // keep writes down what was seen and what was said of it.
-func keep(t *testing.T, h checker.History, v checker.Verdict) {
+func keep(t *testing.T, r chaos.Report, v checker.Verdict) {
 	t.Helper()
 	folder := *out
 	if folder == "" {
@@ -152,9 +171,10 @@ func keep(t *testing.T, h checker.History, v checker.Verdict) {
 		}
 	}
 	for name, write := range map[string]func(io.Writer) error{
-		"history.json":  h.Encode,
-		"verdict.json":  v.WriteJSON,
-		"timeline.html": func(w io.Writer) error { return checker.WriteTimeline(w, h, v) },
+		"history.json":    r.Encode,
+		"deliveries.json": r.WriteDeliveries,
+		"verdict.json":    v.WriteJSON,
+		"timeline.html":   func(w io.Writer) error { return checker.WriteTimeline(w, r.History, v) },
 	} {
 		f, err := os.Create(filepath.Join(folder, name))
 		if err != nil {
@@ -165,5 +185,5 @@ func keep(t *testing.T, h checker.History, v checker.Verdict) {
 			t.Error(err)
 		}
 	}
-	t.Logf("history.json, verdict.json and timeline.html are in %s", folder)
+	t.Logf("history.json, deliveries.json, verdict.json and timeline.html are in %s", folder)
 }

@@ -48,26 +48,26 @@ type siege struct {
 }
 
 // RunCluster works a cluster over and returns what everybody saw, as [Run] does.
-func RunCluster(ctx context.Context, o ClusterOptions) (h checker.History, err error) {
+func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
 	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions), "--slow-start-step", "500ms"}, o.Flags...)
 	s := &siege{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}
 	defer func() { err = errors.Join(err, s.close()) }()
 	record := checker.NewRecorder("cluster", o.Seed, o.Binary, ClusterConstants, nil)
 	st, err := OpenStore(ctx, o.Store.URL, clusterPartitions)
 	if err != nil {
-		return h, err
+		return r, err
 	}
 	s.observer = Observe(st, claims(record))
 	starting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	if _, err := s.Start(starting, o.Nodes); err != nil {
-		return h, err
+		return r, err
 	}
 	if err := s.open(); err != nil {
-		return h, err
+		return r, err
 	}
 	if s.crew, err = newCrew(record, o.Seed, s, o.Log); err != nil {
-		return h, err
+		return r, err
 	}
 	s.owners = s.finalOwners
 	return s.whole(ctx, s.worry, s.leave)

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -43,6 +44,7 @@ type laborer struct {
 	name    string
 	address string
 	record  *checker.Recorder
+	book    *deliveries.Book
 	good    <-chan struct{} // closed when the campaign heals
 
 	mu      sync.Mutex
@@ -51,6 +53,7 @@ type laborer struct {
 	conn    *cuttable
 	client  *client.Client
 	open    map[string][]int // results that wait for an answer, by token
+	places  map[string]int   // of deliveries in the book, by token: the last one
 	unsaid  []words
 	busy    sync.WaitGroup
 }
@@ -66,19 +69,29 @@ const credits = 20
 
 // run connects, again and again, until ctx ends.
 func (l *laborer) run(ctx context.Context) {
-	l.open = map[string][]int{}
+	l.open, l.places = map[string][]int{}, map[string]int{}
 	back := func() {}
 	for ctx.Err() == nil {
 		if l.connect(ctx) == nil {
 			back()
 			l.receive(ctx)
-			back = l.record.Break(checker.Fault{Kind: "worker cut off", Targets: []string{l.name}})
+			back = l.away()
 		}
 		l.cut()
 		_ = pause(ctx, 20*time.Millisecond) // the loop looks at ctx
 	}
 	back()
 	l.busy.Wait()
+}
+
+// away notes that the worker is cut off and returns what notes that it is back.
+func (l *laborer) away() func() {
+	healed, from := l.record.Break(checker.Fault{Kind: "worker cut off", Targets: []string{l.name}}),
+		time.Now()
+	return func() {
+		healed()
+		l.book.Lost(deliveries.Loss{Receiver: l.name, Stream: true, From: from, To: time.Now()})
+	}
 }
 
 // connect opens a session and says what is still to be said.
@@ -140,7 +153,7 @@ func (l *laborer) receive(ctx context.Context) {
 		l.answered(msg.Acks, checker.Acked)
 		l.answered(msg.Stale, checker.Stale)
 		for i := range msg.Runs {
-			l.record.Attempt(attemptOf(&msg.Runs[i], l.name))
+			l.saw(attemptOf(&msg.Runs[i], l.name))
 		}
 		for _, run := range msg.Runs {
 			if h := l.habit(); h == crash {
@@ -153,6 +166,15 @@ func (l *laborer) receive(ctx context.Context) {
 			return // go elsewhere: to the same node, when it is back
 		}
 	}
+}
+
+// saw notes an attempt that came.
+func (l *laborer) saw(a checker.Attempt) {
+	l.record.Attempt(a)
+	place := l.book.Saw(streamed(&a))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.places[a.Token] = place
 }
 
 func (l *laborer) habit() habit {
@@ -183,6 +205,9 @@ func (l *laborer) answered(tokens []string, v checker.ResultVerdict) {
 		if open := l.open[t]; len(open) > 0 {
 			l.record.Told(open[0], v)
 			l.open[t] = open[1:]
+			if place, mine := l.places[t]; mine {
+				l.book.Replied(place, deliveries.Reply(v), time.Now())
+			}
 		}
 	}
 }
@@ -280,6 +305,9 @@ func (l *laborer) sent(token, id string, number int, kind checker.ResultKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[token] = append(l.open[token], at)
+	if place, mine := l.places[token]; mine {
+		l.book.Answered(place, answerOfKind(kind), time.Now())
+	}
 }
 
 // send sends if there is a session. That it could not is seen from the answer that does not come.
@@ -330,12 +358,15 @@ func (c *cuttable) cut() {
 var errPaper = errors.New("out of paper")
 
 // employee is a worker with the SDK: it keeps results across connections.
-func employee(c carillon.Work, record *checker.Recorder, d dice, good <-chan struct{}) *worker.Worker {
+func employee(c carillon.Work, record *checker.Recorder, book *deliveries.Book, d dice,
+	good <-chan struct{}) *worker.Worker {
 	w := worker.New(c, worker.Options{ID: "employee", Concurrency: credits, Grace: 5 * time.Second})
 	var mu sync.Mutex
 	for _, q := range queues {
 		worker.Handle(w, q, func(ctx context.Context, run carillon.Run, _ []byte) error {
-			record.Attempt(attemptOf(&run, "employee"))
+			a := attemptOf(&run, "employee")
+			record.Attempt(a)
+			place := book.Saw(streamed(&a))
 			mu.Lock()
 			length, bad, long := d.between(0, 100*time.Millisecond), d.chance(6), d.chance(20)
 			mu.Unlock()
@@ -355,6 +386,7 @@ func employee(c carillon.Work, record *checker.Recorder, d dice, good <-chan str
 				kind, err = checker.Failure, errPaper
 			}
 			record.Sent(checker.Result{RunID: run.ID, Token: run.Token, Number: run.Attempt, Kind: kind})
+			book.Answered(place, answerOfKind(kind), time.Now())
 			return err
 		})
 	}
