@@ -26,12 +26,12 @@ type Options struct {
 
 // Link passes TCP connections on to a target.
 type Link struct {
-	target   string
 	options  Options
 	listener net.Listener
 	busy     sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	closed bool
 	all    Fault
 	from   map[string]Fault
@@ -82,6 +82,17 @@ func (k *Link) Heal() {
 		k.all = None
 		clear(k.from)
 	})
+}
+
+// Redirect makes target, host:port, where new connections go, and resets those there are: the service behind the link has moved.
+func (k *Link) Redirect(target string) {
+	k.mu.Lock()
+	k.target = target
+	pairs := k.open()
+	k.mu.Unlock()
+	for _, p := range pairs {
+		p.reset()
+	}
 }
 
 // Delay is how long what is sent from now on takes, each way.
@@ -169,7 +180,10 @@ func (k *Link) serve(near net.Conn) {
 		p.reset()
 		return
 	}
-	far, err := (&net.Dialer{Timeout: dialWithin}).DialContext(context.Background(), "tcp", k.target)
+	k.mu.Lock()
+	target := k.target
+	k.mu.Unlock()
+	far, err := (&net.Dialer{Timeout: dialWithin}).DialContext(context.Background(), "tcp", target)
 	if err != nil || !p.reach(far) {
 		p.reset()
 		return

@@ -212,3 +212,22 @@ func TestNoTarget(t *testing.T) {
 	refused(t, k)
 	must(t, k.Close())
 }
+
+// A link that leads elsewhere resets the connections there are, and makes new ones to the new place.
+func TestRedirect(t *testing.T) {
+	k := listen(t, link.Options{})
+	c := dial(t, k)
+	say(t, c, "one")
+	hear(t, c, "one")
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	k.Redirect(other.Addr().String())
+	gone(t, c)
+	c = dial(t, k)
+	far, err := other.Accept()
+	must(t, err)
+	say(t, far, "two")
+	hear(t, c, "two")
+	must(t, far.Close())
+	must(t, other.Close())
+}
