@@ -3,11 +3,13 @@ package chaos_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -35,7 +37,29 @@ var built struct {
 	err    error
 }
 
+// workerOf is the environment variable that makes this program a worker, in place of tests.
+const workerOf = "CARILLON_CHAOS_WORKER"
+
+// workerCommand is a worker in a process of its own: this program once more.
+func workerCommand(spec chaos.WorkerSpec) *exec.Cmd {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // words and a number
+	}
+	cmd := exec.Command(os.Args[0]) //nolint:noctx // the campaign ends it
+	cmd.Env = append(os.Environ(), workerOf+"="+string(text))
+	return cmd
+}
+
 func TestMain(m *testing.M) {
+	if text := os.Getenv(workerOf); text != "" {
+		var spec chaos.WorkerSpec
+		if err := json.Unmarshal([]byte(text), &spec); err != nil {
+			panic(err)
+		}
+		chaos.Work(context.Background(), spec, os.Stdin, os.Stdout)
+		return
+	}
 	m.Run() // what it returns is how the process will end
 	if built.folder != "" {
 		_ = os.RemoveAll(built.folder) // what stays is in the system's folder for such things

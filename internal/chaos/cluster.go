@@ -21,6 +21,10 @@ type Backend struct {
 	Down    func() // ends the server as a crash would; nil = it is not to be ended
 	Up      func() // starts it again, and returns when it answers
 	Lose    func() // ends it, and takes away all that it has kept; nil = that is not done to it
+
+	// Failover ends the primary by force and returns when its standby, which has all that was acknowledged,
+	// has taken its place and has a standby of its own; nil = there is none.
+	Failover func()
 }
 
 // ClusterConfig says what a cluster is made of.

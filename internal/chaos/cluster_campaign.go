@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,8 @@ type ClusterOptions struct {
 	Nodes  int // that there are at all times, but for what happens to them
 	Cycles int // things that go wrong
 	Seed   uint64
-	Only   []string // kinds of faults to draw from; nil = all
+	Only   []string                   // kinds of faults to draw from; nil = all
+	Worker func(WorkerSpec) *exec.Cmd // a process that calls [Work]; nil: there is none
 	Log    func(format string, args ...any)
 }
 
@@ -70,6 +72,11 @@ func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
 		return r, err
 	}
 	s.owners = s.finalOwners
+	if o.Worker != nil {
+		if err := s.send(o.Worker); err != nil {
+			return r, err
+		}
+	}
 	return s.whole(ctx, s.worry, s.leave)
 }
 
@@ -87,6 +94,9 @@ func (s *siege) open() error {
 
 func (s *siege) close() error {
 	errs := []error{s.Cluster.Close()}
+	if s.crew != nil {
+		errs = append(errs, s.dismiss())
+	}
 	for _, l := range s.labors {
 		errs = append(errs, l.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type crew struct {
 	good   chan struct{} // closed when everything heals
 	hook   *endpoint
 	bursts []*user
+	away   *elsewhere             // a worker in a process of its own; nil: there is none
 	owners func() []checker.Owner // in the end; nil: nobody asks
 
 	clients  sync.WaitGroup
@@ -91,13 +93,38 @@ func (c *crew) live(ctx context.Context, worry func(context.Context) error) erro
 	c.clients.Wait()
 	c.bursting.Wait()
 	close(c.good)
+	if c.away != nil {
+		if err := c.away.input.Close(); err != nil {
+			return err
+		}
+	}
 	c.record.Heal()
 	if err := c.rest(ctx); err != nil {
 		return err
 	}
 	stopWork()
 	c.workers.Wait()
-	return nil
+	return c.dismiss()
+}
+
+// dismiss ends the worker in a process of its own, if there is one.
+func (c *crew) dismiss() error {
+	if c.away == nil {
+		return nil
+	}
+	err := c.away.end()
+	c.away = nil
+	return err
+}
+
+// awayName is the name of the worker in a process of its own.
+const awayName = "elsewhere"
+
+// send starts a worker in a process of its own.
+func (c *crew) send(command func(WorkerSpec) *exec.Cmd) (err error) {
+	spec := WorkerSpec{Name: awayName, Address: c.doors.labor(0), Seed: c.seed}
+	c.away, err = startElsewhere(command(spec), newNotes(awayName, c.record, c.book))
+	return err
 }
 
 // Who takes part.
@@ -142,9 +169,8 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 	c.clients.Go(func() { web.run(loading) })
 	for i := range laborers {
 		name := fmt.Sprintf("laborer-%d", i)
-		l := &laborer{name: name, address: c.doors.labor(i), record: c.record, book: c.book,
-			dice: newDice(c.seed, name),
-			good: c.good}
+		l := &laborer{name: name, address: c.doors.labor(i), sees: newNotes(name, c.record, c.book),
+			dice: newDice(c.seed, name), good: c.good}
 		c.workers.Go(func() { l.run(working) })
 	}
 	employer, dialErr := c.doors.employer()

@@ -91,7 +91,7 @@ func (c *crew) account(h *checker.History) deliveries.History {
 // endsTerms reports whether an owner may end its term without order in a fault, other than by a kill: the
 // moments of those are known.
 func endsTerms(kind string) bool {
-	return strings.Contains(kind, "freeze") || strings.Contains(kind, "store") && kind != "slow store"
+	return strings.Contains(kind, "freeze") || (strings.Contains(kind, "store") && kind != "slow store")
 }
 
 func recordOf(r *carillon.Run) deliveries.Run {

@@ -43,8 +43,7 @@ var habits = []habit{
 type laborer struct {
 	name    string
 	address string
-	record  *checker.Recorder
-	book    *deliveries.Book
+	sees    witness
 	good    <-chan struct{} // closed when the campaign heals
 
 	mu      sync.Mutex
@@ -53,7 +52,6 @@ type laborer struct {
 	conn    *cuttable
 	client  *client.Client
 	open    map[string][]int // results that wait for an answer, by token
-	places  map[string]int   // of deliveries in the book, by token: the last one
 	unsaid  []words
 	busy    sync.WaitGroup
 }
@@ -69,29 +67,19 @@ const credits = 20
 
 // run connects, again and again, until ctx ends.
 func (l *laborer) run(ctx context.Context) {
-	l.open, l.places = map[string][]int{}, map[string]int{}
+	l.open = map[string][]int{}
 	back := func() {}
 	for ctx.Err() == nil {
 		if l.connect(ctx) == nil {
 			back()
 			l.receive(ctx)
-			back = l.away()
+			back = l.sees.away()
 		}
 		l.cut()
 		_ = pause(ctx, 20*time.Millisecond) // the loop looks at ctx
 	}
 	back()
 	l.busy.Wait()
-}
-
-// away notes that the worker is cut off and returns what notes that it is back.
-func (l *laborer) away() func() {
-	healed, from := l.record.Break(checker.Fault{Kind: "worker cut off", Targets: []string{l.name}}),
-		time.Now()
-	return func() {
-		healed()
-		l.book.Lost(deliveries.Loss{Receiver: l.name, Stream: true, From: from, To: time.Now()})
-	}
 }
 
 // connect opens a session and says what is still to be said.
@@ -153,7 +141,7 @@ func (l *laborer) receive(ctx context.Context) {
 		l.answered(msg.Acks, checker.Acked)
 		l.answered(msg.Stale, checker.Stale)
 		for i := range msg.Runs {
-			l.saw(attemptOf(&msg.Runs[i], l.name))
+			l.sees.attempt(attemptOf(&msg.Runs[i], l.name))
 		}
 		for _, run := range msg.Runs {
 			if h := l.habit(); h == crash {
@@ -166,15 +154,6 @@ func (l *laborer) receive(ctx context.Context) {
 			return // go elsewhere: to the same node, when it is back
 		}
 	}
-}
-
-// saw notes an attempt that came.
-func (l *laborer) saw(a checker.Attempt) {
-	l.record.Attempt(a)
-	place := l.book.Saw(streamed(&a))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.places[a.Token] = place
 }
 
 func (l *laborer) habit() habit {
@@ -203,11 +182,8 @@ func (l *laborer) answered(tokens []string, v checker.ResultVerdict) {
 	defer l.mu.Unlock()
 	for _, t := range tokens {
 		if open := l.open[t]; len(open) > 0 {
-			l.record.Told(open[0], v)
+			l.sees.told(open[0], t, v)
 			l.open[t] = open[1:]
-			if place, mine := l.places[t]; mine {
-				l.book.Replied(place, deliveries.Reply(v), time.Now())
-			}
 		}
 	}
 }
@@ -262,7 +238,7 @@ func Forge(token string) string {
 // beat works for a while and says that it does.
 func (l *laborer) beat(ctx context.Context, run *carillon.Run, length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		l.record.Beat(checker.Beat{RunID: run.ID, Token: run.Token})
+		l.sees.beat(checker.Beat{RunID: run.ID, Token: run.Token})
 		l.send(carillon.WorkRequest{Beats: []carillon.Beat{{Token: run.Token, RunID: run.ID}}})
 		if pause(ctx, workerLease/4) != nil {
 			return
@@ -298,16 +274,13 @@ func (l *laborer) say(res words, queue string) {
 
 // sent notes a result.
 func (l *laborer) sent(token, id string, number int, kind checker.ResultKind) {
-	at := l.record.Sent(checker.Result{RunID: id, Token: token, Number: number, Kind: kind})
+	at := l.sees.sent(checker.Result{RunID: id, Token: token, Number: number, Kind: kind})
 	if kind == checker.LostWorker {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[token] = append(l.open[token], at)
-	if place, mine := l.places[token]; mine {
-		l.book.Answered(place, answerOfKind(kind), time.Now())
-	}
 }
 
 // send sends if there is a session. That it could not is seen from the answer that does not come.

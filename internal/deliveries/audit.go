@@ -248,7 +248,8 @@ func (a *audit) adopted(r *run) {
 		})
 		if !newer && !a.touched(d.Job, handed.Add(-a.h.Slack.Wire), d.Replied) {
 			a.addf("refused", r.job,
-				"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale", d.Attempt,
+				"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale",
+				d.Attempt,
 				r.id, clock(handed), clock(d.Answered), d.Answer)
 		}
 	}
@@ -276,6 +277,8 @@ func (a *audit) unseen(r *run, n int) {
 	i := slices.IndexFunc(rec.Errors, func(e AttemptError) bool { return e.Attempt == n })
 	switch {
 	case i < 0 && n == rec.Attempt && rec.Status == "cancelled":
+	case i < 0 && n < rec.Attempt && a.touched(r.job, rec.Scheduled.Add(-a.h.Slack.Wire),
+		rec.Finished): // fenced
 	case i < 0 && len(rec.Errors) >= a.h.Slack.Errors && n < rec.Errors[0].Attempt: // it kept the newest
 	case i < 0 && rec.Status == "succeeded" && n == rec.Attempt: // see claimed
 	case i < 0:

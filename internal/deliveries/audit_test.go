@@ -164,6 +164,13 @@ var lies = []struct {
 		"nobody"},
 	{"an attempt that nobody saw", func(a *account) { a.Losses = nil }, "unseen"},
 	{"so, with no error", func(a *account) { a.Runs[refusedRun].Errors = nil }, "unseen"},
+	{"so, fenced by a change", func(a *account) {
+		a.Seen = a.Seen[1:]
+		a.Runs[hookRun].Errors = nil
+		a.touch("hook", 1200)
+	}, ""},
+	{"so, without a change", func(a *account) { a.Seen = a.Seen[1:]; a.Runs[hookRun].Errors = nil },
+		"unseen"},
 	{"so, cancelled before it left", func(a *account) {
 		a.Runs[refusedRun].Errors,
 			a.Runs[refusedRun].Status = nil, "cancelled"

@@ -14,7 +14,8 @@ func (a *audit) stopped() {
 			if d.Receiver == s.Receiver && d.Stream && d.Started.After(silent.Add(a.h.Slack.Lazy)) &&
 				d.Started.Before(s.To) {
 				a.addf("stopped", d.Job,
-					"attempt %d of run %s was handed to %s at %s, silent since a lease ended at %s", d.Attempt,
+					"attempt %d of run %s was handed to %s at %s, silent since a lease ended at %s",
+					d.Attempt,
 					d.Run, d.Receiver, clock(d.Started), clock(silent))
 			}
 		}
