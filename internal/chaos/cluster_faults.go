@@ -273,7 +273,7 @@ func (s *siege) leaveAll(ctx context.Context) error {
 
 // haltWorker halts a worker, which then is silent and keeps its connection.
 func (s *siege) haltWorker(ctx context.Context) error {
-	return s.away.halt(ctx, s.book, s.dice.between(workerLease, 3*workerLease))
+	return s.away.halt(ctx, s.book, s.dice.between(workerLease+workerLease/2, 4*workerLease))
 }
 
 // failover ends the store's primary by force and has its standby take its place.
