@@ -84,7 +84,8 @@ func (k *Link) Heal() {
 	})
 }
 
-// Redirect makes target, host:port, where new connections go, and resets those there are: the service behind the link has moved.
+// Redirect makes target, host:port, where new connections go, and resets those there are: the service behind
+// the link has moved.
 func (k *Link) Redirect(target string) {
 	k.mu.Lock()
 	k.target = target

@@ -75,7 +75,8 @@ func (p *Postgres) standby(t testing.TB, address string, settings []string) *Pos
 	s := &Postgres{Port: Port(t), Folder: filepath.Join(Folder(t, p.program.User), "data")}
 	Run(t, Program{
 		Path: postgresBinary(t, "pg_basebackup"), Folder: filepath.Dir(s.Folder), User: p.program.User,
-		Args: []string{"-D", s.Folder, "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"},
+		Args: []string{"-D", s.Folder, "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c",
+			"fast", "--no-sync"},
 	})
 	s.prepare(p.program.Path, p.program.User, settings)
 	s.Up(t)

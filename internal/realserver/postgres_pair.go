@@ -14,8 +14,9 @@ import (
 	"github.com/carillonhq/carillon/internal/link"
 )
 
-// PostgresPair is a PostgreSQL primary with an asynchronous standby, behind one address that always leads to the primary, as a
-// virtual address or a proxy does. A failover loses what the primary has acknowledged and the standby has not received:
+// PostgresPair is a PostgreSQL primary with an asynchronous standby, behind one address that always leads to
+// the primary, as a virtual address or a proxy does. A failover loses what the primary has acknowledged and
+// the standby has not received:
 //
 //	pair := realserver.StartPostgresPair(t, realserver.Volatile()...)
 //	url := pair.Database(t)
@@ -67,7 +68,8 @@ func listen(t testing.TB, target string) *link.Link {
 // Address leads to the server that is the primary at the time of connecting.
 func (p *PostgresPair) Address() string { return p.front.Address() }
 
-// Database makes an empty database, waits until the standby has it, and returns its URL at [PostgresPair.Address].
+// Database makes an empty database, waits until the standby has it, and returns its URL at
+// [PostgresPair.Address].
 func (p *PostgresPair) Database(t testing.TB) string {
 	t.Helper()
 	url := strings.Replace(p.Primary.Database(t), p.Primary.Address(), p.Address(), 1)
@@ -85,7 +87,8 @@ func (p *PostgresPair) CaughtUp(t testing.TB) {
 		return err
 	})
 	p.Standby.Process().Ready(t, func(ctx context.Context) error {
-		has, err := p.Standby.text(ctx, fmt.Sprintf("SELECT (pg_last_wal_replay_lsn() >= '%s')::text", written))
+		has, err := p.Standby.text(ctx, fmt.Sprintf("SELECT (pg_last_wal_replay_lsn() >= '%s')::text",
+			written))
 		if err == nil && has != "true" {
 			err = errors.New("the standby has not caught up")
 		}
@@ -99,14 +102,16 @@ func (p *PostgresPair) Stall() { p.replication.Cut(link.Silent) }
 // Resume ends [PostgresPair.Stall]: the standby catches up.
 func (p *PostgresPair) Resume() { p.replication.Heal() }
 
-// Failover kills the primary, promotes the standby, and leads the address to it. It returns when the new primary takes writes.
+// Failover kills the primary, promotes the standby, and leads the address to it. It returns when the new
+// primary takes writes.
 func (p *PostgresPair) Failover(t testing.TB) {
 	t.Helper()
 	p.Primary.Crash(t)
 	p.Promote(t)
 }
 
-// Promote does what [PostgresPair.Failover] does, but the old primary lives: sessions that avoid the address could write to it.
+// Promote does what [PostgresPair.Failover] does, but the old primary lives: sessions that avoid the address
+// could write to it.
 func (p *PostgresPair) Promote(t testing.TB) {
 	t.Helper()
 	p.replication.Cut(link.Silent) // or the old primary's last words might still arrive
@@ -115,7 +120,8 @@ func (p *PostgresPair) Promote(t testing.TB) {
 	p.Primary, p.Standby = p.Standby, nil
 }
 
-// Rejoin starts a new standby, which follows the primary of now. Earlier servers but that one are not needed any more.
+// Rejoin starts a new standby, which follows the primary of now. Earlier servers but that one are not needed
+// any more.
 func (p *PostgresPair) Rejoin(t testing.TB) {
 	t.Helper()
 	p.replication.Redirect(p.Primary.Address())

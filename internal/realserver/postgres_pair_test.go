@@ -46,7 +46,8 @@ func on(t *testing.T, url string, f func(ctx context.Context, c *pgx.Conn) error
 	}
 }
 
-// A failover loses what was acknowledged after the standby was cut off, and nothing else; clients keep their address.
+// A failover loses what was acknowledged after the standby was cut off, and nothing else; clients keep their
+// address.
 func TestAFailoverLosesTheLastWrites(t *testing.T) {
 	pair := realserver.StartPostgresPair(t, realserver.Volatile()...)
 	url := pair.Database(t)
