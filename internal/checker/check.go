@@ -43,6 +43,7 @@ func Check(h History, spec Spec) Verdict {
 		c.admin(j)
 		c.overlaps(j)
 		c.honest(j)
+		c.delivered(j)
 		c.newest(j)
 		c.after(j)
 		c.released(j)

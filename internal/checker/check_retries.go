@@ -78,7 +78,7 @@ func (c *check) retries(r *run) {
 		if most > 0 && !fresh && a.Number-c.uncounted(r, a) > most+len(defs)-1 {
 			c.addf("I11", r.job.String(), "run %s: attempt %d, and the policy allows %d", r.id, a.Number, most)
 		}
-		if i > 0 && !c.overtaken(r.attempts[i-1], a) {
+		if i > 0 && a.Token != r.attempts[i-1].Token && !c.overtaken(r.attempts[i-1], a) {
 			c.spaced(r, r.attempts[i-1], a, defs)
 		}
 	}

@@ -197,6 +197,7 @@ type Attempt struct {
 	Started time.Time     `json:",omitzero"`
 	Lease   time.Duration `json:",omitempty"`
 	Tenant  string        `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
+	InDoubt int           `json:",omitempty"` // how many attempts of the run were in doubt by then, as the product said
 }
 
 // ResultKind is what a worker said of an attempt.

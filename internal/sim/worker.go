@@ -234,7 +234,8 @@ func (k *worker) take(c *conn, r *carillon.Run) {
 
 func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
 	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
-		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant}
+		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant,
+		InDoubt: r.InDoubt}
 }
 
 // hear notes what became of results.
