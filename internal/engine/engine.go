@@ -202,9 +202,11 @@ func (e *Engine) own(ctx context.Context) error {
 		return err
 	}
 	e.open(terms)
-	for _, l := range e.lanes {
-		l.announce(ctx, ofLane(terms, l))
+	var all sync.WaitGroup
+	for _, l := range e.lanes { // side by side: a slow store must not use up the leases
+		all.Go(func() { l.announce(ctx, ofLane(terms, l)) })
 	}
+	all.Wait()
 	for i := range terms {
 		if terms[i].err != nil {
 			return terms[i].err
