@@ -20,12 +20,21 @@ func (c *check) duplicates(r *run) {
 }
 
 func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
+	// The same attempt once more: nothing below a node may replay it, whatever becomes of its connection. Only an owner hands it
+	// out again that does not know of it.
+	again := before.Token == a.Token && before.Number == a.Number
 	for _, res := range r.results { // one failure is the cause of one attempt
 		ended := res.Kind == Failure || res.Kind == RetryAfter || res.Kind == Reschedule || res.Kind == LostWorker
 		if ended && !used[res] && res.Token == before.Token && !res.Sent.After(a.At) && res.Verdict != Stale {
 			used[res] = true
-			return true
+			if !again {
+				return true
+			}
+			break
 		}
+	}
+	if again {
+		return c.fault(r.job, before.At.Add(-time.Second), a.At, nil)
 	}
 	if c.fault(r.job, before.At.Add(-time.Second), a.At, before) {
 		return true
@@ -34,7 +43,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 		return (o.defines() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
 			(o.Outcome == Info || !o.Return.Before(before.At))
 	})
-	// One that came twice, as HTTP sends again what a broken connection may have lost, began when it came first.
+	// One that came twice, as the next owner did not know of it, began when it came first.
 	return touched || c.expired(r, r.attempts[r.pos[before.Token]], a)
 }
 

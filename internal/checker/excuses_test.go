@@ -347,13 +347,14 @@ func swung() *tale {
 	return t
 }
 
-// replayed is a run whose request came twice, as the connection broke on which it came first, and whose time was over soon after.
+// replayed is a run whose request came twice, as the node was killed that had sent the first, and whose time was over soon after.
 func replayed() *tale {
 	t := newTale()
 	t.put("a", Job{Payload: "p", Timeout: 3 * time.Second}, 0, 5)
 	t.attempt("a", 5, 5.1, 1)
-	t.said(LostWorker, 5.7)
-	t.attempt("a", 5, 5.7, 1)
+	t.said(LostWorker, 5.2)
+	t.Faults = []Fault{{Kind: "kill", From: sec(5.2), To: sec(5.3)}}
+	t.attempt("a", 5, 6.7, 1)
 	t.attempt("a", 5, 8.2, 2)
 	t.said(Success, 8.5)
 	return t
@@ -435,6 +436,7 @@ var excused = []corruption{
 	{"early by a clock that ran behind", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = -2 * time.Second }},
 	{"late by a clock that ran behind", "L1", skewed(-2*time.Second, 22), func(t *tale) { t.moved(1, 26.5) }},
 	{"a request that came twice, and the time was not over", "S10", replayed, func(t *tale) { t.Attempts[2].At = sec(8) }},
+	{"a request that came twice by itself", "S10", replayed, func(t *tale) { t.Faults = nil }},
 	{"another run came in between", "S10", replayed, func(t *tale) { t.Attempts[1].Token = "another" }},
 	{"a clock is no cause of a second attempt", "S10", func() *tale {
 		t := lost()

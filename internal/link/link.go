@@ -18,6 +18,15 @@ const (
 	Broken       // connections are reset, and new ones too
 )
 
+// Way is a direction.
+type Way int
+
+// The directions.
+const (
+	There Way = iota // to the target
+	Back             // from it
+)
+
 // Options of a link.
 type Options struct {
 	// From names who has connected, for CutFrom; nil: nobody has a name. It is called once for each connection.
@@ -35,6 +44,7 @@ type Link struct {
 	closed bool
 	all    Fault
 	from   map[string]Fault
+	ways   [2]Fault // by Way
 	delay  time.Duration
 	pairs  map[*pair]struct{}
 	healed chan struct{} // closed at each change of what is wrong
@@ -76,10 +86,14 @@ func (k *Link) Cut(f Fault) { k.set(func() { k.all = f }) }
 // CutFrom breaks it for those whom Options.From calls by the name. [None] heals it for them.
 func (k *Link) CutFrom(name string, f Fault) { k.set(func() { k.from[name] = f }) }
 
+// CutWay breaks one direction for everybody until [Link.Heal]. Where it is [Broken], a connection is reset as soon as something
+// is to pass in it: with [Back], after the target has answered.
+func (k *Link) CutWay(w Way, f Fault) { k.set(func() { k.ways[w] = f }) }
+
 // Heal ends all faults. The delay stays.
 func (k *Link) Heal() {
 	k.set(func() {
-		k.all = None
+		k.all, k.ways = None, [2]Fault{}
 		clear(k.from)
 	})
 }
@@ -133,11 +147,14 @@ func (k *Link) open() []*pair {
 // fault is what is wrong for one who has connected.
 func (k *Link) fault(from string) Fault { return max(k.all, k.from[from]) }
 
-// await waits until nothing is wrong for one who has connected; false: the connection is to end.
-func (k *Link) await(from string, end <-chan struct{}) bool {
+// await waits until nothing is wrong with the given directions for one who has connected; false: the connection is to end.
+func (k *Link) await(from string, end <-chan struct{}, ways ...Way) bool {
 	for {
 		k.mu.Lock()
 		f, closed, changed := k.fault(from), k.closed, k.healed
+		for _, w := range ways {
+			f = max(f, k.ways[w])
+		}
 		k.mu.Unlock()
 		switch {
 		case closed || f == Broken:

@@ -150,6 +150,28 @@ func TestSilentThenBroken(t *testing.T) {
 	gone(t, c)
 }
 
+// One direction may be cut: what is said arrives, and the echo waits, or ends the connection.
+func TestCutWay(t *testing.T) {
+	k := listen(t, link.Options{})
+	c := dial(t, k)
+	say(t, c, "one")
+	hear(t, c, "one")
+	k.CutWay(link.Back, link.Silent)
+	say(t, c, "two")
+	nothing(t, c)
+	k.Heal()
+	hear(t, c, "two")
+	k.CutWay(link.There, link.Silent)
+	say(t, c, "three")
+	nothing(t, c)
+	k.Heal()
+	hear(t, c, "three")
+	k.CutWay(link.Back, link.Broken)
+	nothing(t, c) // until the target says something
+	say(t, c, "four")
+	gone(t, c)
+}
+
 // Only who has the name is cut off.
 func TestCutFrom(t *testing.T) {
 	names := make(chan string, 2)

@@ -104,8 +104,6 @@ func TestLimitsOfACluster(t *testing.T) {
 func TestReplayOfACluster(t *testing.T) {
 	each(t, 20, func(t *testing.T, i uint64) {
 		p := sim.Cluster.Generate(i)
-		// net/http sends a request once more if its connection was cut before it had seen an answer, which is a race of its own.
-		p.Habits = slices.DeleteFunc(p.Habits, func(h sim.Habit) bool { return h.Kind == sim.CutsHTTP })
 		again(t, &p)
 	})
 }
