@@ -53,6 +53,8 @@ func Check(h History, spec Spec) Verdict {
 	}
 	c.batches()
 	c.limits()
+	c.silent()
+	c.begins()
 	c.claims()
 	c.writes()
 	c.lists()

@@ -125,6 +125,7 @@ const (
 	Clock        FaultKind = "clock"
 	StreamCut    FaultKind = "worker stream cut"
 	EndpointDown FaultKind = "worker endpoint down"
+	WorkerStops  FaultKind = checker.WorkerStopped // its process stands still and keeps its streams
 )
 
 // The faults of a cluster.

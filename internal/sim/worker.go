@@ -25,6 +25,7 @@ type worker struct {
 	sent   map[string][]int // token → places of its results in the history
 	unsaid []said           // results that nobody has answered yet
 	met    map[string]int   // attempts by run and number
+	sleep  sleep
 	work   sync.WaitGroup
 }
 
@@ -72,6 +73,7 @@ func (k *worker) line(n *node, actor int) {
 	pauseUntil(actor, k.w.at(k.plan.From))
 	until := k.w.at(k.plan.To)
 	for time.Now().Before(until) {
+		k.awake(actor)
 		if c := k.connect(n, actor); c != nil {
 			k.serve(c, until)
 			k.elsewhere(c)
@@ -211,19 +213,36 @@ func (k *worker) serve(c *conn, until time.Time) {
 			_ = c.s.Close() // it is over
 			return
 		}
-		k.hear(msg)
+		if k.buffered(c, &msg) {
+			continue
+		}
+		k.answer(c, &msg)
 		for i := range msg.Runs {
-			k.take(c, &msg.Runs[i])
+			k.note(c, &msg.Runs[i])
+			k.begin(c, &msg.Runs[i])
 		}
 	}
 }
 
-// take notes a run that has come and begins it.
-func (k *worker) take(c *conn, r *carillon.Run) {
+// answer takes what a node says, the runs aside.
+func (k *worker) answer(c *conn, msg *carillon.WorkResponse) {
+	k.hear(*msg)
+	k.confirmed(msg)
+	if msg.Ping {
+		k.send(c.node.number, carillon.WorkRequest{Pong: true})
+	}
+}
+
+// note writes down a run that has come.
+func (k *worker) note(c *conn, r *carillon.Run) {
 	a := attemptOf(r, k.plan.Name, k.plan.Namespace)
 	a.Node = c.node.name()
 	a.Partition, a.Epoch = termOfToken(r.Token)
 	k.w.rec.Attempt(a)
+}
+
+// begin begins a run.
+func (k *worker) begin(c *conn, r *carillon.Run) {
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
 	nth := k.met[id]
@@ -376,6 +395,7 @@ func (k *worker) wait(c *conn, r *carillon.Run, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		k.awake(k.actor)
 		select {
 		case <-c.gone:
 		default:

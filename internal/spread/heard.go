@@ -57,6 +57,32 @@ func (s *session) sift(n *node, resp *carillon.WorkResponse) {
 	})
 }
 
+// siftLast drops runs whose leases have ended while the worker did not receive them, before they are passed on to it.
+func (s *session) siftLast(resp *carillon.WorkResponse) {
+	if s.options.Over == nil || len(resp.Runs) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp.Runs = slices.DeleteFunc(resp.Runs, func(run carillon.Run) bool {
+		if !s.options.Over(&run) {
+			return false
+		}
+		if n, known := s.routes[run.Token]; known {
+			n.flight--
+			delete(s.routes, run.Token)
+			n.closeIfIdle()
+		} else {
+			s.first.flight--
+		}
+		if p := s.purses[run.Queue]; p != nil {
+			p.add(1)
+			s.resettle(run.Queue, p)
+		}
+		return true
+	})
+}
+
 // runs notes runs that came from a node.
 func (s *session) runs(n *node, runs []carillon.Run) {
 	n.flight += len(runs)

@@ -299,6 +299,7 @@ func (s *session) next(ctx context.Context) (carillon.WorkResponse, error) {
 	}
 	select {
 	case resp = <-s.in:
+		s.siftLast(&resp)
 		return resp, nil
 	case <-s.bell:
 		return resp, nil
