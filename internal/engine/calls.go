@@ -27,10 +27,7 @@ func (p *owned) serveCalls(calls []call, now int64) {
 		err = p.bringPending(calls, now)
 	}
 	if err != nil {
-		p.readFailed(err)
-		for i := range calls {
-			calls[i].fail(unread(err))
-		}
+		p.refuseUnread(calls, err, now)
 		return
 	}
 	for i := range calls {
@@ -38,8 +35,31 @@ func (p *owned) serveCalls(calls []call, now int64) {
 	}
 }
 
+// refuseUnread ends calls for which reading has failed. Where that is because of damage, each is tried by itself: only those that
+// are about what is lost fail.
+func (p *owned) refuseUnread(calls []call, err error, now int64) {
+	if errors.Is(err, store.ErrDamaged) && len(calls) > 1 {
+		for i := range calls {
+			p.serveCalls(calls[i:i+1], now)
+		}
+		return
+	}
+	p.readFailed(err)
+	for i := range calls {
+		calls[i].fail(unread(err))
+	}
+}
+
+// dataLoss is the error of what is about a damaged part of the store. Nothing was done.
+func dataLoss(err error) error {
+	return carillon.Errorf(carillon.DataLoss, "", "the store has lost what this is about: %w", err)
+}
+
 // unread is the error of a call that was not begun, since what it needs could not be read.
 func unread(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return dataLoss(err)
+	}
 	e := carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
 	e.Err = fmt.Errorf("%w: %w", ErrNotTaken, err)
 	return e

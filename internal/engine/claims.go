@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -276,7 +277,7 @@ func (p *owned) sever() {
 func (l *lane) install(terms []tenure) {
 	for i := range terms {
 		t := &terms[i]
-		t.p.claiming = false
+		t.p.claiming, t.p.lost = false, errors.Is(t.err, store.ErrDamaged)
 		if t.err != nil {
 			t.p.cause = t.err
 			if t.contested {

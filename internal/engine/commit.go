@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -180,7 +182,7 @@ func (p *owned) settled(c *commit, now int64) {
 		if store.OutcomeOf(c.err) != store.Unknown {
 			p.sent = p.durable // it certainly was not applied
 		}
-		p.lose(c.err)
+		p.lose(besideDamage(c.err))
 		return
 	}
 	p.m.Committed(c.seq, now)
@@ -192,6 +194,17 @@ func (p *owned) settled(c *commit, now int64) {
 	}
 	p.waiting = slices.Delete(p.waiting, 0, n) // which lets go of what the answers hold
 }
+
+// besideDamage is the cause of a lost term where a batch, perhaps of another partition, needed what is damaged: most of what is
+// refused is not about that, and may be tried again. The next term leaves out what is lost.
+func besideDamage(err error) error {
+	if !errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", errBesideDamage, err.Error())
+}
+
+var errBesideDamage = errors.New("a batch needed a damaged record, and was not written")
 
 // answer is something to tell once a batch is durable, or has failed.
 type answer struct {

@@ -239,6 +239,10 @@ func (e *Engine) reader(p *owned) (store.Shard, error) {
 	return shard, nil
 }
 
+// readError is what a caller is told of what could not be read.
 func readError(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return dataLoss(err)
+	}
 	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
 }

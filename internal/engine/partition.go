@@ -23,6 +23,7 @@ type owned struct {
 	m            *partition.Machine       // nil: the term was lost
 	homes        *homes                   // nil: this node is alone
 	cause        error                    // why
+	lost         bool                     // it could not be loaded, as what it needs is damaged
 	claiming     bool                     // it is being claimed: what comes in waits
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
@@ -225,6 +226,9 @@ func (p *owned) refuse(in mail) {
 func (p *owned) refusal() error {
 	if p.elsewhere() || p.leaving {
 		return notOwner(p.number)
+	}
+	if p.lost {
+		return dataLoss(p.cause)
 	}
 	return unavailable(p.cause)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -108,6 +109,10 @@ func stale(to partition.Reporter, token string) {
 // hear passes on what consumers said.
 func (p *owned) hear(in mail, now int64) {
 	if err := p.fetchRuns(in, now); err != nil {
+		if errors.Is(err, store.ErrDamaged) {
+			p.hearLeft(in, err, now)
+			return
+		}
 		p.readFailed(err)
 		p.postpone(in)
 		return
@@ -120,6 +125,30 @@ func (p *owned) hear(in mail, now int64) {
 	}
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now, &results)
+	}
+}
+
+// hearLeft passes on what consumers said where some of it is about runs that the store has lost: those nobody can take, so
+// whoever runs them is told to stop.
+func (p *owned) hearLeft(in mail, err error, now int64) {
+	if len(in.reports)+len(in.beats)+len(in.losses) > 1 {
+		for i := range in.losses {
+			p.hear(mail{losses: in.losses[i : i+1]}, now)
+		}
+		for i := range in.beats {
+			p.hear(mail{beats: in.beats[i : i+1]}, now)
+		}
+		for i := range in.reports {
+			p.hear(mail{reports: in.reports[i : i+1]}, now)
+		}
+		return
+	}
+	p.readFailed(err)
+	for i := range in.beats {
+		stale(in.beats[i].from, in.beats[i].text)
+	}
+	for i := range in.reports {
+		stale(in.reports[i].From, in.reports[i].Token)
 	}
 }
 
@@ -192,6 +221,9 @@ func (p *owned) postpone(in mail) {
 func (p *owned) hearReport(r *report, now int64, results *beside) {
 	verdict, err := p.judge(r, now)
 	switch {
+	case errors.Is(err, store.ErrDamaged):
+		p.readFailed(err)
+		stale(r.From, r.Token)
 	case err != nil:
 		p.readFailed(err)
 		p.postpone(mail{reports: []report{*r}})

@@ -72,7 +72,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
-		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
+		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
 }
@@ -126,6 +126,9 @@ func (n *Node) Ready() error {
 		return errors.New("the node is leaving")
 	}
 	if err := n.trouble.Err(); err != nil {
+		return err
+	}
+	if err := n.trouble.Damage(); err != nil {
 		return err
 	}
 	if n.member != nil {

@@ -28,6 +28,7 @@ const (
 	commitRecords  = "carillon_commit_records"
 	commitFailures = "carillon_commit_failures_total"
 	storeWritable  = "carillon_store_writable"
+	storeDamaged   = "carillon_store_damaged_tables"
 
 	residentJobs    = "carillon_resident_jobs"
 	windowBytes     = "carillon_window_bytes"
@@ -84,6 +85,7 @@ var table = []Metric{
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
 	{commitFailures, counter, nil, "Batches that did not, or may not, have become durable."},
 	{storeWritable, gauge, nil, "1 while the store takes writes, 0 while it cannot; /readyz says why."},
+	{storeDamaged, gauge, nil, "Tables of the embedded store that were found to be damaged since the start: what stood there is lost."},
 
 	{residentJobs, gauge, nil, "Jobs and waiting runs in memory: the window, and what is being worked on."},
 	{windowBytes, gauge, nil, "Bytes of their specs."},

@@ -352,11 +352,11 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	if w.childless {
 		return nil, nil
 	}
+	if w.committed.lost.any() {
+		return w.pendingLeft(k)
+	}
 	if w.pending == nil {
 		lower, upper := bounds(appendHead(nil, w.partition, kindPending))
-		if in := w.committed.lost.within(lower, upper); len(in) > 0 {
-			return nil, in[0].err()
-		}
 		it, err := w.committed.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 		if err != nil {
 			return nil, err
@@ -377,6 +377,18 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 		refs = append(refs, r)
 	}
 	return refs, damaged(w.pending.Error())
+}
+
+// pendingLeft is pendingOf a store that is damaged: pending runs that are lost do not keep their job from being deleted, and
+// nobody hands them out any more.
+func (w *builder) pendingLeft(k carillon.Key) (refs []store.Ref, err error) {
+	lower, upper := bounds(appendPendingPrefix(nil, w.partition, k))
+	err = eachLeft(w.committed, lower, upper, func(key, _ []byte) (bool, error) {
+		r, err := parseRef(key[headLen:])
+		refs = append(refs, r)
+		return true, err
+	})
+	return refs, err
 }
 
 func (w *builder) closePending() {

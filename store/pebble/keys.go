@@ -2,7 +2,7 @@ package pebble
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math"
 
 	"github.com/carillonhq/carillon"
@@ -52,7 +52,7 @@ const MaxPartitions = math.MaxUint16
 const headLen = 3
 
 // errKey says that a key or value is not of the form that this package writes: the store is damaged.
-var errKey = errors.New("malformed entry")
+var errKey = fmt.Errorf("malformed entry: %w", store.ErrDamaged)
 
 // appendHead appends partition and kind.
 func appendHead(b []byte, partition int, kind byte) []byte {
