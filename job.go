@@ -190,6 +190,7 @@ type JobStatus struct {
 	LastRun    *Run      // the last finished one; nil = none
 	Current    *Run      // the unfinished one; nil = none
 	Waiting    []string  // jobs of After that have yet to succeed before the next run begins
+	Missing    []string  // those of Waiting that do not exist; only GetJob finds out
 	Counters   Counters
 }
 

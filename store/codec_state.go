@@ -260,6 +260,7 @@ func (w *writer) waits(field int, list []Wait) {
 		w.identity(2, &list[i].By)
 		w.bool(3, list[i].Open)
 		w.uint(4, list[i].Told)
+		w.nanos(5, list[i].Since)
 		w.end(at)
 	}
 }
@@ -277,6 +278,8 @@ func (r *reader) wait(list []Wait) []Wait {
 			v.Open = in.bool()
 		case 4:
 			v.Told = in.uint()
+		case 5:
+			v.Since = in.nanos()
 		default:
 			in.skip()
 		}

@@ -56,6 +56,8 @@ type Wait struct {
 	By   carillon.RunIdentity // the newest success that was told; the same one told again changes nothing
 	Open bool                 // it has not been used up by a run yet
 	Told uint64               // stamp of the newest letter that told of one: an older letter comes too late
+	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0 = it is not known.
+	Since int64
 }
 
 // RunState is the unfinished run of a record.

@@ -60,6 +60,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
 			field{"waiting for", strings.Join(s.Waiting, " ")},
+			field{"of which there is no job", strings.Join(s.Missing, " ")},
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
 			field{"progress", currentProgress(s.Current)},

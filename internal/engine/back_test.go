@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,4 +109,72 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 		t.Error("none is there although the call succeeded after the failover")
 	}
 	f.stop()
+}
+
+// TestNobodyWaitsForWhatSucceeded over a failover, wherever it comes in the course of the puts of a job and of one that waits for
+// it: when the first has succeeded the second runs, and while the first does not exist the second says so.
+func TestNobodyWaitsForWhatSucceeded(t *testing.T) {
+	for nodes := 1; nodes <= 2; nodes++ {
+		for n := 1; n <= 12; n++ {
+			for by := 0; by < n; by++ {
+				t.Run(fmt.Sprintf("%d nodes write %d back %d", nodes, n, by), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { waitOverFailover(t, nodes, n, by) })
+				})
+			}
+		}
+	}
+}
+
+func waitOverFailover(t *testing.T, nodes, n, by int) {
+	s := newGoingBack(4)
+	f := startFleet(t, s, nodes, func(_ int, c *engine.Config) {
+		if nodes == 1 {
+			c.Peers, c.Standby = nil, false
+		}
+	})
+	if nodes > 1 {
+		f.deal(func(p int) int { return p % nodes })
+	}
+	f.settled()
+	for _, node := range f.nodes {
+		node.consume("q", 5, success)
+	}
+	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second), Target: carillon.WorkerQueue("q")}
+	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), After: []string{first.Name}, Target: first.Target}
+	s.arm(n, by)
+	f.mustPut(first)
+	f.mustPut(second)
+	time.Sleep(20 * time.Second)
+	s.fail(nil)
+	time.Sleep(3 * time.Minute)
+	there := func(j carillon.Job) bool { _, err := f.get(j.Name); return err == nil }
+	if there(second) {
+		j, err := f.get(second.Name)
+		if err != nil || !slices.Equal(j.Status.Missing, []string{first.Name}) || j.Status.Phase != carillon.PhaseWaiting {
+			t.Errorf("the second job stands at %+v, %v", j.Status, err)
+		}
+		f.mustPut(first)
+		time.Sleep(3 * time.Minute)
+	}
+	if there(first) || there(second) {
+		t.Errorf("left: the first %v, the second %v", there(first), there(second))
+	}
+	f.stop()
+}
+
+// mustPut puts a job, again while it is refused or the outcome is not known.
+func (f *fleet) mustPut(j carillon.Job) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		_, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) })
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			f.t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }

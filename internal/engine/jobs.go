@@ -126,7 +126,10 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 		return p.m.Job(key)
 	})
 	if refused(err) {
-		return e.storedJob(ctx, key)
+		job, err = e.storedJob(ctx, key)
+	}
+	if err == nil {
+		err = e.findMissing(ctx, &job)
 	}
 	return job, err
 }

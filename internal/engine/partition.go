@@ -58,6 +58,8 @@ type owned struct {
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
+	waiters waiterCheck
+
 	quiet        chan struct{} // closed once draining and nothing is in force
 	reading      turn          // one reads the settings in it at a time
 	settingsRead atomic.Uint64 // how often they were
@@ -246,6 +248,7 @@ func (p *owned) poll(now int64) {
 	p.polled = elapsed
 	p.park(now)
 	p.askAfterEdges(now)
+	p.askForWaiters()
 	p.m.AwaitTokens()
 	p.pollTokens()
 	clear(p.moved)

@@ -166,6 +166,7 @@ func (p *owned) begin(t *tenure) {
 		p.passing() // what it has not got heard, this node hears
 	}
 	p.gone, p.sweeping = map[string]int64{}, false
+	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0

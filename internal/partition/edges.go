@@ -282,3 +282,17 @@ func (m *Machine) Release(l Letter) Answer {
 	m.rearm(e)
 	return Taken
 }
+
+// ReleaseIf is Release of a success that was found in the history, for a job that was found waiting: it changes nothing unless the
+// job still waits, and knows of no other success than it did then.
+func (m *Machine) ReleaseIf(l Letter, was carillon.RunIdentity) (released bool) {
+	e := m.find(l.Waiting())
+	if e == nil {
+		return false
+	}
+	i := waitFor(&e.state, l.Of.Name)
+	if i < 0 || e.state.Waits[i].Open || e.state.Waits[i].By != was {
+		return false
+	}
+	return m.Release(l) == Taken
+}

@@ -141,7 +141,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
-		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
+		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(at, j.After, nil, req.Waits, true),
 		Settled: m.cfg.Term.Epoch,
 	}}
 	m.setSpec(e, req.encoded())
@@ -213,7 +213,7 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 	case retimes(old, j):
 		m.reread(e, now)
 	}
-	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	s.Waits = waits(req.at(now), j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if fences(old, j) {
 		m.supersede(e)

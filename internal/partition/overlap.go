@@ -103,7 +103,7 @@ func (m *Machine) beside(e *entry, now int64) {
 	}
 	if t := m.choose(e, now); t != 0 {
 		s.Begun++
-		m.useUp(e)
+		m.useUp(e, now)
 		s.Next = m.nextAfter(e, t)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}

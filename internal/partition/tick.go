@@ -158,7 +158,7 @@ func (m *Machine) open(e *entry, t int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
-	m.useUp(e)
+	m.useUp(e, now)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
 }

@@ -63,7 +63,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
-	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told}
+	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told, Since: w.Since}
 	if w.By != (carillon.RunIdentity{}) {
 		m.By = w.By.String()
 	}
@@ -71,7 +71,7 @@ func waitToProto(w store.Wait) *peerv1.Wait {
 }
 
 func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
-	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold()}
+	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold(), Since: m.GetSince()}
 	if m.GetBy() != "" {
 		w.By, err = carillon.ParseRunID(m.GetBy())
 	}

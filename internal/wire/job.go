@@ -133,6 +133,7 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	m.Counters = &b.counters
 	fillCounters(m.Counters, s.Counters)
 	m.Waiting = s.Waiting
+	m.Missing = s.Missing
 	return m
 }
 
@@ -156,6 +157,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		LastRun:    f.optionalRun(m.GetLastRun()),
 		Current:    f.optionalRun(m.GetCurrentRun()),
 		Waiting:    m.GetWaiting(),
+		Missing:    m.GetMissing(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate()},
 	}

@@ -1804,7 +1804,10 @@ type JobStatus struct {
 	// What its runs came to.
 	Counters *Counters `protobuf:"bytes,10,opt,name=counters,proto3" json:"counters,omitempty"`
 	// Jobs of after that have yet to succeed before the next run begins.
-	Waiting       []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
+	// leave it out.
+	Missing       []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1912,6 +1915,13 @@ func (x *JobStatus) GetCounters() *Counters {
 func (x *JobStatus) GetWaiting() []string {
 	if x != nil {
 		return x.Waiting
+	}
+	return nil
+}
+
+func (x *JobStatus) GetMissing() []string {
+	if x != nil {
+		return x.Missing
 	}
 	return nil
 }
@@ -2142,7 +2152,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xed\x03\n" +
+	"\f_max_retries\"\x87\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2161,7 +2171,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"runs_count\x18\t \x01(\x04R\trunsCount\x121\n" +
 	"\bcounters\x18\n" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
-	"\awaiting\x18\v \x03(\tR\awaiting\"\xb2\x01\n" +
+	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
+	"\amissing\x18\f \x03(\tR\amissing\"\xb2\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +

@@ -1306,7 +1306,9 @@ type Wait struct {
 	// The success has not been used up by a run.
 	Open bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
 	// The stamp of the newest word on it; see ReleaseRequest.
-	Told          uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
+	Told uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
+	// When the job began to wait for it, in nanoseconds since 1970; 0: when it is put.
+	Since         int64 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1365,6 +1367,13 @@ func (x *Wait) GetOpen() bool {
 func (x *Wait) GetTold() uint64 {
 	if x != nil {
 		return x.Told
+	}
+	return 0
+}
+
+func (x *Wait) GetSince() int64 {
+	if x != nil {
+		return x.Since
 	}
 	return 0
 }
@@ -2602,12 +2611,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
-	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"R\n" +
+	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"h\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x12\n" +
 	"\x04open\x18\x03 \x01(\bR\x04open\x12\x12\n" +
-	"\x04told\x18\x04 \x01(\x06R\x04told\"\xa1\x01\n" +
+	"\x04told\x18\x04 \x01(\x06R\x04told\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x10R\x05since\"\xa1\x01\n" +
 	"\x12ApplyShareResponse\x12#\n" +
 	"\rstored_before\x18\x01 \x01(\bR\fstoredBefore\x12/\n" +
 	"\x04puts\x18\x02 \x03(\v2\x1b.carillon.v1.PutJobResponseR\x04puts\x125\n" +
