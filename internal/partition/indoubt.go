@@ -187,7 +187,7 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	case due > now: // by this node's clock
 		return false
 	}
-	m.open(e, s.Next)
+	m.open(e, s.Next, now)
 	m.inDoubt(e, term)
 	if e.place == idle { // otherwise it goes on when it is unblocked
 		m.enqueue(e, now)

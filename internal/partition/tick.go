@@ -149,12 +149,12 @@ func (m *Machine) begin(e *entry, now int64) {
 
 // start makes the scheduled time t the job's unfinished run.
 func (m *Machine) start(e *entry, t, now int64) {
-	m.open(e, t)
+	m.open(e, t, now)
 	m.enqueue(e, now)
 }
 
 // open is start without a place in a queue.
-func (m *Machine) open(e *entry, t int64) {
+func (m *Machine) open(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
