@@ -24,7 +24,7 @@ type Run struct {
 	Metadata map[string]string
 
 	// Set on a finished run.
-	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished
+	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished and after a redrive
 	Response []byte         // up to 4 KiB of what an HTTP target answered
 	Worker   string         // who ran the last attempt
 	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
@@ -48,9 +48,10 @@ type Progress struct {
 
 // AttemptError is why one attempt failed.
 type AttemptError struct {
-	Attempt int
-	At      time.Time
-	Message string
+	Attempt  int
+	At       time.Time
+	Message  string
+	Redriven bool // the run died of it, or after it, and has been redriven since
 }
 
 // Limits on what a run keeps.

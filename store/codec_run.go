@@ -116,6 +116,7 @@ func (w *writer) attemptErrors(field int, list []carillon.AttemptError) {
 		w.sint(1, int64(list[i].Attempt))
 		w.time(2, list[i].At)
 		w.string(3, list[i].Message)
+		w.bool(4, list[i].Redriven)
 		w.end(at)
 	}
 }
@@ -132,6 +133,8 @@ func (r *reader) attemptError(list []carillon.AttemptError) []carillon.AttemptEr
 			e.At = in.time()
 		case 3:
 			e.Message = in.string()
+		case 4:
+			e.Redriven = in.bool()
 		default:
 			in.skip()
 		}

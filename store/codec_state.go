@@ -234,14 +234,16 @@ func decodeLastRun(l *LastRun, b []byte) error {
 
 func (w *writer) counters(field int, c *carillon.Counters) {
 	at := w.begin(field)
-	for i, n := range [...]uint64{c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late} {
+	for i, n := range [...]uint64{c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late,
+		c.Dropped, c.Cancelled} {
 		w.uint(i+1, n)
 	}
 	w.endOrDrop(at)
 }
 
 func decodeCounters(c *carillon.Counters, b []byte) error {
-	into := [...]*uint64{&c.Fired, &c.Succeeded, &c.Failed, &c.Retried, &c.Dead, &c.Skipped, &c.Late}
+	into := [...]*uint64{&c.Fired, &c.Succeeded, &c.Failed, &c.Retried, &c.Dead, &c.Skipped, &c.Late,
+		&c.Dropped, &c.Cancelled}
 	r := reader{b: b}
 	for r.next() {
 		if r.field <= len(into) {

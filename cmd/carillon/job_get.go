@@ -113,6 +113,6 @@ func currentProgress(r *carillon.Run) string {
 }
 
 func countersText(c carillon.Counters) string {
-	return fmt.Sprintf("fired %d, succeeded %d, failed attempts %d, retried %d, dead %d, skipped %d, late %d",
-		c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late)
+	return fmt.Sprintf("fired %d, succeeded %d, failed attempts %d, retried %d, dead %d, skipped %d, late %d, dropped %d, cancelled %d",
+		c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late, c.Dropped, c.Cancelled)
 }

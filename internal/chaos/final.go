@@ -162,7 +162,7 @@ func (c *crew) read(ctx context.Context, cl talker) (checker.Final, error) {
 			Namespace: j.Namespace, Job: j.Name, UID: j.Status.UID.String(), Generation: j.Status.Generation, Paused: j.Paused,
 			Payload: hashOf(j.Data.Bytes), NextRun: j.Status.NextRun,
 			Counters: checker.Counters{Fired: n.Fired, Succeeded: n.Succeeded, Failed: n.Failed, Retried: n.Retried, Dead: n.Dead,
-				Skipped: n.Skipped, Late: n.Late},
+				Skipped: n.Skipped, Late: n.Late, Dropped: n.Dropped, Cancelled: n.Cancelled},
 		})
 	}
 	var names []string

@@ -344,7 +344,7 @@ type FinalJob struct {
 
 // Counters are what a job counted.
 type Counters struct {
-	Fired, Succeeded, Failed, Retried, Dead, Skipped, Late uint64
+	Fired, Succeeded, Failed, Retried, Dead, Skipped, Late, Dropped, Cancelled uint64
 }
 
 // FinalRun is a record of the history: a run, or a stretch of times that did not run.

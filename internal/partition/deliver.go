@@ -55,7 +55,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e, time.Duration(now-r.Due))
+	m.countGrant(e)
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
@@ -104,26 +104,6 @@ func (m *Machine) begun(e *entry, q Queue, now int64) {
 	m.rearm(e)
 	m.lighten(e)
 }
-
-// lateAfter is when a first attempt counts as late.
-const lateAfter = time.Second
-
-func (m *Machine) countGrant(e *entry, late time.Duration) {
-	c := m.count(e)
-	switch {
-	case resumes(&e.state.Run): // the run goes on: it neither begins nor is tried once more
-	case e.state.Run.Attempt > 1:
-		c.Retried++
-	case late > lateAfter:
-		c.Late++
-		c.Fired++
-	default:
-		c.Fired++
-	}
-}
-
-// resumes reports whether the newest attempt is the first after a reschedule.
-func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
 
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {

@@ -7,6 +7,7 @@
 //	Put Patch Delete …   ops.go          what callers ask for; each tells after which batch to answer
 //	                     anew.go         a put as if the job had been deleted first
 //	                     retime.go       when a job runs next after an edit
+//	                     counters.go     what a job counts, and when it is written
 //	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
 //	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
 //	                     pledge.go       attempts that are durable before they are handed out

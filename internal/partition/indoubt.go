@@ -218,11 +218,12 @@ func (m *Machine) grantOf(e *entry) store.Grant {
 }
 
 // concede counts an attempt in doubt as made, because the run ends or goes on otherwise before it is made again.
-func (e *entry) concede() {
+func (m *Machine) concede(e *entry) {
 	if e.doubtful() {
 		r := &e.state.Run
 		r.Attempt++
 		r.Grant, r.Doubt = r.Doubt, store.Grant{}
+		m.countGrant(e)
 	}
 }
 
@@ -250,7 +251,7 @@ func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e, 0)
+	m.countGrant(e)
 	e.queue = new(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
 	m.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""

@@ -250,7 +250,7 @@ func (m *Machine) fence(job *entry) {
 		if m.revoke(e) {
 			m.leave(e, false)
 		}
-		e.concede()
+		m.concede(e)
 		m.touch(e)
 		m.rearm(e)
 	}

@@ -6,12 +6,16 @@ import "github.com/carillonhq/carillon"
 // repeats counts runs that somebody may have had. A job that had begun its last run then has times again.
 func (m *Machine) unrepeat(e *entry, now int64) {
 	r, job := &e.state.Run, e.owner()
-	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || (e != job && e.own()) {
+	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || e.doubtful() || (e != job && e.own()) {
 		return
 	}
-	s := &job.state
-	s.Begun -= min(s.Begun, 1) // a put may have counted anew
-	if s.Next == 0 && s.Anchor != 0 {
+	s, sched := &job.state, m.scheduleOf(job)
+	if s.Begun == 0 || sched == nil { // a put has counted anew
+		return
+	}
+	limit := carillon.EffectiveRepeats(m.jobOf(job), sched)
+	spent := limit > 0 && s.Begun >= limit
+	if s.Begun--; spent && s.Next == 0 {
 		s.Next = m.nextAfter(job, m.lastBegun(job, now))
 	}
 }

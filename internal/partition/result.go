@@ -182,7 +182,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 		written = false // whoever finds it in the store takes it back: see reclaim
 	}
 	m.withdraw(e)
-	if written {
+	if written && (e.ref.Seq == 0 || e.parent != nil) { // or a job's counters would not agree with what is written of its run
 		m.touch(e)
 	}
 	m.enqueue(e, now)

@@ -31,6 +31,7 @@ type rig struct {
 	cancels  []partition.Cancel
 	held     []partition.Limit // tokens that the store knew of at the start
 	until    int64             // when the machine was last used
+	landed   func()            // looks at what is durable after each batch; may be nil
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -133,6 +134,9 @@ func (r *rig) land() {
 	r.durable = r.seqs[0]
 	r.m.Committed(r.durable, r.now)
 	r.batches, r.seqs = nil, nil
+	if r.landed != nil {
+		r.landed()
+	}
 }
 
 // wantOnce checks that a batch changes each record once.

@@ -205,11 +205,12 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		m.block(e)
 		return
 	}
-	m.passLife(e, now, ReasonExpired)
 	end := ending{status: carillon.RunSkipped, reason: ReasonExpired}
-	if e.doubtful() {
-		end.status = carillon.RunFailed
+	if e.state.Run.Attempt > 0 || e.doubtful() { // it waited to be tried again, and is out of attempts now
+		j := m.jobOf(e)
+		end.status = exhausted(j.FailurePolicy.Resolve(j.Recurring()))
 	}
+	m.passLife(e, now, ReasonExpired)
 	m.finish(e, now, end)
 }
 
@@ -224,6 +225,9 @@ func (m *Machine) remove(e *entry) {
 		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
+		if e.leaveCounts(e.parent, true) && !e.parent.gone {
+			m.note(e.parent)
+		}
 		e.parent.children--
 		e.parent = nil
 	} else if e.ref.Seq != 0 {

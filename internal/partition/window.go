@@ -186,6 +186,7 @@ func (m *Machine) adopt(parent *entry) {
 func (m *Machine) link(e, parent *entry) {
 	e.parent = parent
 	parent.children++
+	e.joinCounts(parent)
 	if e.state.Settled < m.cfg.Term.Epoch && m.examineRun(e) {
 		e.state.Settled = m.cfg.Term.Epoch
 	}
@@ -390,6 +391,7 @@ func (m *Machine) evict(e *entry) {
 		}
 	}
 	if p := e.parent; p != nil {
+		e.leaveCounts(p, false)
 		p.children--
 		e.parent = nil
 		m.settle(p)

@@ -139,7 +139,7 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 
 func fillCounters(m *pb.Counters, c carillon.Counters) {
 	m.Fired, m.Succeeded, m.Failed, m.Retried = c.Fired, c.Succeeded, c.Failed, c.Retried
-	m.Dead, m.Skipped, m.Late = c.Dead, c.Skipped, c.Late
+	m.Dead, m.Skipped, m.Late, m.Dropped, m.Cancelled = c.Dead, c.Skipped, c.Late, c.Dropped, c.Cancelled
 }
 
 func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
@@ -159,7 +159,8 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		Waiting:    m.GetWaiting(),
 		Missing:    m.GetMissing(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
-			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate()},
+			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
+			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},
 	}
 	copy(j.Status.UID[:], m.GetUid())
 }

@@ -238,7 +238,7 @@ type Run struct {
 	ScheduledTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_time,json=scheduledTime,proto3" json:"scheduled_time,omitempty"`
 	// When this attempt was due.
 	DueTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
-	// From 1; 0 is none yet.
+	// From 1, also over a redrive; 0 is none yet.
 	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When this attempt began.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
@@ -565,7 +565,9 @@ type AttemptError struct {
 	// When it ended.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// What the consumer said.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The run died of it, or after it, and has been redriven since.
+	Redriven      bool `protobuf:"varint,4,opt,name=redriven,proto3" json:"redriven,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,6 +623,13 @@ func (x *AttemptError) GetMessage() string {
 	return ""
 }
 
+func (x *AttemptError) GetRedriven() bool {
+	if x != nil {
+		return x.Redriven
+	}
+	return false
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
@@ -662,11 +671,12 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\bProgress\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x01R\apercent\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"r\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x8e\x01\n" +
 	"\fAttemptError\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage*Y\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
+	"\bredriven\x18\x04 \x01(\bR\bredriven*Y\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCAUSE_SCHEDULE\x10\x01\x12\x11\n" +
