@@ -184,7 +184,7 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	return checker.FinalRun{
 		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
 		Cause:     r.Cause.String(),
-		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
+		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished, UID: uidOf(r.ID),
 	}
 }
 
@@ -205,6 +205,15 @@ func histories(ctx context.Context, cl talker, names []string) ([]carillon.Run, 
 	}
 	wg.Wait()
 	return slices.Concat(found...), errors.Join(errs...)
+}
+
+// uidOf is the uid of the job that a run is of; "" if its id cannot be read.
+func uidOf(run string) string {
+	id, err := carillon.ParseRunID(run)
+	if err != nil {
+		return ""
+	}
+	return id.UID.String()
 }
 
 func historyOf(ctx context.Context, cl talker, name string) (all []carillon.Run, err error) {

@@ -48,6 +48,7 @@ func Check(h History, spec Spec) Verdict {
 		c.after(j)
 		c.released(j)
 		c.backfills(j)
+		c.counted(j)
 		c.distrust(j)
 		c.stuck(j)
 	}

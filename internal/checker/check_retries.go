@@ -40,7 +40,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 		return true
 	}
 	touched := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what fences, and a redrive
-		return (o.defines() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
+		return (o.fences() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
 			(o.Outcome == Info || !o.Return.Before(before.At))
 	})
 	// One that came twice, as the next owner did not know of it, began when it came first.

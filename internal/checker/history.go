@@ -340,6 +340,9 @@ type FinalJob struct {
 	Payload    string
 	NextRun    time.Time `json:",omitzero"`
 	Counters   Counters  `json:",omitzero"`
+	// Unfinished is how many of its runs that have had an attempt had not ended when Counters were read, and the records of those that
+	// had are in Final.Runs; nil = not known.
+	Unfinished *uint64 `json:",omitempty"`
 }
 
 // Counters are what a job counted.
@@ -361,6 +364,7 @@ type FinalRun struct {
 	Attempt   int       `json:",omitempty"`
 	Finished  time.Time `json:",omitzero"`
 	Backfill  string    `json:",omitempty"`
+	UID       string    `json:",omitempty"` // of the job whose run it is, which need not be there any more
 }
 
 // Owner is who a node thinks owns a partition.

@@ -83,7 +83,7 @@ func TestCountersAgreeWithTheRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workshop{content: map[string]map[uint64]uint64{}, world: &world{
 			rig: newRig(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{4, 64}).Draw(rt, "window")}), rt: rt,
-			done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
+			done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		}}
 		w.landed = w.wantCounted
 		rt.Repeat(map[string]func(*rapid.T){

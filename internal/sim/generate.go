@@ -350,5 +350,5 @@ func only(j *checker.Job, fields []string) *checker.Job {
 // fields are those that a patch names. A patch of the schedule names all that is about time.
 func (g *generator) fields() []string {
 	return pick(g.r, []string{"payload"}, []string{"payload", "policy"}, []string{"class"}, []string{"lease", "payload"},
-		[]string{"misfire"}, []string{"payload", "queue"})
+		[]string{"misfire"}, []string{"payload", "queue"}, []string{"note"}, []string{})
 }
