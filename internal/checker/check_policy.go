@@ -218,7 +218,8 @@ func (c *check) mayCancel(j *job, r FinalRun) bool {
 	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
-		return o.deletes() || (o.defines() && (r.Reason != "replaced" || o.retimes())) || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
+		defines := o.defines() && (r.Reason != "replaced" || o.retimes())
+		return o.deletes() || defines || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
 	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }
 

@@ -71,8 +71,7 @@ func (e *entry) leaveCounts(job *entry, written bool) (had bool) {
 
 // settleCounts has the batch that is being closed write, with the pending runs that it has, the jobs that count them.
 func (m *Machine) settleCounts() {
-	for i := 0; i < len(m.out.changed); i++ { // it grows
-		e := m.out.changed[i]
+	for _, e := range m.out.changed { // jobs are added to it meanwhile, which have no parent
 		if p := e.parent; p != nil && e.leaveCounts(p, true) {
 			m.note(p)
 		}

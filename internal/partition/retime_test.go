@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func rowsAfter(t *testing.T, page, heading string) (rows [][]string) {
 	rest, _, _ = strings.Cut(rest, "\n\n")
 	for _, line := range strings.Split(strings.TrimSpace(rest), "\n")[1:] {
 		var row []string
-		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
 			row = append(row, strings.TrimSpace(cell))
 		}
 		rows = append(rows, row)
@@ -277,7 +278,7 @@ func (p *patched) hands(n int) {
 	q := partition.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
 	ds, _ := p.m.Deliver(p.now, q, 1, false)
 	id := p.before.State.Identity(0).String()
-	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n || string(ds[0].Run.Data.Bytes) != string(p.put.Job.Data.Bytes) {
+	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n || !bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {
 		p.t.Errorf("handed out %+v, want attempt %d of %s", ds, n, id)
 	}
 }
@@ -366,12 +367,12 @@ func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
 	r.advance(10 * time.Second)
 	r.succeed(r.deliver(1)[0])
 	r.advance(10 * time.Second)
-	d := r.deliver(1)[0]
+	r.deliver(1)
 	r.advance(15 * time.Second) // nobody knew of a third time yet
 	if j := patch(4); j.Status.NextRun.UnixNano() != epoch+40e9 {
 		t.Fatalf("with two more it runs next at %v", j.Status.NextRun)
 	}
-	if d = r.deliver(1)[0]; r.succeed(d) != partition.Accepted || d.Run.Attempt != 2 {
+	if d := r.deliver(1)[0]; r.succeed(d) != partition.Accepted || d.Run.Attempt != 2 {
 		t.Fatalf("attempt %d of the second run", d.Run.Attempt)
 	}
 	r.advance(5 * time.Second)
