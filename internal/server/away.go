@@ -147,7 +147,9 @@ func (p *porch) close() error {
 func (p *porch) overHTTP(s *Server, d *door, at *lent) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, p.Err().Error(), http.StatusServiceUnavailable) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, p.Err().Error(), http.StatusServiceUnavailable)
+	})
 	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
 	p.serving.Go(func() { _ = server.Serve(at) })

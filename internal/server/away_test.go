@@ -75,7 +75,7 @@ func awaits(t *testing.T, url string) *waiting {
 // get is the status and the text at a path; 0 while nobody answers.
 func (w *waiting) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	resp, err := http.Get("http://" + w.http + path)
+	resp, err := (&http.Client{Timeout: patience}).Get("http://" + w.http + path)
 	if err != nil {
 		return 0, err.Error()
 	}
