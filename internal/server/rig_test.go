@@ -102,7 +102,12 @@ func serveFailing(t *testing.T, c server.Config) (s *server.Server, stop func() 
 
 func dial(t *testing.T, s *server.Server) *client.Client {
 	t.Helper()
-	c, err := client.Dial(s.GRPCAddr())
+	return dialAt(t, s.GRPCAddr())
+}
+
+func dialAt(t *testing.T, address string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(address)
 	if err != nil {
 		t.Fatal(err)
 	}

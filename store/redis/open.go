@@ -44,8 +44,17 @@ const (
 	mostTries = 1<<connections + 2
 )
 
-// Open connects to Redis and creates the store if it is not there.
+// Open connects to Redis and creates the store if it is not there. An error is [store.ErrAway] if the server cannot be reached, or
+// is starting.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := open(ctx, o)
+	if err != nil && away(err) {
+		err = store.Away(err)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -57,7 +66,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("store: connect to Redis at %v: %w", o.Addresses, err)
 	}
-	if err := errors.Join(s.checkServers(ctx), s.create(ctx)); err != nil {
+	if err := s.checkServers(ctx); err != nil {
+		s.client.Close()
+		return nil, err
+	}
+	if err := s.create(ctx); err != nil {
 		s.client.Close()
 		return nil, err
 	}
