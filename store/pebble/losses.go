@@ -147,8 +147,11 @@ func (s *span) loss() Loss {
 	return Loss{Table: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
 }
 
-// partitionsOf are the partitions that keys from lower to upper can be of. There are at most a few: a block has some 50 keys.
+// partitionsOf are the partitions that keys from lower to upper can be of; none if it is not known.
 func partitionsOf(lower, upper []byte) (numbers []int) {
+	if lower == nil || upper == nil {
+		return nil
+	}
 	number := func(key []byte) int {
 		if len(key) < 2 {
 			return 0
@@ -165,9 +168,13 @@ func partitionsOf(lower, upper []byte) (numbers []int) {
 	return numbers
 }
 
-// examine looks through a table from both ends for what can be read. lost is false if all of it can.
+// examine looks through a table from both ends for what can be read. lost is false if all of it can. A nil smallest and
+// largest say that its keys are not known.
 func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s span, lost bool) {
-	s = span{table: path, lower: bytes.Clone(smallest), upper: append(bytes.Clone(largest), 0), cause: cause}
+	s = span{table: path, lower: bytes.Clone(smallest), cause: cause}
+	if largest != nil {
+		s.upper = append(bytes.Clone(largest), 0)
+	}
 	r, err := openTable(fs, path)
 	if err != nil {
 		s.cause = err
@@ -175,6 +182,10 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	last, err := walk(r, false, nil)
+	if err == nil && largest != nil && !bytes.Equal(last, largest) {
+		s.cause = errOtherTable
+		return s, true
+	}
 	if err == nil {
 		return s, false
 	}
@@ -188,6 +199,9 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 	}
 	return s, true
 }
+
+// errOtherTable says that a table's keys are not those that the manifest says it has.
+var errOtherTable = fmt.Errorf("it is another table than the manifest says: %w", errKey)
 
 // openTable opens a table by itself, without the store.
 func openTable(fs vfs.FS, path string) (*sstable.Reader, error) {
