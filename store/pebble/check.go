@@ -63,7 +63,8 @@ func Check(dir string, opt Options) (*Checked, error) {
 		if c.Refused == nil {
 			c.Refused = err
 		}
-		return c, c.loose(f)
+		err = c.loose(f)
+		return c, err
 	}
 	err = c.through(e)
 	return c, errors.Join(err, e.close())

@@ -26,10 +26,6 @@ type span struct {
 	cause error
 }
 
-func (s *span) holds(key []byte) bool {
-	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
-}
-
 // losses are the ranges that were found to be lost. A table is looked through once one of its blocks could not be read.
 type losses struct {
 	fs   vfs.FS
@@ -109,16 +105,6 @@ func (l *losses) check(key []byte) error {
 	return nil
 }
 
-// list are the losses so far.
-func (l *losses) list() (all []Loss) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.spans {
-		all = append(all, l.spans[i].loss())
-	}
-	return all
-}
-
 // err is the error of whoever asks for what is lost.
 func (s *span) err() error { return &lostError{s.cause} }
 
@@ -195,7 +181,7 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 		s.edge, s.lower = last, append(bytes.Clone(last), 0)
 	}
 	if first != nil && err != nil {
-		s.upper = append(first, 0) // a newer version of the first key may be among what is lost
+		s.upper = append(bytes.Clone(first), 0) // a newer version of the first key may be among what is lost
 	}
 	return s, true
 }
