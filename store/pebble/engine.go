@@ -35,6 +35,9 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 	l := &listener{Events: opt.Events, guard: e.guard, lost: e.lost}
 	var err error
 	e.db, err = openPebble(f.path(), opt.pebbleOptions(e.guard, l, readOnly, f.ready))
+	if err == nil && !readOnly {
+		err = e.verifyTables()
+	}
 	if first := e.failure(); first != nil {
 		err = first
 	}

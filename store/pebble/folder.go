@@ -49,9 +49,35 @@ type folder struct {
 	held func() error
 }
 
+func newFolder(dir string, opt *Options) *folder {
+	return &folder{fs: opt.FS, dir: dir, held: func() error { return nil }}
+}
+
+// lockMade locks a folder that there is, with a store in it that was made completely.
+func (f *folder) lockMade() error {
+	if f.fs == vfs.Default {
+		if err := f.resolve(); err != nil {
+			return err
+		}
+	}
+	if marked, err := f.look(); err != nil {
+		return err
+	} else if !marked || !f.ready {
+		return &FolderError{Kind: ErrForeign, Dir: f.dir, Err: errors.New("there is no store in it")}
+	}
+	if err := f.take(); err != nil {
+		return err
+	}
+	_, err := f.look()
+	if err != nil {
+		_ = f.lock.Close() // the error that counts is there
+	}
+	return err
+}
+
 // openFolder checks the folder, makes it if need be, and locks it.
 func openFolder(dir string, opt *Options) (*folder, error) {
-	f := &folder{fs: opt.FS, dir: dir, held: func() error { return nil }}
+	f := newFolder(dir, opt)
 	if opt.FS == vfs.Default {
 		if err := f.resolve(); err != nil {
 			return nil, err

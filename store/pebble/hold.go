@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -18,8 +19,8 @@ type holds []io.Closer
 
 // Close releases the locks, the last one first.
 func (h holds) Close() (err error) {
-	for i := len(h) - 1; i >= 0; i-- {
-		if cerr := h[i].Close(); err == nil {
+	for _, lock := range slices.Backward(h) {
+		if cerr := lock.Close(); err == nil {
 			err = cerr
 		}
 	}

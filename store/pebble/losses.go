@@ -26,10 +26,6 @@ type span struct {
 	cause error
 }
 
-func (s *span) holds(key []byte) bool {
-	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
-}
-
 // losses are the ranges that were found to be lost. A table is looked through once one of its blocks could not be read.
 type losses struct {
 	fs   vfs.FS
@@ -109,16 +105,6 @@ func (l *losses) check(key []byte) error {
 	return nil
 }
 
-// list are the losses so far.
-func (l *losses) list() (all []Loss) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.spans {
-		all = append(all, l.spans[i].loss())
-	}
-	return all
-}
-
 // err is the error of whoever asks for what is lost.
 func (s *span) err() error { return &lostError{s.cause} }
 
@@ -147,8 +133,11 @@ func (s *span) loss() Loss {
 	return Loss{Table: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
 }
 
-// partitionsOf are the partitions that keys from lower to upper can be of. There are at most a few: a block has some 50 keys.
+// partitionsOf are the partitions that keys from lower to upper can be of; none if it is not known.
 func partitionsOf(lower, upper []byte) (numbers []int) {
+	if lower == nil || upper == nil {
+		return nil
+	}
 	number := func(key []byte) int {
 		if len(key) < 2 {
 			return 0
@@ -165,9 +154,13 @@ func partitionsOf(lower, upper []byte) (numbers []int) {
 	return numbers
 }
 
-// examine looks through a table from both ends for what can be read. lost is false if all of it can.
+// examine looks through a table from both ends for what can be read. lost is false if all of it can. A nil smallest and
+// largest say that its keys are not known.
 func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s span, lost bool) {
-	s = span{table: path, lower: bytes.Clone(smallest), upper: append(bytes.Clone(largest), 0), cause: cause}
+	s = span{table: path, lower: bytes.Clone(smallest), cause: cause}
+	if largest != nil {
+		s.upper = append(bytes.Clone(largest), 0)
+	}
 	r, err := openTable(fs, path)
 	if err != nil {
 		s.cause = err
@@ -175,6 +168,10 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	last, err := walk(r, false, nil)
+	if err == nil && largest != nil && !bytes.Equal(last, largest) {
+		s.cause = errOtherTable
+		return s, true
+	}
 	if err == nil {
 		return s, false
 	}
@@ -184,10 +181,13 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 		s.edge, s.lower = last, append(bytes.Clone(last), 0)
 	}
 	if first != nil && err != nil {
-		s.upper = append(first, 0) // a newer version of the first key may be among what is lost
+		s.upper = append(bytes.Clone(first), 0) // a newer version of the first key may be among what is lost
 	}
 	return s, true
 }
+
+// errOtherTable says that a table's keys are not those that the manifest says it has.
+var errOtherTable = fmt.Errorf("it is another table than the manifest says: %w", errKey)
 
 // openTable opens a table by itself, without the store.
 func openTable(fs vfs.FS, path string) (*sstable.Reader, error) {

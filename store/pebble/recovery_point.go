@@ -53,12 +53,8 @@ func (p *recoveryPoint) find(kind byte, number uint64) *extent {
 	return nil
 }
 
-// drop removes the extents that match, and reports whether there were any.
-func (p *recoveryPoint) drop(match func(e extent) bool) bool {
-	before := len(p.files)
-	p.files = slices.DeleteFunc(p.files, match)
-	return len(p.files) < before
-}
+// drop removes the extents that match.
+func (p *recoveryPoint) drop(match func(e extent) bool) { p.files = slices.DeleteFunc(p.files, match) }
 
 // append appends the slot's bytes.
 func (p *recoveryPoint) append(b []byte) []byte {

@@ -76,7 +76,8 @@ func (f *folder) loadRecovery() (recoveryPoint, error) {
 	if !ok {
 		return p, f.broken(recoveryFile, "no part of it is whole")
 	}
-	return p, folderError(f.dir, f.verify(&p))
+	err = f.verify(&p)
+	return p, folderError(f.dir, err)
 }
 
 // verify refuses a folder in which something is missing of what the recovery point says.

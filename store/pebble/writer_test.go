@@ -38,7 +38,6 @@ func writer(dir string) {
 	}()
 	if err := writeUntil(dir, stop); err != nil {
 		fmt.Println("error", err)
-		os.Exit(1)
 	}
 }
 
