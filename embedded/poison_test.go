@@ -24,8 +24,8 @@ const poisonDir = "CARILLON_TEST_POISON_DIR"
 // panicked is the exit code of a process that a panic has ended.
 const panicked = 2
 
-// Jobs of the scenario: one that ends its process, others of its partition, and some of all other partitions, which fall due while
-// it does so.
+// Jobs of the scenario: one that ends its process, others of its partition, and some of all other partitions,
+// which fall due while it does so.
 const (
 	poisonPartitions = 64
 	poisonAttempts   = 5
@@ -35,7 +35,8 @@ const (
 )
 
 // TestS08AHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each time: it runs out
-// of attempts, the other jobs of its partition run, and those of other partitions are on time whenever the process is there.
+// of attempts, the other jobs of its partition run, and those of other partitions are on time whenever the
+// process is there.
 func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	if dir := os.Getenv(poisonDir); dir != "" {
 		if err := poisoned(dir); err != nil {
@@ -82,7 +83,8 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 		late = append(late, at[1].Sub(due))
 	}
 	if len(same) != poisonOthers || len(elsewhere) != poisonElsewhere {
-		t.Errorf("%d of %d jobs of the partition ran, and %d of %d of others", len(same), poisonOthers, len(elsewhere), poisonElsewhere)
+		t.Errorf("%d of %d jobs of the partition ran, and %d of %d of others", len(same), poisonOthers,
+			len(elsewhere), poisonElsewhere)
 	}
 	slices.Sort(late)
 	if p99 := late[len(late)*99/100]; p99 > time.Second {
@@ -126,7 +128,8 @@ func poisoned(dir string) error {
 		select {}
 	})
 	worker.Handle(w, "others", func(_ context.Context, run carillon.Run, _ []byte) error {
-		return note(dir, "others", fmt.Sprintf("%s@%d@%d", run.Job, run.Scheduled.UnixNano(), time.Now().UnixNano()))
+		return note(dir, "others", fmt.Sprintf("%s@%d@%d", run.Job, run.Scheduled.UnixNano(),
+			time.Now().UnixNano()))
 	})
 	left := make(chan error, 1)
 	go func() { left <- w.Run(ctx) }()
@@ -165,17 +168,21 @@ func putPoison(ctx context.Context, s *embedded.Scheduler) error {
 	jobs, began := []carillon.Job{job}, time.Now()
 	home := carillon.PartitionOf(carillon.Key{Namespace: "default", Name: "poison"}, poisonPartitions)
 	for i, same, elsewhere := 0, 0, 0; same < poisonOthers || elsewhere < poisonElsewhere; i++ {
-		// An attempt that ends with the process counts, whoever ended it: those who are in flight with the poison each time need more.
-		j := carillon.Job{Name: fmt.Sprint("same/", i), Target: carillon.WorkerQueue("others"), Lease: time.Second,
+		// An attempt that ends with the process counts, whoever ended it: those who are in flight with the
+		// poison each time need more.
+		j := carillon.Job{Name: fmt.Sprint("same/", i), Target: carillon.WorkerQueue("others"),
+			Lease:         time.Second,
 			FailurePolicy: carillon.Constant(10 * time.Millisecond)}
-		switch in := carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name}, poisonPartitions); {
+		switch in := carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+			poisonPartitions); {
 		case in == home && same < poisonOthers:
 			same++
 			jobs = append(jobs, j)
 		case in != home && elsewhere < poisonElsewhere:
 			elsewhere++
 			j.Name = fmt.Sprint("elsewhere/", i)
-			if carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name}, poisonPartitions) == home {
+			if carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+				poisonPartitions) == home {
 				elsewhere--
 				continue
 			}

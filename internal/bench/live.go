@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Live measures the whole life of jobs that come at a steady rate and are due at once: put, handed out, answered, in the history.
+// Live measures the whole life of jobs that come at a steady rate and are due at once: put, handed out,
+// answered, in the history.
 type Live struct {
 	Rate    float64       // jobs a second, open-loop; default 116
 	For     time.Duration // default 60 s
@@ -35,14 +36,15 @@ func (l Live) withDefaults() Live {
 	return l
 }
 
-// Run measures. A job is due when its put begins, so its lateness holds everything. How long a put took counts from when it should
-// have begun.
+// Run measures. A job is due when its put begins, so its lateness holds everything. How long a put took
+// counts from when it should have begun.
 func (l Live) Run(ctx context.Context, b *Bench) (Result, error) {
 	l = l.withDefaults()
 	prefix := newPrefix()
 	n := max(1, int(l.Rate*l.For.Seconds()))
 	ledger := newLedger(prefix, n)
-	work, err := b.consume(ctx, prefix, workerOptions{Workers: l.Workers, Credits: l.Credits}.withDefaults(), ledger)
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: l.Workers, Credits: l.Credits}.withDefaults(),
+		ledger)
 	if err != nil {
 		return Result{}, err
 	}
@@ -51,17 +53,20 @@ func (l Live) Run(ctx context.Context, b *Bench) (Result, error) {
 	job := func(i int) carillon.Job {
 		due := time.Now()
 		ledger.plan(i, due)
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: ledger.name(i), Due: carillon.At(due), Data: data,
+		return carillon.Job{Namespace: b.cfg.Namespace, Name: ledger.name(i), Due: carillon.At(due),
+			Data:   data,
 			Target: carillon.WorkerQueue(prefix)}
 	}
-	r := Result{Bench: "live", Operations: int64(n), Parameters: fmt.Sprintf("%.0f jobs/s for %s", l.Rate, l.For)}
+	r := Result{Bench: "live", Operations: int64(n), Parameters: fmt.Sprintf("%.0f jobs/s for %s", l.Rate,
+		l.For)}
 	w, err := b.begin(ctx, r.Bench)
 	if err != nil {
 		return r, err
 	}
 	defer w.close()
 	start := time.Now()
-	took, err := b.put(ctx, "putting jobs", load{jobs: n, mode: Unary, callers: l.Callers, rate: l.Rate, job: job,
+	took, err := b.put(ctx, "putting jobs", load{jobs: n, mode: Unary, callers: l.Callers, rate: l.Rate,
+		job:   job,
 		acked: ledger.ack})
 	if err != nil {
 		return r, err

@@ -32,7 +32,8 @@ func newTicks(prefix string, jobs int, period time.Duration, start time.Time) *t
 
 func (t *ticks) name(i int) string { return t.prefix + strconv.Itoa(i) }
 
-// first is when the i-th job first fires: the phases of the jobs are spread evenly over the period, unless all fire at once.
+// first is when the i-th job first fires: the phases of the jobs are spread evenly over the period, unless
+// all fire at once.
 func (t *ticks) first(i int) time.Time {
 	if t.atOnce {
 		return t.start

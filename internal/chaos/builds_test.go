@@ -23,8 +23,9 @@ import (
 )
 
 var (
-	builds  = flag.Int("builds", 0, "how many older builds TestBuilds joins with today's; 0 = it is skipped")
-	shelf   = flag.String("builds-folder", "", "where older builds are kept, by commit; default one in the folder for temporary files")
+	builds = flag.Int("builds", 0, "how many older builds TestBuilds joins with today's; 0 = it is skipped")
+	shelf  = flag.String("builds-folder", "",
+		"where older builds are kept, by commit; default one in the folder for temporary files")
 	history = "internal/cluster/doc.go" // builds that have it can be one of several nodes
 )
 
@@ -34,7 +35,8 @@ const repository = "../.."
 // git asks the repository.
 func git(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository}, args...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository},
+		args...)...).Output()
 	if err != nil {
 		t.Skipf("this test needs the project's history: git %s: %v", strings.Join(args, " "), err)
 	}
@@ -45,8 +47,10 @@ func git(t *testing.T, args ...string) string {
 func older(t *testing.T, n int) (picked []string) {
 	t.Helper()
 	var all []string
-	for _, commit := range strings.Fields(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--", ".")) {
-		if exec.CommandContext(t.Context(), "git", "-C", repository, "cat-file", "-e", commit+":"+history).Run() != nil {
+	for _, commit := range strings.Fields(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--",
+		".")) {
+		if exec.CommandContext(t.Context(), "git", "-C", repository, "cat-file", "-e",
+			commit+":"+history).Run() != nil {
 			break
 		}
 		all = append(all, commit)
@@ -86,8 +90,9 @@ func buildOf(t *testing.T, commit string) string {
 	return binary
 }
 
-// TestBuilds joins this build and older ones in one cluster, on each store, both ways: an older node comes to a store of today's, and
-// today's to a store of an older node's. Whoever comes is refused with a reason, or everything goes on as if all were of one build.
+// TestBuilds joins this build and older ones in one cluster, on each store, both ways: an older node comes to
+// a store of today's, and today's to a store of an older node's. Whoever comes is refused with a reason, or
+// everything goes on as if all were of one build.
 func TestBuilds(t *testing.T) {
 	if *builds == 0 {
 		t.Skip("older builds take minutes to make: -builds 10, or make builds")
@@ -198,7 +203,8 @@ type load struct {
 // newLoad connects a worker by one node.
 func newLoad(t *testing.T, m *chaos.Member) *load {
 	t.Helper()
-	l := &load{t: t, clients: map[*chaos.Member]*client.Client{}, seen: map[string][]sched.Run{}, puts: map[string]int{}}
+	l := &load{t: t, clients: map[*chaos.Member]*client.Client{}, seen: map[string][]sched.Run{},
+		puts: map[string]int{}}
 	c, err := client.Dial(m.Front.Address())
 	must(t, err)
 	w := worker.New(c, worker.Options{ID: "worker", Concurrency: 50})
@@ -238,10 +244,12 @@ func (l *load) put(ctx context.Context, members []*chaos.Member, prefix string) 
 		}
 		var jobs []sched.Job
 		for k := range each {
-			jobs = append(jobs, sched.Job{Name: fmt.Sprintf("%s/%d/%d", prefix, i, k), Target: sched.WorkerQueue(queue),
-				Due: sched.In(time.Duration(k) * 50 * time.Millisecond)})
+			jobs = append(jobs, sched.Job{Name: fmt.Sprintf("%s/%d/%d", prefix, i, k),
+				Target: sched.WorkerQueue(queue),
+				Due:    sched.In(time.Duration(k) * 50 * time.Millisecond)})
 		}
-		jobs = append(jobs, sched.Job{Name: fmt.Sprintf("%s/%d/recurring", prefix, i), Target: sched.WorkerQueue(queue),
+		jobs = append(jobs, sched.Job{Name: fmt.Sprintf("%s/%d/recurring", prefix, i),
+			Target:   sched.WorkerQueue(queue),
 			Schedule: "@every 500ms", Repeats: 6, Misfire: sched.MisfireAll})
 		for _, part := range [][]sched.Job{jobs[:each/2], jobs[each/2:]} {
 			_, err := l.clients[m].PutJobs(ctx, part)
@@ -261,7 +269,8 @@ func (l *load) done(ctx context.Context, prefixes ...string) {
 			n := 0
 			l.mu.Lock()
 			for job, runs := range l.seen {
-				if strings.HasPrefix(job, prefix+"/") && (!strings.HasSuffix(job, "recurring") || len(runs) >= 6) {
+				if strings.HasPrefix(job, prefix+"/") && (!strings.HasSuffix(job, "recurring") ||
+					len(runs) >= 6) {
 					n++
 				}
 			}

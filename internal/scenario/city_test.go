@@ -23,8 +23,9 @@ import (
 var (
 	stores = flag.String("stores", "postgres", "stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster")
 	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
-	divide = flag.Int("divide", 6, "what the scenarios with real processes are divided by: their spans, and how many jobs "+
-		"there are where that takes as long; 1 = as they are written")
+	divide = flag.Int("divide", 6,
+		"what the scenarios with real processes are divided by: their spans, and how many jobs "+
+			"there are where that takes as long; 1 = as they are written")
 )
 
 // city is several real nodes on a real store, their workers, and what those saw.

@@ -59,7 +59,8 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 			seen[d.Job] = true
 			p := carillon.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
 			if d.Scheduled.Before(last[p].Scheduled) {
-				t.Errorf("%s came after %s, which was %v less overdue", d.Job, last[p].Job, last[p].Scheduled.Sub(d.Scheduled))
+				t.Errorf("%s came after %s, which was %v less overdue", d.Job, last[p].Job,
+					last[p].Scheduled.Sub(d.Scheduled))
 			}
 			last[p] = d
 		}

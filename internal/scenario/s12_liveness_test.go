@@ -10,12 +10,13 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// S12 speaks of a store for liveness beside the durable one, which is lost for 300 s while 100 runs of 60 s and 20 runs of 300 s go
-// on. There is none here: what is known of beats is in the memory of the nodes, and all else in one store, be it PostgreSQL or Redis.
-// So the scenario is three.
+// S12 speaks of a store for liveness beside the durable one, which is lost for 300 s while 100 runs of 60 s
+// and 20 runs of 300 s go on. There is none here: what is known of beats is in the memory of the nodes, and
+// all else in one store, be it PostgreSQL or Redis. So the scenario is three.
 //
-// Two nodes of three are killed, and with them all that they had heard of their runs. Jobs can be put all the time, and when the third
-// node has taken over, as fast as before. No run is given to anybody else, and each ends well once.
+// Two nodes of three are killed, and with them all that they had heard of their runs. Jobs can be put all the
+// time, and when the third node has taken over, as fast as before. No run is given to anybody else, and each
+// ends well once.
 func TestS12LivenessIsLost(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		w := newWork()
@@ -54,8 +55,8 @@ const (
 	noise = 500 * time.Millisecond
 )
 
-// putLatency puts jobs that are not due, one after the other through the first node, and returns how long all but one in a hundred took
-// at most. None fails.
+// putLatency puts jobs that are not due, one after the other through the first node, and returns how long all
+// but one in a hundred took at most. None fails.
 func (c *city) putLatency(prefix string, n int) time.Duration {
 	c.t.Helper()
 	cl := c.client(c.nodes[0])
@@ -64,7 +65,8 @@ func (c *city) putLatency(prefix string, n int) time.Duration {
 	var took []time.Duration
 	for i := range n {
 		began := time.Now()
-		_, err := cl.PutJob(ctx, carillon.Job{Name: fmt.Sprintf("put/%s/%d", strings.ReplaceAll(prefix, " ", "-"), i),
+		_, err := cl.PutJob(ctx, carillon.Job{Name: fmt.Sprintf("put/%s/%d", strings.ReplaceAll(prefix, " ",
+			"-"), i),
 			Target: carillon.WorkerQueue("q"), Due: carillon.In(24 * time.Hour)})
 		must(c.t, err)
 		took = append(took, time.Since(began))
@@ -72,10 +74,11 @@ func (c *city) putLatency(prefix string, n int) time.Duration {
 	return quantile(took, 0.99)
 }
 
-// S12: the store's server is killed for as long, and comes back with all that it had acknowledged, as PostgreSQL does, and Redis that
-// is set up as docs/stores.md asks (an append-only file, synced at each write). Runs go on meanwhile, for longer than their leases, and
-// 100 of them end. None is given to anybody else, and each ends well once. What the scenario also asks, that jobs can be put while the
-// store is away, cannot be: nothing is acknowledged that is not kept.
+// S12: the store's server is killed for as long, and comes back with all that it had acknowledged, as
+// PostgreSQL does, and Redis that is set up as docs/stores.md asks (an append-only file, synced at each
+// write). Runs go on meanwhile, for longer than their leases, and 100 of them end. None is given to anybody
+// else, and each ends well once. What the scenario also asks, that jobs can be put while the store is away,
+// cannot be: nothing is acknowledged that is not kept.
 func TestS12StoreRestarts(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		w := newWork()
@@ -96,9 +99,9 @@ func TestS12StoreRestarts(t *testing.T) {
 	})
 }
 
-// S12: Redis comes back with nothing. The jobs are lost, as docs/stores.md says, and nobody goes on as if they were not: no node owns
-// anything, and all say why, until they are started again. Then they have a new, empty store. Those who still have runs of the old one
-// are told to stop, and no result of theirs counts.
+// S12: Redis comes back with nothing. The jobs are lost, as docs/stores.md says, and nobody goes on as if
+// they were not: no node owns anything, and all say why, until they are started again. Then they have a new,
+// empty store. Those who still have runs of the old one are told to stop, and no result of theirs counts.
 func TestS12StoreLosesAll(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		if c.ClusterConfig.Store.Lose == nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// policy runs a job whose handler fails the deliveries that fail says, counted from 1, and returns when they came, counted from
-// the put.
-func (w *world) policy(t *testing.T, j carillon.Job, fail func(n int) bool, wait time.Duration) []time.Duration {
+// policy runs a job whose handler fails the deliveries that fail says, counted from 1, and returns when they
+// came, counted from the put.
+func (w *world) policy(t *testing.T, j carillon.Job, fail func(n int) bool,
+	wait time.Duration) []time.Duration {
 	t.Helper()
 	began, n := time.Now(), 0
 	w.connect("worker", hello{queues: []string{"q"}, credits: 1}, func(r carillon.Run) []carillon.Result {
@@ -42,11 +43,13 @@ func TestS15Deliveries(t *testing.T) {
 		fail func(n int) bool
 		want int
 	}{
-		"drop":                     {twice(carillon.Drop()), always, 2},
-		"constant 1s, 3":           {twice(carillon.Constant(time.Second).WithMaxRetries(3)), always, 8},
-		"only the third succeeds":  {thrice, func(n int) bool { return n != 3 }, 5}, // two, the success of the second time, two
-		"default of a schedule":    {twice(carillon.FailurePolicy{}), always, 8},
-		"unlimited, 99 failures":   {carillon.Job{FailurePolicy: carillon.Constant(time.Second)}, first(99), 100},
+		"drop":                    {twice(carillon.Drop()), always, 2},
+		"constant 1s, 3":          {twice(carillon.Constant(time.Second).WithMaxRetries(3)), always, 8},
+		"only the third succeeds": {thrice, func(n int) bool { return n != 3 }, 5},
+		// two, the success of the second time, two
+		"default of a schedule": {twice(carillon.FailurePolicy{}), always, 8},
+		"unlimited, 99 failures": {carillon.Job{FailurePolicy: carillon.Constant(time.Second)}, first(99),
+			100},
 		"default of a one-shot":    {carillon.Job{}, always, 5},
 		"drop of a one-shot":       {carillon.Job{FailurePolicy: carillon.Drop()}, always, 1},
 		"constant 5s, 119 retries": {carillon.Job{FailurePolicy: carillon.Constant(5 * time.Second).WithMaxRetries(119)}, always, 120},

@@ -92,8 +92,8 @@ func TestS16ADeadConsumer(t *testing.T) {
 	})
 }
 
-// S16: a connected worker that has room for three runs and never reads gets them, and holds up nobody else: what comes besides goes
-// to another at once, and its three too when their leases have ended.
+// S16: a connected worker that has room for three runs and never reads gets them, and holds up nobody else:
+// what comes besides goes to another at once, and its three too when their leases have ended.
 func TestS16OneThatNeverReads(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const room, others = 3, 40
@@ -101,7 +101,8 @@ func TestS16OneThatNeverReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := deaf.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: room}}}); err != nil {
+		if err := deaf.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q",
+			N: room}}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range room {

@@ -49,9 +49,9 @@ func (k *keys) holds() int {
 	return k.held
 }
 
-// S17: one of five nodes is killed while it makes 100 calls, beside a million entries that are not due. All are made again, by
-// others, with the keys that they had; no other call is made twice, although all are of times that passed an hour ago: what counts is
-// when a call was begun.
+// S17: one of five nodes is killed while it makes 100 calls, beside a million entries that are not due. All
+// are made again, by others, with the keys that they had; no other call is made twice, although all are of
+// times that passed an hour ago: what counts is when a call was begun.
 func TestS17KilledWhileCalling(t *testing.T) {
 	beside(t, 5, func(t *testing.T, c *city) { stuckCalls(t, c, count(1_000_000), false) })
 }
@@ -76,8 +76,9 @@ func stuckCalls(t *testing.T, c *city, entries int, successor bool) {
 	var jobs []carillon.Job
 	for i, name := range append(named("mine", mine, func(p int) bool { _, ok := of[p]; return ok }),
 		named("theirs", others, func(p int) bool { _, ok := of[p]; return !ok })...) {
-		jobs = append(jobs, carillon.Job{Name: name, Target: carillon.HTTP(fmt.Sprint(target.URL, "/", i)), Timeout: held(),
-			Due: carillon.At(time.Now().Add(-time.Hour))})
+		jobs = append(jobs, carillon.Job{Name: name, Target: carillon.HTTP(fmt.Sprint(target.URL, "/", i)),
+			Timeout: held(),
+			Due:     carillon.At(time.Now().Add(-time.Hour))})
 		if i >= mine {
 			jobs[i].Timeout = 5 * time.Minute // theirs are not to end while the test looks
 		}
