@@ -297,8 +297,9 @@ func (a *audit) unseen(r *run, n int) {
 	}
 }
 
-// inDoubt reports whether all attempts of a run that nobody saw, but the last, are in doubt, as the history itself says: such an
-// attempt counts as made if the run ends before it is made again. There is doubt only where an owner ended without order.
+// inDoubt reports whether all attempts of a run that nobody saw, but the last, are in doubt, as the history
+// itself says: such an attempt counts as made if the run ends before it is made again. There is doubt only
+// where an owner ended without order.
 func (a *audit) inDoubt(r *run) bool {
 	unseen := -1
 	for n := 1; n <= r.record.Attempt; n++ {
@@ -306,7 +307,8 @@ func (a *audit) inDoubt(r *run) bool {
 			unseen++
 		}
 	}
-	return unseen <= r.record.InDoubt && a.broken(r.record.Scheduled.Add(-a.h.Slack.Recovery), r.record.Finished, true)
+	return unseen <= r.record.InDoubt && a.broken(r.record.Scheduled.Add(-a.h.Slack.Recovery),
+		r.record.Finished, true)
 }
 
 // clock is a time as it stands in a violation.
