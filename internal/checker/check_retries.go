@@ -127,6 +127,19 @@ func (c *check) uncounted(r *run, a *Attempt) int {
 	return n
 }
 
+// firstSaid is when the same was said first that a result says of its attempt, but for what was refused: an
+// attempt in doubt comes again with its token, and the word of whoever speaks first counts, also if he does
+// not hear so.
+func firstSaid(r *run, res *Result) time.Time {
+	first := res.Sent
+	for _, o := range r.results {
+		if o.Token == res.Token && o.Kind == res.Kind && o.Verdict != Stale {
+			first = earlier(first, o.Sent)
+		}
+	}
+	return first
+}
+
 // spaced holds the distance of two attempts against what the first one's result asked for.
 func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 	for _, res := range r.results {
@@ -135,7 +148,8 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		}
 		from := time.Time{}
 		for i, e := range defs {
-			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number-c.uncounted(r, before), e.job.Zone)
+			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(firstSaid(r, res),
+				before.Number-c.uncounted(r, before), e.job.Zone)
 			if i == 0 || t.Before(from) {
 				from = t
 			}

@@ -34,6 +34,17 @@ func retried() *tale {
 	return t
 }
 
+// toldTwice is retried, where two workers have had the first attempt, and only the second has heard that its
+// word counts.
+func toldTwice() *tale {
+	t := retried()
+	t.Results[0].Sent, t.Results[0].Told = sec(6), sec(6.01)
+	first := t.Results[0]
+	first.Sent, first.Told, first.Verdict = sec(5.5), time.Time{}, None
+	t.Results = slices.Insert(t.Results, 0, first)
+	return t
+}
+
 // lost is a one-shot whose first attempt is never heard of again, and whose second succeeds when the lease is over.
 func lost() *tale {
 	t := newTale()
@@ -354,6 +365,7 @@ var corruptions = []corruption{
 		return t
 	}, func(t *tale) { t.Attempts[1].At = sec(20) }},
 	{"retried too soon", "I11", retried, func(t *tale) { t.Attempts[1].At = sec(7.4) }},
+	{"retried too soon after what counted", "I11", toldTwice, func(t *tale) { t.Results[0].Verdict = Stale }},
 	{"retried too often", "I11", retried, func(t *tale) { one := 0; t.Ops[0].Spec.Policy.MaxRetries = &one }},
 	{"retried for good", "I11", retried, func(t *tale) { t.Results[0].Kind = Permanent }},
 	{"retried before it was asked to", "I11", func() *tale {

@@ -279,6 +279,7 @@ func (a *audit) unseen(r *run, n int) {
 	case i < 0 && n == rec.Attempt && rec.Status == "cancelled":
 	case i < 0 && n < rec.Attempt && a.touched(r.job, rec.Scheduled.Add(-a.h.Slack.Wire),
 		rec.Finished): // fenced
+	case i < 0 && rec.Status == "cancelled" && a.inDoubt(r):
 	case i < 0 && len(rec.Errors) >= a.h.Slack.Errors && n < rec.Errors[0].Attempt: // it kept the newest
 	case i < 0 && rec.Status == "succeeded" && n == rec.Attempt: // see claimed
 	case i < 0:
@@ -294,6 +295,20 @@ func (a *audit) unseen(r *run, n int) {
 				clock(e.At))
 		}
 	}
+}
+
+// inDoubt reports whether all attempts of a run that nobody saw, but the last, are in doubt, as the history
+// itself says: such an attempt counts as made if the run ends before it is made again. There is doubt only
+// where an owner ended without order.
+func (a *audit) inDoubt(r *run) bool {
+	unseen := -1
+	for n := 1; n <= r.record.Attempt; n++ {
+		if !slices.ContainsFunc(r.seen, func(d Delivery) bool { return d.Attempt == n }) {
+			unseen++
+		}
+	}
+	return unseen <= r.record.InDoubt && a.broken(r.record.Scheduled.Add(-a.h.Slack.Recovery),
+		r.record.Finished, true)
 }
 
 // clock is a time as it stands in a violation.

@@ -171,6 +171,9 @@ var lies = []struct {
 	}, ""},
 	{"so, without a change", func(a *account) { a.Seen = a.Seen[1:]; a.Runs[hookRun].Errors = nil },
 		"unseen"},
+	{"so, in doubt, and cancelled", func(a *account) { a.cancel(5000, 2, 1) }, ""},
+	{"so, one more than was in doubt", func(a *account) { a.cancel(5000, 3, 1) }, "unseen"},
+	{"so, and no owner had ended", func(a *account) { a.cancel(16_500, 2, 1) }, "unseen"},
 	{"so, cancelled before it left", func(a *account) {
 		a.Runs[refusedRun].Errors,
 			a.Runs[refusedRun].Status = nil, "cancelled"
@@ -210,6 +213,14 @@ var lies = []struct {
 	{"a skip not counted", func(a *account) { a.Live[0].SkippedN = 0 }, "counters"},
 	{"a stopped worker gets more", func(a *account) { a.stop(4000) }, "stopped"},
 	{"so, while its leases go on", func(a *account) { a.stop(1000) }, ""},
+}
+
+// cancel has a run cancelled with attempts that nobody saw, some of them in doubt.
+func (a *account) cancel(ms, attempts, inDoubt int) {
+	a.Runs[refusedRun].InDoubt = inDoubt
+	a.Runs[refusedRun].Errors, a.Runs[refusedRun].Status, a.Runs[refusedRun].Attempt = nil, "cancelled",
+		attempts
+	a.Runs[refusedRun].Scheduled, a.Runs[refusedRun].Finished = at(ms), at(ms+900)
 }
 
 // forgetKilled takes the run that was in flight at the kill out of the account, but for its first delivery.

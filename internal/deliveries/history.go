@@ -25,6 +25,7 @@ type Run struct {
 	From      time.Time `json:",omitzero"`  // the first of the Skipped
 	Skipped   uint64    `json:",omitempty"` // times that it stands for; 0 on a run
 	Attempt   int
+	InDoubt   int            `json:",omitempty"` // attempts that may have left an owner that did not end in order
 	Errors    []AttemptError `json:",omitempty"` // the newest; at most Slack.Errors
 	Finished  time.Time
 }
