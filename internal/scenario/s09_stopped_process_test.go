@@ -42,7 +42,7 @@ func (c *city) hire(m *chaos.Member, slots int) *hand {
 	h := &hand{t: c.t, ledger: filepath.Join(c.t.TempDir(), "ledger")}
 	words := []string{"work", "q", "--id", "hired", "--server", m.Front.Address(), "--concurrency", fmt.Sprint(slots),
 		"--", "sh", "-c", `echo "$CARILLON_RUN_ID $CARILLON_ATTEMPT $(date +%s%N)" >> "$0"`, h.ledger}
-	cmd := exec.Command(binary, words...) //nolint:noctx // ended by the clean-up
+	cmd := exec.Command(binary, words...) // ended by the clean-up
 	cmd.Env = append(os.Environ(), "CARILLON_SERVER=")
 	must(c.t, cmd.Start())
 	h.process = cmd.Process
