@@ -121,6 +121,7 @@ type Result struct {
 type Beat struct {
 	Token string
 	RunID string
-	// Confirm asks whether the attempt is still in force; WorkResponse.Confirmed or WorkResponse.Stale answers.
+	// Confirm asks whether the attempt is still in force; WorkResponse.Confirmed or WorkResponse.Stale
+	// answers.
 	Confirm bool
 }

@@ -130,8 +130,8 @@ type WorkResponse struct {
 	Ping bool
 	// Confirmed are tokens of attempts in force, in answer to heartbeats that asked.
 	Confirmed []string
-	// Since is a lower bound on when the runs left the node that handed them out, by this process's clock. Their leases were in force
-	// then. Zero: unknown.
+	// Since is a lower bound on when the runs left the node that handed them out, by this process's clock.
+	// Their leases were in force then. Zero: unknown.
 	Since time.Time
 }
 

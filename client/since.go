@@ -10,16 +10,18 @@ import (
 // requestsKept is how many of a stream's requests are remembered.
 const requestsKept = 256
 
-// drift is the most by which the clocks of two machines may go apart: 1/1000, twice what a clock that is being corrected does.
+// drift is the most by which the clocks of two machines may go apart: 1/1000, twice what a clock that is
+// being corrected does.
 const drift = 1000
 
 // longAgo is before all leases.
 const longAgo = 10 * 365 * 24 * time.Hour
 
-// lowerBound finds out when a stream's messages were sent at the earliest, by this process's clock. The node says in each how many
-// requests of this stream it had received by then, and what its own clock showed. Any request came after it was sent. So the node's
-// clock stood at zero no earlier than each request was sent, less what the clock showed when the request had been received; the
-// greatest of these bounds is kept, and any later message is dated by it. Nothing is assumed of how long a message takes.
+// lowerBound finds out when a stream's messages were sent at the earliest, by this process's clock. The node
+// says in each how many requests of this stream it had received by then, and what its own clock showed. Any
+// request came after it was sent. So the node's clock stood at zero no earlier than each request was sent,
+// less what the clock showed when the request had been received; the greatest of these bounds is kept, and
+// any later message is dated by it. Nothing is assumed of how long a message takes.
 type lowerBound struct {
 	mu   sync.Mutex
 	sent int64
@@ -30,7 +32,8 @@ type lowerBound struct {
 	from time.Time // when that was found out
 }
 
-// sending takes note of a request that is about to be sent. The first is the hello, with which the node's clock begins.
+// sending takes note of a request that is about to be sent. The first is the hello, with which the node's
+// clock begins.
 func (b *lowerBound) sending() {
 	now := time.Now()
 	b.mu.Lock()
@@ -66,8 +69,8 @@ func (b *lowerBound) since(m *pb.WorkResponse, now time.Time) time.Time {
 	return since
 }
 
-// age lets the bound become weaker with time. The process's own clock stands still while the machine is suspended; the wall clock does
-// not.
+// age lets the bound become weaker with time. The process's own clock stands still while the machine is
+// suspended; the wall clock does not.
 func (b *lowerBound) age(passed, wall time.Duration) {
 	still := max(0, wall-passed)
 	if still > time.Second {

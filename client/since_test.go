@@ -9,13 +9,13 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// TestSinceIsALowerBound: whatever the delays on both ways and the node's clock, no message is dated later than it was sent; and one
-// that is sent soon after a request is dated no earlier than the request.
+// TestSinceIsALowerBound: whatever the delays on both ways and the node's clock, no message is dated later
+// than it was sent; and one that is sent soon after a request is dated no earlier than the request.
 func TestSinceIsALowerBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()
 		var b lowerBound
-		elapsed := time.Duration(0) // of this process's clock
+		var elapsed time.Duration // of this process's clock
 		span := func(label string, most time.Duration) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, label))
 		}

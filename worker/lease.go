@@ -8,11 +8,12 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// A run may have waited for its worker: in the buffers of a process that was stopped, or behind a connection that was cut. By then its
-// lease may have ended, another worker may have done the run, and the worker cannot see it: what it reads looks new. So each message
-// carries a lower bound on when its runs were sent (carillon.WorkResponse.Since). While that leaves enough of the lease the handler
-// starts at once, which is the usual case. Otherwise the worker sends a heartbeat that asks whether the attempt is in force, and starts
-// the handler when the owner of the run has said so.
+// A run may have waited for its worker: in the buffers of a process that was stopped, or behind a connection
+// that was cut. By then its lease may have ended, another worker may have done the run, and the worker cannot
+// see it: what it reads looks new. So each message carries a lower bound on when its runs were sent
+// (carillon.WorkResponse.Since). While that leaves enough of the lease the handler starts at once, which is
+// the usual case. Otherwise the worker sends a heartbeat that asks whether the attempt is in force, and
+// starts the handler when the owner of the run has said so.
 
 // lease is what is known of an attempt's lease.
 type lease struct {

@@ -115,7 +115,8 @@ func TestAnAnswerMayBeTooOldItself(t *testing.T) {
 	})
 }
 
-// TestARunThatWaitedIsAskedAbout: it came through an older session's credits and has waited for room for longer than its lease.
+// TestARunThatWaitedIsAskedAbout: it came through an older session's credits and has waited for room for
+// longer than its lease.
 func TestARunThatWaitedIsAskedAbout(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		starts(t, s, 1, func(c *session, begun *atomic.Int32, goOn chan struct{}) {

@@ -140,6 +140,9 @@ func (l *laborer) receive(ctx context.Context) {
 		}
 		l.answered(msg.Acks, checker.Acked)
 		l.answered(msg.Stale, checker.Stale)
+		if msg.Ping {
+			l.send(carillon.WorkRequest{Pong: true})
+		}
 		for i := range msg.Runs {
 			l.sees.attempt(attemptOf(&msg.Runs[i], l.name))
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// silent: S15, a worker that let an attempt end without a word gets no more from that node before it speaks. While its process is
-// stopped it says nothing; that the node knows is shown by the next attempt of the run.
+// silent: S15, a worker that let an attempt end without a word gets no more from that node before it speaks.
+// While its process is stopped it says nothing; that the node knows is shown by the next attempt of the run.
 func (c *check) silent() {
 	for i := range c.h.Faults {
 		f := &c.h.Faults[i]
@@ -28,14 +28,15 @@ func (c *check) nothingFor(worker string, stopped span) {
 			continue
 		}
 		if at := known[a.Node]; a.Worker == worker && at != nil && at.At.Before(a.At) {
-			c.addf("S15", a.Namespace+"/"+a.Job, "attempt %d of run %s went to %s at %s, which had let a lease end in silence by %s", a.Number,
-				a.RunID, worker, c.show(a.At), c.show(at.At))
+			c.addf("S15", a.Namespace+"/"+a.Job, "attempt %d of run %s went to %s at %s, silent since %s at the latest",
+				a.Number, a.RunID, worker, c.show(a.At), c.show(at.At))
 			return
 		}
 		if c.letEnd(worker, a, stopped) && known[a.Node] == nil {
 			known[a.Node] = a
 			if a.Worker == worker {
-				c.addf("S15", a.Namespace+"/"+a.Job, "run %s went back to %s, which had let its lease end in silence, at %s", a.RunID, worker, c.show(a.At))
+				c.addf("S15", a.Namespace+"/"+a.Job, "run %s went back at %s to %s, which had let its lease end in silence",
+					a.RunID, c.show(a.At), worker)
 				return
 			}
 		}
@@ -51,15 +52,16 @@ func (c *check) letEnd(worker string, a *Attempt, stopped span) bool {
 		return false
 	}
 	return slices.ContainsFunc(r.attempts, func(o *Attempt) bool {
-		return o.Number == a.Number-1 && o.Worker == worker && o.Node == a.Node && during(o, stopped) && o.At.Before(a.At) &&
-			!touched(r.job, o.At, a.At)
+		before := o.Number == a.Number-1 && during(o, stopped) && o.At.Before(a.At)
+		return before && o.Worker == worker && o.Node == a.Node && !touched(r.job, o.At, a.At)
 	})
 }
 
 // touched reports whether a client may have changed a job in a span: a change fences the attempt in force.
 func touched(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return o.Kind != Get && o.Kind != List && o.Outcome != Fail && !o.Invoke.After(to) && !(o.Outcome == OK && o.Return.Before(from))
+		changes := o.Kind != Get && o.Kind != List && o.Outcome != Fail
+		return changes && !o.Invoke.After(to) && !(o.Outcome == OK && o.Return.Before(from))
 	})
 }
 
@@ -73,8 +75,8 @@ func (c *check) begins() {
 		}
 		for _, a := range r.attempts {
 			if a.Number > b.Number && a.At.Before(b.At) {
-				c.addf("S15", r.job.String(), "attempt %d of run %s began at %s, when %s was stopped no more, though attempt %d had been handed out at %s",
-					b.Number, r.id, c.show(b.At), b.Worker, a.Number, c.show(a.At))
+				c.addf("S15", r.job.String(), "attempt %d of run %s was begun by %s at %s, though attempt %d was handed out at %s",
+					b.Number, r.id, b.Worker, c.show(b.At), a.Number, c.show(a.At))
 				break
 			}
 		}

@@ -201,7 +201,8 @@ type Attempt struct {
 	InDoubt int           `json:",omitempty"` // how many attempts of the run were in doubt by then, as the product said
 }
 
-// Begin is that a worker began an attempt that had waited for it: its process was stopped when the attempt came.
+// Begin is that a worker began an attempt that had waited for it: its process was stopped when the attempt
+// came.
 type Begin struct {
 	RunID  string
 	Number int
@@ -256,8 +257,9 @@ type Beat struct {
 	Stale bool `json:",omitempty"` // it was answered so
 }
 
-// WorkerStopped is the kind of fault under which a worker's process stands still: it keeps its streams, takes no note of what comes, and
-// says nothing. An attempt that comes meanwhile is written down when it comes, and as a Begin if it is begun afterwards.
+// WorkerStopped is the kind of fault under which a worker's process stands still: it keeps its streams, takes
+// no note of what comes, and says nothing. An attempt that comes meanwhile is written down when it comes, and
+// as a Begin if it is begun afterwards.
 const WorkerStopped = "worker stopped"
 
 // Network is the target of a fault that no node has: what it touches is between them.

@@ -137,7 +137,8 @@ func (q *queue) place(d *partition.Delivery) (s *Seat, held bool) {
 	return s, false
 }
 
-// pick is the next seat with room, a suspect one only if there is no other; a consumer in this process gets durable attempts only.
+// pick is the next seat with room, a suspect one only if there is no other; a consumer in this process gets
+// durable attempts only.
 func (q *queue) pick(durable bool) *Seat {
 	var suspect *Seat
 	for range q.open {

@@ -6,10 +6,11 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// A consumer that is stopped, hung or behind a half-open connection keeps its credits. What it is handed is lost when the lease, or the
-// timeout, ends, and uses an attempt. So a consumer that let one end without a word since the delivery is silent: its credits do not
-// count before it has spoken, as if it were not there. Nothing can be told of the others at that moment, since an idle consumer says
-// nothing either. They are asked for a sign of life, and until it comes those that have not been asked, or have answered, go first.
+// A consumer that is stopped, hung or behind a half-open connection keeps its credits. What it is handed is
+// lost when the lease, or the timeout, ends, and uses an attempt. So a consumer that let one end without a
+// word since the delivery is silent: its credits do not count before it has spoken, as if it were not there.
+// Nothing can be told of the others at that moment, since an idle consumer says nothing either. They are
+// asked for a sign of life, and until it comes those that have not been asked, or have answered, go first.
 
 // askAgain is how long the consumers of a queue are not asked again after they have been.
 const askAgain = time.Second
@@ -23,7 +24,8 @@ type Listener interface {
 	Ping()
 }
 
-// Silence holds the member's credits back until [Member.Heard], unless silent, which is asked under the hub's lock, denies it.
+// Silence holds the member's credits back until [Member.Heard], unless silent, which is asked under the hub's
+// lock, denies it.
 func (m *Member) Silence(silent func() bool) {
 	h := m.hub
 	var n news

@@ -7,11 +7,13 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// arrivalsKept is how many of a stream's requests are remembered: a run that was sent before that many came is rare, and old.
+// arrivalsKept is how many of a stream's requests are remembered: a run that was sent before that many came
+// is rare, and old.
 const arrivalsKept = 64
 
-// sentTimes says in a worker's messages when they were sent: by this stream's own clock, and by how many requests had come by then. A
-// worker knows when it sent those, so it has a lower bound on when the message was sent, however long that took to arrive.
+// sentTimes says in a worker's messages when they were sent: by this stream's own clock, and by how many
+// requests had come by then. A worker knows when it sent those, so it has a lower bound on when the message
+// was sent, however long that took to arrive.
 type sentTimes struct {
 	began time.Time
 
@@ -47,8 +49,8 @@ func (s *sentTimes) heard(by time.Time) int64 {
 	return 0
 }
 
-// stamp says in a message that its runs were sent after since, which is zero if nothing is known, as it is of those of a node that
-// does not say. A message without runs is sent now.
+// stamp says in a message that its runs were sent after since, which is zero if nothing is known, as it is of
+// those of a node that does not say. A message without runs is sent now.
 func (s *sentTimes) stamp(m *pb.WorkResponse, since time.Time) {
 	switch {
 	case len(m.GetRuns()) == 0:

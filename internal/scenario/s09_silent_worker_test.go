@@ -12,7 +12,8 @@ import (
 // threeTries is a policy under which a run is dead after three attempts.
 var threeTries = carillon.Constant(time.Second).WithMaxRetries(2)
 
-// S09: a worker is stopped and keeps its stream, beside one that is idle. What it had is attempted again elsewhere: no run is dead.
+// S09: a worker is stopped and keeps its stream, beside one that is idle. What it had is attempted again
+// elsewhere: no run is dead.
 func TestS09SilentWorkerGetsNoMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 14
@@ -40,7 +41,8 @@ func TestS09SilentWorkerGetsNoMore(t *testing.T) {
 	})
 }
 
-// S09: the only worker is silent. The run waits as it does without a consumer, and uses no attempt; it goes on when the worker speaks.
+// S09: the only worker is silent. The run waits as it does without a consumer, and uses no attempt; it goes
+// on when the worker speaks.
 func TestS09OnlyASilentWorkerIsThere(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var awake atomic.Bool
@@ -69,8 +71,8 @@ func TestS09OnlyASilentWorkerIsThere(t *testing.T) {
 	})
 }
 
-// S09: of four workers three are stopped, and nobody knows of them. The first silence has the others asked for a sign of life, so that
-// no run is dead.
+// S09: of four workers three are stopped, and nobody knows of them. The first silence has the others asked
+// for a sign of life, so that no run is dead.
 func TestS09SeveralSilentWorkers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 14

@@ -40,8 +40,9 @@ func (c *city) hire(m *chaos.Member, slots int) *hand {
 	binary, err := built()
 	must(c.t, err)
 	h := &hand{t: c.t, ledger: filepath.Join(c.t.TempDir(), "ledger")}
-	cmd := exec.Command(binary, "work", "q", "--id", "hired", "--server", m.Front.Address(), "--concurrency", fmt.Sprint(slots), //nolint:noctx // ended by the clean-up
-		"--", "sh", "-c", `echo "$CARILLON_RUN_ID $CARILLON_ATTEMPT $(date +%s%N)" >> "$0"`, h.ledger)
+	words := []string{"work", "q", "--id", "hired", "--server", m.Front.Address(), "--concurrency", fmt.Sprint(slots),
+		"--", "sh", "-c", `echo "$CARILLON_RUN_ID $CARILLON_ATTEMPT $(date +%s%N)" >> "$0"`, h.ledger}
+	cmd := exec.Command(binary, words...) // ended by the clean-up
 	cmd.Env = append(os.Environ(), "CARILLON_SERVER=")
 	must(c.t, cmd.Start())
 	h.process = cmd.Process
@@ -98,8 +99,8 @@ func (c *city) histories(cl *client.Client, jobs []carillon.Job) map[string]cari
 	return runs
 }
 
-// S09: the process of a worker is stopped (SIGSTOP) while it has room and runs are due, beside workers that are idle. No run is dead, and
-// when it goes on it begins nothing that another worker has been given.
+// S09: the process of a worker is stopped (SIGSTOP) while it has room and runs are due, beside workers that
+// are idle. No run is dead, and when it goes on it begins nothing that another worker has been given.
 func TestS09StoppedProcess(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		const n = 240
@@ -108,8 +109,9 @@ func TestS09StoppedProcess(t *testing.T) {
 		t0 := time.Now().Add(lead)
 		var jobs []carillon.Job
 		for i := range n {
-			jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("w/%04d", i), Due: carillon.At(t0.Add(time.Duration(i) * 20 * time.Millisecond)),
-				Lease: time.Second, FailurePolicy: threeTries})
+			due := carillon.At(t0.Add(time.Duration(i) * 20 * time.Millisecond))
+			jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("w/%04d", i), Due: due, Lease: time.Second,
+				FailurePolicy: threeTries})
 		}
 		c.load(jobs)
 		c.await("it has begun something", func() bool { return len(h.begun()) > 0 })
@@ -140,7 +142,8 @@ func TestS09StoppedProcess(t *testing.T) {
 		for _, b := range h.begun() {
 			if r := runs[b.run]; b.at.After(back) && r.Attempt != b.attempt {
 				late++
-				t.Errorf("attempt %d of %s began %v after the process went on, though attempt %d has succeeded", b.attempt, r.Job, b.at.Sub(back), r.Attempt)
+				t.Errorf("attempt %d of %s began %v after the process went on, though attempt %d has succeeded",
+					b.attempt, r.Job, b.at.Sub(back), r.Attempt)
 			}
 		}
 		t.Logf("the process began %d attempts, %d of them late", len(h.begun()), late)

@@ -53,8 +53,8 @@ var (
 	// Clocks is Quiet around a change of clocks.
 	Clocks = Profile{Name: "clocks", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, Change: true, Kinds: usual}
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
-	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops}, Storms: 4,
-		Kinds: usual}
+	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
+		Storms: 4, Kinds: usual}
 	// Quiet is without faults: every run is attempted once.
 	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
 )
@@ -189,9 +189,9 @@ func (g *generator) faults() {
 		case StreamCut:
 			f.Worker, f.For = p.Workers[g.r.IntN(5)].Name, 0
 		case WorkerStops:
-			f.Worker, f.For = p.Workers[g.r.IntN(5)].Name, g.between(3*time.Second, 15*time.Second)
-			f.For = min(f.For, p.Busy-f.At)
-			if slices.ContainsFunc(p.Faults, func(o Fault) bool { return o.Worker == f.Worker && o.At < f.At+f.For && f.At < o.At+o.For }) {
+			f.Worker = p.Workers[g.r.IntN(5)].Name
+			f.For = min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+			if slices.ContainsFunc(p.Faults, f.overlaps) {
 				continue
 			}
 		case EndpointDown:

@@ -111,6 +111,11 @@ type Fault struct {
 	Share  float64       `json:",omitempty"` // of writes or reads
 }
 
+// overlaps reports whether another fault is of the same worker and goes on at the same time.
+func (f Fault) overlaps(o Fault) bool {
+	return o.Worker == f.Worker && o.At < f.At+f.For && f.At < o.At+o.For
+}
+
 // FaultKind says what is wrong.
 type FaultKind string
 

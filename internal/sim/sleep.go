@@ -7,8 +7,9 @@ import (
 	"github.com/carillonhq/carillon/internal/checker"
 )
 
-// sleep is what becomes of a worker whose process is stopped. Its streams last, and what comes through them waits in its buffers. When
-// it goes on it does as the SDK does: it asks about the runs that it finds there before it begins them. The worker's lock guards it.
+// sleep is what becomes of a worker whose process is stopped. Its streams last, and what comes through them
+// waits in its buffers. When it goes on it does as the SDK does: it asks about the runs that it finds there
+// before it begins them. The worker's lock guards it.
 type sleep struct {
 	over    chan struct{} // closed when it goes on; nil = it is awake
 	backlog []buffered
@@ -49,7 +50,8 @@ func (k *worker) wake() {
 			k.sleep.asking = append(k.sleep.asking, late{b.conn, r})
 			k.mu.Unlock()
 			k.w.rec.Beat(checker.Beat{RunID: r.ID, Token: r.Token})
-			k.send(b.conn.node.number, carillon.WorkRequest{Beats: []carillon.Beat{{Token: r.Token, RunID: r.ID, Confirm: true}}})
+			question := carillon.Beat{Token: r.Token, RunID: r.ID, Confirm: true}
+			k.send(b.conn.node.number, carillon.WorkRequest{Beats: []carillon.Beat{question}})
 		}
 	}
 }

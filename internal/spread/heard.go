@@ -57,7 +57,8 @@ func (s *session) sift(n *node, resp *carillon.WorkResponse) {
 	})
 }
 
-// siftLast drops runs whose leases have ended while the worker did not receive them, before they are passed on to it.
+// siftLast drops runs whose leases have ended while the worker did not receive them, before they are passed
+// on to it.
 func (s *session) siftLast(resp *carillon.WorkResponse) {
 	if s.options.Over == nil || len(resp.Runs) == 0 {
 		return

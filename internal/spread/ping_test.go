@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/spread"
 )
 
-// silenced ends the attempts of runs as their leases do, and returns once the worker has been asked for a sign of life.
+// silenced ends the attempts of runs as their leases do, and returns once the worker has been asked for a
+// sign of life.
 func silenced(w *world, s carillon.Session, address string, runs []carillon.Run) {
 	w.t.Helper()
 	for i := range runs {
@@ -36,7 +37,8 @@ func (w *world) credits(address string) int {
 	return sum
 }
 
-// TestAnyWordAnswersAllWhoAsked: what the worker says goes to one node, and each that has asked hears that it lives.
+// TestAnyWordAnswersAllWhoAsked: what the worker says goes to one node, and each that has asked hears that it
+// lives.
 func TestAnyWordAnswersAllWhoAsked(t *testing.T) {
 	for name, nodes := range map[string][]string{"one node": {"a"}, "three": {"a", "b", "c"}} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +84,8 @@ func TestASpreaderDoesNotSpeakForTheWorker(t *testing.T) {
 	})
 }
 
-// TestARelayDropsWhatTheWorkerLeft: runs wait in a relay for a worker that does not receive until their leases have ended. It gets
-// none of those, and their credits are used for the next attempts.
+// TestARelayDropsWhatTheWorkerLeft: runs wait in a relay for a worker that does not receive until their
+// leases have ended. It gets none of those, and their credits are used for the next attempts.
 func TestARelayDropsWhatTheWorkerLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b")

@@ -402,8 +402,8 @@ func silent(r *carillon.WorkRequest) bool {
 
 // empty reports whether a response says nothing.
 func empty(r *carillon.WorkResponse) bool {
-	return len(r.Runs)+len(r.Cancel)+len(r.Stale)+len(r.Acks)+len(r.Nodes)+len(r.Wanted)+len(r.Withdrawn)+len(r.Confirmed) == 0 &&
-		!r.Drain && !r.Ping
+	answers := len(r.Stale) + len(r.Acks) + len(r.Confirmed) + len(r.Withdrawn)
+	return len(r.Runs)+len(r.Cancel)+len(r.Nodes)+len(r.Wanted)+answers == 0 && !r.Drain && !r.Ping
 }
 
 // fatal reports whether a node ended its session for what the worker said: any other would, too.

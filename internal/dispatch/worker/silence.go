@@ -2,8 +2,8 @@ package worker
 
 import "github.com/carillonhq/carillon"
 
-// speech reports whether a request is a sign of life. One that moves credits alone is none if the worker's credits are spread: a relay
-// moves them by itself.
+// speech reports whether a request is a sign of life. One that moves credits alone is none if the worker's
+// credits are spread: a relay moves them by itself.
 func (s *Session) speech(req *carillon.WorkRequest) bool {
 	return !s.direct || req.Pong || req.Goodbye || len(req.Beats)+len(req.Results) > 0
 }
@@ -20,7 +20,8 @@ func (s *Session) spoke() {
 	}
 }
 
-// Unheard implements [dispatch.Listener]: a worker that has not said a word since it was handed the attempt gets no more before it does.
+// Unheard implements [dispatch.Listener]: a worker that has not said a word since it was handed the attempt
+// gets no more before it does.
 func (s *Session) Unheard(token string) {
 	s.mu.Lock()
 	a := s.held[token]
