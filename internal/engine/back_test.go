@@ -59,7 +59,7 @@ func (g *goingBack) wentBack() time.Time {
 func TestABatchOverAFailoverIsWhole(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 14; n++ {
-			for by := 0; by < n; by++ {
+			for by := range n {
 				t.Run(fmt.Sprintf("%d nodes write %d back %d", nodes, n, by), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { batchOverFailover(t, nodes, n, by) })
 				})
@@ -116,7 +116,7 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 func TestNobodyWaitsForWhatSucceeded(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 12; n++ {
-			for by := 0; by < n; by++ {
+			for by := range n {
 				t.Run(fmt.Sprintf("%d nodes write %d back %d", nodes, n, by), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { waitOverFailover(t, nodes, n, by) })
 				})
