@@ -59,7 +59,7 @@ func (g *goingBack) wentBack() time.Time {
 func TestABatchOverAFailoverIsWhole(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 14; n++ {
-			for by := 0; by < n; by++ {
+			for by := range n {
 				t.Run(fmt.Sprintf("%d nodes write %d back %d", nodes, n, by), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { batchOverFailover(t, nodes, n, by) })
 				})
@@ -112,20 +112,23 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 }
 
 // TestNobodyWaitsForWhatSucceeded over a failover, wherever it comes in the course of the puts of a job and of one that waits for
-// it: when the first has succeeded the second runs, and while the first does not exist the second says so.
+// it, or of the first one's success: when the first has succeeded the second runs, and while the first does not exist the second
+// says so.
 func TestNobodyWaitsForWhatSucceeded(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 12; n++ {
-			for by := 0; by < n; by++ {
-				t.Run(fmt.Sprintf("%d nodes write %d back %d", nodes, n, by), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { waitOverFailover(t, nodes, n, by) })
-				})
+			for by := range n {
+				for _, puts := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%d nodes write %d back %d of the puts %v", nodes, n, by, puts), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { waitOverFailover(t, nodes, n, by, puts) })
+					})
+				}
 			}
 		}
 	}
 }
 
-func waitOverFailover(t *testing.T, nodes, n, by int) {
+func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 	s := newGoingBack(4)
 	f := startFleet(t, s, nodes, func(_ int, c *engine.Config) {
 		if nodes == 1 {
@@ -141,10 +144,16 @@ func waitOverFailover(t *testing.T, nodes, n, by int) {
 	}
 	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second), Target: carillon.WorkerQueue("q")}
 	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), After: []string{first.Name}, Target: first.Target}
-	s.arm(n, by)
+	if puts {
+		s.arm(n, by)
+	}
 	f.mustPut(first)
 	f.mustPut(second)
 	time.Sleep(20 * time.Second)
+	if !puts {
+		s.arm(n, by)
+		time.Sleep(20 * time.Second)
+	}
 	s.fail(nil)
 	time.Sleep(3 * time.Minute)
 	there := func(j carillon.Job) bool { _, err := f.get(j.Name); return err == nil }
