@@ -65,7 +65,7 @@ func (p *owned) loadTerms(t *tenure) error {
 	}
 	t.terms.End(func(term store.Term) int64 {
 		if term == p.term {
-			return t.before.now // it is this process that had it
+			return max(t.before.now, p.latest) // it is this process that had it
 		}
 		return t.before.until(p.number, term)
 	})

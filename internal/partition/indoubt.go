@@ -181,15 +181,16 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	}
 	due := m.nextDue(e)
 	term, doubtful := m.doubts.of(s.Settled, due)
-	switch {
-	case !doubtful:
+	if !doubtful {
 		return true
-	case due > now: // by this node's clock
-		return false
 	}
 	m.open(e, s.Next, now)
 	m.inDoubt(e, term)
-	if e.place == idle { // otherwise it goes on when it is unblocked
+	switch {
+	case e.place == blocked: // it goes on when it no longer is
+	case due > now: // the clock has been set back, or another node's was ahead
+		m.rearm(e)
+	default:
 		m.enqueue(e, now)
 	}
 	return true
