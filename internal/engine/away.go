@@ -290,6 +290,8 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		switch {
 		case err != nil:
 			return heard, 0, readError(err)
+		case verdict == partition.Missing: // whoever said it says it again, and hears what has become of it
+			p.postpone(mail{reports: []report{*r}})
 		case verdict != partition.Accepted:
 			if !results.answer(r) {
 				heard.Stale = append(heard.Stale, r.Token)

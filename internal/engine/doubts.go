@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
@@ -12,8 +13,12 @@ import (
 type before struct {
 	owners map[int]store.Owner // nil: not known
 	now    int64               // of the claim, UTC ns
-	slack  int64               // by how much clocks of nodes and the store may differ
+	skew   int64               // by how much a node's clock may be ahead of the store's, or behind
+	margin int64               // how long before the end of its lease an owner stops handing out
 }
+
+// maxSkew is by how much the clock of a node of a cluster may differ from the store's: with more it owns nothing.
+const maxSkew = time.Second
 
 // ownersBefore reads who owns partitions that are about to be claimed. Whatever becomes of the claim, no other node has renewed the
 // lease of one that is got meanwhile, unless the two take as long as a lease lasts: then it is as if nothing were known.
@@ -31,9 +36,9 @@ func (e *Engine) ownersBefore(ctx context.Context) (map[int]store.Owner, error) 
 
 // known is what is known after a claim that began to be prepared at an instant of Engine.elapsed.
 func (e *Engine) known(owners map[int]store.Owner, since int64) before {
-	b := before{owners: owners, now: e.now()}
+	b := before{owners: owners, now: e.now(), margin: int64(e.cfg.LeaseTTL - e.validFor())}
 	if e.cfg.Peers != nil {
-		b.slack = int64(e.cfg.LeaseTTL - e.validFor())
+		b.skew = int64(maxSkew)
 	}
 	if e.elapsed()-since >= int64(e.cfg.LeaseTTL)/2 {
 		b.owners = nil
@@ -44,9 +49,9 @@ func (e *Engine) known(owners map[int]store.Owner, since int64) before {
 // until is when what a term of a partition may have handed out was due at the latest. An owner hands out nothing when its lease may
 // have ended. Of a term that was released, or is not the last, nothing is known but that it has ended by now.
 func (b *before) until(partition int, term store.Term) int64 {
-	now := b.now + b.slack
+	now := b.now + 2*b.skew // this node's clock may be as far behind
 	if o, known := b.owners[partition]; known && o.Term == term && !o.Until.IsZero() {
-		return min(now, o.Until.UnixNano())
+		return min(now, o.Until.UnixNano()+max(0, b.skew-b.margin))
 	}
 	return now
 }
@@ -65,7 +70,7 @@ func (p *owned) loadTerms(t *tenure) error {
 	}
 	t.terms.End(func(term store.Term) int64 {
 		if term == p.term {
-			return t.before.now // it is this process that had it
+			return max(t.before.now, p.latest) // it is this process that had it
 		}
 		return t.before.until(p.number, term)
 	})

@@ -76,6 +76,7 @@ func (p *owned) dispatch(in mail, now int64) {
 	if p.outlived() {
 		return
 	}
+	p.latest = max(p.latest, now)
 	p.handOut(now)
 	if p.draining() || p.lane.stalled() || p.leapt(now) {
 		return

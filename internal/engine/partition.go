@@ -31,6 +31,7 @@ type owned struct {
 	stray        *parting                 // its last term, if the store may not know that it is over
 	lostAt       time.Time                // when a term was last lost; the zero time = never
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
+	latest       int64                    // the latest reading of the node's clock by which something may have been handed out
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store
 	durable      uint64                   // the newest one that is durable

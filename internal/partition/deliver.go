@@ -117,15 +117,16 @@ func (m *Machine) generation(e *entry) uint64 {
 // report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
 	m.letGo(e)
-	e.place, e.state.Run.Doubt = idle, store.Grant{}
+	e.place = idle
 	if !reported {
 		e.state.Run.Grant.Term = store.Term{}
 	}
 }
 
-// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit.
+// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit, and what made it doubtful.
 func (m *Machine) letGo(e *entry) {
 	m.grants--
+	e.state.Run.Doubt = store.Grant{}
 	e.pledge = 0
 	m.release(e)
 }

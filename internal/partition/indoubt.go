@@ -184,7 +184,7 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	switch {
 	case !doubtful:
 		return true
-	case due > now: // by this node's clock
+	case due > now: // by this clock it has yet to come: another was ahead, or this one has been set back
 		return false
 	}
 	m.open(e, s.Next, now)
@@ -227,13 +227,14 @@ func (m *Machine) concede(e *entry) {
 	}
 }
 
-// Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet.
+// Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or whose time has yet to come
+// by this node's clock.
 func (m *Machine) Awaits(tok Token, now int64) bool {
-	return m.Unread() && now-m.cfg.Since < int64(awaitUnread) &&
+	return (m.Unread() || now <= m.doubts.until) && now-m.cfg.Since < int64(awaitUnread) &&
 		slices.ContainsFunc(m.doubts.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }
 
-// awaitUnread is for how long what consumers say of attempts waits for the records of them.
+// awaitUnread is for how long what consumers say of attempts waits until the records of them are known.
 const awaitUnread = time.Minute
 
 // acknowledge takes an attempt in doubt for the one in force, as a consumer has proved with its token that it has it.

@@ -161,8 +161,7 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 		return Missing
 	}
 	m.acknowledge(e, tok, now)
-	switch {
-	case !m.names(e, tok) || e.place != running:
+	if !m.names(e, tok) || e.place != running {
 		return Stale
 	}
 	m.fail(e, now, failure{message: why, lost: true})

@@ -38,8 +38,9 @@ type said struct {
 
 // process is one life of a worker.
 type process struct {
-	gone chan struct{} // closed when it has: whoever works in it stops
-	once sync.Once
+	gone  chan struct{} // closed when it has: whoever works in it stops
+	once  sync.Once
+	doing map[string]bool // tokens of the attempts that are being treated; under the worker's lock
 }
 
 // conn is one stream to a node and what goes on in it.
@@ -100,7 +101,7 @@ func (k *worker) connect(n *node, actor int) *conn {
 	k.mu.Lock()
 	again := slices.DeleteFunc(slices.Clone(k.unsaid), func(u said) bool { return u.node != n.number })
 	if k.proc == nil {
-		k.proc = &process{gone: make(chan struct{})}
+		k.proc = &process{gone: make(chan struct{}), doing: map[string]bool{}}
 	}
 	c := &conn{process: k.proc, s: s, node: n, actor: actor}
 	k.conns[n.number] = c
@@ -241,14 +242,28 @@ func (k *worker) note(c *conn, r *carillon.Run) {
 	k.w.rec.Attempt(a)
 }
 
-// begin begins a run.
+// begin begins a run, unless the worker has it already: then, as package worker does, it gives back the credit and says once what
+// becomes of it.
 func (k *worker) begin(c *conn, r *carillon.Run) {
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
 	nth := k.met[id]
 	k.met[id]++
+	has := c.doing[r.Token] || slices.ContainsFunc(k.unsaid, func(u said) bool { return u.res.Token == r.Token })
+	if !has {
+		c.doing[r.Token] = true
+	}
 	k.mu.Unlock()
-	k.work.Go(func() { k.treat(c, r, nth) })
+	if has {
+		k.send(c.node.number, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
+		return
+	}
+	k.work.Go(func() {
+		k.treat(c, r, nth)
+		k.mu.Lock()
+		delete(c.doing, r.Token)
+		k.mu.Unlock()
+	})
 }
 
 func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
