@@ -30,6 +30,11 @@ type Meta struct {
 	MACKey     []byte // 32 random bytes: authenticates tokens
 }
 
+// ProvingGround is the number of a partition that belongs to nobody: the one after the last. A store that several nodes share can be
+// asked to claim and release it, and to read and write it, in the same way as any other. So a node proves that it can own
+// partitions, and takes none from anybody. It is not among the Owners.
+func (m Meta) ProvingGround() int { return m.Partitions }
+
 // Shard is one partition. Apply is called from one goroutine at a time; reads may be called from many.
 // A read sees every batch whose Apply has returned.
 type Shard interface {

@@ -54,7 +54,7 @@ func New(o Options) *Store {
 	if s.nonce == nil {
 		s.nonce = randomNonce
 	}
-	for number := range s.meta.Partitions {
+	for number := range s.meta.ProvingGround() + 1 {
 		s.partitions = append(s.partitions, newPartition(number))
 	}
 	return s

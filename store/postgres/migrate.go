@@ -114,7 +114,7 @@ func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err
 	if m.Format > store.FormatVersion {
 		return m, fmt.Errorf("%w: its records are of format %d, this carillon knows %d", ErrNewer, m.Format, store.FormatVersion)
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int - 1) ON CONFLICT DO NOTHING`,
-		m.Partitions)
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int) ON CONFLICT DO NOTHING`,
+		m.ProvingGround())
 	return m, err
 }

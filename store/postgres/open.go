@@ -103,7 +103,7 @@ func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
 
 // known refuses a number that is no partition's.
 func (s *Store) known(number int) error {
-	if number < 0 || number >= s.meta.Partitions {
+	if number < 0 || number > s.meta.ProvingGround() {
 		return fmt.Errorf("store: no partition %d of %d", number, s.meta.Partitions)
 	}
 	return nil

@@ -61,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.client.Close()
 		return nil, err
 	}
-	for p := range s.meta.Partitions {
+	for p := range s.meta.ProvingGround() + 1 {
 		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
 	}
 	return s, nil
