@@ -6,9 +6,6 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// FormatVersion is the version of everything this package writes. A store of a newer version is refused.
-const FormatVersion = 1
-
 // DefaultPartitions is P of a new store. It is fixed when the store is created.
 const DefaultPartitions = 64
 

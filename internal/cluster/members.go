@@ -46,6 +46,9 @@ func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("who is in the cluster: %w", err)
 	}
+	if err := intelligible(n.id, members); err != nil {
+		return nil, err
+	}
 	return members, n.compatible(members)
 }
 

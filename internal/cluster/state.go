@@ -25,6 +25,7 @@ const (
 // condition is what a node says of itself to the others, with each beat.
 type condition struct {
 	Phase   phase            `json:"phase"`             // empty of a node of a version that says nothing
+	Speaks  int              `json:"speaks,omitempty"`  // version of the protocol between nodes
 	Reason  string           `json:"reason,omitempty"`  // why it is unfit, or what it refuses; for people
 	Refuses []int            `json:"refuses,omitempty"` // partitions that it could not serve, and is not to own for now
 	Doubts  map[string][]int `json:"doubts,omitempty"`  // by member: partitions that this one should own and does not take
@@ -49,7 +50,7 @@ func conditionOf(m *store.Member) (c condition) {
 
 // self is the node as the others are to know it now.
 func (n *Node) self() store.Member {
-	m, c := n.cfg.Member, condition{}
+	m, c := n.cfg.Member, condition{Speaks: speaks()}
 	m.Capacity = 0
 	switch is, reason, refuses := n.fit.stands(); {
 	case n.exit.ended.Load():

@@ -54,7 +54,7 @@ func (n *Node) retire(ctx context.Context) error {
 	short, cancel := n.patience(ctx)
 	defer cancel()
 	m := n.cfg.Member
-	m.State = (&condition{Phase: phaseDrained}).text()
+	m.State = (&condition{Phase: phaseDrained, Speaks: speaks()}).text()
 	err := n.leaser.Retire(short, m, n.life())
 	switch {
 	case err == nil:

@@ -36,7 +36,7 @@ var _ store.Store = (*Store)(nil)
 func New(o Options) *Store {
 	s := &Store{
 		meta: store.Meta{
-			Format:     store.FormatVersion,
+			Format:     store.Format(),
 			Partitions: cmp.Or(o.Partitions, store.DefaultPartitions),
 			MACKey:     bytes.Clone(o.MACKey),
 		},

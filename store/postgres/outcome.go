@@ -24,6 +24,8 @@ const (
 	codeNoStatement    = "26000" // one that it has made is not
 	codeNoRight        = "42501"
 	codeNoSchema       = "3F000"
+	codeNoTable        = "42P01"
+	codeNoColumn       = "42703"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
