@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -186,7 +187,7 @@ func (l *life) quit(ctx context.Context) error {
 }
 
 // depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node is down.
-func (n *node) depart(ctx context.Context) bool {
+func (n *node) depart(ctx context.Context, actor int) bool {
 	l := n.life()
 	if l == nil {
 		return false
@@ -197,16 +198,25 @@ func (n *node) depart(ctx context.Context) bool {
 	if n.life() != l {
 		return false // it was killed meanwhile
 	}
-	_ = l.hub.Drain(bounded)    // requests to endpoints end, or
+	_ = l.hub.Drain(bounded) // requests to endpoints end, or
+	for l.working() && bounded.Err() == nil {
+		pause(actor, 20*time.Millisecond)
+	}
 	_ = l.engine.Drain(bounded) // are given up
 	if n.life() != l {
 		return false
 	}
 	n.leave()
+	_ = l.member.Finish(ctx) // the others find out in any case
 	_ = l.engine.Stop(ctx)
 	_ = l.hub.Close()
 	_ = l.quit(ctx)
 	return true
+}
+
+// working reports whether a worker has a run of the life.
+func (l *life) working() bool {
+	return slices.ContainsFunc(l.hub.Workers(), func(w dispatch.WorkerStats) bool { return w.InFlight > 0 })
 }
 
 // departWithin is how long a node tries to hand over.
