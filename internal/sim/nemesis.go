@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -65,8 +66,10 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 	case Departs, ComesLate:
 		fault.Orderly = true
 		defer w.rec.Break(fault)()
-		if f.Kind == Departs && !n.depart(ctx, actor) {
-			return // whoever killed it will start it again
+		if f.Kind == Departs {
+			if was, _ := n.depart(ctx, actor); !was {
+				return // whoever killed it will start it again
+			}
 		}
 		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) // how often it asked the store last is of no interest
 		if f.At+f.For >= w.plan.Busy {
@@ -83,7 +86,9 @@ func (w *world) restart(ctx context.Context, f Fault, actor int) {
 	for i, n := range w.nodes {
 		all.Go(func() {
 			pause(actor+i, between(w.chance.about("told", uint64(i), uint64(f.At)), 0, f.Delay))
-			n.depart(ctx, actor+i)
+			if _, late := n.depart(ctx, actor+i); late != nil {
+				w.fail(fmt.Errorf("%s ended while its consumers had runs, or their results were not heard: %w", n.name(), late))
+			}
 		})
 	}
 	all.Wait()
