@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -43,12 +41,7 @@ func TestANodeWhoseSQLFailsIsUnfit(t *testing.T) {
 	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "unfit") {
 		t.Errorf("ready: %v", err)
 	}
-	resp, err := http.Get("http://" + c.HTTPAddr() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.Body.Close() != nil || !strings.Contains(string(text), "\ncarillon_cluster_unfit 1\n") {
+	if _, text := get(t, "http://"+c.HTTPAddr()+"/metrics"); !strings.Contains(text, "\ncarillon_cluster_unfit 1\n") {
 		t.Error("the metric does not say so")
 	}
 	w := &world{t: t, sched: dial(t, c)} // it serves callers through the others

@@ -89,7 +89,8 @@ func (g *generator) oneFault() {
 	case Barred:
 		f.For, f.Share = g.between(12*time.Second, 20*time.Second), g.r.Float64()
 	case AllLeave:
-		f.For, f.Delay = g.between(8*time.Second, 14*time.Second), pick(g.r, time.Microsecond, 2*time.Millisecond, 30*time.Millisecond, 500*time.Millisecond)
+		f.For = g.between(8*time.Second, 14*time.Second)
+		f.Delay = pick(g.r, time.Microsecond, 2*time.Millisecond, 30*time.Millisecond, 500*time.Millisecond)
 	}
 	p.Faults = append(p.Faults, f)
 }
