@@ -54,6 +54,9 @@ type Member struct {
 	Capacity int    // its share of the partitions, relative to that of others; 0: it lives but is to own nothing
 	Nonce    uint64 // of its process: random, not 0
 	Settings string // what it was started with, for the others to compare; may be empty
+	// State is what it says of itself to the others: whether it is fit, what it refuses, whether it leaves. Empty of a node of a
+	// version that says nothing.
+	State string
 }
 
 // Holding is a partition held under a term.

@@ -257,6 +257,7 @@ func (l *lane) reclaim(now int64) {
 			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
 			lost = append(lost, p)
 		case !wanted:
+			p.failing.Store(nil)
 			p.sever()
 		}
 	}
@@ -282,10 +283,12 @@ func (l *lane) install(terms []tenure) {
 			t.p.cause = t.err
 			if t.contested {
 				t.p.away, t.p.stray = true, nil
+				t.p.failing.Store(nil)
 				t.p.retryAt = nextContest(l.e.elapsed())
 			} else {
 				stray := t.p.parting(t.term) // a claim that has failed may have been made
 				t.p.stray = &stray
+				t.p.failed(t.err)
 			}
 			t.p.box.ring()
 			continue

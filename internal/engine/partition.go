@@ -66,6 +66,7 @@ type owned struct {
 	settingsRead atomic.Uint64 // how often they were
 	wanted       atomic.Bool   // this node is to own it
 	serving      atomic.Bool   // it does, and answers calls
+	failing      atomic.Pointer[failing]
 	published    atomic.Pointer[store.Term]
 	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
 	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns

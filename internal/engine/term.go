@@ -199,6 +199,9 @@ func (p *owned) lose(cause error) {
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray
+		p.failed(cause)
+	} else {
+		p.failing.Store(nil)
 	}
 	p.drop(cause)
 	if lost := p.e.cfg.Events.Lost; lost != nil {

@@ -19,12 +19,13 @@ func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 	if err != nil {
 		return cluster.Status{}, err
 	}
-	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(), SkewKnown: m.GetSkew() != nil}, nil
+	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(), SkewKnown: m.GetSkew() != nil,
+		Leaving: m.GetLeaving()}, nil
 }
 
 // statusToProto is the other way.
 func statusToProto(s cluster.Status) *peerv1.StatusResponse {
-	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce}
+	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce, Leaving: s.Leaving}
 	if s.SkewKnown {
 		m.Skew = durationpb.New(s.Skew)
 	}

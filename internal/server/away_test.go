@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -22,26 +20,6 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/store"
 )
-
-// lines collects a log.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-// with are the lines that have a text in them.
-func (l *lines) with(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.all.String(), text)
-}
 
 // waiting is a server that waits for its store.
 type waiting struct {
@@ -132,7 +110,7 @@ func TestANodeWaitsForItsStore(t *testing.T) {
 		if _, err := c.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue(queue)}); err != nil {
 			t.Errorf("put: %v", err)
 		}
-		if n, m := w.log.with("waiting for the store"), w.log.with("the store is there"); n != 1 || m != 1 {
+		if n, m := w.log.containing("waiting for the store"), w.log.containing("the store is there"); n != 1 || m != 1 {
 			t.Errorf("%d lines that it waits, %d that it does not any more", n, m)
 		}
 		if err := w.stop(); err != nil {

@@ -139,27 +139,3 @@ func flipBit(t *testing.T, dir string, part float64) {
 		t.Fatal(err)
 	}
 }
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-// containing is how many lines contain a text.
-func (l *lines) containing(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}

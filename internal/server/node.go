@@ -113,7 +113,7 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
-	self.ID = n.config.Name // also without listeners
+	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
 	return alone{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
@@ -170,6 +170,7 @@ func (n *Node) Stop() error {
 	}
 	ctx, cancel := n.stopping()
 	defer cancel()
+	n.finish(ctx)
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
 }
 

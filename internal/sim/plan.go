@@ -141,6 +141,8 @@ const (
 	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
 	ComesLate   FaultKind = "late"                    // a node is not there in the beginning
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
+	Barred      FaultKind = "barred"                  // a node starts anew and is a member, and its claims, or its writes, fail
+	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

@@ -91,6 +91,8 @@ func (c *collector) cluster(out chan<- prometheus.Metric, show func(name string,
 		stats = (*watch)()
 	}
 	show(clusterMembers, stats.Members)
+	show(clusterUnfit, stats.Unfit)
+	show(clusterRefused, stats.Refused)
 	out <- prometheus.MustNewConstMetric(descs[clusterSkew], prometheus.GaugeValue, stats.Skew.Seconds())
 }
 

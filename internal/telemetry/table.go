@@ -36,6 +36,8 @@ const (
 	partitionsOwned = "carillon_partitions_owned"
 
 	clusterMembers      = "carillon_cluster_members"
+	clusterUnfit        = "carillon_cluster_unfit"
+	clusterRefused      = "carillon_cluster_partitions_refused"
 	clusterSkew         = "carillon_cluster_skew_seconds"
 	clusterJoinFailures = "carillon_cluster_join_failures_total"
 	clusterClaims       = "carillon_cluster_claim_seconds"
@@ -93,6 +95,8 @@ var table = []Metric{
 	{partitionsOwned, gauge, nil, "Partitions that this node owns."},
 
 	{clusterMembers, gauge, nil, "Nodes of the cluster that live, as this one sees it; 1 if it is alone."},
+	{clusterUnfit, gauge, nil, "1 while this node has not proven that it can claim partitions and commit, or fails to: others own its share."},
+	{clusterRefused, gauge, nil, "Partitions of its share that this node fails to serve and has left to others for a while."},
 	{clusterSkew, gauge, nil, "How far the node's clock is ahead of the store's. More than 1 s either way, and the node owns nothing."},
 	{clusterJoinFailures, counter, nil, "Times that the node could not tell the store that it lives."},
 	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},

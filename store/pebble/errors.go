@@ -14,6 +14,7 @@ var (
 	ErrNotFolder     = errors.New("not a folder")
 	ErrForeign       = errors.New("the folder holds something else")
 	ErrNewer         = errors.New("the store is of a newer version")
+	ErrOlder         = errors.New("the store is of an older version, which this one cannot bring up to date")
 	ErrNetworkFolder = errors.New("the folder is on a network file system")
 	ErrPermission    = errors.New("no permission")
 	ErrReadOnly      = errors.New("the file system is read-only")
@@ -29,6 +30,7 @@ var advice = map[error]string{
 	ErrNotFolder:     "give the path of a folder",
 	ErrForeign:       "give an empty folder, or one that carillon made",
 	ErrNewer:         "run the carillon that wrote it, or a later one",
+	ErrOlder:         "run the carillon that wrote it",
 	ErrNetworkFolder: "use a local disk, or one of the networked stores: file locks and fsync cannot be relied on there",
 	ErrPermission:    "give the user that runs carillon the right to write there",
 	ErrReadOnly:      "mount it for writing",

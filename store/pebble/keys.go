@@ -10,7 +10,7 @@ import (
 )
 
 // A key is partition (2 bytes, big endian), kind (1 byte), and what the kind says. Keys of one kind sort like what they
-// encode; no key is a prefix of another of its kind. The layout is fixed by store.FormatVersion (docs/decisions/0004).
+// encode; no key is a prefix of another of its kind. The layout is fixed by store.Format (docs/decisions/0004).
 //
 //	kindHead     ref of a job                               → head: where the body is, which index entries exist
 //	kindPending  ref of a pending run                       → the same

@@ -106,7 +106,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// formatMajorVersion is Pebble's own format; it is part of store.FormatVersion.
+// formatMajorVersion is Pebble's own format; it is part of store.Format.
 const formatMajorVersion = pebbledb.FormatValueSeparation
 
 // pebbleOptions are Pebble's options for a folder below fs.

@@ -94,6 +94,10 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.leases.Close()
 		return nil, err
 	}
+	if err := s.checkTables(ctx); err != nil {
+		s.leases.Close()
+		return nil, err
+	}
 	withoutCancels(config)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		s.leases.Close()
@@ -112,7 +116,7 @@ func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
 
 // known refuses a number that is no partition's.
 func (s *Store) known(number int) error {
-	if number < 0 || number >= s.meta.Partitions {
+	if number < 0 || number > s.meta.ProvingGround() {
 		return fmt.Errorf("store: no partition %d of %d", number, s.meta.Partitions)
 	}
 	return nil

@@ -31,6 +31,8 @@ const (
 	codeShutdown       = "57P01"
 	codeCrash          = "57P02"
 	codeTooMany        = "53300" // connections
+	codeNoTable        = "42P01"
+	codeNoColumn       = "42703"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.

@@ -74,7 +74,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 		s.client.Close()
 		return nil, err
 	}
-	for p := range s.meta.Partitions {
+	for p := range s.meta.ProvingGround() + 1 {
 		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
 	}
 	return s, nil
@@ -110,7 +110,7 @@ func (s *Store) create(ctx context.Context) error {
 	mac := make([]byte, 32)
 	rand.Read(mac) // never fails
 	meta, err := createScript.Exec(ctx, s.client, []string{storeKey(s.opt.Prefix, "meta")},
-		[]string{strconv.Itoa(store.FormatVersion), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
+		[]string{strconv.Itoa(store.Format()), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
 	if err != nil {
 		return failure(err)
 	}
@@ -118,8 +118,10 @@ func (s *Store) create(ctx context.Context) error {
 		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
 	}
 	format, err := strconv.Atoi(meta[0])
-	if err == nil && format > store.FormatVersion {
-		return fmt.Errorf("store: it was written by a newer version: its format is %d, this program knows %d", format, store.FormatVersion)
+	if err == nil && format > 0 {
+		if err := store.CheckFormat(format); err != nil {
+			return err
+		}
 	}
 	partitions, err2 := strconv.Atoi(meta[1])
 	if err != nil || err2 != nil || format < 1 || partitions < 1 || partitions > MaxPartitions || len(meta[2]) != len(mac) {

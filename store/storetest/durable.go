@@ -37,7 +37,7 @@ func crashed(check func(e *env, again func())) func(e *env) {
 
 func metaSays(e *env) {
 	m := e.store.Meta()
-	if m.Format != store.FormatVersion || m.Partitions < 1 || len(m.MACKey) != 32 || bytes.Equal(m.MACKey, make([]byte, 32)) {
+	if m.Format != store.Format() || m.Partitions < 1 || len(m.MACKey) != 32 || bytes.Equal(m.MACKey, make([]byte, 32)) {
 		e.Errorf("Meta of a new store: %+v", m)
 	}
 	scribble(m.MACKey)

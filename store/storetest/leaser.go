@@ -26,6 +26,7 @@ var leaserCases = []Case{
 	{Name: "leaser/owners are all that ever claimed", check: ownersAll},
 	{Name: "leaser/owners tell how long a lease has lasted", check: leaseLasted},
 	{Name: "leaser/the clock goes on", check: clockGoesOn},
+	{Name: "leaser/the proving ground is nobody's", check: provingGround, needs: func(o Options) bool { return !o.Alone }},
 }
 
 func (e *env) leaser() store.Leaser { return e.store.Leaser() }
@@ -398,4 +399,26 @@ func clockGoesOn(e *env) {
 		e.must(err)
 		return second.After(first)
 	})
+}
+
+// provingGround is owned, written and given up like any partition, and shows nowhere.
+func provingGround(e *env) {
+	ground := e.store.Meta().ProvingGround()
+	for range 2 {
+		first := e.own(ground)
+		if terms, err := e.leaser().Claim(e.Context(), "node-2", []int{ground}, lasting); err != nil || !terms[0].IsZero() {
+			e.Errorf("another claims it: %v, %v", terms, err)
+		}
+		first.put(job("a"))
+		first.apply(store.Batch{Small: []store.Small{smallOf('p', "k")}})
+		first.wantRecord(job("a"))
+		first.delete(jobRef("a"))
+		if owners, err := e.leaser().Owners(e.Context()); err != nil || len(owners) > 0 {
+			e.Errorf("owners: %v, %v", owners, err)
+		}
+		e.release("node-1", first.holding())
+		second := e.at(ground, e.claim("node-2", ground, lasting))
+		first.fenced(store.Batch{Small: []store.Small{smallOf('p', "k")}})
+		e.release("node-2", second.holding())
+	}
 }

@@ -242,7 +242,9 @@ type StatusResponse struct {
 	// Of its process.
 	Nonce uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// How far its clock is ahead of the store's; absent if that is not known.
-	Skew          *durationpb.Duration `protobuf:"bytes,3,opt,name=skew,proto3" json:"skew,omitempty"`
+	Skew *durationpb.Duration `protobuf:"bytes,3,opt,name=skew,proto3" json:"skew,omitempty"`
+	// It was told to end, and is to be left nothing.
+	Leaving       bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,6 +298,13 @@ func (x *StatusResponse) GetSkew() *durationpb.Duration {
 		return x.Skew
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // LookRequest asks a node to look at the store.
@@ -2545,11 +2554,12 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x10REASON_NOT_TAKEN\x10\x04\x12\x10\n" +
 	"\fREASON_OLDER\x10\x05\"H\n" +
 	"\rStatusRequest\x127\n" +
-	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"e\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x7f\n" +
 	"\x0eStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\x12-\n" +
-	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\"F\n" +
+	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\x12\x18\n" +
+	"\aleaving\x18\x04 \x01(\bR\aleaving\"F\n" +
 	"\vLookRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x0e\n" +
 	"\fLookResponse\"s\n" +
