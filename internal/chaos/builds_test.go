@@ -125,7 +125,7 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 	c := chaos.NewCluster(chaos.ClusterConfig{Binary: founder, Store: b, Logs: logs(t),
 		Flags: []string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "2s"}})
 	t.Cleanup(func() { must(t, c.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	members, err := c.Start(ctx, 2)
 	must(t, err)
@@ -135,16 +135,10 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 	must(t, err)
 	third.Binary = comer
 	must(t, third.Start())
-	coming, giveUp := context.WithTimeout(ctx, patience)
-	defer giveUp()
-	if err := third.Ready(coming); err != nil {
-		if third.Runs() || !reason.MatchString(third.Log()) {
-			t.Fatalf("it was refused without a reason: %v", err)
-		}
-		t.Logf("refused: %s", reasonOf(third.Log()))
-		must(t, c.Remove(third))
-	} else {
+	if ready(t, ctx, third) {
 		members = append(members, third)
+	} else if !third.Runs() {
+		must(t, c.Remove(third))
 	}
 	load.put(ctx, members, "together")
 	load.done(ctx, "before", "together")
@@ -158,6 +152,26 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 		load.done(ctx, "without both")
 	}
 	load.once()
+}
+
+// ready reports whether a node that has come takes part. One that does not has ended, and says why; or it
+// goes on and says that it is not ready, which must not hold up the others.
+func ready(t *testing.T, ctx context.Context, m *chaos.Member) bool {
+	t.Helper()
+	coming, giveUp := context.WithTimeout(ctx, patience)
+	defer giveUp()
+	err := m.Ready(coming)
+	switch {
+	case err == nil:
+		return true
+	case m.Runs():
+		t.Logf("not ready: %v", strings.SplitN(err.Error(), "\n", 2)[0])
+	case reason.MatchString(m.Log()):
+		t.Logf("refused: %s", reasonOf(m.Log()))
+	default:
+		t.Fatalf("it was refused without a reason: %v", err)
+	}
+	return false
 }
 
 // reasonOf is the last line of a log that has a reason.
