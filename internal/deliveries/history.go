@@ -25,7 +25,7 @@ type Run struct {
 	From      time.Time `json:",omitzero"`  // the first of the Skipped
 	Skipped   uint64    `json:",omitempty"` // times that it stands for; 0 on a run
 	Attempt   int
-	InDoubt   int            `json:",omitempty"` // attempts that owners may have made that ended without order
+	InDoubt   int            `json:",omitempty"` // attempts of owners that ended without order
 	Errors    []AttemptError `json:",omitempty"` // the newest; at most Slack.Errors
 	Finished  time.Time
 }
