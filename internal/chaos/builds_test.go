@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -25,7 +24,7 @@ import (
 var (
 	builds = flag.Int("builds", 0, "how many older builds TestBuilds joins with today's; 0 = it is skipped")
 	shelf  = flag.String("builds-folder", "",
-		"where older builds are kept, by commit; default one in the folder for temporary files")
+		"where older builds are kept, by commit; default one in the user's cache")
 	history = "internal/cluster/doc.go" // builds that have it can be one of several nodes
 )
 
@@ -47,7 +46,7 @@ func git(t *testing.T, args ...string) string {
 func older(t *testing.T, n int) (picked []string) {
 	t.Helper()
 	var all []string
-	for _, commit := range strings.Fields(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--",
+	for commit := range strings.FieldsSeq(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--",
 		".")) {
 		if exec.CommandContext(t.Context(), "git", "-C", repository, "cat-file", "-e",
 			commit+":"+history).Run() != nil {
@@ -61,10 +60,21 @@ func older(t *testing.T, n int) (picked []string) {
 	return picked
 }
 
+// shelfOf is the folder that builds are kept in.
+func shelfOf(t *testing.T) string {
+	t.Helper()
+	if *shelf != "" {
+		return *shelf
+	}
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	return filepath.Join(cache, "carillon-builds")
+}
+
 // buildOf is the binary of a commit; "" if it does not build, or knows no clusters.
 func buildOf(t *testing.T, commit string) string {
 	t.Helper()
-	folder := filepath.Join(cmp.Or(*shelf, filepath.Join(os.TempDir(), "carillon-builds")), commit)
+	folder := filepath.Join(shelfOf(t), commit)
 	binary := filepath.Join(folder, "carillon")
 	if _, err := os.Stat(binary); err != nil {
 		source := t.TempDir()
@@ -125,7 +135,7 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 	c := chaos.NewCluster(chaos.ClusterConfig{Binary: founder, Store: b, Logs: logs(t),
 		Flags: []string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "2s"}})
 	t.Cleanup(func() { must(t, c.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	members, err := c.Start(ctx, 2)
 	must(t, err)
@@ -135,21 +145,15 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 	must(t, err)
 	third.Binary = comer
 	must(t, third.Start())
-	coming, giveUp := context.WithTimeout(ctx, patience)
-	defer giveUp()
-	if err := third.Ready(coming); err != nil {
-		if third.Runs() || !reason.MatchString(third.Log()) {
-			t.Fatalf("it was refused without a reason: %v", err)
-		}
-		t.Logf("refused: %s", reasonOf(third.Log()))
-		must(t, c.Remove(third))
-	} else {
+	if ready(ctx, t, third) {
 		members = append(members, third)
+	} else if !third.Runs() {
+		must(t, c.Remove(third))
 	}
 	load.put(ctx, members, "together")
 	load.done(ctx, "before", "together")
 	if len(members) == 3 {
-		served(t, ctx, members, partitions)
+		served(ctx, t, members, partitions)
 		must(t, members[0].Leave(ctx)) // its partitions go to both builds
 		load.put(ctx, members[1:], "without the first")
 		load.done(ctx, "without the first")
@@ -158,6 +162,26 @@ func join(t *testing.T, b chaos.Backend, founder, comer string) {
 		load.done(ctx, "without both")
 	}
 	load.once()
+}
+
+// ready reports whether a node that has come takes part. One that does not has ended, and says why; or it
+// goes on and says that it is not ready, which must not hold up the others.
+func ready(ctx context.Context, t *testing.T, m *chaos.Member) bool {
+	t.Helper()
+	coming, giveUp := context.WithTimeout(ctx, patience)
+	defer giveUp()
+	err := m.Ready(coming)
+	switch {
+	case err == nil:
+		return true
+	case m.Runs():
+		t.Logf("not ready: %v", strings.SplitN(err.Error(), "\n", 2)[0])
+	case reason.MatchString(m.Log()):
+		t.Logf("refused: %s", reasonOf(m.Log()))
+	default:
+		t.Fatalf("it was refused without a reason: %v", err)
+	}
+	return false
 }
 
 // reasonOf is the last line of a log that has a reason.
@@ -171,7 +195,7 @@ func reasonOf(log string) (last string) {
 }
 
 // served waits until all partitions are.
-func served(t *testing.T, ctx context.Context, members []*chaos.Member, partitions int) {
+func served(ctx context.Context, t *testing.T, members []*chaos.Member, partitions int) {
 	t.Helper()
 	s, err := chaos.OpenStore(ctx, members[0].Store, partitions)
 	must(t, err)

@@ -46,7 +46,7 @@ func workerCommand(spec chaos.WorkerSpec) *exec.Cmd {
 	if err != nil {
 		panic(err) // words and a number
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // the campaign ends it
+	cmd := exec.Command(os.Args[0]) // the campaign ends it
 	cmd.Env = append(os.Environ(), workerOf+"="+string(text))
 	return cmd
 }
@@ -85,12 +85,16 @@ func carillonBinary(t *testing.T) string {
 	return built.binary
 }
 
+// killCycles is how often the node of TestKill is killed that is not told how often.
+const killCycles = 15
+
 // enoughCycles is how many it takes for everything to have happened.
 const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
-	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: often(20)})
+	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(),
+		"store"), Cycles: often(killCycles)})
 }
 
 // often is how often something goes wrong, unless a flag says otherwise.

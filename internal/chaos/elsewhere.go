@@ -30,7 +30,10 @@ func Work(ctx context.Context, spec WorkerSpec, in io.Reader, out io.Writer) {
 		_, _ = io.Copy(io.Discard, in) // however it ends
 		close(good)
 	}()
-	l := &laborer{name: spec.Name, address: spec.Address, sees: &teller{out: json.NewEncoder(out)},
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	l := &laborer{name: spec.Name, address: spec.Address, sees: &teller{out: json.NewEncoder(out),
+		deaf: stop},
 		dice: newDice(spec.Seed, spec.Name), good: good}
 	l.run(ctx)
 }
@@ -51,6 +54,7 @@ type line struct {
 type teller struct {
 	mu   sync.Mutex
 	out  *json.Encoder
+	deaf func() // called when nobody listens any more
 	said int
 }
 
@@ -59,7 +63,9 @@ var _ witness = (*teller)(nil)
 func (t *teller) tell(l line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.out.Encode(l) // nobody reads any more: this process is about to be ended
+	if err := t.out.Encode(l); err != nil {
+		t.deaf()
+	}
 }
 
 func (t *teller) attempt(a checker.Attempt) {

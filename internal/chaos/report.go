@@ -55,15 +55,16 @@ func (c *crew) report() Report {
 
 // How exact the times of a campaign are.
 const (
-	wireTime  = 250 * time.Millisecond  // until others have seen what a process did, on a busy machine
+	wireTime  = time.Second             // until others have seen what a process did, on a busy machine
 	lazyTime  = 1500 * time.Millisecond // from which an attempt is durable: a second, and a tick
+	tickTime  = 500 * time.Millisecond  // in which a node sees that a lease has ended
 	keepsErrs = carillon.MaxRunErrors
 )
 
 // account is what the system says, and what was done to it.
 func (c *crew) account(h *checker.History) deliveries.History {
 	out := deliveries.History{Slack: deliveries.Slack{
-		Wire: wireTime, Lazy: lazyTime, Recovery: h.Constants.Recovery + h.Constants.OwnerLease,
+		Wire: wireTime, Lazy: lazyTime, Tick: tickTime, Recovery: h.Constants.Recovery + h.Constants.OwnerLease,
 		Errors: keepsErrs,
 	}}
 	for i := range c.ended.runs {

@@ -85,7 +85,7 @@ func truth() account {
 				{Kind: "kill", From: at(5000), To: at(5800), Ends: true},
 				{Kind: "cut off from peers", From: at(40_000), To: at(41_000)},
 			},
-			Slack: deliveries.Slack{Wire: 100 * time.Millisecond, Lazy: time.Second,
+			Slack: deliveries.Slack{Wire: 100 * time.Millisecond, Lazy: time.Second, Tick: 200 * time.Millisecond,
 				Recovery: 3 * time.Second, Errors: 10},
 		},
 	}

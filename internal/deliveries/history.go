@@ -25,7 +25,7 @@ type Run struct {
 	From      time.Time `json:",omitzero"`  // the first of the Skipped
 	Skipped   uint64    `json:",omitempty"` // times that it stands for; 0 on a run
 	Attempt   int
-	InDoubt   int            `json:",omitempty"` // attempts that may have left an owner that did not end in order
+	InDoubt   int            `json:",omitempty"` // attempts of owners that ended without order
 	Errors    []AttemptError `json:",omitempty"` // the newest; at most Slack.Errors
 	Finished  time.Time
 }
@@ -68,6 +68,7 @@ type Break struct {
 type Slack struct {
 	Wire     time.Duration // from what a process did to what others saw of it
 	Lazy     time.Duration // age from which an attempt on a stream is surely durable
+	Tick     time.Duration // in which a lease that has ended is noticed
 	Recovery time.Duration // after a break, until everything is normal again
 	Errors   int           // most that a run keeps
 }

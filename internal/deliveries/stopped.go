@@ -11,7 +11,7 @@ func (a *audit) stopped() {
 			continue
 		}
 		for _, d := range a.l.Seen {
-			if d.Receiver == s.Receiver && d.Stream && d.Started.After(silent.Add(2*a.h.Slack.Wire)) &&
+			if d.Receiver == s.Receiver && d.Stream && d.Started.After(silent.Add(a.h.Slack.Tick)) &&
 				d.Started.Before(s.To) {
 				a.addf("stopped", d.Job,
 					"attempt %d of run %s was handed to %s at %s, silent since a lease ended at %s",
