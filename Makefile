@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke soak chaos chaos-cluster scenarios bench-peers dev clean
+.PHONY: build test vet lint generate check smoke soak chaos chaos-cluster chaos-failover builds scenarios bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
@@ -29,8 +29,14 @@ chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
 chaos-cluster: ## three nodes on each store that is installed, 50 faults each; CYCLES=… and SEED=… for others
 	go test ./internal/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),$(shell date +%s))
 
+chaos-failover: ## three nodes on a PostgreSQL pair that syncs each write, whose primary is killed again and again
+	go test ./internal/chaos -run TestClusterPostgresFailover -v -count 1 -timeout 3h -cycles $(or $(CYCLES),20) -seed $(or $(SEED),$(shell date +%s))
+
+builds: ## this build and ten older ones in one cluster, on PostgreSQL and Redis; BUILDS=… for others; some 20 minutes
+	go test ./internal/chaos -run TestBuilds -v -count 1 -timeout 3h -builds $(or $(BUILDS),10)
+
 scenarios: ## the scenarios with real nodes, as they are written, on each store that is installed
-	go test ./internal/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12St|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis
+	go test ./internal/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis
 
 soak: ## a simulated day of load, ten million jobs
 	go test ./internal/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h

@@ -37,7 +37,25 @@ type Node struct {
 	// Skew is how far its wall clock is ahead of the store's, as it measured last. Known only if SkewKnown.
 	Skew      time.Duration
 	SkewKnown bool
+	// State is where it stands, and Reason why, if there is more to say.
+	State  NodeState
+	Reason string
 }
+
+// NodeState is where a node stands. Only a fit one gets a share of the partitions; while no node is fit, those that leave keep what
+// they own, and if there are none of those the unfit ones try.
+type NodeState string
+
+// The states of nodes.
+const (
+	NodeUnknown NodeState = ""        // it is of a version that does not say
+	NodeFit     NodeState = "fit"     // it has proven that it can claim partitions and commit
+	NodeProving NodeState = "proving" // it is new, and has not yet
+	NodeUnfit   NodeState = "unfit"   // it lives, and fails to claim partitions or to commit; others own its share until it can
+	NodeDrained NodeState = "drained" // by DrainNode
+	NodeSkewed  NodeState = "clock"   // its clock is off the store's
+	NodeLeaving NodeState = "leaving" // it was told to end
+)
 
 // PartitionOwner says who owns a partition.
 type PartitionOwner struct {

@@ -22,10 +22,11 @@ const (
 	Unavailable // try again
 	DeadlineExceeded
 	Canceled // the caller went away
+	DataLoss // what was asked for stood in a part of the store that is damaged; trying again does not help
 )
 
 var kindNames = [...]string{"internal", "invalid_argument", "not_found", "already_exists", "failed_precondition",
-	"resource_exhausted", "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled"}
+	"resource_exhausted", "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled", "data_loss"}
 
 // String is the code as in the API.
 func (k Kind) String() string {

@@ -190,16 +190,20 @@ type JobStatus struct {
 	LastRun    *Run      // the last finished one; nil = none
 	Current    *Run      // the unfinished one; nil = none
 	Waiting    []string  // jobs of After that have yet to succeed before the next run begins
+	Missing    []string  // those of Waiting that do not exist; only GetJob finds out
 	Counters   Counters
 }
 
-// Counters count a job's runs since it was created.
+// Counters count a job's runs since it was created. They change with the records that they count, in one write: whatever
+// happens to a node, Fired is Succeeded + Dropped + Dead + Cancelled and the unfinished runs that have had an attempt.
 type Counters struct {
-	Fired     uint64 // runs begun; a run that was rescheduled goes on and counts once
-	Succeeded uint64
-	Failed    uint64 // attempts that failed
-	Retried   uint64 // attempts after the first, but for the first after a reschedule
-	Dead      uint64
+	Fired     uint64 // runs begun: that have had an attempt. One that is rescheduled or redriven goes on and counts once
+	Succeeded uint64 // runs that ended with a success
+	Failed    uint64 // attempts that failed: by their result, their timeout or the end of their lease
+	Retried   uint64 // attempts after the first of a run, but for the first after a reschedule or a redrive
+	Dead      uint64 // runs that ended dead and have not been redriven since
 	Skipped   uint64 // scheduled times that did not run
 	Late      uint64 // runs whose first attempt began more than 1 s after they were due
+	Dropped   uint64 // runs that ended failed, out of attempts
+	Cancelled uint64 // runs that ended cancelled after they had begun
 }

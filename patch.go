@@ -5,39 +5,55 @@ import (
 	"strings"
 )
 
+// Effect is what a change of a field of a job does to the runs that it has, and to the times that it is to run at.
+type Effect uint8
+
+// The effects, each with those before it but for the first.
+const (
+	// EffectNone: the attempt in force goes on, and no time moves.
+	EffectNone Effect = iota + 1
+	// EffectFence: unfinished runs go on under their ids with the new content; an attempt in force ends for the next one.
+	EffectFence
+	// EffectNext: the next time is worked out anew. What has been counted so far stays: the phase, the end of life, the repeats.
+	EffectNext
+	// EffectTimes: the times are counted anew from the change on, as after a put.
+	EffectTimes
+)
+
 // patchField is a field of a job that a patch may name.
 type patchField struct {
-	name  string
-	apply func(to, from *Job)
+	name   string
+	effect Effect
+	apply  func(to, from *Job)
 }
 
 // patchFields are in the order of semantics.md.
 var patchFields = []patchField{
-	{"schedule", func(to, from *Job) { to.Schedule = from.Schedule }},
-	{"time_zone", func(to, from *Job) { to.TimeZone = from.TimeZone }},
-	{"dst", func(to, from *Job) { to.DST = from.DST }},
-	{"due_time", func(to, from *Job) { to.Due = from.Due }},
-	{"repeats", func(to, from *Job) { to.Repeats = from.Repeats }},
-	{"ttl", func(to, from *Job) { to.TTL = from.TTL }},
-	{"spread", func(to, from *Job) { to.Spread = from.Spread }},
-	{"data", patchData},
-	{"content_type", func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
-	{"metadata", func(to, from *Job) { to.Metadata = from.Metadata }},
-	{"labels", func(to, from *Job) { to.Labels = from.Labels }},
-	{"target", func(to, from *Job) { to.Target = from.Target }},
-	{"failure_policy", func(to, from *Job) { to.FailurePolicy = from.FailurePolicy }},
-	{"timeout", func(to, from *Job) { to.Timeout = from.Timeout }},
-	{"lease", func(to, from *Job) { to.Lease = from.Lease }},
-	{"overlap", func(to, from *Job) { to.Overlap = from.Overlap }},
-	{"misfire", func(to, from *Job) { to.Misfire = from.Misfire }},
-	{"catch_up_limit", func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
-	{"catch_up_window", func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
-	{"class", func(to, from *Job) { to.Class = from.Class }},
-	{"limit_key", func(to, from *Job) { to.LimitKey = from.LimitKey }},
-	{"after", func(to, from *Job) { to.After = from.After }},
-	{"paused", func(to, from *Job) { to.Paused = from.Paused }},
-	{"note", func(to, from *Job) { to.Note = from.Note }},
-	{"history", func(to, from *Job) { to.History = from.History }},
+	{"schedule", EffectTimes, func(to, from *Job) { to.Schedule = from.Schedule }},
+	{"time_zone", EffectTimes, func(to, from *Job) { to.TimeZone = from.TimeZone }},
+	{"dst", EffectNext, func(to, from *Job) { to.DST = from.DST }},
+	{"due_time", EffectTimes, func(to, from *Job) { to.Due = from.Due }},
+	{"repeats", EffectNext, func(to, from *Job) { to.Repeats = from.Repeats }},
+	{"ttl", EffectTimes, func(to, from *Job) { to.TTL = from.TTL }},
+	{"spread", EffectFence, func(to, from *Job) { to.Spread = from.Spread }},
+	{"data", EffectFence, patchData},
+	{"content_type", EffectFence, func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
+	{"metadata", EffectFence, func(to, from *Job) { to.Metadata = from.Metadata }},
+	{"labels", EffectNone, func(to, from *Job) { to.Labels = from.Labels }},
+	{"target", EffectFence, func(to, from *Job) { to.Target = from.Target }},
+	{"failure_policy", EffectFence, func(to, from *Job) { to.FailurePolicy = from.FailurePolicy }},
+	{"timeout", EffectFence, func(to, from *Job) { to.Timeout = from.Timeout }},
+	{"lease", EffectFence, func(to, from *Job) { to.Lease = from.Lease }},
+	{"overlap", EffectFence, func(to, from *Job) { to.Overlap = from.Overlap }},
+	{"misfire", EffectFence, func(to, from *Job) { to.Misfire = from.Misfire }},
+	{"catch_up_limit", EffectFence, func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
+	{"catch_up_window", EffectFence, func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
+	{"class", EffectNone, func(to, from *Job) { to.Class = from.Class }},
+	{"limit_key", EffectFence, func(to, from *Job) { to.LimitKey = from.LimitKey }},
+	{"after", EffectNone, func(to, from *Job) { to.After = from.After }},
+	{"paused", EffectNone, func(to, from *Job) { to.Paused = from.Paused }},
+	{"note", EffectNone, func(to, from *Job) { to.Note = from.Note }},
+	{"history", EffectNone, func(to, from *Job) { to.History = from.History }},
 }
 
 // patchData replaces the bytes, and the content type if the new data says one; "content_type" alone replaces only that.
@@ -56,6 +72,32 @@ func PatchFields() []string {
 		names[i] = f.name
 	}
 	return names
+}
+
+// EffectOf is what a change of the field does; 0 if a patch cannot name it.
+func EffectOf(field string) Effect {
+	for i := range patchFields {
+		if patchFields[i].name == field {
+			return patchFields[i].effect
+		}
+	}
+	return 0
+}
+
+// Names reports whether the patch names a field with the effect, whether or not it changes it.
+func (p Patch) Names(effect Effect) bool {
+	return slices.ContainsFunc(p.Fields, func(name string) bool { return EffectOf(name) == effect })
+}
+
+// Without is the job with the fields cleared whose changes have at most this effect.
+func (j Job) Without(most Effect) Job {
+	var none Job
+	for i := range patchFields {
+		if patchFields[i].effect <= most {
+			patchFields[i].apply(&j, &none)
+		}
+	}
+	return j
 }
 
 // Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. The

@@ -24,7 +24,7 @@ type Run struct {
 	Metadata map[string]string
 
 	// Set on a finished run.
-	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished
+	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished and after a redrive
 	Response []byte         // up to 4 KiB of what an HTTP target answered
 	Worker   string         // who ran the last attempt
 	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
@@ -33,6 +33,10 @@ type Run struct {
 
 	Progress *Progress // what the attempt in force last said; nil = nothing. It is lost with the node.
 	Backfill string    // id of the backfill that made it; empty = none
+
+	// InDoubt is how many of its attempts a node may have handed out that ended without order, before the store knew of it. Such
+	// an attempt is made again under its own number and token, so consumers may have had it more than once.
+	InDoubt int
 }
 
 // Progress is how far an attempt says it is.
@@ -44,9 +48,10 @@ type Progress struct {
 
 // AttemptError is why one attempt failed.
 type AttemptError struct {
-	Attempt int
-	At      time.Time
-	Message string
+	Attempt  int
+	At       time.Time
+	Message  string
+	Redriven bool // the run died of it, or after it, and has been redriven since
 }
 
 // Limits on what a run keeps.
@@ -116,4 +121,7 @@ type Result struct {
 type Beat struct {
 	Token string
 	RunID string
+	// Confirm asks whether the attempt is still in force; WorkResponse.Confirmed or WorkResponse.Stale
+	// answers.
+	Confirm bool
 }

@@ -21,7 +21,8 @@ type Jobs interface {
 	// PutJobs stores all jobs or none: each name once and at most MaxBatch. It returns once all are durable. An error with
 	// Unknown set means that either may come true; all will be stored or none.
 	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
-	// PatchJob changes the fields that the patch names and leaves the rest.
+	// PatchJob changes the fields that the patch names and leaves the rest. Times are counted anew only if it names one of them;
+	// docs/api.md says what each field does to a run that is going.
 	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)
 	// SetPaused pauses or resumes; a paused job fires nothing. Both are harmless to repeat.
 	SetPaused(ctx context.Context, key Key, p Pause) (Job, error)
@@ -109,6 +110,7 @@ type WorkRequest struct {
 	Results []Result
 	Beats   []Beat
 	Goodbye bool // free what I still hold at once
+	Pong    bool // answers WorkResponse.Ping
 }
 
 // WorkResponse goes from server to worker.
@@ -124,6 +126,13 @@ type WorkResponse struct {
 	Wanted []string
 	// Withdrawn says how many credits were taken back; the others were used.
 	Withdrawn []Credit
+	// Ping asks the worker for a sign of life: it gets no more runs before it says anything. Pong is enough.
+	Ping bool
+	// Confirmed are tokens of attempts in force, in answer to heartbeats that asked.
+	Confirmed []string
+	// Since is a lower bound on when the runs left the node that handed them out, by this process's clock.
+	// Their leases were in force then. Zero: unknown.
+	Since time.Time
 }
 
 // MaxBatch is the most jobs in one PutJobs, and the largest page of a list.

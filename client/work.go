@@ -77,7 +77,8 @@ func (c *Client) connect(ctx context.Context, hello carillon.Hello) (carillon.Se
 func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended func()) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
-	stream, err := c.open(life, hello)
+	sent := &lowerBound{}
+	stream, err := c.open(life, hello, sent)
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -85,7 +86,7 @@ func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended fu
 		end()
 		return nil, failed(err, false) // a session that is not there has changed nothing
 	}
-	return &session{stream: stream, end: end, ended: ended}, nil
+	return &session{stream: stream, sent: sent, end: end, ended: ended}, nil
 }
 
 // addresses are those of all nodes, as far as is known.
@@ -110,11 +111,12 @@ func (a *addresses) known() []string {
 type workStream = grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
 
 // open says hello. The server answers with the stream's header, or ends the stream.
-func (c *Client) open(ctx context.Context, hello carillon.Hello) (workStream, error) {
+func (c *Client) open(ctx context.Context, hello carillon.Hello, sent *lowerBound) (workStream, error) {
 	stream, err := c.service.Work(ctx)
 	if err != nil {
 		return nil, err
 	}
+	sent.sending()
 	if err := stream.Send(&pb.WorkRequest{Hello: wire.HelloToProto(&hello)}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -132,6 +134,7 @@ func (c *Client) open(ctx context.Context, hello carillon.Hello) (workStream, er
 // session is a worker's stream.
 type session struct {
 	stream  workStream
+	sent    *lowerBound
 	end     context.CancelFunc // of the stream, at once
 	ended   func()             // is called when it is over; may be nil
 	sending sync.Mutex         // held by Send: a stream takes one at a time
@@ -150,6 +153,7 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	defer context.AfterFunc(ctx, s.end)()
+	s.sent.sending()
 	err := s.stream.Send(wire.WorkRequestToProto(&req))
 	if errors.Is(err, io.EOF) {
 		return carillon.Errorf(carillon.Unavailable, "", "the session is over; Receive says why")
@@ -172,7 +176,9 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 		s.over()
 		return carillon.WorkResponse{}, failed(err, true)
 	}
-	return wire.WorkResponseFromProto(m)
+	resp, err := wire.WorkResponseFromProto(m)
+	resp.Since = s.sent.since(m, time.Now())
+	return resp, err
 }
 
 // lingering is how long a closed session may still receive.

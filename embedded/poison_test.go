@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +24,19 @@ const poisonDir = "CARILLON_TEST_POISON_DIR"
 // panicked is the exit code of a process that a panic has ended.
 const panicked = 2
 
-const poisonAttempts, poisonOthers = 3, 20
+// Jobs of the scenario: one that ends its process, others of its partition, and some of all other partitions,
+// which fall due while it does so.
+const (
+	poisonPartitions = 64
+	poisonAttempts   = 5
+	poisonOthers     = 999
+	poisonElsewhere  = 10 * (poisonPartitions - 1)
+	poisonSpan       = 8 * time.Second
+)
 
 // TestS08AHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each time: it runs out
-// of attempts, and the other jobs of the folder run.
+// of attempts, the other jobs of its partition run, and those of other partitions are on time whenever the
+// process is there.
 func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	if dir := os.Getenv(poisonDir); dir != "" {
 		if err := poisoned(dir); err != nil {
@@ -51,24 +62,61 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	if starts := lines(t, dir, "starts"); len(starts) != poisonAttempts {
 		t.Errorf("started %d times: %v", len(starts), starts)
 	}
-	seen := map[string]bool{}
-	for _, name := range lines(t, dir, "others") {
-		seen[name] = true
+	same, elsewhere := map[string]bool{}, map[string]bool{}
+	var late []time.Duration
+	lives := instants(t, lines(t, dir, "lives"))
+	for _, line := range lines(t, dir, "others") {
+		name, times, _ := strings.Cut(line, "@")
+		from, to, _ := strings.Cut(times, "@")
+		at := instants(t, []string{from, to})
+		if strings.HasPrefix(name, "same/") {
+			same[name] = true
+			continue
+		}
+		elsewhere[name] = true
+		due := at[0]
+		for _, ready := range lives {
+			if ready.After(due) && !ready.After(at[1]) {
+				due = ready
+			}
+		}
+		late = append(late, at[1].Sub(due))
 	}
-	if len(seen) != poisonOthers {
-		t.Errorf("%d of %d others ran", len(seen), poisonOthers)
+	if len(same) != poisonOthers || len(elsewhere) != poisonElsewhere {
+		t.Errorf("%d of %d jobs of the partition ran, and %d of %d of others", len(same), poisonOthers,
+			len(elsewhere), poisonElsewhere)
 	}
+	slices.Sort(late)
+	if p99 := late[len(late)*99/100]; p99 > time.Second {
+		t.Errorf("of the other partitions' jobs one in a hundred was %v late", p99)
+	}
+}
+
+// instants reads times in nanoseconds.
+func instants(t *testing.T, texts []string) (out []time.Time) {
+	t.Helper()
+	for _, text := range texts {
+		ns, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, time.Unix(0, ns))
+	}
+	return out
 }
 
 // poisoned is one life: it ends with a panic in the handler, or in order once the job is dead.
 func poisoned(dir string) error {
-	s, err := embedded.Open(filepath.Join(dir, "store"), embedded.WithPartitions(1))
+	s, err := embedded.Open(filepath.Join(dir, "store"), embedded.WithPartitions(poisonPartitions))
 	if err != nil {
 		return err
 	}
 	ctx, leave := context.WithTimeout(context.Background(), 50*time.Second)
 	defer leave()
 	if err := putPoison(ctx, s); err != nil {
+		return err
+	}
+	if err := note(dir, "lives", fmt.Sprint(time.Now().UnixNano())); err != nil {
 		return err
 	}
 	w := worker.New(s, worker.Options{})
@@ -79,7 +127,10 @@ func poisoned(dir string) error {
 		go func() { panic("the handler takes its process with it") }()
 		select {}
 	})
-	worker.Handle(w, "others", func(_ context.Context, run carillon.Run, _ []byte) error { return note(dir, "others", run.Job) })
+	worker.Handle(w, "others", func(_ context.Context, run carillon.Run, _ []byte) error {
+		return note(dir, "others", fmt.Sprintf("%s@%d@%d", run.Job, run.Scheduled.UnixNano(),
+			time.Now().UnixNano()))
+	})
 	left := make(chan error, 1)
 	go func() { left <- w.Run(ctx) }()
 	dead := carillon.RunDead
@@ -114,9 +165,30 @@ func poisoned(dir string) error {
 func putPoison(ctx context.Context, s *embedded.Scheduler) error {
 	job := carillon.Job{Name: "poison", Target: carillon.WorkerQueue("poison"), Lease: time.Second,
 		FailurePolicy: carillon.Constant(10 * time.Millisecond).WithMaxRetries(poisonAttempts - 1)}
-	jobs := []carillon.Job{job}
-	for i := range poisonOthers {
-		jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("other/%d", i), Target: carillon.WorkerQueue("others"), Lease: time.Second})
+	jobs, began := []carillon.Job{job}, time.Now()
+	home := carillon.PartitionOf(carillon.Key{Namespace: "default", Name: "poison"}, poisonPartitions)
+	for i, same, elsewhere := 0, 0, 0; same < poisonOthers || elsewhere < poisonElsewhere; i++ {
+		// An attempt that ends with the process counts, whoever ended it: those who are in flight with the
+		// poison each time need more.
+		j := carillon.Job{Name: fmt.Sprint("same/", i), Target: carillon.WorkerQueue("others"),
+			Lease:         time.Second,
+			FailurePolicy: carillon.Constant(10 * time.Millisecond)}
+		switch in := carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+			poisonPartitions); {
+		case in == home && same < poisonOthers:
+			same++
+			jobs = append(jobs, j)
+		case in != home && elsewhere < poisonElsewhere:
+			elsewhere++
+			j.Name = fmt.Sprint("elsewhere/", i)
+			if carillon.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+				poisonPartitions) == home {
+				elsewhere--
+				continue
+			}
+			j.Due = carillon.At(began.Add(time.Duration(elsewhere) * poisonSpan / poisonElsewhere))
+			jobs = append(jobs, j)
+		}
 	}
 	page, err := s.ListRuns(ctx, carillon.RunQuery{Job: "poison"})
 	if err != nil || len(page.Runs) > 0 {
@@ -125,8 +197,12 @@ func putPoison(ctx context.Context, s *embedded.Scheduler) error {
 	if _, err := s.GetJob(ctx, carillon.Key{Namespace: "default", Name: "poison"}); err == nil {
 		return nil
 	}
-	_, err = s.PutJobs(ctx, jobs)
-	return err
+	for part := range slices.Chunk(jobs, carillon.MaxBatch) {
+		if _, err := s.PutJobs(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note adds a line to a file that outlives the process.

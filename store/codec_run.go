@@ -25,6 +25,7 @@ func (r *RunRecord) Append(b []byte) []byte {
 	w.nanos(14, r.From)
 	w.bytes(15, r.Spec)
 	w.nanos(16, r.Expires)
+	w.sint(17, int64(r.InDoubt))
 	return w.b
 }
 
@@ -66,6 +67,8 @@ func DecodeRun(b []byte) (RunRecord, error) {
 			run.Spec = r.bytes()
 		case 16:
 			run.Expires = r.nanos()
+		case 17:
+			run.InDoubt = r.int()
 		default:
 			r.skip()
 		}
@@ -113,6 +116,7 @@ func (w *writer) attemptErrors(field int, list []carillon.AttemptError) {
 		w.sint(1, int64(list[i].Attempt))
 		w.time(2, list[i].At)
 		w.string(3, list[i].Message)
+		w.bool(4, list[i].Redriven)
 		w.end(at)
 	}
 }
@@ -129,6 +133,8 @@ func (r *reader) attemptError(list []carillon.AttemptError) []carillon.AttemptEr
 			e.At = in.time()
 		case 3:
 			e.Message = in.string()
+		case 4:
+			e.Redriven = in.bool()
 		default:
 			in.skip()
 		}

@@ -32,6 +32,7 @@ func (s *State) Append(b []byte) []byte {
 	w.uint(21, uint64(s.Backfills))
 	w.waits(22, s.Waits)
 	w.bool(23, s.OwnSpec)
+	w.uint(24, s.Settled)
 	return w.b
 }
 
@@ -87,6 +88,8 @@ func DecodeState(b []byte) (State, error) {
 			s.Waits = r.wait(s.Waits)
 		case 23:
 			s.OwnSpec = r.bool()
+		case 24:
+			s.Settled = r.uint()
 		default:
 			r.skip()
 		}
@@ -116,6 +119,8 @@ func (w *writer) runState(field int, s *RunState) {
 	w.string(15, s.Message)
 	w.nanos(16, s.Said)
 	w.bool(17, s.Kept)
+	w.grant(18, &s.Doubt)
+	w.sint(19, int64(s.InDoubt))
 	w.endOrDrop(at)
 }
 
@@ -157,6 +162,10 @@ func decodeRunState(s *RunState, b []byte) error {
 			s.Said = r.nanos()
 		case 17:
 			s.Kept = r.bool()
+		case 18:
+			r.check(decodeGrant(&s.Doubt, r.bytes()))
+		case 19:
+			s.InDoubt = r.int()
 		default:
 			r.skip()
 		}
@@ -225,14 +234,16 @@ func decodeLastRun(l *LastRun, b []byte) error {
 
 func (w *writer) counters(field int, c *carillon.Counters) {
 	at := w.begin(field)
-	for i, n := range [...]uint64{c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late} {
+	for i, n := range [...]uint64{c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late,
+		c.Dropped, c.Cancelled} {
 		w.uint(i+1, n)
 	}
 	w.endOrDrop(at)
 }
 
 func decodeCounters(c *carillon.Counters, b []byte) error {
-	into := [...]*uint64{&c.Fired, &c.Succeeded, &c.Failed, &c.Retried, &c.Dead, &c.Skipped, &c.Late}
+	into := [...]*uint64{&c.Fired, &c.Succeeded, &c.Failed, &c.Retried, &c.Dead, &c.Skipped, &c.Late,
+		&c.Dropped, &c.Cancelled}
 	r := reader{b: b}
 	for r.next() {
 		if r.field <= len(into) {
@@ -251,6 +262,7 @@ func (w *writer) waits(field int, list []Wait) {
 		w.identity(2, &list[i].By)
 		w.bool(3, list[i].Open)
 		w.uint(4, list[i].Told)
+		w.nanos(5, list[i].Since)
 		w.end(at)
 	}
 }
@@ -268,6 +280,8 @@ func (r *reader) wait(list []Wait) []Wait {
 			v.Open = in.bool()
 		case 4:
 			v.Told = in.uint()
+		case 5:
+			v.Since = in.nanos()
 		default:
 			in.skip()
 		}

@@ -12,6 +12,9 @@ var (
 	ErrTaken = errors.New("store: another node with this id lives")
 	// ErrLast: no other living member may own anything.
 	ErrLast = errors.New("store: no other node may own anything")
+	// ErrAway: a store cannot be opened at present, because its server cannot be reached or is starting. Opening it again may
+	// succeed; whatever else is wrong stays wrong. See [Away].
+	ErrAway = errors.New("store: the server is away")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )
@@ -39,3 +42,12 @@ func OutcomeOf(err error) Outcome {
 	}
 	return NotApplied
 }
+
+// Away is err marked as [ErrAway]; it reads the same.
+func Away(err error) error { return &awayError{err} }
+
+type awayError struct{ err error }
+
+func (e *awayError) Error() string   { return e.err.Error() }
+func (e *awayError) Unwrap() error   { return e.err }
+func (e *awayError) Is(t error) bool { return t == ErrAway }

@@ -40,7 +40,8 @@ type Leaser interface {
 	Renew(ctx context.Context, node string, held []Holding, ttl time.Duration) (lost []Holding, err error)
 	// Release frees the partitions that are still held under the given term; writes of those terms are fenced from then on.
 	Release(ctx context.Context, node string, held []Holding) error
-	// Owners returns every partition that was ever claimed, by number.
+	// Owners returns every partition that was ever claimed, by number. Of one whose owner has ended without a release it tells until
+	// when the lease was given or renewed, over a crash too: that was durable before Claim or Renew returned.
 	Owners(ctx context.Context) ([]Owner, error)
 }
 
@@ -53,6 +54,9 @@ type Member struct {
 	Capacity int    // its share of the partitions, relative to that of others; 0: it lives but is to own nothing
 	Nonce    uint64 // of its process: random, not 0
 	Settings string // what it was started with, for the others to compare; may be empty
+	// State is what it says of itself to the others: whether it is fit, what it refuses, whether it leaves. Empty of a node of a
+	// version that says nothing.
+	State string
 }
 
 // Holding is a partition held under a term.
@@ -61,7 +65,9 @@ type Holding struct {
 	Term      Term
 }
 
-// Owner says who holds a partition and until when, by the store's clock; Node is empty if it was released.
+// Owner says who holds a partition and until when, by the store's clock; Node is empty if nobody does. Until stays when the lease has
+// ended, or the owner was killed: the term was not in force after it. It is zero where that is not known, as of a term that was
+// released.
 type Owner struct {
 	Partition int
 	Term      Term

@@ -43,6 +43,7 @@ type State struct {
 	Kept      uint32 // finished runs recorded since the last trim
 	Backfills uint32 // unfinished backfills of the job
 	Waits     []Wait // for each name of After, in its order
+	Settled   uint64 // epoch: of no term up to this one is it in doubt whether it handed out what comes next
 
 	Run      RunState
 	Last     LastRun
@@ -55,6 +56,8 @@ type Wait struct {
 	By   carillon.RunIdentity // the newest success that was told; the same one told again changes nothing
 	Open bool                 // it has not been used up by a run yet
 	Told uint64               // stamp of the newest letter that told of one: an older letter comes too late
+	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0 = it is not known.
+	Since int64
 }
 
 // RunState is the unfinished run of a record.
@@ -72,6 +75,11 @@ type RunState struct {
 	Deadline  int64
 	Started   int64 // first attempt
 	Errors    []carillon.AttemptError
+
+	// Doubt is the grant under which a term that ended without order may have handed out the attempt in force, or, while there is
+	// none, the next one: it is made under that grant, so that whoever has it already and whoever gets it now have the same token.
+	Doubt   Grant
+	InDoubt int // attempts of which that was so, with that one
 
 	Uncounted int     // attempts that the failure policy does not count: those up to the last reschedule
 	Percent   float64 // what the attempt in force last said of its progress
@@ -118,6 +126,7 @@ type RunRecord struct {
 	Reason   string
 	Skipped  uint64
 	From     int64
+	InDoubt  int    // see RunState
 	Spec     []byte // of a dead run: what a redrive needs
 	Cursor   []byte // set by Runs: where to go on; not stored
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// FormatVersion is the version of everything this package writes. A store of a newer version is refused.
-const FormatVersion = 1
-
 // DefaultPartitions is P of a new store. It is fixed when the store is created.
 const DefaultPartitions = 64
 
@@ -29,6 +26,11 @@ type Meta struct {
 	Partitions int
 	MACKey     []byte // 32 random bytes: authenticates tokens
 }
+
+// ProvingGround is the number of a partition that belongs to nobody: the one after the last. A store that several nodes share can be
+// asked to claim and release it, and to read and write it, in the same way as any other. So a node proves that it can own
+// partitions, and takes none from anybody. It is not among the Owners.
+func (m Meta) ProvingGround() int { return m.Partitions }
 
 // Shard is one partition. Apply is called from one goroutine at a time; reads may be called from many.
 // A read sees every batch whose Apply has returned.

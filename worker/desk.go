@@ -31,6 +31,7 @@ type attempt struct {
 	deadline time.Time // by this machine's clock; zero = none
 	beatEach time.Duration
 	beatAt   time.Time // when to beat, or to send the result again
+	lease    lease
 
 	stop    context.CancelCauseFunc // nil before it is started
 	dropped bool                    // cancelled or stale: nothing is reported
@@ -58,6 +59,7 @@ type desk struct {
 	telling  []*attempt          // whose progress is to be sent
 	nextBeat time.Time           // the least beatAt, or earlier; zero = nobody beats
 	link     *link               // the current session; nil = none
+	pinged   bool                // the server waits for a sign of life
 	leaving  bool                // no more credits
 	closed   bool                // what comes now is not ours any more
 }
@@ -91,6 +93,7 @@ func (d *desk) attach(l *link) {
 	for _, a := range d.attempts {
 		a.beatAt = time.Time{}
 	}
+	d.pinged = false
 	d.nextBeat = time.Now()
 	ring(d.bell)
 }
@@ -110,17 +113,21 @@ func (d *desk) take(l *link, msg *carillon.WorkResponse) {
 	for _, token := range msg.Cancel {
 		d.drop(token, ErrCancelled)
 	}
+	for _, token := range msg.Confirmed {
+		d.confirmed(token)
+	}
+	d.pinged = d.pinged || msg.Ping
 	if d.closed {
 		return
 	}
 	for i := range msg.Runs {
-		d.add(l, &msg.Runs[i])
+		d.add(l, &msg.Runs[i], msg.Since)
 	}
 	ring(d.bell)
 }
 
-// add takes an attempt; one that is here already is not started twice.
-func (d *desk) add(l *link, run *carillon.Run) {
+// add takes an attempt that was sent after since; one that is here already is not started twice.
+func (d *desk) add(l *link, run *carillon.Run, since time.Time) {
 	q := d.byName[run.Queue]
 	if q == nil {
 		d.log.Error("a run came through a queue that was not asked for", "queue", run.Queue, "run", run.ID)
@@ -134,7 +141,7 @@ func (d *desk) add(l *link, run *carillon.Run) {
 		return
 	}
 	now := time.Now()
-	a := &attempt{run: *run, queue: q, beatEach: beatInterval(run.Lease)}
+	a := &attempt{run: *run, queue: q, beatEach: beatInterval(run.Lease), lease: newLease(run.Lease, since)}
 	a.beatAt = now.Add(a.beatEach)
 	if limit := run.Deadline.Sub(run.Started); !run.Deadline.IsZero() && limit > 0 {
 		a.deadline = now.Add(limit) // a duration of the server's clock, so that clocks may differ
@@ -145,7 +152,7 @@ func (d *desk) add(l *link, run *carillon.Run) {
 	}
 	q.held++
 	if d.room(q) {
-		d.start(a)
+		d.begin(a)
 	} else {
 		q.waiting = append(q.waiting, a)
 	}
@@ -194,11 +201,7 @@ func (d *desk) finished(a *attempt, err error, left bool) {
 		a.run.Data, a.run.Metadata = carillon.Data{}, nil
 		d.list(a)
 	}
-	if len(q.waiting) > 0 && d.room(q) {
-		next := q.waiting[0]
-		q.waiting = slices.Delete(q.waiting, 0, 1)
-		d.start(next)
-	}
+	d.beginWaiting(q)
 	ring(d.bell)
 	d.checkCalm()
 }

@@ -20,6 +20,11 @@
 //
 // A handler that takes long may say how far it is, with [Progress].
 //
+// # When a handler starts
+//
+// At once, if the attempt's lease is in force. After a pause of the process, or when the connection was held up, the worker cannot
+// know: it asks the server first, and does not start what others have been given meanwhile.
+//
 // # When a handler's context ends
 //
 // [context.Cause] says why: the attempt's timeout is over ([context.DeadlineExceeded]); the run was cancelled, or its job
@@ -42,6 +47,7 @@
 //	payload.go   a payload becomes what the handler takes
 //	result.go    what a handler returns becomes a result
 //	progress.go  what a handler says while it goes on
+//	lease.go     which runs may start without a question
 //	desk.go      the runs that the worker has, and the room it has left
 //	outgoing.go  what is to be said: results, beats, credits
 //	link.go      one session: who reads and who writes

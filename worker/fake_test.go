@@ -107,6 +107,7 @@ func (s *session) said() carillon.WorkRequest {
 			all.Results = append(all.Results, r.Results...)
 			all.Beats = append(all.Beats, r.Beats...)
 			all.Goodbye = all.Goodbye || r.Goodbye
+			all.Pong = all.Pong || r.Pong
 		default:
 			return all
 		}

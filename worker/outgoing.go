@@ -35,6 +35,7 @@ func (d *desk) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time
 	if len(d.results) > 0 {
 		ring(d.bell)
 	}
+	req.Pong, d.pinged = d.pinged, false
 	if next.IsZero() || !d.nextBeat.IsZero() && d.nextBeat.Before(next) {
 		next = d.nextBeat
 	}
@@ -51,7 +52,8 @@ func (d *desk) beat(req *carillon.WorkRequest, now time.Time) {
 			if a.ended {
 				d.list(a)
 			} else {
-				req.Beats = append(req.Beats, carillon.Beat{Token: a.run.Token, RunID: a.run.ID})
+				a.lease.ask(now)
+				req.Beats = append(req.Beats, carillon.Beat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
 			}
 			a.beatAt = now.Add(a.beatEach)
 		}
@@ -86,5 +88,5 @@ func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
 
 // silent reports whether a request says nothing.
 func silent(req *carillon.WorkRequest) bool {
-	return len(req.Results) == 0 && len(req.Beats) == 0 && len(req.Credits) == 0 && !req.Goodbye
+	return len(req.Results) == 0 && len(req.Beats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
 }

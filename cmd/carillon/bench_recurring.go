@@ -18,6 +18,7 @@ func newBenchRecurring(a app) *cobra.Command {
 		flags.DurationVar(&r.Every, "every", time.Second, "how often each fires")
 		flags.DurationVar(&r.For, "for", 20*time.Second, "how long to measure")
 		flags.DurationVar(&r.WarmUp, "warm-up", 3*time.Second, "how long to wait before that")
+		flags.BoolVar(&r.AtOnce, "at-once", false, "all fire at the same instants, instead of spread evenly")
 		addWorkers(flags, &r.Workers, &r.Credits)
 	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
 		return r.Run(ctx, b) // the flags are parsed by now

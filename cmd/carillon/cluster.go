@@ -30,7 +30,9 @@ func newClusterStatus(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show who lives and who owns what",
-		Long: `Show who lives and who owns what, as the store has it. Any node can be asked. SKEW is how far a node's clock is ahead of the
+		Long: `Show who lives and who owns what, as the store has it. Any node can be asked. STATE is where a node stands:
+fit (it gets a share of the partitions), proving (it is new, and has not shown yet that it can claim and commit), unfit (it fails
+to: others own its share until it can), drained, clock (its clock is off), or leaving. SKEW is how far its clock is ahead of the
 store's, as it measured last.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,10 +56,11 @@ func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, part
 	if wantsJSON(cmd) {
 		return printMessage(a.out, wire.ClusterToProto(status))
 	}
-	err := printTable(a.out, []string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "DRAINING", "SKEW"}, nodeRows(status.Nodes))
+	err := printTable(a.out, []string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"}, nodeRows(status.Nodes))
 	if err != nil {
 		return err
 	}
+	printReasons(a.out, status.Nodes)
 	printOrphans(a.out, status)
 	for _, w := range status.Warnings {
 		fmt.Fprintf(a.out, "Warning: %s.\n", w)
@@ -72,16 +75,33 @@ func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, part
 func nodeRows(nodes []carillon.Node) [][]string {
 	rows := make([][]string, 0, len(nodes))
 	for _, n := range nodes {
-		draining, skew := "no", "-"
-		if n.Draining {
-			draining = "yes"
-		}
+		skew := "-"
 		if n.SkewKnown {
 			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // there is no "-0.000s"
 		}
-		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), draining, skew})
+		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), stateOf(&n), skew})
 	}
 	return rows
+}
+
+// stateOf is where a node stands; one of a version that does not say is drained or not.
+func stateOf(n *carillon.Node) string {
+	switch {
+	case n.State != carillon.NodeUnknown:
+		return string(n.State)
+	case n.Draining:
+		return string(carillon.NodeDrained)
+	}
+	return "-"
+}
+
+// printReasons says why nodes stand where they do.
+func printReasons(w io.Writer, nodes []carillon.Node) {
+	for _, n := range nodes {
+		if n.Reason != "" {
+			fmt.Fprintf(w, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
+		}
+	}
 }
 
 func partitionRows(partitions []carillon.PartitionOwner) [][]string {

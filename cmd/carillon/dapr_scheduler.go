@@ -74,11 +74,7 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
 		admit(identity, &c, &service)
 	}
 	c.Sidecars.Face = daprFace(service)
-	node, err := server.New(c)
-	if err != nil {
-		return err
-	}
-	return node.Run(ctx)
+	return runNode(ctx, c)
 }
 
 // admit lets in only sidecars with certificates. The node is ready when it has had an identity, and stays so when that ends: a

@@ -73,6 +73,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
 			field{"waiting for", strings.Join(s.Waiting, " ")},
+			field{"of which there is no job", strings.Join(s.Missing, " ")},
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
 			field{"progress", currentProgress(s.Current)},
@@ -125,6 +126,6 @@ func currentProgress(r *carillon.Run) string {
 }
 
 func countersText(c carillon.Counters) string {
-	return fmt.Sprintf("fired %d, succeeded %d, failed attempts %d, retried %d, dead %d, skipped %d, late %d",
-		c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late)
+	return fmt.Sprintf("fired %d, succeeded %d, failed attempts %d, retried %d, dead %d, skipped %d, late %d, dropped %d, cancelled %d",
+		c.Fired, c.Succeeded, c.Failed, c.Retried, c.Dead, c.Skipped, c.Late, c.Dropped, c.Cancelled)
 }

@@ -59,7 +59,11 @@ func printRun(w io.Writer, r *carillon.Run) error {
 		{"response", clip(string(r.Response), 120)},
 	}
 	for _, e := range r.Errors {
-		fields = append(fields, field{fmt.Sprintf("attempt %d failed", e.Attempt), moment(e.At) + " " + clip(e.Message, 200)})
+		name := fmt.Sprintf("attempt %d failed", e.Attempt)
+		if e.Redriven {
+			name += ", before a redrive"
+		}
+		fields = append(fields, field{name, moment(e.At) + " " + clip(e.Message, 200)})
 	}
 	return printFields(w, fields)
 }

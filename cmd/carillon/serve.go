@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -103,11 +104,19 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	}
 	cfg.Faces = []server.Face{daprFace(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
-	node, err := server.New(cfg)
-	if err != nil {
+	return runNode(cmd.Context(), cfg)
+}
+
+// runNode runs a node until ctx ends; it waits for a store that is away.
+func runNode(ctx context.Context, c server.Config) error {
+	node, err := server.Await(ctx, c)
+	switch {
+	case errors.Is(err, server.ErrNotStarted):
+		return nil // the log says it
+	case err != nil:
 		return err
 	}
-	return node.Run(cmd.Context())
+	return node.Run(ctx)
 }
 
 // collectLess lets the heap grow further between collections than Go's default of 100 %: most of what a node allocates is

@@ -25,9 +25,11 @@ func newStubCluster() *stubCluster {
 	return &stubCluster{status: carillon.ClusterStatus{
 		Warnings: []string{"--allow-target differs: 10.0.0.0/8 on a; none on b"},
 		Nodes: []carillon.Node{
-			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true},
+			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true,
+				State: carillon.NodeFit},
 			{ID: "b", Address: "10.0.0.2:7070", Sidecars: "10.0.0.2:50006", Owns: 2},
-			{ID: "c", Address: "10.0.0.3:7070", Skew: -400 * time.Microsecond, SkewKnown: true},
+			{ID: "c", Address: "10.0.0.3:7070", Skew: -400 * time.Microsecond, SkewKnown: true,
+				State: carillon.NodeUnfit, Reason: "claim: permission denied"},
 		},
 		Partitions: []carillon.PartitionOwner{owner(0, 7, "a", lease), owner(1, 7, "a", lease), owner(2, 3, "b", lease), owner(3, 3, "b", lease),
 			owner(4, 2, "stuck", 0), {Partition: 5, Epoch: 9}},

@@ -16,6 +16,7 @@ type Recurring struct {
 	WarmUp  time.Duration // before that; default 3 s
 	Workers int           // sessions; default 4
 	Credits int           // runs in flight for each; default 10,000
+	AtOnce  bool          // all fire at the same instants; default spread evenly over Every
 }
 
 func (r Recurring) withDefaults() Recurring {
@@ -40,6 +41,7 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 	prefix := newPrefix()
 	start := time.Now().Add(2*loadTime(r.Jobs) + 2*time.Second).Truncate(time.Millisecond)
 	ticks := newTicks(prefix, r.Jobs, r.Every, start)
+	ticks.atOnce = r.AtOnce
 	from := start.Add(r.Every + r.WarmUp)
 	ticks.from.Store(from.UnixNano())
 	ticks.to.Store(from.Add(r.For).UnixNano())
@@ -60,6 +62,9 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 
 func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ticks, from time.Time) (Result, error) {
 	res := Result{Bench: "recurring", Parameters: fmt.Sprintf("%d jobs, every %s, for %s", r.Jobs, r.Every, r.For)}
+	if r.AtOnce {
+		res.Parameters += ", all at once"
+	}
 	if err := pause(ctx, time.Until(from)); err != nil {
 		return res, err
 	}

@@ -15,6 +15,7 @@ type ticks struct {
 	prefix string
 	period time.Duration
 	start  time.Time
+	atOnce bool // all jobs have the same phase
 
 	from, to atomic.Int64 // receive times that count for lateness, ns
 	counted  atomic.Int64 // ticks received within them
@@ -31,8 +32,12 @@ func newTicks(prefix string, jobs int, period time.Duration, start time.Time) *t
 
 func (t *ticks) name(i int) string { return t.prefix + strconv.Itoa(i) }
 
-// first is when the i-th job first fires: the phases of the jobs are spread evenly over the period.
+// first is when the i-th job first fires: the phases of the jobs are spread evenly over the period, unless
+// all fire at once.
 func (t *ticks) first(i int) time.Time {
+	if t.atOnce {
+		return t.start
+	}
 	return t.start.Add(time.Duration(float64(t.period) * float64(i) / float64(len(t.next))))
 }
 

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/realserver"
@@ -12,6 +13,20 @@ func PostgresBackend(t testing.TB, settings ...string) Backend {
 	t.Helper()
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), settings...)...)
 	return Backend{URL: server.Database(t), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+}
+
+// PostgresPairBackend is an empty store on a primary that acknowledges what its standby has too, so that a
+// failover loses nothing.
+func PostgresPairBackend(t testing.TB, settings ...string) Backend {
+	t.Helper()
+	pair := realserver.StartPostgresPair(t, slices.Concat(realserver.Volatile(),
+		[]string{"synchronous_standby_names=walreceiver"}, settings)...)
+	return Backend{URL: pair.Database(t), Address: pair.Address(), Failover: func() {
+		old := pair.Primary
+		pair.Failover(t)
+		old.Discard(t)
+		pair.Rejoin(t)
+	}}
 }
 
 // RedisBackend is an empty store on a Redis server that syncs each write and ends with the test.

@@ -39,19 +39,19 @@ type campaign struct {
 
 // Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
 // something happened that needs no checker to be called wrong: a node that does not start, a worker that is refused.
-func Run(ctx context.Context, o Options) (checker.History, error) {
+func Run(ctx context.Context, o Options) (Report, error) {
 	node, err := NewNode(o.Binary, o.Store, "--drain-grace", "2s", "--partitions", "16", "--node-name", "node")
 	if err != nil {
-		return checker.History{}, err
+		return Report{}, err
 	}
 	c := &campaign{o: o, node: node, dice: newDice(o.Seed, "nemesis")}
 	defer func() { _ = c.node.Kill() }() // at the end it is gone already
 	if err := c.up(ctx); err != nil {
-		return checker.History{}, err
+		return Report{}, err
 	}
 	record := checker.NewRecorder("chaos", o.Seed, o.Binary, Constants, nil)
 	if c.crew, err = newCrew(record, o.Seed, oneDoor{node}, o.Log); err != nil {
-		return checker.History{}, err
+		return Report{}, err
 	}
 	return c.whole(ctx, c.worry, c.leave)
 }
@@ -64,6 +64,7 @@ func (d oneDoor) web(dice) caller                   { return rest{d.node.HTTP} }
 func (d oneDoor) labor(int) string                  { return d.node.GRPC }
 func (d oneDoor) employer() (*client.Client, error) { return client.Dial(d.node.GRPC) }
 func (d oneDoor) nodes() []*Node                    { return []*Node{d.node} }
+func (d oneDoor) Deaths() []time.Time               { return d.node.Deaths() }
 
 // worry does all cycles.
 func (c *campaign) worry(ctx context.Context) error {

@@ -3,11 +3,13 @@ package chaos_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 	"github.com/carillonhq/carillon/internal/realserver"
 )
 
@@ -34,7 +37,29 @@ var built struct {
 	err    error
 }
 
+// workerOf is the environment variable that makes this program a worker, in place of tests.
+const workerOf = "CARILLON_CHAOS_WORKER"
+
+// workerCommand is a worker in a process of its own: this program once more.
+func workerCommand(spec chaos.WorkerSpec) *exec.Cmd {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // words and a number
+	}
+	cmd := exec.Command(os.Args[0]) // the campaign ends it
+	cmd.Env = append(os.Environ(), workerOf+"="+string(text))
+	return cmd
+}
+
 func TestMain(m *testing.M) {
+	if text := os.Getenv(workerOf); text != "" {
+		var spec chaos.WorkerSpec
+		if err := json.Unmarshal([]byte(text), &spec); err != nil {
+			panic(err)
+		}
+		chaos.Work(context.Background(), spec, os.Stdin, os.Stdout)
+		return
+	}
 	m.Run() // what it returns is how the process will end
 	if built.folder != "" {
 		_ = os.RemoveAll(built.folder) // what stays is in the system's folder for such things
@@ -60,12 +85,16 @@ func carillonBinary(t *testing.T) string {
 	return built.binary
 }
 
+// killCycles is how often the node of TestKill is killed that is not told how often.
+const killCycles = 15
+
 // enoughCycles is how many it takes for everything to have happened.
 const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
-	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Cycles: often(20)})
+	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(),
+		"store"), Cycles: often(killCycles)})
 }
 
 // often is how often something goes wrong, unless a flag says otherwise.
@@ -122,11 +151,12 @@ func campaign(t *testing.T, o chaos.Options) {
 }
 
 // judge says what was wrong with a campaign.
-func judge(t *testing.T, h checker.History, err error, spec checker.Spec) {
+func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 	t.Helper()
 	if err != nil {
 		t.Errorf("the campaign: %v", err)
 	}
+	h := r.History
 	v := checker.Check(h, spec)
 	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
 	if v.Result != checker.Passed {
@@ -136,13 +166,30 @@ func judge(t *testing.T, h checker.History, err error, spec checker.Spec) {
 	for _, text := range found[:min(len(found), 30)] {
 		t.Errorf("suspicion: %s", text)
 	}
+	match(t, r)
 	if t.Failed() {
-		keep(t, h, v)
+		keep(t, r, v)
+	}
+}
+
+// match holds what receivers saw against what the history says.
+func match(t *testing.T, r chaos.Report) {
+	t.Helper()
+	t.Logf("%d deliveries were seen, %d records are in the history", len(r.Ledger.Seen), len(r.Account.Runs))
+	const shown = 8 // of each rule
+	count := map[string]int{}
+	for _, v := range deliveries.Audit(r.Ledger, r.Account) {
+		if count[v.Rule]++; count[v.Rule] <= shown {
+			t.Errorf("delivery: %s", v)
+		}
+	}
+	for rule, n := range count {
+		t.Errorf("deliveries break the rule %q %d times", rule, n)
 	}
 }
 
 // keep writes down what was seen and what was said of it.
-func keep(t *testing.T, h checker.History, v checker.Verdict) {
+func keep(t *testing.T, r chaos.Report, v checker.Verdict) {
 	t.Helper()
 	folder := *out
 	if folder == "" {
@@ -152,9 +199,10 @@ func keep(t *testing.T, h checker.History, v checker.Verdict) {
 		}
 	}
 	for name, write := range map[string]func(io.Writer) error{
-		"history.json":  h.Encode,
-		"verdict.json":  v.WriteJSON,
-		"timeline.html": func(w io.Writer) error { return checker.WriteTimeline(w, h, v) },
+		"history.json":    r.Encode,
+		"deliveries.json": r.WriteDeliveries,
+		"verdict.json":    v.WriteJSON,
+		"timeline.html":   func(w io.Writer) error { return checker.WriteTimeline(w, r.History, v) },
 	} {
 		f, err := os.Create(filepath.Join(folder, name))
 		if err != nil {
@@ -165,5 +213,5 @@ func keep(t *testing.T, h checker.History, v checker.Verdict) {
 			t.Error(err)
 		}
 	}
-	t.Logf("history.json, verdict.json and timeline.html are in %s", folder)
+	t.Logf("history.json, deliveries.json, verdict.json and timeline.html are in %s", folder)
 }

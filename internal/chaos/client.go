@@ -63,8 +63,10 @@ func (c *user) step() {
 	oneShot := fmt.Sprintf("again/%d", c.dice.IntN(sharedOneShots))
 	either := pick(c.dice, recurring, oneShot)
 	switch x := c.dice.IntN(100); {
-	case x < 40:
+	case x < 38:
 		_ = c.put(c.dice.oneShot(c.fresh(), c.endpoint))
+	case x < 40:
+		_ = c.put(c.dice.repeated("repeats/"+c.fresh(), c.endpoint))
 	case x < 52:
 		_ = c.put(c.dice.recurring(recurring, c.endpoint))
 	case x < 57:

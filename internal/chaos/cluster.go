@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/link"
 )
@@ -20,6 +21,10 @@ type Backend struct {
 	Down    func() // ends the server as a crash would; nil = it is not to be ended
 	Up      func() // starts it again, and returns when it answers
 	Lose    func() // ends it, and takes away all that it has kept; nil = that is not done to it
+
+	// Failover ends the primary by force and returns when its standby, which has all that was acknowledged,
+	// has taken its place and has a standby of its own; nil = there is none.
+	Failover func()
 }
 
 // ClusterConfig says what a cluster is made of.
@@ -36,7 +41,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	members []*Member
-	made    int
+	made    []*Node // all that ever were
 }
 
 // Member is a node of a cluster. Peers, workers and clients reach it at its Front; its own addresses are behind it.
@@ -56,8 +61,7 @@ func NewCluster(c ClusterConfig) *Cluster { return &Cluster{ClusterConfig: c} }
 // Add makes a node, not started, with a name of its own and flags besides those of all.
 func (c *Cluster) Add(flags ...string) (*Member, error) {
 	c.mu.Lock()
-	m := &Member{Name: fmt.Sprintf("node-%d", c.made)}
-	c.made++
+	m := &Member{Name: fmt.Sprintf("node-%d", len(c.made))}
 	c.mu.Unlock()
 	url := c.Store.URL
 	if address := c.Store.Address; address != "" {
@@ -80,9 +84,19 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 		n.File = filepath.Join(c.Logs, m.Name+".log")
 	}
 	c.mu.Lock()
-	c.members = append(c.members, m)
+	c.members, c.made = append(c.members, m), append(c.made, n)
 	c.mu.Unlock()
 	return m, nil
+}
+
+// Deaths are the moments at which nodes were killed, those too that were removed since.
+func (c *Cluster) Deaths() (out []time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.made {
+		out = append(out, n.Deaths()...)
+	}
+	return out
 }
 
 // Start makes and starts n nodes, and waits until all are ready.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,8 @@ type ClusterOptions struct {
 	Nodes  int // that there are at all times, but for what happens to them
 	Cycles int // things that go wrong
 	Seed   uint64
-	Only   []string // kinds of faults to draw from; nil = all
+	Only   []string                   // kinds of faults to draw from; nil = all
+	Worker func(WorkerSpec) *exec.Cmd // a process that calls [Work]; nil: there is none
 	Log    func(format string, args ...any)
 }
 
@@ -48,28 +50,33 @@ type siege struct {
 }
 
 // RunCluster works a cluster over and returns what everybody saw, as [Run] does.
-func RunCluster(ctx context.Context, o ClusterOptions) (h checker.History, err error) {
+func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
 	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions), "--slow-start-step", "500ms"}, o.Flags...)
 	s := &siege{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}
 	defer func() { err = errors.Join(err, s.close()) }()
 	record := checker.NewRecorder("cluster", o.Seed, o.Binary, ClusterConstants, nil)
 	st, err := OpenStore(ctx, o.Store.URL, clusterPartitions)
 	if err != nil {
-		return h, err
+		return r, err
 	}
 	s.observer = Observe(st, claims(record))
 	starting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	if _, err := s.Start(starting, o.Nodes); err != nil {
-		return h, err
+		return r, err
 	}
 	if err := s.open(); err != nil {
-		return h, err
+		return r, err
 	}
 	if s.crew, err = newCrew(record, o.Seed, s, o.Log); err != nil {
-		return h, err
+		return r, err
 	}
 	s.owners = s.finalOwners
+	if o.Worker != nil {
+		if err := s.send(o.Worker); err != nil {
+			return r, err
+		}
+	}
 	return s.whole(ctx, s.worry, s.leave)
 }
 
@@ -87,6 +94,9 @@ func (s *siege) open() error {
 
 func (s *siege) close() error {
 	errs := []error{s.Cluster.Close()}
+	if s.crew != nil {
+		errs = append(errs, s.dismiss())
+	}
 	for _, l := range s.labors {
 		errs = append(errs, l.Close())
 	}

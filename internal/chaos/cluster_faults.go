@@ -33,9 +33,20 @@ var troubles = []trouble{
 	{kind: "cut off from peers", weight: 2, do: (*siege).cutPeers, holds: true},
 	{kind: "cut off from clients", weight: 1, do: (*siege).cutClients, holds: true, out: true},
 	{kind: "one more", weight: 2, do: (*siege).addOne},
-	{kind: "one less", weight: 2, do: (*siege).removeOne, needs: func(s *siege) bool { return len(s.Members()) > s.o.Nodes }},
-	{kind: "store restarts", weight: 2, do: (*siege).restartStore, needs: func(s *siege) bool { return s.o.Store.Down != nil }},
+	{kind: "one less", weight: 2, do: (*siege).removeOne, needs: larger},
+	{kind: "store restarts", weight: 2, do: (*siege).restartStore, needs: mortal},
+	{kind: "start while the store is away", weight: 1, do: (*siege).startAway, needs: mortal},
+	{kind: "leave all at once", weight: 2, do: (*siege).leaveAll},
+	{kind: "worker halted", weight: 2, do: (*siege).haltWorker, needs: (*siege).hasWorker, holds: true,
+		out: true},
+	{kind: "store fails over", weight: 3, do: (*siege).failover, needs: paired},
 }
+
+func larger(s *siege) bool { return len(s.Members()) > s.o.Nodes }
+func mortal(s *siege) bool { return s.o.Store.Down != nil }
+func paired(s *siege) bool { return s.o.Store.Failover != nil }
+
+func (s *siege) hasWorker() bool { return s.o.Worker != nil }
 
 func linked(s *siege) bool { return s.o.Store.Address != "" }
 
@@ -222,4 +233,51 @@ func (s *siege) restartStore(ctx context.Context) error {
 	err := pause(ctx, s.dice.between(0, 3*time.Second))
 	s.o.Store.Up()
 	return err
+}
+
+// startAway starts a node while the store is away: it waits for it.
+func (s *siege) startAway(ctx context.Context) error {
+	m := s.one()
+	if err := m.Kill(); err != nil {
+		return err
+	}
+	s.o.Store.Down()
+	err := errors.Join(m.Start(), pause(ctx, s.dice.between(0, 3*time.Second)))
+	s.o.Store.Up()
+	return err
+}
+
+// leaveAll asks all nodes to leave at the same time, as a host does that shuts down, and starts them again.
+func (s *siege) leaveAll(ctx context.Context) error {
+	all := s.Running()
+	for _, m := range all {
+		if err := m.Term(); err != nil {
+			return err
+		}
+	}
+	for _, m := range all {
+		if err := m.Leave(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.last(ctx); err != nil {
+		return err
+	}
+	for _, m := range all {
+		if err := m.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// haltWorker halts a worker, which then is silent and keeps its connection.
+func (s *siege) haltWorker(ctx context.Context) error {
+	return s.away.halt(ctx, s.book, s.dice.between(workerLease+workerLease/2, 4*workerLease))
+}
+
+// failover ends the store's primary by force and has its standby take its place.
+func (s *siege) failover(context.Context) error {
+	s.o.Store.Failover()
+	return nil
 }

@@ -30,6 +30,13 @@ func TestClusterPostgres(t *testing.T) {
 	siege(t, binary, chaos.PostgresBackend(t))
 }
 
+// TestClusterPostgresFailover is the same on a pair of PostgreSQL servers that sync each write, whose primary
+// is ended by force while its standby takes its place.
+func TestClusterPostgresFailover(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.PostgresPairBackend(t, "fsync=on"))
+}
+
 // TestClusterRedis is the same on Redis, which syncs each write.
 func TestClusterRedis(t *testing.T) {
 	binary := carillonBinary(t)
@@ -47,7 +54,7 @@ func siege(t *testing.T, binary string, b chaos.Backend) {
 	t.Helper()
 	o := chaos.ClusterOptions{
 		ClusterConfig: chaos.ClusterConfig{Binary: binary, Store: b, Logs: logs(t)},
-		Nodes:         *nodes, Cycles: often(clusterCycles), Seed: *seed, Log: t.Logf,
+		Nodes:         *nodes, Cycles: often(clusterCycles), Seed: *seed, Worker: workerCommand, Log: t.Logf,
 	}
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")

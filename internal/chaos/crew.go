@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 )
 
 // crew is everybody but the nemesis: clients, workers, the endpoint.
@@ -18,9 +20,12 @@ type crew struct {
 	seed   uint64
 	doors  doors
 	record *checker.Recorder
+	book   *deliveries.Book
+	ended  ended         // what was read at the end
 	good   chan struct{} // closed when everything heals
 	hook   *endpoint
 	bursts []*user
+	away   *elsewhere             // a worker in a process of its own; nil: there is none
 	owners func() []checker.Owner // in the end; nil: nobody asks
 
 	clients  sync.WaitGroup
@@ -37,6 +42,7 @@ type doors interface {
 	labor(i int) string                // the one address that the i-th worker without the SDK knows
 	employer() (*client.Client, error) // for the SDK's worker
 	nodes() []*Node                    // those that run
+	Deaths() []time.Time               // when one of them was killed
 }
 
 // talker is a client of the gRPC API.
@@ -49,15 +55,16 @@ type talker interface {
 
 // newCrew makes a crew that has not begun.
 func newCrew(record *checker.Recorder, seed uint64, d doors, log func(string, ...any)) (*crew, error) {
-	c := &crew{log: log, seed: seed, doors: d, record: record, good: make(chan struct{})}
+	c := &crew{log: log, seed: seed, doors: d, record: record, book: &deliveries.Book{},
+		good: make(chan struct{})}
 	var err error
-	c.hook, err = newEndpoint(record, newDice(seed, "endpoint"), c.good)
+	c.hook, err = newEndpoint(record, c.book, newDice(seed, "endpoint"), c.good)
 	return c, err
 }
 
 // whole is a whole campaign: everybody works while worry does its worst, then everything comes to rest, and leave ends the
 // nodes.
-func (c *crew) whole(ctx context.Context, worry, leave func(context.Context) error) (checker.History, error) {
+func (c *crew) whole(ctx context.Context, worry, leave func(context.Context) error) (Report, error) {
 	err := c.live(ctx, worry)
 	if err == nil {
 		err = leave(ctx)
@@ -65,7 +72,8 @@ func (c *crew) whole(ctx context.Context, worry, leave func(context.Context) err
 	c.mu.Lock()
 	wrong := errors.Join(c.failed...)
 	c.mu.Unlock()
-	return c.record.History(), errors.Join(wrong, err, c.hook.close())
+	err = errors.Join(wrong, err, c.hook.close())
+	return c.report(), err
 }
 
 // live is the campaign after everything was set up, until nodes are to leave.
@@ -85,13 +93,38 @@ func (c *crew) live(ctx context.Context, worry func(context.Context) error) erro
 	c.clients.Wait()
 	c.bursting.Wait()
 	close(c.good)
+	if c.away != nil {
+		if err := c.away.input.Close(); err != nil {
+			return err
+		}
+	}
 	c.record.Heal()
 	if err := c.rest(ctx); err != nil {
 		return err
 	}
 	stopWork()
 	c.workers.Wait()
-	return nil
+	return c.dismiss()
+}
+
+// dismiss ends the worker in a process of its own, if there is one.
+func (c *crew) dismiss() error {
+	if c.away == nil {
+		return nil
+	}
+	err := c.away.end()
+	c.away = nil
+	return err
+}
+
+// awayName is the name of the worker in a process of its own.
+const awayName = "elsewhere"
+
+// send starts a worker in a process of its own.
+func (c *crew) send(command func(WorkerSpec) *exec.Cmd) (err error) {
+	spec := WorkerSpec{Name: awayName, Address: c.doors.labor(0), Seed: c.seed}
+	c.away, err = startElsewhere(command(spec), newNotes(awayName, c.record, c.book))
+	return err
 }
 
 // Who takes part.
@@ -123,6 +156,11 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 			c.clients.Go(func() { u.run(loading) })
 		}
 	}
+	if u := newUser("steady"); err == nil {
+		for i := range steadyJobs {
+			err = errors.Join(err, u.put(u.dice.steady(i, u.endpoint)))
+		}
+	}
 	for i := range burstUsers {
 		c.bursts = append(c.bursts, newUser(fmt.Sprintf("burst-%d", i)))
 	}
@@ -131,7 +169,8 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 	c.clients.Go(func() { web.run(loading) })
 	for i := range laborers {
 		name := fmt.Sprintf("laborer-%d", i)
-		l := &laborer{name: name, address: c.doors.labor(i), record: c.record, dice: newDice(c.seed, name), good: c.good}
+		l := &laborer{name: name, address: c.doors.labor(i), sees: newNotes(name, c.record, c.book),
+			dice: newDice(c.seed, name), good: c.good}
 		c.workers.Go(func() { l.run(working) })
 	}
 	employer, dialErr := c.doors.employer()
@@ -140,7 +179,7 @@ func (c *crew) populate(loading, working context.Context) (closeAll func(), err 
 		return closeAll, err
 	}
 	dialled = append(dialled, employer)
-	sdk := employee(employer, c.record, newDice(c.seed, "employee"), c.good)
+	sdk := employee(employer, c.record, c.book, newDice(c.seed, "employee"), c.good)
 	c.workers.Go(func() {
 		if err := sdk.Run(working); err != nil {
 			c.wrong(err)

@@ -11,7 +11,7 @@
 //
 // Against a cluster (TestCluster…) there are several nodes on one store, which are killed, halted, told to leave, added and
 // removed, and cut off from the store, from each other, or from clients and workers, by package link; the store's server
-// restarts. Clients ask any node; workers know one address, or learn of all.
+// restarts, or fails over. Clients ask any node; workers know one address, or learn of all.
 //
 //	go test ./internal/chaos -run ClusterPostgres -cycles 100 -seed 7 -nodes 3 -only "freeze,kill most"
 //
@@ -26,7 +26,10 @@
 //	draw.go       what jobs they put
 //	rest.go       one of them speaks REST
 //	worker.go     workers of many bad habits
+//	witness.go    what workers see and say, for both judges
+//	elsewhere.go  a worker in a process of its own, which can be halted
 //	endpoint.go   an HTTP target of as many
+//	report.go     the ledger of receivers and the system's account, for package deliveries
 //	final.go      coming to rest, and what is read at the end
 //	suspicion.go  a few direct questions to the history, in case the checker is wrong
 package chaos

@@ -60,26 +60,47 @@ func (d dice) oneShot(name, endpoint string) drawn {
 // recurring draws a job that runs every second or so.
 func (d dice) recurring(name, endpoint string) drawn {
 	out := d.common(name, endpoint)
-	every := pick(d, time.Second, 1500*time.Millisecond, 2*time.Second, 3*time.Second)
+	every := pick(d, 500*time.Millisecond, time.Second, time.Second, 1500*time.Millisecond, 2*time.Second,
+		3*time.Second)
 	out.job.Schedule = "@every " + every.String()
 	if d.chance(3) {
 		out.job.Schedule = "* * * * * *" // six fields: each second
 	}
 	out.spec.Schedule = out.job.Schedule
-	switch d.IntN(6) {
-	case 0, 1:
-		out.job.Overlap, out.spec.Overlap = carillon.OverlapSkip, "skip"
-	case 2:
-		out.job.Overlap, out.spec.Overlap = carillon.OverlapAllow, "allow"
-	case 3:
-		out.job.Overlap, out.spec.Overlap = carillon.OverlapReplace, "replace"
-	}
-	switch d.IntN(3) {
-	case 0:
-		out.job.Misfire, out.spec.Misfire = carillon.MisfireAll, "all"
-	case 1:
-		out.job.Misfire, out.spec.Misfire = carillon.MisfireSkip, "skip"
-	}
+	return out.rules(d.IntN(24))
+}
+
+// rules gives a job the i-th of all combinations of overlap and misfire.
+func (out drawn) rules(i int) drawn {
+	out.job.Overlap = []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow,
+		carillon.OverlapReplace}[i%4]
+	out.job.Misfire = []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll,
+		carillon.MisfireSkip}[i/4%3]
+	out.spec.Overlap, out.spec.Misfire = overlapWords[out.job.Overlap], misfireWords[out.job.Misfire]
+	return out
+}
+
+// Jobs that nobody changes once they were put: what a receiver has seen of them has no excuse.
+const (
+	steadyJobs = 24 // each combination of overlap and misfire, with workers and with the endpoint
+	mostRuns   = 6  // of a job with repeats
+)
+
+// steady is the i-th recurring job that nobody changes.
+func (d dice) steady(i int, endpoint string) drawn {
+	out := d.common(fmt.Sprintf("recurring/steady/%d", i), endpoint)
+	out.aim(i < steadyJobs/2, endpoint, queues[i%len(queues)])
+	out.job.Schedule = "@every " + pick(d, 600*time.Millisecond, 800*time.Millisecond, time.Second).String()
+	out.spec.Schedule = out.job.Schedule
+	return out.rules(i)
+}
+
+// repeated draws a recurring job that ends by itself.
+func (d dice) repeated(name, endpoint string) drawn {
+	out := d.recurring(name, endpoint)
+	out.job.Schedule = "@every " + pick(d, 300*time.Millisecond, 500*time.Millisecond, time.Second).String()
+	out.job.Repeats = uint64(2 + d.IntN(mostRuns-1))
+	out.spec.Schedule, out.spec.Repeats = out.job.Schedule, out.job.Repeats
 	return out
 }
 
@@ -96,15 +117,24 @@ func (d dice) common(name, endpoint string) drawn {
 		Payload: hashOf(job.Data.Bytes), KeepRuns: keepRuns,
 		Policy: checker.Policy{Kind: "constant", Interval: interval, MaxRetries: &retries},
 	}
-	if d.chance(3) {
-		job.Target, job.Timeout = carillon.HTTP(endpoint), httpTimeout
-		spec.Queue, spec.Timeout = "http "+endpoint, httpTimeout
-		return drawn{job, spec}
+	if d.chance(5) {
+		job.FailurePolicy, spec.Policy = carillon.Drop(), checker.Policy{Kind: "drop"}
 	}
-	queue := pick(d, queues...)
-	job.Target, job.Lease, job.Timeout = carillon.WorkerQueue(queue), workerLease, workerTimeout
-	spec.Queue, spec.Lease, spec.Timeout = queue, workerLease, workerTimeout
-	return drawn{job, spec}
+	out := drawn{job, spec}
+	out.aim(d.chance(3), endpoint, pick(d, queues...))
+	return out
+}
+
+// aim gives a job its target.
+func (out *drawn) aim(http bool, endpoint, queue string) {
+	j, s := &out.job, &out.spec
+	if http {
+		j.Target, j.Lease, j.Timeout = carillon.HTTP(endpoint), 0, httpTimeout
+		s.Queue, s.Lease, s.Timeout = "http "+endpoint, 0, httpTimeout
+		return
+	}
+	j.Target, j.Lease, j.Timeout = carillon.WorkerQueue(queue), workerLease, workerTimeout
+	s.Queue, s.Lease, s.Timeout = queue, workerLease, workerTimeout
 }
 
 // How long things last: short, so that a campaign sees many of them.
@@ -112,7 +142,7 @@ const (
 	workerLease   = 2 * time.Second
 	workerTimeout = 20 * time.Second
 	httpTimeout   = time.Second
-	keepRuns      = 1000 // the history is to hold everything
+	keepRuns      = 10_000 // the history is to hold everything
 )
 
 // hashOf names a payload.

@@ -13,11 +13,14 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 )
 
-// endpoint is an HTTP target of bad habits.
+// endpoint is an HTTP target of bad habits. It keeps connections, and closes some of them: while they are
+// idle, before it has read anything from them, or in place of an answer.
 type endpoint struct {
 	record *checker.Recorder
+	book   *deliveries.Book
 	good   <-chan struct{}
 	server *http.Server
 	url    string
@@ -28,13 +31,15 @@ type endpoint struct {
 }
 
 // newEndpoint listens.
-func newEndpoint(record *checker.Recorder, d dice, good <-chan struct{}) (*endpoint, error) {
+func newEndpoint(record *checker.Recorder, book *deliveries.Book, d dice, good <-chan struct{}) (*endpoint,
+	error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{record: record, good: good, dice: d, url: "http://" + l.Addr().String() + "/hook"}
-	e.server = &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
+	e := &endpoint{record: record, book: book, good: good, dice: d,
+		url: "http://" + l.Addr().String() + "/hook"}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second, ConnState: e.changed}
 	go func() {
 		if err := e.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			e.wrong(err)
@@ -57,6 +62,24 @@ func (e *endpoint) close() error {
 	return errors.Join(append(e.errs, err)...)
 }
 
+// changed closes some connections when they were just opened, and some that have become idle: what is on its
+// way on them then is never read.
+func (e *endpoint) changed(c net.Conn, state http.ConnState) {
+	select {
+	case <-e.good:
+		return
+	default:
+	}
+	e.mu.Lock()
+	hangUp := (state == http.StateNew && e.dice.chance(60)) || (state == http.StateIdle && e.dice.chance(15))
+	e.mu.Unlock()
+	if hangUp {
+		now := time.Now()
+		_ = c.Close() // the other end sees it
+		e.book.Lost(deliveries.Loss{Receiver: "endpoint", From: now, To: time.Now()})
+	}
+}
+
 // ServeHTTP takes an attempt.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := requestOf(r)
@@ -67,6 +90,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.record.Attempt(a)
+	place := e.book.Saw(e.delivery(&a, r.RemoteAddr))
 	e.mu.Lock()
 	status := pick(e.dice, 200, 200, 200, 200, 200, 200, 204, 500, 502, 0, -1)
 	length := e.dice.between(0, 50*time.Millisecond)
@@ -94,7 +118,20 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		res.Kind = checker.LostWorker
 	}
 	e.record.Sent(res)
+	switch res.Kind {
+	case checker.Success:
+		e.book.Answered(place, deliveries.Success, time.Now())
+	case checker.Failure:
+		e.book.Answered(place, deliveries.Failure, time.Now())
+	}
 	w.WriteHeader(status)
+}
+
+// delivery is a request as the ledger has it.
+func (e *endpoint) delivery(a *checker.Attempt, conn string) deliveries.Delivery {
+	d := deliveryOf(a)
+	d.Conn, d.Timeout = conn, httpTimeout
+	return d
 }
 
 // requestOf reads an attempt from its request.

@@ -154,6 +154,7 @@ func (c *crew) read(ctx context.Context, cl talker) (checker.Final, error) {
 	if err != nil {
 		return final, err
 	}
+	c.ended.jobs = jobs
 	for i := range jobs {
 		j := &jobs[i]
 		n := j.Status.Counters
@@ -161,7 +162,7 @@ func (c *crew) read(ctx context.Context, cl talker) (checker.Final, error) {
 			Namespace: j.Namespace, Job: j.Name, UID: j.Status.UID.String(), Generation: j.Status.Generation, Paused: j.Paused,
 			Payload: hashOf(j.Data.Bytes), NextRun: j.Status.NextRun,
 			Counters: checker.Counters{Fired: n.Fired, Succeeded: n.Succeeded, Failed: n.Failed, Retried: n.Retried, Dead: n.Dead,
-				Skipped: n.Skipped, Late: n.Late},
+				Skipped: n.Skipped, Late: n.Late, Dropped: n.Dropped, Cancelled: n.Cancelled},
 		})
 	}
 	var names []string
@@ -171,20 +172,32 @@ func (c *crew) read(ctx context.Context, cl talker) (checker.Final, error) {
 		}
 	}
 	slices.Sort(names)
-	final.Runs, err = histories(ctx, cl, slices.Compact(names))
+	c.ended.runs, err = histories(ctx, cl, slices.Compact(names))
+	for i := range c.ended.runs {
+		final.Runs = append(final.Runs, finalRun(&c.ended.runs[i]))
+	}
 	return final, err
 }
 
+// finalRun is a record of the history as the checker reads it.
+func finalRun(r *carillon.Run) checker.FinalRun {
+	return checker.FinalRun{
+		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
+		Cause:     r.Cause.String(),
+		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished, UID: uidOf(r.ID),
+	}
+}
+
 // histories reads the finished runs of jobs, some at a time.
-func histories(ctx context.Context, cl talker, names []string) ([]checker.FinalRun, error) {
+func histories(ctx context.Context, cl talker, names []string) ([]carillon.Run, error) {
 	const readers = 8
-	found := make([][]checker.FinalRun, readers)
+	found := make([][]carillon.Run, readers)
 	errs := make([]error, readers)
 	var wg sync.WaitGroup
 	for r := range readers {
 		wg.Go(func() {
 			for i := r; i < len(names) && errs[r] == nil; i += readers {
-				var runs []checker.FinalRun
+				var runs []carillon.Run
 				runs, errs[r] = historyOf(ctx, cl, names[i])
 				found[r] = append(found[r], runs...)
 			}
@@ -194,20 +207,23 @@ func histories(ctx context.Context, cl talker, names []string) ([]checker.FinalR
 	return slices.Concat(found...), errors.Join(errs...)
 }
 
-func historyOf(ctx context.Context, cl talker, name string) (all []checker.FinalRun, err error) {
+// uidOf is the uid of the job that a run is of; "" if its id cannot be read.
+func uidOf(run string) string {
+	id, err := carillon.ParseRunID(run)
+	if err != nil {
+		return ""
+	}
+	return id.UID.String()
+}
+
+func historyOf(ctx context.Context, cl talker, name string) (all []carillon.Run, err error) {
 	q := carillon.RunQuery{Namespace: namespace, Job: name, PageSize: carillon.MaxBatch}
 	for {
 		page, err := cl.ListRuns(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("list the runs of %s: %w", name, err)
 		}
-		for i := range page.Runs {
-			r := &page.Runs[i]
-			all = append(all, checker.FinalRun{
-				RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason, Cause: r.Cause.String(),
-				Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
-			})
-		}
+		all = append(all, page.Runs...)
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
 			return all, nil
 		}

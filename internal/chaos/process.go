@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,6 +39,9 @@ type Node struct {
 
 	log  tail
 	life atomic.Pointer[life] // the last one
+
+	dying  sync.Mutex
+	deaths []time.Time // when it was killed
 }
 
 // life is one process of a node.
@@ -178,11 +182,25 @@ func (n *Node) Kill() error {
 	if l == nil {
 		return nil // it was never started
 	}
-	if err := l.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	at := time.Now()
+	err := l.cmd.Process.Kill()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the node: %w", err)
 	}
 	<-l.exited
+	if err == nil {
+		n.dying.Lock()
+		defer n.dying.Unlock()
+		n.deaths = append(n.deaths, at)
+	}
 	return nil
+}
+
+// Deaths are the moments at which the process was killed.
+func (n *Node) Deaths() []time.Time {
+	n.dying.Lock()
+	defer n.dying.Unlock()
+	return slices.Clone(n.deaths)
 }
 
 // Term asks the process to leave; it does not wait.

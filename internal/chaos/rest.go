@@ -31,6 +31,7 @@ type restJob struct {
 	Timeout  string          `json:"timeout,omitempty"`
 	Lease    string          `json:"lease,omitempty"`
 	Overlap  string          `json:"overlap,omitempty"`
+	Repeats  uint64          `json:"repeats,string,omitempty"`
 	Misfire  string          `json:"misfire,omitempty"`
 	Class    string          `json:"class,omitempty"`
 	Paused   bool            `json:"paused,omitempty"`
@@ -122,16 +123,26 @@ var overlapWords = map[carillon.Overlap]string{
 	carillon.OverlapSkip: "skip", carillon.OverlapAllow: "allow", carillon.OverlapReplace: "replace",
 }
 
+// misfireWords are the misfire rules that are not the default.
+var misfireWords = map[carillon.Misfire]string{carillon.MisfireAll: "all", carillon.MisfireSkip: "skip"}
+
+func policyOf(p *carillon.FailurePolicy) map[string]any {
+	if p.Kind == carillon.PolicyDrop {
+		return map[string]any{"drop": map[string]any{}}
+	}
+	return map[string]any{"constant": map[string]any{"interval": p.Interval.String(),
+		"max_retries": *p.MaxRetries}}
+}
+
 // bodyOf writes a drawn job.
 func bodyOf(j *carillon.Job) restJob {
 	out := restJob{
 		Schedule: j.Schedule, Due: j.Due.String(), Data: j.Data.Bytes, Timeout: j.Timeout.String(),
-		Policy: map[string]any{"constant": map[string]any{
-			"interval": j.FailurePolicy.Interval.String(), "max_retries": *j.FailurePolicy.MaxRetries,
-		}},
+		Policy:  policyOf(&j.FailurePolicy),
+		Repeats: j.Repeats,
 		History: map[string]any{"runs": j.History.Runs},
 		Overlap: overlapWords[j.Overlap],
-		Misfire: map[carillon.Misfire]string{carillon.MisfireAll: "all", carillon.MisfireSkip: "skip"}[j.Misfire],
+		Misfire: misfireWords[j.Misfire],
 		Class: map[carillon.Class]string{carillon.ClassCritical: "critical", carillon.ClassHigh: "high", carillon.ClassNormal: "normal",
 			carillon.ClassLow: "low"}[j.Class],
 	}

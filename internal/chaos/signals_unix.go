@@ -4,18 +4,23 @@ package chaos
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 )
 
 // Freeze halts the process where it stands, until [Node.Thaw].
-func (n *Node) Freeze() error { return n.signal(syscall.SIGSTOP) }
+func (n *Node) Freeze() error { return freeze(n.life.Load().cmd.Process) }
 
 // Thaw lets it go on.
-func (n *Node) Thaw() error { return n.signal(syscall.SIGCONT) }
+func (n *Node) Thaw() error { return thaw(n.life.Load().cmd.Process) }
 
-func (n *Node) signal(s syscall.Signal) error {
-	if err := syscall.Kill(n.PID(), s); err != nil {
-		return fmt.Errorf("send %v to the node: %w", s, err)
+func freeze(p *os.Process) error { return send(p, syscall.SIGSTOP) }
+
+func thaw(p *os.Process) error { return send(p, syscall.SIGCONT) }
+
+func send(p *os.Process, s syscall.Signal) error {
+	if err := syscall.Kill(p.Pid, s); err != nil {
+		return fmt.Errorf("send %v to a process: %w", s, err)
 	}
 	return nil
 }

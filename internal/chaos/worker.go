@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/checker"
+	"github.com/carillonhq/carillon/internal/deliveries"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -42,7 +43,7 @@ var habits = []habit{
 type laborer struct {
 	name    string
 	address string
-	record  *checker.Recorder
+	sees    witness
 	good    <-chan struct{} // closed when the campaign heals
 
 	mu      sync.Mutex
@@ -72,7 +73,7 @@ func (l *laborer) run(ctx context.Context) {
 		if l.connect(ctx) == nil {
 			back()
 			l.receive(ctx)
-			back = l.record.Break(checker.Fault{Kind: "worker cut off", Targets: []string{l.name}})
+			back = l.sees.away()
 		}
 		l.cut()
 		_ = pause(ctx, 20*time.Millisecond) // the loop looks at ctx
@@ -139,8 +140,11 @@ func (l *laborer) receive(ctx context.Context) {
 		}
 		l.answered(msg.Acks, checker.Acked)
 		l.answered(msg.Stale, checker.Stale)
+		if msg.Ping {
+			l.send(carillon.WorkRequest{Pong: true})
+		}
 		for i := range msg.Runs {
-			l.record.Attempt(attemptOf(&msg.Runs[i], l.name))
+			l.sees.attempt(attemptOf(&msg.Runs[i], l.name))
 		}
 		for _, run := range msg.Runs {
 			if h := l.habit(); h == crash {
@@ -181,7 +185,7 @@ func (l *laborer) answered(tokens []string, v checker.ResultVerdict) {
 	defer l.mu.Unlock()
 	for _, t := range tokens {
 		if open := l.open[t]; len(open) > 0 {
-			l.record.Told(open[0], v)
+			l.sees.told(open[0], t, v)
 			l.open[t] = open[1:]
 		}
 	}
@@ -237,7 +241,7 @@ func Forge(token string) string {
 // beat works for a while and says that it does.
 func (l *laborer) beat(ctx context.Context, run *carillon.Run, length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		l.record.Beat(checker.Beat{RunID: run.ID, Token: run.Token})
+		l.sees.beat(checker.Beat{RunID: run.ID, Token: run.Token})
 		l.send(carillon.WorkRequest{Beats: []carillon.Beat{{Token: run.Token, RunID: run.ID}}})
 		if pause(ctx, workerLease/4) != nil {
 			return
@@ -273,7 +277,7 @@ func (l *laborer) say(res words, queue string) {
 
 // sent notes a result.
 func (l *laborer) sent(token, id string, number int, kind checker.ResultKind) {
-	at := l.record.Sent(checker.Result{RunID: id, Token: token, Number: number, Kind: kind})
+	at := l.sees.sent(checker.Result{RunID: id, Token: token, Number: number, Kind: kind})
 	if kind == checker.LostWorker {
 		return
 	}
@@ -330,12 +334,15 @@ func (c *cuttable) cut() {
 var errPaper = errors.New("out of paper")
 
 // employee is a worker with the SDK: it keeps results across connections.
-func employee(c carillon.Work, record *checker.Recorder, d dice, good <-chan struct{}) *worker.Worker {
+func employee(c carillon.Work, record *checker.Recorder, book *deliveries.Book, d dice,
+	good <-chan struct{}) *worker.Worker {
 	w := worker.New(c, worker.Options{ID: "employee", Concurrency: credits, Grace: 5 * time.Second})
 	var mu sync.Mutex
 	for _, q := range queues {
 		worker.Handle(w, q, func(ctx context.Context, run carillon.Run, _ []byte) error {
-			record.Attempt(attemptOf(&run, "employee"))
+			a := attemptOf(&run, "employee")
+			record.Attempt(a)
+			place := book.Saw(streamed(&a))
 			mu.Lock()
 			length, bad, long := d.between(0, 100*time.Millisecond), d.chance(6), d.chance(20)
 			mu.Unlock()
@@ -355,6 +362,7 @@ func employee(c carillon.Work, record *checker.Recorder, d dice, good <-chan str
 				kind, err = checker.Failure, errPaper
 			}
 			record.Sent(checker.Result{RunID: run.ID, Token: run.Token, Number: run.Attempt, Kind: kind})
+			book.Answered(place, answerOfKind(kind), time.Now())
 			return err
 		})
 	}

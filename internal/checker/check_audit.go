@@ -1,6 +1,9 @@
 package checker
 
-import "sort"
+import (
+	"sort"
+	"strings"
+)
 
 // claims: S6, an epoch of a partition has one owner, and epochs grow with time.
 func (c *check) claims() {
@@ -82,13 +85,25 @@ func (c *check) writes() {
 func (c *check) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
-			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) {
+			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) {
 				c.addf("S6", r.job.String(), "attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
 					c.show(a.At), t.node, t.epoch)
 				return
 			}
 		}
 	}
+}
+
+// madeAgain reports whether the owner of the moment has made an attempt again that was in doubt, which carries the term of an earlier
+// one.
+func (c *check) madeAgain(a *Attempt) bool {
+	var owner *tenure
+	for i := range c.owned[a.Partition] {
+		if t := &c.owned[a.Partition][i]; t.claimed.Before(a.At) {
+			owner = t
+		}
+	}
+	return a.InDoubt > 0 && owner != nil && (owner.node == a.Node || strings.HasPrefix(owner.node, a.Node+"."))
 }
 
 // fencedWrite: S7, a term is over once another was claimed after it, or once it was released.

@@ -93,7 +93,7 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule && !c.forgotten(runs[i]) {
+		if a := runs[i].first(); a.Cause == CauseSchedule {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
@@ -102,17 +102,6 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 
 // lazy is how old an attempt on a stream may be before its grant is durable.
 const lazy = time.Second
-
-// forgotten reports whether nothing may be left of a run that was begun: its attempts were handed out just before something
-// went wrong with the node or its store, and nothing that they said was acknowledged.
-func (c *check) forgotten(r *run) bool {
-	for _, res := range r.results {
-		if res.Verdict == Acked && res.terminal() {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.fault(r.job, a.At.Add(-lazy), a.At.Add(lazy+c.k.Dispatch), nil) })
-}
 
 // newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
 func (c *check) newest(j *job) {
@@ -229,7 +218,8 @@ func (c *check) mayCancel(j *job, r FinalRun) bool {
 	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
-		return o.deletes() || o.defines() || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
+		defines := o.defines() && (r.Reason != "replaced" || o.retimes())
+		return o.deletes() || defines || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
 	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
 }
 

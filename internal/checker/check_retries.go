@@ -20,21 +20,30 @@ func (c *check) duplicates(r *run) {
 }
 
 func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
+	// The same attempt once more: nothing below a node may replay it, whatever becomes of its connection. Only an owner hands it
+	// out again that does not know of it.
+	again := before.Token == a.Token && before.Number == a.Number
 	for _, res := range r.results { // one failure is the cause of one attempt
 		ended := res.Kind == Failure || res.Kind == RetryAfter || res.Kind == Reschedule || res.Kind == LostWorker
 		if ended && !used[res] && res.Token == before.Token && !res.Sent.After(a.At) && res.Verdict != Stale {
 			used[res] = true
-			return true
+			if !again {
+				return true
+			}
+			break
 		}
+	}
+	if again {
+		return c.fault(r.job, before.At.Add(-time.Second), a.At, nil)
 	}
 	if c.fault(r.job, before.At.Add(-time.Second), a.At, before) {
 		return true
 	}
 	touched := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what fences, and a redrive
-		return (o.defines() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
+		return (o.fences() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
 			(o.Outcome == Info || !o.Return.Before(before.At))
 	})
-	// One that came twice, as HTTP sends again what a broken connection may have lost, began when it came first.
+	// One that came twice, as the next owner did not know of it, began when it came first.
 	return touched || c.expired(r, r.attempts[r.pos[before.Token]], a)
 }
 
@@ -78,7 +87,7 @@ func (c *check) retries(r *run) {
 		if most > 0 && !fresh && a.Number-c.uncounted(r, a) > most+len(defs)-1 {
 			c.addf("I11", r.job.String(), "run %s: attempt %d, and the policy allows %d", r.id, a.Number, most)
 		}
-		if i > 0 && !c.overtaken(r.attempts[i-1], a) {
+		if i > 0 && a.Token != r.attempts[i-1].Token && !c.overtaken(r.attempts[i-1], a) {
 			c.spaced(r, r.attempts[i-1], a, defs)
 		}
 	}
@@ -118,6 +127,19 @@ func (c *check) uncounted(r *run, a *Attempt) int {
 	return n
 }
 
+// firstSaid is when the same was said first that a result says of its attempt, but for what was refused: an
+// attempt in doubt comes again with its token, and the word of whoever speaks first counts, also if he does
+// not hear so.
+func firstSaid(r *run, res *Result) time.Time {
+	first := res.Sent
+	for _, o := range r.results {
+		if o.Token == res.Token && o.Kind == res.Kind && o.Verdict != Stale {
+			first = earlier(first, o.Sent)
+		}
+	}
+	return first
+}
+
 // spaced holds the distance of two attempts against what the first one's result asked for.
 func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 	for _, res := range r.results {
@@ -126,7 +148,8 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		}
 		from := time.Time{}
 		for i, e := range defs {
-			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(res.Sent, before.Number-c.uncounted(r, before), e.job.Zone)
+			t := e.job.Policy.resolved(e.job.Schedule != "").notBefore(firstSaid(r, res),
+				before.Number-c.uncounted(r, before), e.job.Zone)
 			if i == 0 || t.Before(from) {
 				from = t
 			}

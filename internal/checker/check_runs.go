@@ -113,6 +113,9 @@ func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 		if e.job == nil || e.lo.After(a.At) || a.Scheduled.After(e.timed.Add(c.wrong(j, e.timed, e.timed)+c.k.Apply)) {
 			return false
 		}
+		if e.job.Schedule == "" && !e.vague && !e.op.retimes() {
+			return false // its time is that of a definition before it
+		}
 		return e.alien || e.vague || c.gives(e, a.Scheduled) || c.keepsPhase(j, e, a.Scheduled)
 	})
 }

@@ -34,6 +34,17 @@ func retried() *tale {
 	return t
 }
 
+// toldTwice is retried, where two workers have had the first attempt, and only the second has heard that its
+// word counts.
+func toldTwice() *tale {
+	t := retried()
+	t.Results[0].Sent, t.Results[0].Told = sec(6), sec(6.01)
+	first := t.Results[0]
+	first.Sent, first.Told, first.Verdict = sec(5.5), time.Time{}, None
+	t.Results = slices.Insert(t.Results, 0, first)
+	return t
+}
+
 // lost is a one-shot whose first attempt is never heard of again, and whose second succeeds when the lease is over.
 func lost() *tale {
 	t := newTale()
@@ -41,6 +52,19 @@ func lost() *tale {
 	t.attempt("a", 5, 5.1, 1)
 	t.attempt("a", 5, 9.2, 2)
 	t.said(Success, 9.5)
+	return t
+}
+
+// stopped is lost, where the first attempt came to a worker that was stopped, and the second went elsewhere.
+func stopped() *tale {
+	t := lost()
+	t.put("b", Job{Payload: "p"}, 0, 12)
+	t.ran("b", 12, 12.1)
+	t.Faults = []Fault{{Kind: WorkerStopped, Targets: []string{"stopped"}, From: sec(5.05), To: sec(20)}}
+	for i := range t.Attempts {
+		t.Attempts[i].Worker = "idle"
+	}
+	t.Attempts[0].Worker = "stopped"
 	return t
 }
 
@@ -308,6 +332,11 @@ var corruptions = []corruption{
 		t.op(Op{Kind: List, Answer: Answer{Namespaces: []string{"n"}}}, 20, 20.1)
 		return t
 	}, func(t *tale) { t.Ops[1].Answer.Namespaces[0] = "m" }},
+	{"a silent worker gets its run back", "S15", stopped, func(t *tale) { t.Attempts[1].Worker = "stopped" }},
+	{"a silent worker gets another run", "S15", stopped, func(t *tale) { t.Attempts[2].Worker = "stopped" }},
+	{"a lost attempt is begun after all", "S15", stopped, func(t *tale) {
+		t.Begins = []Begin{{RunID: t.Attempts[0].RunID, Number: 1, Worker: "stopped", At: sec(20)}}
+	}},
 	{"something is left", "S14", steadyA, func(t *tale) { t.Final.Left = []string{"a record"} }},
 	{"late without a fault", "L1", steadyA, func(t *tale) { t.Attempts[2].At, t.Results[2].Sent, t.Results[2].Told = sec(32), sec(32.1), sec(32.2) }},
 	{"late long after a fault", "L1", func() *tale {
@@ -336,6 +365,7 @@ var corruptions = []corruption{
 		return t
 	}, func(t *tale) { t.Attempts[1].At = sec(20) }},
 	{"retried too soon", "I11", retried, func(t *tale) { t.Attempts[1].At = sec(7.4) }},
+	{"retried too soon after what counted", "I11", toldTwice, func(t *tale) { t.Results[0].Verdict = Stale }},
 	{"retried too often", "I11", retried, func(t *tale) { one := 0; t.Ops[0].Spec.Policy.MaxRetries = &one }},
 	{"retried for good", "I11", retried, func(t *tale) { t.Results[0].Kind = Permanent }},
 	{"retried before it was asked to", "I11", func() *tale {
@@ -373,7 +403,7 @@ func (c corruption) test(t *testing.T) {
 // TestEveryInvariantIsTested: a new invariant needs a corruption.
 func TestEveryInvariantIsTested(t *testing.T) {
 	t.Parallel()
-	for invariant := range strings.FieldsSeq("S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 L1 L2 L3 I11") {
+	for invariant := range strings.FieldsSeq("S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 L1 L2 L3 I11") {
 		if !slices.ContainsFunc(corruptions, func(c corruption) bool { return c.invariant == invariant }) {
 			t.Errorf("no corruption breaks %s", invariant)
 		}

@@ -40,6 +40,8 @@
 //	S12  what did not run has a true reason           check_policy.go
 //	S13  tenants see their own                        check_runs.go, check_admin.go
 //	S14  nothing is left behind                       check_live.go
+//	S15  who is silent gets nothing                   check_silent.go
+//	S16  counters agree with runs                     check_counters.go
 //	I11  retries are counted and spaced               check_retries.go
 //	L1   nothing is late without an excuse            expect.go, times.go
 //	L2   everything comes to rest                     check_live.go

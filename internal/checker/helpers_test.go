@@ -70,9 +70,15 @@ func (t *tale) ranEach(job string, from, step float64) {
 	}
 }
 
-// ended is a record in the history.
+// ended is a record in the history, with the attempts so far.
 func (t *tale) ended(job, status string, scheduled, finished float64) *FinalRun {
-	t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: fmt.Sprintf("%s@%v", job, scheduled), Namespace: "n", Job: job, Status: status,
+	id, attempts := fmt.Sprintf("%s@%v", job, scheduled), 0
+	for i := range t.Attempts {
+		if a := &t.Attempts[i]; a.RunID == id {
+			attempts = max(attempts, a.Number)
+		}
+	}
+	t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: id, Attempt: attempts, Namespace: "n", Job: job, Status: status,
 		Cause: CauseSchedule, Scheduled: sec(scheduled), Finished: sec(finished)})
 	return &t.Final.Runs[len(t.Final.Runs)-1]
 }

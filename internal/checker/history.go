@@ -16,6 +16,7 @@ type History struct {
 	Ops      []Op
 	Attempts []Attempt
 	Results  []Result
+	Begins   []Begin   `json:",omitempty"`
 	Beats    []Beat    `json:",omitempty"`
 	Faults   []Fault   `json:",omitempty"`
 	Claims   []Claim   `json:",omitempty"`
@@ -197,6 +198,16 @@ type Attempt struct {
 	Started time.Time     `json:",omitzero"`
 	Lease   time.Duration `json:",omitempty"`
 	Tenant  string        `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
+	InDoubt int           `json:",omitempty"` // how many attempts of the run were in doubt by then, as the product said
+}
+
+// Begin is that a worker began an attempt that had waited for it: its process was stopped when the attempt
+// came.
+type Begin struct {
+	RunID  string
+	Number int
+	Worker string
+	At     time.Time
 }
 
 // ResultKind is what a worker said of an attempt.
@@ -245,6 +256,11 @@ type Beat struct {
 	At    time.Time
 	Stale bool `json:",omitempty"` // it was answered so
 }
+
+// WorkerStopped is the kind of fault under which a worker's process stands still: it keeps its streams, takes
+// no note of what comes, and says nothing. An attempt that comes meanwhile is written down when it comes, and
+// as a Begin if it is begun afterwards.
+const WorkerStopped = "worker stopped"
 
 // Network is the target of a fault that no node has: what it touches is between them.
 const Network = "the network"
@@ -326,11 +342,14 @@ type FinalJob struct {
 	Payload    string
 	NextRun    time.Time `json:",omitzero"`
 	Counters   Counters  `json:",omitzero"`
+	// Unfinished is how many of its runs that have had an attempt had not ended when Counters were read, and the records of those that
+	// had are in Final.Runs; nil = not known.
+	Unfinished *uint64 `json:",omitempty"`
 }
 
 // Counters are what a job counted.
 type Counters struct {
-	Fired, Succeeded, Failed, Retried, Dead, Skipped, Late uint64
+	Fired, Succeeded, Failed, Retried, Dead, Skipped, Late, Dropped, Cancelled uint64
 }
 
 // FinalRun is a record of the history: a run, or a stretch of times that did not run.
@@ -347,6 +366,7 @@ type FinalRun struct {
 	Attempt   int       `json:",omitempty"`
 	Finished  time.Time `json:",omitzero"`
 	Backfill  string    `json:",omitempty"`
+	UID       string    `json:",omitempty"` // of the job whose run it is, which need not be there any more
 }
 
 // Owner is who a node thinks owns a partition.

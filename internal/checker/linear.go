@@ -219,7 +219,7 @@ func (s register) set(o *Op) register {
 	if o.Kind != Patch {
 		sched, err := parse(o.Spec.Schedule, o.Spec.Zone, o.Spec.Literal)
 		s.ends = err != nil || endsByItself(o.Spec, sched)
-	} else if len(o.Fields) > 1 || !slices.Contains([]string{"payload", "paused", "class", "policy"}, o.Fields[0]) {
+	} else if o.retimes() || slices.Contains(o.Fields, "repeats") {
 		s.ends = true
 	}
 	return s

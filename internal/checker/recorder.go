@@ -63,6 +63,16 @@ func (r *Recorder) Attempt(a Attempt) {
 	r.h.Attempts = append(r.h.Attempts, a)
 }
 
+// Begun notes that a worker began an attempt that had waited for it. A zero At is now.
+func (r *Recorder) Begun(b Begin) {
+	if b.At.IsZero() {
+		b.At = r.now()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Begins = append(r.h.Begins, b)
+}
+
 // Sent notes that a result is about to be sent, and returns its place, for Told. A zero Sent is now.
 func (r *Recorder) Sent(res Result) int {
 	if res.Sent.IsZero() {
@@ -178,7 +188,7 @@ func (r *Recorder) History() History {
 	defer r.mu.Unlock()
 	h := r.h
 	h.Ops, h.Attempts, h.Results = slices.Clone(h.Ops), slices.Clone(h.Attempts), slices.Clone(h.Results)
-	h.Beats, h.Faults = slices.Clone(h.Beats), slices.Clone(h.Faults)
+	h.Beats, h.Faults, h.Begins = slices.Clone(h.Beats), slices.Clone(h.Faults), slices.Clone(h.Begins)
 	h.Claims, h.Writes = slices.Clone(h.Claims), slices.Clone(h.Writes)
 	h.Releases, h.Homes = slices.Clone(h.Releases), maps.Clone(h.Homes)
 	return h

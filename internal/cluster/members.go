@@ -29,8 +29,15 @@ func (n *Node) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.fitting(ctx) // of two that start at one time the last one sees the other
-	return err
+	if _, err = n.fitting(ctx); err != nil { // of two that start at one time the last one sees the other
+		return err
+	}
+	began := n.elapsed()
+	err = n.prove(ctx)
+	if changed, _ := n.fit.note(began, n.elapsed(), n.answering(), err); changed && err != nil {
+		n.log.Warn("this node is unfit to own partitions: it cannot claim or commit; it owns none until it can", "node", n.id, "reason", err)
+	}
+	return n.join(ctx)
 }
 
 // fitting is who lives, if this node's settings go with theirs.
@@ -38,6 +45,9 @@ func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	members, err := n.leaser.Members(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("who is in the cluster: %w", err)
+	}
+	if err := intelligible(n.id, members); err != nil {
+		return nil, err
 	}
 	return members, n.compatible(members)
 }
@@ -81,17 +91,16 @@ func (n *Node) answers(ctx context.Context, m store.Member) bool {
 // join writes that the node lives, and how much it is to own. The caller has the turn.
 func (n *Node) join(ctx context.Context) error {
 	n.measure(ctx)
-	m := n.cfg.Member
-	m.Capacity = 1
-	if n.draining.Load() || n.leaving.Load() || n.skew.Load().off {
-		m.Capacity = 0
-	}
+	m := n.self()
 	began := n.elapsed()
 	short, cancel := n.patience(ctx)
 	defer cancel()
 	err := n.leaser.Join(short, m, n.life())
 	switch {
 	case err == nil:
+		if n.steady.Load() == int64(never) {
+			n.steady.Store(int64(began))
+		}
 		n.joined.Store(int64(began))
 		n.answered.Store(int64(began))
 		n.entered = true
@@ -104,6 +113,7 @@ func (n *Node) join(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err // the node ends
 	}
+	n.steady.Store(int64(never))
 	n.log.Warn("the node could not tell the store that it lives", "error", err)
 	if f := n.cfg.Events.JoinFailed; f != nil {
 		f()

@@ -32,6 +32,8 @@ type Local interface {
 	Assign(partitions []int)
 	// Holdings is what it owns.
 	Holdings() []store.Holding
+	// Failing is what it is to own and fails to claim, to load or to write, by partition.
+	Failing() []engine.Failure
 	// ReloadNamespace reads the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }
@@ -116,12 +118,14 @@ type Node struct {
 	differ   []string      // settings in which the members differ, as was told last
 	polled   time.Duration // when the newest view was asked for, by the clock that nobody sets
 
+	fit      *fitness
+	doubts   doubts // guarded by turn
+	exit     exit
 	draining atomic.Bool
-	leaving  atomic.Bool
-	alone    atomic.Bool  // it leaves, and nobody was there to take over
 	settled  atomic.Bool  // everything assigned was owned once
 	answered atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
 	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
+	steady   atomic.Int64 // since when that has not failed, by the same; never = it failed last
 	clock    time.Time    // what that counts from
 	skew     atomic.Pointer[skew]
 	replaced chan struct{} // closed when another process has this node's name
@@ -135,11 +139,12 @@ func New(c Config) *Node {
 	n := &Node{
 		cfg: c, id: c.Member.ID, log: c.Log, leaser: c.Store.Leaser(), parts: c.Store.Meta().Partitions,
 		turn: make(chan struct{}, 1), poked: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		replaced: make(chan struct{}), clock: time.Now(),
+		replaced: make(chan struct{}), clock: time.Now(), fit: newFitness(c.TTL),
 	}
+	n.steady.Store(int64(never))
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.peers = peers{dial: c.Dial, broken: n.poke, by: map[string]*link{}, over: make(chan struct{})}
-	n.view.Store(newView(nil, nil, n.parts))
+	n.view.Store(newView(nil, nil, n.parts, time.Time{}))
 	n.skew.Store(&skew{})
 	return n
 }
@@ -156,9 +161,11 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 	<-n.turn
 	if err != nil {
 		close(n.done)
+		close(n.fit.over)
 		return errors.Join(err, n.Close(ctx))
 	}
 	go n.run()
+	go n.prover()
 	return nil
 }
 
@@ -213,7 +220,48 @@ func (n *Node) beat(ctx context.Context) error {
 	if n.isReplaced() {
 		return errReplaced
 	}
-	return errors.Join(n.join(ctx), n.poll(ctx))
+	n.examine()
+	err := errors.Join(n.join(ctx), n.poll(ctx))
+	if err == nil {
+		n.doubt()
+	}
+	return err
+}
+
+// examine looks at what the engine fails on. The caller has the turn.
+func (n *Node) examine() {
+	failing, serves := n.local.Failing(), n.held()
+	for _, x := range failing {
+		delete(serves, x.Partition)
+	}
+	begun := n.fit.watch(failing, serves, n.elapsed(), n.answering())
+	if len(begun) > 0 {
+		n.log.Warn("this node cannot serve partitions of its share: others own them for a while", "node", n.id, "partitions", len(begun),
+			"partition", begun[0].Partition, "reason", begun[0].Err)
+	}
+}
+
+// doubt looks at what other nodes do not take although it is theirs. The caller has the turn.
+func (n *Node) doubt() {
+	before := n.doubts.published()
+	if !n.doubts.look(n.view.Load(), n.id, n.elapsed(), n.answering(), n.cfg.TTL) {
+		return
+	}
+	for id, parts := range n.doubts.published() {
+		if len(before[id]) == 0 {
+			n.log.Warn("a node lives and does not take its share of the partitions: others own it for a while", "node", id,
+				"partitions", len(parts), "partition", parts[0])
+		}
+	}
+	n.assign(n.view.Load())
+}
+
+// answering is since when the store has answered whenever the node said that it lives; never, if it did not last.
+func (n *Node) answering() time.Duration {
+	if n.elapsed()-time.Duration(n.joined.Load()) > 2*n.cfg.TTL/beatParts {
+		return never
+	}
+	return time.Duration(n.steady.Load())
 }
 
 // look is beat without a word on the node itself. Whoever has waited for the turn while another look began shares what that one
@@ -246,12 +294,18 @@ func (n *Node) Ready() error {
 	switch since := n.elapsed() - time.Duration(n.joined.Load()); {
 	case n.isReplaced():
 		return errReplaced
-	case n.leaving.Load():
+	case n.exit.leaving.Load():
 		return errors.New("the node is leaving the cluster")
 	case since > n.cfg.TTL:
 		return fmt.Errorf("the node could not tell the store for %v that it lives", since.Round(time.Millisecond))
 	case n.skew.Load().off:
 		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", n.skew.Load().ahead().Round(time.Millisecond))
+	}
+	switch is, reason, refuses := n.fit.stands(); {
+	case !is && reason != "":
+		return fmt.Errorf("the node is unfit to own partitions: %s", reason)
+	case len(refuses) > 0:
+		return fmt.Errorf("the node cannot serve %d of its partitions: %s", len(refuses), reason)
 	case !n.settled.Load():
 		return errors.New("the node does not own all of its partitions yet")
 	}
@@ -283,39 +337,10 @@ func (n *Node) isReplaced() bool {
 	}
 }
 
-// handedOver is how often Leave looks whether the engine has handed over.
-const handedOver = 5 * time.Millisecond
-
-// Leave has others own what this node does, and returns once it owns nothing, or ctx ends. It goes on to be a member, takes calls
-// and does them through the others. With nobody to take over it keeps what it owns until somebody is there.
-func (n *Node) Leave(ctx context.Context) error {
-	n.leaving.Store(true)
-	err := n.beat(ctx)
-	if !n.view.Load().hasOther(n.id) {
-		n.alone.Store(true)
-		return err
-	}
-	n.tellAll(ctx)
-	n.local.Assign(nil)
-	t := time.NewTicker(handedOver)
-	defer t.Stop()
-	for {
-		held := len(n.local.Holdings())
-		if held == 0 {
-			n.tellAll(ctx)
-			return err
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return errors.Join(err, fmt.Errorf("%d partitions were not handed over: %w", held, ctx.Err()))
-		}
-	}
-}
-
 // Close ends the membership, and everything that New and Start have begun. The engine is to have stopped.
 func (n *Node) Close(ctx context.Context) error {
-	n.leaving.Store(true)
+	n.exit.leaving.Store(true)
+	n.exit.ended.Store(true)
 	n.cancel()
 	select {
 	case <-n.stop:
@@ -323,6 +348,10 @@ func (n *Node) Close(ctx context.Context) error {
 		close(n.stop)
 	}
 	<-n.done
+	select {
+	case <-n.fit.over:
+	case <-ctx.Done(): // a commit may hang; the store waits for it when it is closed
+	}
 	n.news.end()
 	n.peers.close()
 	ctx, cancel := context.WithTimeout(ctx, n.life()) // after which the membership has ended by itself

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -13,11 +14,12 @@ import (
 type view struct {
 	members []store.Member // that live, by id
 	owners  []store.Owner  // by partition; Node is empty if nobody owns it
+	at      time.Time      // about when that was, by the store's clock
 	next    chan struct{}  // closed when there is a newer one
 }
 
-func newView(members []store.Member, owners []store.Owner, parts int) *view {
-	v := &view{members: members, owners: make([]store.Owner, parts), next: make(chan struct{})}
+func newView(members []store.Member, owners []store.Owner, parts int, at time.Time) *view {
+	v := &view{members: members, owners: make([]store.Owner, parts), at: at, next: make(chan struct{})}
 	for p := range v.owners {
 		v.owners[p].Partition = p
 	}
@@ -43,10 +45,17 @@ func (v *view) hasOther(id string) bool {
 	return slices.ContainsFunc(v.members, func(m store.Member) bool { return m.ID != id && m.Capacity > 0 })
 }
 
-// owned is how many partitions a node owns.
-func (v *view) owned(id string) (n int) {
-	for _, o := range v.owners {
-		if o.Node == id {
+// staysNobody reports whether no node besides that one may come to own anything: if all leave, one that has not ended may.
+func (v *view) staysNobody(id string) bool {
+	return !v.hasOther(id) && !slices.ContainsFunc(v.members, func(m store.Member) bool {
+		return m.ID != id && conditionOf(&m).Phase == phaseLeaving
+	})
+}
+
+// owned is how many partitions a node owns: those that it has the lease of, and does not say that it cannot serve.
+func (v *view) owned(id string, refuses []int) (n int) {
+	for p := range v.owners {
+		if o := &v.owners[p]; o.Node == id && v.holds(o) && !slices.Contains(refuses, p) {
 			n++
 		}
 	}
@@ -55,7 +64,7 @@ func (v *view) owned(id string) (n int) {
 
 // share is the partitions that a node should own.
 func (v *view) share(id string) (mine []int) {
-	for p, owner := range shares(v.members, len(v.owners)) {
+	for p, owner := range allot(v.members, v.owners) {
 		if owner == id {
 			mine = append(mine, p)
 		}
@@ -133,7 +142,8 @@ func (n *Node) poll(ctx context.Context) error {
 	}
 	n.polled = began
 	n.answered.Store(int64(began))
-	v := newView(members, owners, n.parts)
+	v := newView(members, owners, n.parts, n.StoreNow())
+	n.seekHeirs(ctx, v)
 	before := n.view.Swap(v)
 	close(before.next)
 	n.assign(v)
@@ -153,19 +163,13 @@ func (n *Node) notSeen(ctx context.Context, err error) error {
 // assign tells the engine what it is to own, if that has changed. A node that finds itself missing has not been heard of for too
 // long; it keeps what it has the leases of, and the next beat puts it back.
 func (n *Node) assign(v *view) {
-	switch {
-	case n.isReplaced():
-		return
-	case n.leaving.Load():
-		if n.alone.Load() && v.hasOther(n.id) { // who has come meanwhile: what drains hands nothing out
-			n.local.Assign(nil)
-		}
+	if n.isReplaced() {
 		return
 	}
 	if me, here := v.member(n.id); !here || me.Nonce != n.cfg.Member.Nonce {
 		return
 	}
-	if mine := v.share(n.id); !n.known || !slices.Equal(mine, n.assigned) {
+	if mine := n.share(v); !n.known || !slices.Equal(mine, n.assigned) {
 		n.log.Info("the node's share of the partitions has changed", "partitions", len(mine), "before", len(n.assigned), "of", n.parts,
 			"nodes", len(v.members))
 		n.assigned, n.known = mine, true
@@ -186,7 +190,7 @@ func (n *Node) holdsAll() bool {
 // the store. What others own still, or nobody yet, is not lost.
 func (n *Node) lost() []int {
 	v, held := n.view.Load(), n.held()
-	return slices.DeleteFunc(v.share(n.id), func(p int) bool { return held[p] || v.owners[p].Node != n.id })
+	return slices.DeleteFunc(n.share(v), func(p int) bool { return held[p] || v.owners[p].Node != n.id })
 }
 
 // held is what the engine owns.

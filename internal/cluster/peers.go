@@ -39,6 +39,7 @@ type Status struct {
 	Nonce     uint64
 	Skew      time.Duration // how far its clock is ahead of the store's
 	SkewKnown bool
+	Leaving   bool // it was told to end
 }
 
 // Peer is another node. Its errors are [carillon.Error], with those of this package and [engine.ErrNotOwner] as their causes.

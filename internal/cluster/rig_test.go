@@ -30,6 +30,7 @@ type fleet struct {
 	control   func(cluster.Control) cluster.Control // what is between nodes; nil: nothing
 	takes     time.Duration                         // a put over a link that is made from now on
 	meanwhile func()                                // is done before a node asks for the members; nil: nothing
+	prepare   func(*node)                           // is done with a node before it starts; nil: nothing
 
 	mu    sync.Mutex
 	nodes []*node // all that ever were
@@ -92,6 +93,10 @@ type node struct {
 	cut    atomic.Bool  // from the store and from the others
 	blind  atomic.Bool  // it cannot read records
 	vague  atomic.Bool  // the store takes its writes and does not say so
+	barred atomic.Bool  // the store refuses its claims; it is a member all the same
+	mute   atomic.Bool  // the store refuses its writes, likewise
+	silent atomic.Bool  // it says nothing of itself, as nodes of an older version
+	spoilt atomic.Int64 // a partition that it cannot read, plus one; 0 = none
 	broken chan struct{}
 	nonce  uint64
 	slow   atomic.Int64 // how long the store's clock takes to be read
@@ -142,6 +147,9 @@ func (f *fleet) start(id string, settings ...cluster.Setting) *node {
 func (f *fleet) try(id string, settings ...cluster.Setting) (*node, error) {
 	f.t.Helper()
 	n := &node{f: f, id: id, broken: make(chan struct{}), nonce: uint64(len(f.all()) + 1)}
+	if f.prepare != nil {
+		f.prepare(n)
+	}
 	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings, Now: n.now, Dial: n.dial,
@@ -277,7 +285,7 @@ type cutStore struct {
 
 func (s cutStore) Shard(p int, term store.Term) (store.Shard, error) {
 	shard, err := s.Store.Shard(p, term)
-	return cutShard{shard, s.by}, err
+	return cutShard{shard, s.by, p}, err
 }
 
 func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
@@ -287,15 +295,24 @@ func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, e
 	return s.Shard.Read(ctx, refs)
 }
 
+// Small is the first that is read of a partition that was claimed.
+func (s cutShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+	if s.by.spoilt.Load() == int64(s.p)+1 {
+		return nil, store.ErrDamaged
+	}
+	return s.Shard.Small(ctx, q)
+}
+
 func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.by} }
 
 type cutShard struct {
 	store.Shard
 	by *node
+	p  int
 }
 
 func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
-	if s.by.cut.Load() {
+	if s.by.cut.Load() || s.by.mute.Load() {
 		return errCut
 	}
 	err := s.Shard.Apply(ctx, b)
@@ -321,6 +338,9 @@ func (l cutLeaser) Now(ctx context.Context) (time.Time, error) {
 func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
 	if l.by.cut.Load() {
 		return errCut
+	}
+	if l.by.silent.Load() {
+		m.State, m.Capacity = "", 1
 	}
 	return l.Leaser.Join(ctx, m, ttl)
 }
@@ -352,7 +372,7 @@ func (l cutLeaser) Members(ctx context.Context) ([]store.Member, error) {
 }
 
 func (l cutLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
-	if l.by.cut.Load() {
+	if l.by.cut.Load() || l.by.barred.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Claim(ctx, node, ps, ttl)

@@ -98,7 +98,7 @@ func repeatable(err error, k kind) bool {
 }
 
 // last reports whether this node is leaving and nobody stays who could do anything.
-func (n *Node) last(v *view) bool { return n.leaving.Load() && !v.hasOther(n.id) }
+func (n *Node) last(v *view) bool { return n.exit.leaving.Load() && v.staysNobody(n.id) }
 
 // owner is who owns a partition, as far as is known, for a call that is under way until done is called.
 func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {

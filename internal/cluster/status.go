@@ -16,7 +16,7 @@ import (
 // Status implements [Control].
 func (n *Node) Status(context.Context) (Status, error) {
 	s := n.skew.Load()
-	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known}, nil
+	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known, Leaving: n.exit.leaving.Load()}, nil
 }
 
 // Look implements [Control].
@@ -53,7 +53,9 @@ func (n *Node) retire(ctx context.Context) error {
 	}
 	short, cancel := n.patience(ctx)
 	defer cancel()
-	err := n.leaser.Retire(short, n.cfg.Member, n.life())
+	m := n.cfg.Member
+	m.State = (&condition{Phase: phaseDrained, Speaks: speaks()}).text()
+	err := n.leaser.Retire(short, m, n.life())
 	switch {
 	case err == nil:
 		n.draining.Store(true)
@@ -98,15 +100,6 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 
 func unreadable(err error) error {
 	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
-}
-
-// nodes are the living nodes; their clocks are not known here.
-func (v *view) nodes() []carillon.Node {
-	nodes := make([]carillon.Node, len(v.members))
-	for i, m := range v.members {
-		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Draining: m.Capacity == 0, Owns: v.owned(m.ID)}
-	}
-	return nodes
 }
 
 // DrainNode implements [carillon.Cluster].
@@ -195,11 +188,15 @@ type Stats struct {
 	Owned   int // partitions, by its engine
 	Parts   int // of all
 	Skew    time.Duration
+	Unfit   bool
+	Refused int // partitions that it cannot serve
 }
 
 // Stats tells the node's figures.
 func (n *Node) Stats() Stats {
 	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead()}
+	is, _, refuses := n.fit.stands()
+	s.Unfit, s.Refused = !is, len(refuses)
 	if n.local != nil {
 		s.Owned = len(n.local.Holdings())
 	}

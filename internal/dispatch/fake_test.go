@@ -60,6 +60,20 @@ type crew struct {
 	drained bool
 	closed  bool
 	cancels []string
+	unheard []string
+	pings   int
+}
+
+func (c *crew) Unheard(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unheard = append(c.unheard, token)
+}
+
+func (c *crew) Ping() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pings++
 }
 
 func (c *crew) Deliver(ds []partition.Delivery) bool {

@@ -54,10 +54,10 @@ func (m *Member) Join() error {
 	}
 	for _, s := range m.Seats {
 		q := h.served(s.name)
-		if len(q.seats) == 0 {
+		if q.unserved() {
 			first = append(first, s.name)
 		}
-		s.gone, s.credits = false, m.Credits
+		s.gone, s.silent, s.suspect, s.credits = false, false, false, m.Credits
 		q.add(s)
 	}
 	var n news

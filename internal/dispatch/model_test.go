@@ -13,11 +13,14 @@ import (
 
 // check compares the queue's sums with what they sum up.
 func (q *queue) check() error {
-	credits, open, taken, reserved, waiting, local := 0, 0, 0, 0, 0, 0
+	credits, open, taken, reserved, waiting, local, silent := 0, 0, 0, 0, 0, 0, 0
 	for _, s := range q.seats {
 		credits += s.room()
 		if s.local {
 			local++
+		}
+		if s.silent {
+			silent++
 		}
 		if s.room() > 0 {
 			open++
@@ -33,13 +36,15 @@ func (q *queue) check() error {
 	switch {
 	case local != q.local:
 		return fmt.Errorf("%d consumers in this process, not %d", q.local, local)
+	case silent != q.silent:
+		return fmt.Errorf("%d silent consumers, not %d", q.silent, silent)
 	case credits != q.credits || open != len(q.open):
 		return fmt.Errorf("credits %d and %d open, not %d and %d", q.credits, len(q.open), credits, open)
 	case taken != q.taken || reserved != q.reserved || waiting != len(q.waiting):
 		return fmt.Errorf("taken %d, reserved %d, waiting %d, not %d, %d, %d", q.taken, q.reserved, len(q.waiting), taken, reserved, waiting)
 	case waiting > 0 && q.free() > 0:
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
-	case waiting > 0 && len(q.seats) == 0:
+	case waiting > 0 && q.unserved():
 		return fmt.Errorf("%d wait for nobody", waiting)
 	case len(q.seats) == 0 && len(q.claims) == 0 && !q.limited():
 		return fmt.Errorf("an empty queue is kept")
@@ -154,6 +159,11 @@ func (m *model) steps() map[string]func(*rapid.T) {
 			held := rapid.Bool().Draw(t, "held")
 			crewOf(t).member.Seats[0].Hold(func() bool { return held })
 		},
+		"silence": func(t *rapid.T) {
+			crewOf(t).member.Silence(func() bool { return true })
+			m.rooms() // whoever waited for the last one learns that nobody serves the queue
+		},
+		"word":  func(t *rapid.T) { crewOf(t).member.Heard() },
 		"rooms": func(*rapid.T) { m.rooms() },
 		"take": func(t *rapid.T) {
 			p, n := partitionOf(t), rapid.IntRange(0, 9).Draw(t, "n")

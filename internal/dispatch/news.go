@@ -7,7 +7,8 @@ type news struct {
 	rooms       []room
 	loads       []load
 	undelivered []string
-	wanted      []*Seat // whose consumers are to know that runs wait
+	wanted      []*Seat    // whose consumers are to know that runs wait
+	asked       []Listener // for a sign of life
 }
 
 // room is news for a partition.
@@ -48,6 +49,9 @@ func (h *Hub) unlock(n *news) {
 	}
 	for _, s := range n.wanted {
 		s.consumer.(Spread).Wanted(s.name)
+	}
+	for _, l := range n.asked {
+		l.Ping()
 	}
 	if len(n.undelivered) > 0 {
 		h.sink.Undelivered(n.undelivered)

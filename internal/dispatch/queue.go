@@ -3,6 +3,7 @@ package dispatch
 import (
 	"container/list"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -20,8 +21,10 @@ type queue struct {
 	reserved int     // slots for partitions that have been told
 	claims   map[int]*claim
 	waiting  waiting
-	opened   bool // by a transport, to be forgotten when idle
-	quiet    bool // not used since the last sweep
+	opened   bool      // by a transport, to be forgotten when idle
+	quiet    bool      // not used since the last sweep
+	silent   int       // seats of silent consumers
+	asked    time.Time // when the consumers were last asked for a sign of life
 
 	whole     gate                     // of all deliveries; those without a key wait behind it
 	gates     map[string]*gate         // of keys that are limited or in flight
@@ -73,7 +76,7 @@ func (q *queue) take(p, want int, head partition.Head, room func() int) int {
 	c.taken += n
 	q.taken += n
 	q.wasShort(c, want-n)
-	if n < want && len(q.seats) > 0 {
+	if n < want && !q.unserved() {
 		c.want, c.head = want-n, head
 		q.waiting.push(c)
 	}
@@ -134,21 +137,31 @@ func (q *queue) place(d *partition.Delivery) (s *Seat, held bool) {
 	return s, false
 }
 
-// pick is the next seat with room; a consumer in this process gets durable attempts only.
+// pick is the next seat with room, a suspect one only if there is no other; a consumer in this process gets
+// durable attempts only.
 func (q *queue) pick(durable bool) *Seat {
+	var suspect *Seat
 	for range q.open {
 		q.turn = (q.turn + 1) % len(q.open)
-		if s := q.open[q.turn]; durable || !s.local {
+		s := q.open[q.turn]
+		switch {
+		case s.local && !durable:
+		case !s.suspect:
 			return s
+		case suspect == nil:
+			suspect = s
 		}
 	}
-	return nil
+	if suspect != nil {
+		q.turn = suspect.at
+	}
+	return suspect
 }
 
 // wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
 // more it wakes all of them, to learn that.
 func (q *queue) wake(chunk int, n *news) {
-	for len(q.waiting) > 0 && (q.free() > 0 || len(q.seats) == 0) {
+	for len(q.waiting) > 0 && (q.free() > 0 || q.unserved()) {
 		r, _ := q.wakeFirst(chunk)
 		n.rooms = append(n.rooms, r)
 	}
@@ -184,6 +197,9 @@ func (q *queue) remove(s *Seat) {
 		q.short = slices.DeleteFunc(q.short, func(o *Seat) bool { return o == s })
 	}
 	q.endAll(s)
+	if s.silent {
+		q.silent--
+	}
 	if s.local {
 		q.local--
 	}

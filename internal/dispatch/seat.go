@@ -23,13 +23,15 @@ type Seat struct {
 	nth     int  // in queue.seats
 	at      int  // in queue.open; -1 = no room
 	load    int  // while a Deliver is shared out: its load's number; 0 = none yet
+	silent  bool // nothing is delivered before it has spoken
+	suspect bool // it was asked for a sign of life and has not spoken since: others go first
 	short   bool // it is in queue.short
 	told    bool // that runs wait, since it had credits last
 }
 
 // room is how many deliveries may come now.
 func (s *Seat) room() int {
-	if s.paused || s.gone {
+	if s.paused || s.gone || s.silent {
 		return 0
 	}
 	return max(0, s.credits)
@@ -48,7 +50,7 @@ func (s *Seat) Grant(n int) { s.change(func() { s.credits += n }) }
 func (s *Seat) TakeBack(n int) (taken int) {
 	s.change(func() {
 		taken = max(0, min(n, s.credits))
-		if !s.paused {
+		if !s.paused && !s.silent {
 			taken = max(0, min(taken, s.queue.unspoken()))
 		}
 		s.credits -= taken

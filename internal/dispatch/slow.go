@@ -133,7 +133,7 @@ func (h *Hub) wakeAll(n *news) {
 func (h *Hub) firstToWake(room bool) *queue {
 	var best *queue
 	for _, q := range h.queues {
-		if len(q.waiting) == 0 || (len(q.seats) > 0 && (!room || q.free() <= 0)) {
+		if len(q.waiting) == 0 || (!q.unserved() && (!room || q.free() <= 0)) {
 			continue
 		}
 		if best == nil || q.before(best) {

@@ -30,7 +30,7 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 	} else {
 		q.standDown(p)
 	}
-	slots := partition.Slots{N: n, Served: len(q.seats) > 0, Durable: q.local > 0}
+	slots := partition.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
 	var more news
 	h.settle(&more, q)
 	h.unlock(&more)
@@ -72,7 +72,7 @@ func (h *Hub) queue(name partition.Queue) *queue {
 // limits or has slots of.
 func (h *Hub) settle(n *news, qs ...*queue) {
 	for _, q := range qs {
-		if h.draining || len(q.seats) == 0 {
+		if h.draining || q.unserved() {
 			q.giveUp(n, anyOne)
 		} else {
 			q.pass(n)
@@ -130,6 +130,9 @@ func (h *Hub) place(d *partition.Delivery, of int, n *news) {
 func (h *Hub) Cancel(cs []partition.Cancel) {
 	for i := range cs {
 		for _, c := range h.withdraw(&cs[i]) {
+			if l, ok := c.(Listener); ok && cs[i].Unheard {
+				l.Unheard(cs[i].Token)
+			}
 			c.Cancel(cs[i].Token)
 		}
 	}

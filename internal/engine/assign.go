@@ -63,7 +63,7 @@ func (p *owned) leaveBehind() {
 			unknown = append(unknown, h.Cancel)
 		case !known[tok]:
 			p.behind = append(p.behind, behind{Cancel: h.Cancel, tok: tok, until: elapsed + max(0, h.Until-now) + int64(behindGrace),
-				beats: h.Queue.Kind == streamKind && tok.Grant.Term == p.term})
+				beats: h.Queue.Kind == streamKind && h.Here})
 		}
 	}
 	p.beaten = elapsed

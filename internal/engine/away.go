@@ -203,7 +203,10 @@ func (w *words) said(macKey []byte) Said {
 func (w *words) answer(h Heard) {
 	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
 	for i := range w.beats {
-		if b := &w.beats[i]; refused[b.text] && !w.results.have(b.text) {
+		switch b := &w.beats[i]; {
+		case !refused[b.text]:
+			b.confirm()
+		case !w.results.have(b.text):
 			stale(b.from, b.text)
 		}
 	}
@@ -233,7 +236,7 @@ func (e *Engine) Hear(ctx context.Context, number int, s Said) (Heard, error) {
 		return Heard{}, err
 	}
 	in, heard := e.parse(number, s)
-	return askSeq(ctx, p, call{}, func(p *owned, now int64) (Heard, uint64, error) {
+	return askSeq(ctx, p, call{relayed: true}, func(p *owned, now int64) (Heard, uint64, error) {
 		return p.hearFor(in, heard, now)
 	})
 }
@@ -287,6 +290,8 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		switch {
 		case err != nil:
 			return heard, 0, readError(err)
+		case verdict == partition.Missing: // whoever said it says it again, and hears what has become of it
+			p.postpone(mail{reports: []report{*r}})
 		case verdict != partition.Accepted:
 			if !results.answer(r) {
 				heard.Stale = append(heard.Stale, r.Token)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -120,8 +121,11 @@ type crashes struct {
 
 // live runs f on a node whose store is cut off at the given write.
 func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)) (cutOff bool) {
-	m := &mortal{Store: c.disk, left: left, lands: lands, slow: slow}
+	m := &mortal{Store: c.disk, left: math.MaxInt, lands: lands, slow: slow}
 	n := startWith(c.t, engine.Config{Store: m, Lanes: c.lanes})
+	m.mu.Lock()
+	m.left = left // without those that begin its terms
+	m.mu.Unlock()
 	f(n)
 	time.Sleep(5 * time.Second)
 	cutOff = m.isDead()

@@ -27,10 +27,7 @@ func (p *owned) serveCalls(calls []call, now int64) {
 		err = p.bringPending(calls, now)
 	}
 	if err != nil {
-		p.readFailed(err)
-		for i := range calls {
-			calls[i].fail(unread(err))
-		}
+		p.refuseUnread(calls, err, now)
 		return
 	}
 	for i := range calls {
@@ -38,8 +35,31 @@ func (p *owned) serveCalls(calls []call, now int64) {
 	}
 }
 
+// refuseUnread ends calls for which reading has failed. Where that is because of damage, each is tried by itself: only those that
+// are about what is lost fail.
+func (p *owned) refuseUnread(calls []call, err error, now int64) {
+	if errors.Is(err, store.ErrDamaged) && len(calls) > 1 {
+		for i := range calls {
+			p.serveCalls(calls[i:i+1], now)
+		}
+		return
+	}
+	p.readFailed(err)
+	for i := range calls {
+		calls[i].fail(unread(err))
+	}
+}
+
+// dataLoss is the error of what is about a damaged part of the store. Nothing was done.
+func dataLoss(err error) error {
+	return carillon.Errorf(carillon.DataLoss, "", "the store has lost what this is about: %w", err)
+}
+
 // unread is the error of a call that was not begun, since what it needs could not be read.
 func unread(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return dataLoss(err)
+	}
 	e := carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
 	e.Err = fmt.Errorf("%w: %w", ErrNotTaken, err)
 	return e
@@ -111,6 +131,7 @@ func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, 
 
 // send puts the call into the partition's mailbox; it reports false, and does nothing, if the engine has ended.
 func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) bool {
+	final := !c.relayed
 	c.do = func(p *owned, now int64) {
 		if overdue(ctx) || !a.begin() {
 			a.withdraw()
@@ -119,12 +140,12 @@ func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, 
 		}
 		p.m.Begin()
 		value, seq, err := f(p, now)
-		p.reply(seq, func(failed error) {
+		p.answerWith(answer{seq: seq, final: final, answer: func(failed error) {
 			if failed != nil {
 				err = failed
 			}
 			a.done <- outcome[T]{value, err}
-		})
+		}})
 	}
 	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -189,7 +190,7 @@ func (l *lane) load(terms []tenure) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
 	defer cancel()
 	l.e.open(terms)
-	l.probe(ctx, terms)
+	l.announce(ctx, ofLane(terms, l))
 	for i := range terms {
 		if terms[i].err != nil {
 			terms[i].p.abandon()
@@ -200,15 +201,20 @@ func (l *lane) load(terms []tenure) {
 // smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
 const smallProbe = 'p'
 
-// probe writes under the new terms. A store that has just failed must show that it takes writes again, or runs would be handed
-// out whose results have nowhere to go.
-func (l *lane) probe(ctx context.Context, terms []tenure) {
+// probeRecord is what is written to see whether the store takes writes of a term.
+func probeRecord(term store.Term) store.Small {
+	return store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
+}
+
+// announce writes that the new terms begin, so that their successors know what may be in doubt. It also shows that a store which has
+// just failed takes writes again: otherwise runs would be handed out whose results have nowhere to go.
+func (l *lane) announce(ctx context.Context, terms []*tenure) {
 	var opened []*tenure
 	var writes []store.Write
-	for i := range terms {
-		if t := &terms[i]; t.err == nil {
-			record := store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, t.term.Epoch)}
-			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: &store.Batch{Small: []store.Small{record}}})
+	for _, t := range terms {
+		if t.err == nil {
+			batch := &store.Batch{Small: []store.Small{t.terms.Record()}}
+			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: batch})
 		}
 	}
 	l.apply(ctx, writes, func(i int, err error) {
@@ -251,6 +257,7 @@ func (l *lane) reclaim(now int64) {
 			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
 			lost = append(lost, p)
 		case !wanted:
+			p.failing.Store(nil)
 			p.sever()
 		}
 	}
@@ -271,15 +278,17 @@ func (p *owned) sever() {
 func (l *lane) install(terms []tenure) {
 	for i := range terms {
 		t := &terms[i]
-		t.p.claiming = false
+		t.p.claiming, t.p.lost = false, errors.Is(t.err, store.ErrDamaged)
 		if t.err != nil {
 			t.p.cause = t.err
 			if t.contested {
 				t.p.away, t.p.stray = true, nil
+				t.p.failing.Store(nil)
 				t.p.retryAt = nextContest(l.e.elapsed())
 			} else {
 				stray := t.p.parting(t.term) // a claim that has failed may have been made
 				t.p.stray = &stray
+				t.p.failed(t.err)
 			}
 			t.p.box.ring()
 			continue

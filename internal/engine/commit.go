@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,9 +18,11 @@ type group struct {
 
 // commit is a batch on its way to the store.
 type commit struct {
-	p   *owned
-	seq uint64
-	err error // how it ended
+	p       *owned
+	seq     uint64
+	err     error    // how it ended
+	waiting []answer // of callers whose term has ended since it left: they hear how it ended
+	since   int64    // when their term ended, by Engine.elapsed
 }
 
 // commit sends the next batches of all partitions to the committer, if none is on its way.
@@ -115,10 +119,61 @@ func (l *lane) settle(g *group) {
 		if p := c.p; g.writes[i].Shard == p.shard { // otherwise of a term that is over
 			p.settled(c, now)
 			p.box.ring()
+		} else {
+			c.answer()
 		}
 	}
 	clear(g.writes)
+	clear(g.commits) // and let go of what the answers hold
 	g.writes, g.commits = g.writes[:0], g.commits[:0]
+}
+
+// inFlight is the partition's batch that is on its way to the store; nil if there is none.
+func (l *lane) inFlight(p *owned) *commit {
+	if !l.flying {
+		return nil
+	}
+	for i := range l.group.commits {
+		if c := &l.group.commits[i]; c.p == p && l.group.writes[i].Shard == p.shard {
+			return c
+		}
+	}
+	return nil
+}
+
+// outcomeWithin is how long after the end of a term its callers wait for the outcome of the batch that is on its way.
+const outcomeWithin = 2 * time.Second
+
+// giveUpWaiting tells callers whose term has ended a while ago that the outcome is not known: the store does not answer.
+func (l *lane) giveUpWaiting(now int64) {
+	if !l.flying {
+		return
+	}
+	for i := range l.group.commits {
+		if c := &l.group.commits[i]; len(c.waiting) > 0 && now-c.since >= int64(outcomeWithin) {
+			for _, w := range c.waiting {
+				w.answer(leftOpen(c.p.cause))
+			}
+			c.waiting = nil
+		}
+	}
+}
+
+// answer tells callers of a term that is over how its last batch ended. The store judges each batch by the term it was sent under,
+// so that a late answer is as true as any.
+func (c *commit) answer() {
+	var failed error
+	if c.err != nil {
+		e := unavailable(c.err)
+		if store.OutcomeOf(c.err) == store.Unknown {
+			e = leftOpen(c.err)
+		}
+		failed = e
+	}
+	for _, w := range c.waiting {
+		w.answer(failed)
+	}
+	c.waiting = nil
 }
 
 // settled takes the outcome of a batch.
@@ -127,7 +182,7 @@ func (p *owned) settled(c *commit, now int64) {
 		if store.OutcomeOf(c.err) != store.Unknown {
 			p.sent = p.durable // it certainly was not applied
 		}
-		p.lose(c.err)
+		p.lose(besideDamage(c.err))
 		return
 	}
 	p.m.Committed(c.seq, now)
@@ -140,17 +195,36 @@ func (p *owned) settled(c *commit, now int64) {
 	p.waiting = slices.Delete(p.waiting, 0, n) // which lets go of what the answers hold
 }
 
+// besideDamage is the cause of a lost term where a batch, perhaps of another partition, needed what is damaged: most of what is
+// refused is not about that, and may be tried again. The next term leaves out what is lost.
+func besideDamage(err error) error {
+	if !errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", errBesideDamage, err.Error())
+}
+
+var errBesideDamage = errors.New("a batch needed a damaged record, and was not written")
+
 // answer is something to tell once a batch is durable, or has failed.
 type answer struct {
 	seq    uint64
 	answer func(err error)
+	final  bool // it waits for the outcome of a batch that is on its way, even if the term ends meanwhile
 }
 
-// reply answers once the batch of this number is durable.
-func (p *owned) reply(seq uint64, f func(err error)) {
-	if seq <= p.durable {
-		f(nil)
+// reply answers once the batch of this number is durable. If the term ends before, it says so at once.
+func (p *owned) reply(seq uint64, f func(err error)) { p.answerWith(answer{seq: seq, answer: f}) }
+
+// replyFinally is reply for a caller who can wait for the outcome of what is on its way when the term ends.
+func (p *owned) replyFinally(seq uint64, f func(err error)) {
+	p.answerWith(answer{seq: seq, answer: f, final: true})
+}
+
+func (p *owned) answerWith(a answer) {
+	if a.seq <= p.durable {
+		a.answer(nil)
 		return
 	}
-	p.waiting = append(p.waiting, answer{seq, f})
+	p.waiting = append(p.waiting, a)
 }

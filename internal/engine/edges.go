@@ -208,20 +208,25 @@ const historyPage = 20
 
 // lastSuccess is the run of a job that ended last, if it is a success.
 func (e *Engine) lastSuccess(ctx context.Context, p *owned, key carillon.Key) (id carillon.RunIdentity, ok bool, err error) {
+	last, err := e.lastRun(ctx, p, key)
+	return last.ID, last.Status == carillon.RunSucceeded, err
+}
+
+// lastRun is the run of a job that ended last, as the history has it; the zero value if it has none.
+func (e *Engine) lastRun(ctx context.Context, p *owned, key carillon.Key) (last store.RunRecord, err error) {
 	shard, err := e.reader(p)
 	if err != nil {
-		return id, false, err
+		return last, err
 	}
 	runs, err := shard.Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
 	if err != nil {
-		return id, false, readError(err)
+		return last, readError(err)
 	}
 	runs = slices.DeleteFunc(runs, func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
 	if len(runs) == 0 {
-		return id, false, nil
+		return last, nil
 	}
-	last := slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) })
-	return last.ID, last.Status == carillon.RunSucceeded, nil
+	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) }), nil
 }
 
 // linkPatch is link for the names that a patch gives. Wrong ones are left to be refused with the rest of the patch.

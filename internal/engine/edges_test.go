@@ -108,10 +108,14 @@ func graphUnderFaults(t *testing.T, seed uint64) {
 	l := &ledger{first: map[string]time.Time{}, runs: map[string]map[string]bool{}}
 	for life := range int(seed % 8) { // seed 0 lives once, undisturbed
 		s := &stormy{Store: disk, rng: rand.New(rand.NewPCG(seed, uint64(life+2))), bad: rng.Float64() * 0.2}
-		if life == 0 {
-			s.bad = 0
+		bad := s.bad
+		if s.bad = 0; life == 0 {
+			bad = 0
 		}
-		n := startWith(t, engine.Config{Store: s, Lanes: lanes})
+		n := startWith(t, engine.Config{Store: s, Lanes: lanes}) // or the node would not start
+		s.mu.Lock()
+		s.bad = bad
+		s.mu.Unlock()
 		if life == 0 {
 			if _, err := n.PutJobs(ctx, graph()); err != nil {
 				t.Fatal(err)

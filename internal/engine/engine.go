@@ -130,6 +130,7 @@ type Engine struct {
 	claims     *claims
 	couriers   couriers
 	loads      chan struct{} // as many as its capacity are under way
+	renewNow   chan struct{} // holds one when leases are to be renewed at once
 	missed     chan struct{} // settings that were announced could not be read
 	assigning  sync.Mutex    // one Assign at a time
 }
@@ -139,7 +140,7 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
-		claims: newClaims(), loads: newLoads(cfg.Store), missed: make(chan struct{}, 1),
+		claims: newClaims(), loads: newLoads(cfg.Store), renewNow: make(chan struct{}, 1), missed: make(chan struct{}, 1),
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
@@ -201,6 +202,11 @@ func (e *Engine) own(ctx context.Context) error {
 		return err
 	}
 	e.open(terms)
+	var all sync.WaitGroup
+	for _, l := range e.lanes { // side by side: a slow store must not use up the leases
+		all.Go(func() { l.announce(ctx, ofLane(terms, l)) })
+	}
+	all.Wait()
 	for i := range terms {
 		if terms[i].err != nil {
 			return terms[i].err
@@ -208,6 +214,17 @@ func (e *Engine) own(ctx context.Context) error {
 		terms[i].p.begin(&terms[i])
 	}
 	return nil
+}
+
+// ofLane are the terms of a lane's partitions.
+func ofLane(terms []tenure, l *lane) []*tenure {
+	var out []*tenure
+	for i := range terms {
+		if terms[i].p.lane == l {
+			out = append(out, &terms[i])
+		}
+	}
+	return out
 }
 
 func (e *Engine) holdings() []store.Holding {

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
 // needsAtOnce is how many long specs are read in one round.
@@ -50,7 +52,12 @@ func (p *owned) feed(now int64) {
 	p.m.Tick(now)
 }
 
+// readFailed tells of a read that has failed. Of damage the store tells itself, once, and callers are told of theirs.
 func (p *owned) readFailed(err error) {
+	if errors.Is(err, store.ErrDamaged) {
+		p.e.log.Debug("the store has lost what was to be read", "partition", p.number, "error", err)
+		return
+	}
 	p.e.log.Error("the store could not be read", "partition", p.number, "error", err)
 }
 
@@ -69,8 +76,9 @@ func (p *owned) dispatch(in mail, now int64) {
 	if p.outlived() {
 		return
 	}
+	p.latest = max(p.latest, now)
 	p.handOut(now)
-	if p.draining() || p.lane.stalled() {
+	if p.draining() || p.lane.stalled() || p.leapt(now) {
 		return
 	}
 	p.recall(in.rooms, now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -18,6 +19,7 @@ import (
 type batches struct {
 	mu    sync.Mutex
 	live  map[string]chan struct{} // by id; closed when nobody is at it any more
+	heard map[int]store.Term       // of partitions of other nodes, as they said last
 	work  sync.WaitGroup
 	ended bool
 }
@@ -71,10 +73,12 @@ type batch struct {
 	term        store.Term // of the coordinator
 	byPart      byPart
 	puts        []carillon.Put
+	late        atomic.Bool // its caller has gone
+	retaken     atomic.Bool // the coordinator has another term than before, in which shares may be missing that were stored
 
-	turn   turn // guards the rest; a lock would be held while the store is asked
+	turn   turn                  // guards the rest, and term; a lock would be held while the store is asked
+	terms  map[*owned]store.Term // under which shares may be stored
 	reqs   []partition.PutRequest
-	late   bool  // its caller has gone
 	linked int64 // when the edges were last registered
 }
 
@@ -94,7 +98,7 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
 	b := &batch{e: e, id: id.String(), turn: newTurn(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
-		byPart: e.byPartition(reqs), linked: e.now(), puts: make([]carillon.Put, len(reqs))}
+		byPart: e.byPartition(reqs), terms: map[*owned]store.Term{}, linked: e.now(), puts: make([]carillon.Put, len(reqs))}
 	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !e.batches.run(func() { b.put(ctx, decision, done) }) {
@@ -107,9 +111,7 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 		if decision.withdraw() {
 			return nil, tooLate(ctx)
 		}
-		b.turn.take()
-		b.late = true
-		b.turn.give()
+		b.late.Store(true)
 		return nil, ended(ctx)
 	}
 }
@@ -118,6 +120,7 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- error) {
 	b.e.batches.begin(b.id) // a new id: nobody is at it
 	defer b.e.batches.finish(b.id)
+	b.learnTerms(ctx)
 	if err := b.decide(ctx, decision); err != nil {
 		done <- err // if it is unknown whether it was written, the next owner of the coordinator finds out
 		return
@@ -173,7 +176,7 @@ func (b *batch) ask(f func(ctx context.Context) error) error {
 // write has the coordinator write small records.
 func (b *batch) write(ctx context.Context, small []store.Small) error {
 	_, err := ask(ctx, b.coordinator, call{}, func(p *owned, _ int64) (struct{}, error) {
-		if p.term != b.term && b.e.cfg.Peers != nil {
+		if p.term != b.term {
 			return struct{}{}, errDeposed
 		}
 		p.m.Write(small...)
@@ -185,6 +188,16 @@ func (b *batch) write(ctx context.Context, small []store.Small) error {
 // apply stores the jobs, each partition's in one store batch, trying until all have. It ends before, with an error, if the engine
 // does, or the coordinator's term.
 func (b *batch) apply() error {
+	for {
+		b.retaken.Store(false)
+		if err := b.applyAll(); err != nil || !b.retaken.Load() {
+			return err
+		}
+	}
+}
+
+// applyAll is apply as long as the coordinator's term does not change.
+func (b *batch) applyAll() error {
 	results := make(chan error, len(b.byPart))
 	for p, indices := range b.byPart {
 		go func() {
@@ -219,8 +232,12 @@ func (b *batch) complete() {
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
+	term, err := b.termFor(ctx, p)
+	if err != nil {
+		return err
+	}
 	b.turn.take()
-	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late}
+	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late.Load(), Term: term}
 	if b.e.now()-b.linked > int64(linkAgain) {
 		if err := b.link(ctx); err != nil {
 			b.turn.give()
@@ -237,12 +254,15 @@ func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
 		}
 	}
 	if !b.e.remote(p) {
-		_, err := b.e.applyShare(ctx, p, &share, note)
-		return err
+		_, err = b.e.applyShare(ctx, p, &share, note)
+	} else {
+		var puts []carillon.Put
+		if puts, err = b.e.cfg.Peers.ApplyShare(ctx, p.number, &share); err == nil {
+			note(puts)
+		}
 	}
-	puts, err := b.e.cfg.Peers.ApplyShare(ctx, p.number, &share)
-	if err == nil {
-		note(puts)
+	if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
+		b.forgetTerm(p, other.Term)
 	}
 	return err
 }
@@ -256,6 +276,9 @@ func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, s
 	}
 	return ask(ctx, p, c, func(p *owned, now int64) (struct{}, error) {
 		puts, err := p.m.ApplyShare(now, s)
+		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
+			return struct{}{}, OtherTerm(p.number, other)
+		}
 		if err != nil {
 			p.e.log.Error("a job of a decided batch could not be stored", "batch", s.Batch, "error", err)
 		}
@@ -286,13 +309,19 @@ func (b *batch) clean() {
 		return
 	}
 	for p := range b.byPart {
-		p.unmark(b.id)
+		p.unmark(b.id, b.terms[p])
 	}
 }
 
-// unmark forgets, if the partition serves, that a batch was applied.
-func (p *owned) unmark(id string) {
-	c := call{fail: func(error) {}, do: func(p *owned, _ int64) { p.m.Unmark(id) }}
+// unmark forgets that a batch was applied, if the partition is still in the term in which its intent was seen to be gone. In a later
+// one the store may have gone back, and hold the intent again.
+func (p *owned) unmark(id string, term store.Term) {
+	c := call{fail: func(error) {}}
+	c.do = func(p *owned, _ int64) {
+		if p.term == term {
+			p.m.Unmark(id)
+		}
+	}
 	p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
 }
 
@@ -308,6 +337,10 @@ func (e *Engine) insist(f func() error) error {
 			return nil
 		case errors.Is(err, errDeposed):
 			return undone("the partition that coordinates the batch is being taken over: its next owner will store the jobs")
+		case errors.Is(err, errNoIntent):
+			return carillon.Errorf(carillon.Unavailable, "", "nothing of the batch is stored: %w", errNoIntent)
+		case isOtherTerm(err): // which is known now
+			continue
 		}
 		e.log.Warn("a batch put is held up", "error", err)
 		select {
@@ -334,7 +367,7 @@ func (p *owned) goOn() {
 	marks, term := p.m.Applied(), p.term
 	p.e.batches.run(func() {
 		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
-			_ = p.e.insist(func() error { return p.e.sweepMarks(p, marks) }) // it ends with the engine
+			_ = p.e.insist(func() error { return p.e.sweepMarks(p, term, marks) }) // it ends with the engine
 		}
 	})
 }
@@ -380,8 +413,9 @@ func (p *owned) seeThrough(shard store.Shard, id string, term store.Term) error 
 		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number, "batch", id, "error", err)
 		return nil
 	}
-	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, term: term, late: true, reqs: reqs, byPart: p.e.byPartition(reqs),
-		puts: make([]carillon.Put, len(reqs))}
+	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),
+		terms: map[*owned]store.Term{}, puts: make([]carillon.Put, len(reqs))}
+	b.late.Store(true)
 	if b.apply() == nil {
 		b.clean()
 	}

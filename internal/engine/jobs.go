@@ -126,7 +126,10 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 		return p.m.Job(key)
 	})
 	if refused(err) {
-		return e.storedJob(ctx, key)
+		job, err = e.storedJob(ctx, key)
+	}
+	if err == nil {
+		err = e.findMissing(ctx, &job)
 	}
 	return job, err
 }
@@ -185,9 +188,11 @@ func unknown(err error) bool {
 	return ok && e.Unknown
 }
 
-// deleteIn removes a partition's jobs by prefix, page by page.
+// deleteIn removes a partition's jobs by prefix, page by page. If the partition's term changes between two pages it begins again:
+// the store may have gone back, and hold jobs again that were removed.
 func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix string) (int, error) {
 	total, after := 0, ""
+	var term store.Term
 	for {
 		keys, err := e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
 		if err != nil || len(keys) == 0 {
@@ -197,8 +202,11 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 		for _, k := range keys {
 			c.refs = append(c.refs, store.Ref{Key: k})
 		}
+		again := false
 		n, err := ask(ctx, p, c, func(p *owned, now int64) (int, error) {
 			n := 0
+			again = !term.IsZero() && p.term != term
+			term = p.term
 			for _, k := range keys {
 				if _, err := p.m.Delete(now, k); err == nil { // gone meanwhile: not counted
 					n++
@@ -210,7 +218,9 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 		if err != nil {
 			return total, err
 		}
-		after = keys[len(keys)-1].Name
+		if after = keys[len(keys)-1].Name; again {
+			after = ""
+		}
 	}
 }
 
@@ -239,6 +249,10 @@ func (e *Engine) reader(p *owned) (store.Shard, error) {
 	return shard, nil
 }
 
+// readError is what a caller is told of what could not be read.
 func readError(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return dataLoss(err)
+	}
 	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
 }

@@ -185,7 +185,7 @@ func (l *lane) put(j *joint) error {
 		}
 	}
 	for _, s := range j.portions {
-		s.p.reply(s.p.m.After(), j.settled)
+		s.p.replyFinally(s.p.m.After(), j.settled)
 	}
 	return nil
 }

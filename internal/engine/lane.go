@@ -83,6 +83,7 @@ func (l *lane) run() {
 // its way.
 func (l *lane) pass() {
 	now := l.e.elapsed()
+	l.giveUpWaiting(now)
 	l.reclaim(now)
 	l.turn(l.parts[0])
 	l.learn()

@@ -32,6 +32,7 @@ func (e *Engine) keep() {
 		case <-e.stop:
 			return
 		case <-t.C:
+		case <-e.renewNow:
 		}
 		if e.renew() {
 			t.Reset(e.cfg.LeaseTTL / renewParts)
@@ -46,7 +47,7 @@ func (e *Engine) keep() {
 func (e *Engine) renew() (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
-	since, held := e.elapsed(), e.holdings()
+	since, at, held := e.elapsed(), e.now(), e.holdings()
 	lost, err := e.store.Leaser().Renew(ctx, e.cfg.Node, held, e.cfg.LeaseTTL)
 	if err != nil {
 		e.log.Warn("leases were not renewed", "error", err)
@@ -61,7 +62,7 @@ func (e *Engine) renew() (ok bool) {
 		p := e.parts[h.Partition]
 		switch {
 		case err == nil && !gone[h]:
-			p.renewed(h.Term, since)
+			p.renewed(h.Term, since, at)
 		case p.expired():
 			p.box.ring() // the round sees it
 		}
@@ -69,10 +70,11 @@ func (e *Engine) renew() (ok bool) {
 	return err == nil
 }
 
-// renewed notes that the lease of a term was extended by a call that began then.
-func (p *owned) renewed(term store.Term, since int64) {
+// renewed notes that the lease of a term was extended by a call that began then, by Engine.elapsed and by the node's clock.
+func (p *owned) renewed(term store.Term, since, at int64) {
 	if t := p.published.Load(); t != nil && *t == term {
 		p.leased.Store(since)
+		p.leasedAt.Store(at)
 	}
 }
 

@@ -16,6 +16,7 @@ type call struct {
 	live []carillon.RunIdentity // unfinished runs that must be in memory if they exist
 
 	pending bool // the pending runs of the jobs in refs must be in memory, too
+	relayed bool // a node asks, which asks the next owner when the term ends: it does not wait for what is on its way
 
 	asked bool // refs are being read
 	read  bool // they have been, or need not be
@@ -35,6 +36,7 @@ type beat struct {
 	tok  partition.Token
 	from partition.Reporter
 	text string
+	ask  bool // whether the attempt is in force
 }
 
 // loss is an attempt that its consumer will not finish.

@@ -9,7 +9,7 @@ import (
 )
 
 // sweepMarks removes the marks of batches whose intents are gone: a crash came between the two.
-func (e *Engine) sweepMarks(p *owned, marks map[string]int) error {
+func (e *Engine) sweepMarks(p *owned, term store.Term, marks map[string]int) error {
 	for id, coordinator := range marks {
 		if coordinator >= len(e.parts) {
 			continue
@@ -23,7 +23,7 @@ func (e *Engine) sweepMarks(p *owned, marks map[string]int) error {
 			return err
 		}
 		if len(left) == 0 {
-			p.unmark(id)
+			p.unmark(id, term)
 		}
 	}
 	return nil

@@ -52,11 +52,12 @@ func (n *node) stop() {
 
 // consumer is a worker that records what it gets and lets handle say what to answer.
 type consumer struct {
-	mu      sync.Mutex
-	runs    []carillon.Run
-	acks    int
-	cancels []string
-	done    chan struct{}
+	mu               sync.Mutex
+	runs             []carillon.Run
+	acks             int
+	stale, confirmed int
+	cancels          []string
+	done             chan struct{}
 	carillon.Session
 }
 
@@ -84,6 +85,8 @@ func (c *consumer) run(queue string, handle func(carillon.Run) *carillon.Result)
 		var req carillon.WorkRequest
 		c.mu.Lock()
 		c.acks += len(msg.Acks)
+		c.stale += len(msg.Stale)
+		c.confirmed += len(msg.Confirmed)
 		c.cancels = append(c.cancels, msg.Cancel...)
 		for _, r := range msg.Runs {
 			c.runs = append(c.runs, r)

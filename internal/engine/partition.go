@@ -23,6 +23,7 @@ type owned struct {
 	m            *partition.Machine       // nil: the term was lost
 	homes        *homes                   // nil: this node is alone
 	cause        error                    // why
+	lost         bool                     // it could not be loaded, as what it needs is damaged
 	claiming     bool                     // it is being claimed: what comes in waits
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
@@ -30,6 +31,7 @@ type owned struct {
 	stray        *parting                 // its last term, if the store may not know that it is over
 	lostAt       time.Time                // when a term was last lost; the zero time = never
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
+	latest       int64                    // the latest reading of the node's clock by which something may have been handed out
 	wake         int64                    // when the next round is due by itself, by Engine.elapsed
 	sent         uint64                   // the newest batch that has left for the store
 	durable      uint64                   // the newest one that is durable
@@ -57,13 +59,17 @@ type owned struct {
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
+	waiters waiterCheck
+
 	quiet        chan struct{} // closed once draining and nothing is in force
 	reading      turn          // one reads the settings in it at a time
 	settingsRead atomic.Uint64 // how often they were
 	wanted       atomic.Bool   // this node is to own it
 	serving      atomic.Bool   // it does, and answers calls
+	failing      atomic.Pointer[failing]
 	published    atomic.Pointer[store.Term]
 	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
+	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns
 	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
 	stats        atomic.Pointer[partition.Stats]
 	depths       atomic.Pointer[[]partition.Waiting] // once a second
@@ -123,6 +129,7 @@ func (p *owned) round() {
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
+	p.sendCancels() // first: a run whose lease has ended must not go to the consumer that let it end
 	p.dispatch(in, now)
 	p.m.PassTokens()
 	p.askTokens()
@@ -147,11 +154,16 @@ func (p *owned) rest() {
 	p.m.Settle(p.touched)
 	p.touched = p.touched[:0]
 	clear(p.missing)
+	p.sendCancels()
+	p.publish()
+	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
+}
+
+// sendCancels tells consumers which attempts to stop.
+func (p *owned) sendCancels() {
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
-	p.publish()
-	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
 }
 
 // publish shows the machine's figures to other goroutines.
@@ -219,6 +231,9 @@ func (p *owned) refusal() error {
 	if p.elsewhere() || p.leaving {
 		return notOwner(p.number)
 	}
+	if p.lost {
+		return dataLoss(p.cause)
+	}
 	return unavailable(p.cause)
 }
 
@@ -235,6 +250,7 @@ func (p *owned) poll(now int64) {
 	p.polled = elapsed
 	p.park(now)
 	p.askAfterEdges(now)
+	p.askForWaiters()
 	p.m.AwaitTokens()
 	p.pollTokens()
 	clear(p.moved)

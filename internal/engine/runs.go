@@ -221,6 +221,8 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 		switch {
 		case err != nil:
 			err = readError(err)
+		case verdict == partition.Missing:
+			err = carillon.Errorf(carillon.Unavailable, "", "the run was handed out by a node that has been killed, and is not known here yet: try again")
 		case verdict != partition.Accepted:
 			err = carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 		}
@@ -234,7 +236,7 @@ func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, 
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Skip{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Skip, error) {
 		return p.m.Skip(now, key)
 	})
 }

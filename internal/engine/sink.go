@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -46,7 +47,7 @@ func (e *Engine) Beats(bs []carillon.Beat, from partition.Reporter) {
 			stale(from, b.Token)
 			continue
 		}
-		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token}) })
+		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token, b.Confirm}) })
 	}
 }
 
@@ -92,6 +93,13 @@ func (e *Engine) token(text string) (partition.Token, *owned) {
 	return tok, e.parts[tok.Run.Partition]
 }
 
+// confirm answers a heartbeat that asked whether its attempt is in force.
+func (b *beat) confirm() {
+	if c, ok := b.from.(partition.Confirmer); ok && b.ask {
+		c.Confirmed(b.text)
+	}
+}
+
 func stale(to partition.Reporter, token string) {
 	if to != nil {
 		to.Stale(token)
@@ -101,6 +109,10 @@ func stale(to partition.Reporter, token string) {
 // hear passes on what consumers said.
 func (p *owned) hear(in mail, now int64) {
 	if err := p.fetchRuns(in, now); err != nil {
+		if errors.Is(err, store.ErrDamaged) {
+			p.hearLeft(in, err, now)
+			return
+		}
 		p.readFailed(err)
 		p.postpone(in)
 		return
@@ -108,16 +120,52 @@ func (p *owned) hear(in mail, now int64) {
 	p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
 	p.hearBeats(in.beats, now, &results, func(b *beat) { stale(b.from, b.text) })
+	if !p.outlived() { // otherwise another owner may have handed the run out
+		p.confirm(in.beats, now)
+	}
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now, &results)
+	}
+}
+
+// hearLeft passes on what consumers said where some of it is about runs that the store has lost: those nobody can take, so
+// whoever runs them is told to stop.
+func (p *owned) hearLeft(in mail, err error, now int64) {
+	if len(in.reports)+len(in.beats)+len(in.losses) > 1 {
+		for i := range in.losses {
+			p.hear(mail{losses: in.losses[i : i+1]}, now)
+		}
+		for i := range in.beats {
+			p.hear(mail{beats: in.beats[i : i+1]}, now)
+		}
+		for i := range in.reports {
+			p.hear(mail{reports: in.reports[i : i+1]}, now)
+		}
+		return
+	}
+	p.readFailed(err)
+	for i := range in.beats {
+		stale(in.beats[i].from, in.beats[i].text)
+	}
+	for i := range in.reports {
+		stale(in.reports[i].From, in.reports[i].Token)
 	}
 }
 
 // hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale.
 func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(*beat)) {
 	for i := range beats {
-		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) {
+		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) && !p.m.Awaits(b.tok, now) {
 			refuse(b)
+		}
+	}
+}
+
+// confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.
+func (p *owned) confirm(beats []beat, now int64) {
+	for i := range beats {
+		if b := &beats[i]; b.ask && p.m.Beat(now, b.tok) == partition.Accepted {
+			b.confirm()
 		}
 	}
 }
@@ -173,8 +221,13 @@ func (p *owned) postpone(in mail) {
 func (p *owned) hearReport(r *report, now int64, results *beside) {
 	verdict, err := p.judge(r, now)
 	switch {
+	case errors.Is(err, store.ErrDamaged):
+		p.readFailed(err)
+		stale(r.From, r.Token)
 	case err != nil:
 		p.readFailed(err)
+		p.postpone(mail{reports: []report{*r}})
+	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
 	case verdict != partition.Accepted:
 		if !results.answer(r) {
@@ -192,7 +245,8 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 	}
 }
 
-// judge takes a report: by the attempt in force, or by the batch that ends the run or the history.
+// judge takes a report: by the attempt in force, or by the batch that ends the run or the history. It may be of an attempt in doubt
+// whose record has not been read yet: then it is missing for now.
 func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
@@ -201,6 +255,9 @@ func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 		return verdict, nil
 	}
 	ended, found, err := p.ended(r.tok.Run)
+	if err == nil && !found && p.m.Awaits(r.tok, now) {
+		return partition.Missing, nil
+	}
 	found = found && !foreign(r, ended.Key.Namespace)
 	return partition.Settled(r.tok, r.Report, ended, found), err
 }

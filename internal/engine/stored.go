@@ -12,7 +12,10 @@ import (
 // on from the store itself, which holds everything that was ever acknowledged.
 
 // refused reports whether a read that ended so is to be answered from the store.
-func refused(err error) bool { return carillon.KindOf(err) == carillon.Unavailable }
+func refused(err error) bool {
+	kind := carillon.KindOf(err)
+	return kind == carillon.Unavailable || kind == carillon.DataLoss // of the partition, perhaps not of the record
+}
 
 // storedJob is a job as the store has it.
 func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {

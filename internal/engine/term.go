@@ -20,7 +20,10 @@ type tenure struct {
 	shard store.Shard
 	m     *partition.Machine
 	homes *homes // nil: this node is alone
+	terms partition.Terms
 	err   error
+
+	before before // what was known of the partition's owner
 
 	contested bool  // another node holds the partition
 	since     int64 // when the claim began, by Engine.elapsed
@@ -32,7 +35,12 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 	for i, p := range parts {
 		numbers[i] = p.number
 	}
-	since := e.elapsed()
+	began := e.elapsed()
+	owners, err := e.ownersBefore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	since, at := e.elapsed(), e.now()
 	terms, err := e.store.Leaser().Claim(ctx, e.cfg.Node, numbers, e.cfg.LeaseTTL)
 	if err != nil {
 		return nil, fmt.Errorf("claim partitions: %w", err)
@@ -40,10 +48,12 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 	for i, p := range parts { // all of them before anything can fail: they are to be given up again
 		p.published.Store(&terms[i])
 		p.leased.Store(since)
+		p.leasedAt.Store(at)
 	}
+	known := e.known(owners, began)
 	out := make([]tenure, len(parts))
 	for i, p := range parts {
-		out[i] = tenure{p: p, term: terms[i]}
+		out[i] = tenure{p: p, term: terms[i], before: known}
 		if terms[i].IsZero() {
 			out[i].contested, out[i].err = true, fmt.Errorf("partition %d is held by another node", p.number)
 		}
@@ -105,6 +115,9 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 	if err := p.loadSettings(t.shard); err != nil {
 		return err
 	}
+	if err := p.loadTerms(t); err != nil {
+		return err
+	}
 	if p.e.cfg.Peers != nil {
 		t.homes = p.newHomes(t.term)
 	}
@@ -116,7 +129,10 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 	if err := p.charge(t, t.m.LoadLimited(limited.small, limited.records)); err != nil {
 		return err
 	}
-	return p.loadBackfills(t, now)
+	if err := p.loadBackfills(t, now); err != nil {
+		return err
+	}
+	return p.readDoubts(t, now)
 }
 
 // maxParkedQueues bounds the list of queues with parked runs that is read at takeover.
@@ -126,6 +142,7 @@ const maxParkedQueues = 100_000
 func (p *owned) config(t *tenure, now int64) partition.Config {
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, t.term, p.e.macKey, now
+	cfg.Ended = t.terms.Ended
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
 	cfg.Limiter, cfg.Settings = p.limiterOf(t.homes), p.e.settings.get
 	if cfg.WindowJobs == 0 {
@@ -149,6 +166,7 @@ func (p *owned) begin(t *tenure) {
 		p.passing() // what it has not got heard, this node hears
 	}
 	p.gone, p.sweeping = map[string]int64{}, false
+	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
@@ -162,13 +180,15 @@ func (p *owned) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
 	p.e.note(tiding{p.number, 0, kind{isLost, cause.Error(), isUnknown}})
-	open := *err // of what is on its way
-	open.Unknown, open.Err = true, cause
+	flight := p.lane.inFlight(p)
 	for _, w := range p.waiting {
-		if w.seq <= p.sent {
-			w.answer(&open)
-		} else {
+		switch {
+		case w.seq > p.sent:
 			w.answer(err)
+		case w.final && flight != nil:
+			flight.waiting, flight.since = append(flight.waiting, w), p.e.elapsed()
+		default:
+			w.answer(leftOpen(cause))
 		}
 	}
 	p.takeBack(p.m.Pledged())
@@ -179,6 +199,9 @@ func (p *owned) lose(cause error) {
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray
+		p.failed(cause)
+	} else {
+		p.failing.Store(nil)
 	}
 	p.drop(cause)
 	if lost := p.e.cfg.Events.Lost; lost != nil {
@@ -207,7 +230,14 @@ func (p *owned) abandon() {
 	p.e.limiter.abandon(p.number) // of nothing in a cluster
 }
 
-// unavailable is what a caller is told of whose change nothing has left for the store.
+// leftOpen is what a caller is told of whose change the store may have taken.
+func leftOpen(cause error) *carillon.Error {
+	err := carillon.Errorf(carillon.Unavailable, "", "it is not known whether the store took the change: %w", cause)
+	err.Unknown = true
+	return err
+}
+
+// unavailable is what a caller is told of whose change nothing has left for the store, or which the store has certainly not taken.
 func unavailable(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", ErrNotTaken, cause)
 	err.Err = fmt.Errorf("%w: %w", ErrNotTaken, cause)

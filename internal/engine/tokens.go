@@ -280,7 +280,7 @@ func (e *Engine) AskTokens(ctx context.Context, number int, from partition.Asker
 			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %q is partition %d, not %d", asks[i].Key, home, number)
 		}
 	}
-	return askSeq(ctx, p, call{}, func(p *owned, _ int64) ([]partition.TokenGrant, uint64, error) {
+	return askSeq(ctx, p, call{relayed: true}, func(p *owned, _ int64) ([]partition.TokenGrant, uint64, error) {
 		grants, seq := p.lend(from, asks)
 		return grants, seq, nil
 	})

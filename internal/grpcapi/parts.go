@@ -25,7 +25,7 @@ func parts(resp carillon.WorkResponse) iter.Seq[carillon.WorkResponse] {
 			if !yield(part) || len(runs) == 0 {
 				return
 			}
-			part = carillon.WorkResponse{}
+			part = carillon.WorkResponse{Since: resp.Since}
 		}
 	}
 }
@@ -38,7 +38,7 @@ const (
 
 func wordsSize(r *carillon.WorkResponse) int {
 	size := 0
-	for _, words := range [...][]string{r.Cancel, r.Stale, r.Acks, r.Nodes, r.Wanted} {
+	for _, words := range [...][]string{r.Cancel, r.Stale, r.Acks, r.Nodes, r.Wanted, r.Confirmed} {
 		for _, w := range words {
 			size += len(w) + wordOverhead
 		}

@@ -30,6 +30,7 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	if opening.GetHello() == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "hello", "must be in the first message")
 	}
+	sent := newSentTimes()
 	hello := wire.HelloFromProto(opening.GetHello())
 	hello.Namespace = namespace(hello.Namespace)
 	session, err := s.scheduler.Connect(ctx, hello)
@@ -42,7 +43,7 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		return err
 	}
 
-	w := &worker{stream: stream, session: session, stall: newStall(s.options.StallTimeout)}
+	w := &worker{stream: stream, session: session, sent: sent, stall: newStall(s.options.StallTimeout)}
 	defer w.stall.stop()
 	old := time.AfterFunc(s.options.ConnectionAge, w.sendAway)
 	defer old.Stop()
@@ -75,6 +76,7 @@ func (w *worker) finish(written <-chan error) {
 type worker struct {
 	stream  grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkResponse]
 	session carillon.Session
+	sent    *sentTimes
 	sending sync.Mutex // held by send: a stream takes one message at a time
 	stall   *stall
 }
@@ -96,6 +98,7 @@ func (w *worker) read(ctx context.Context, m *pb.WorkRequest) error {
 		if err != nil {
 			return err
 		}
+		w.sent.arrived()
 		if m.GetHello() != nil {
 			return carillon.Errorf(carillon.InvalidArgument, "hello", "must be in the first message only")
 		}
@@ -131,7 +134,9 @@ func (w *worker) send(resp *carillon.WorkResponse) error {
 	defer w.sending.Unlock()
 	w.stall.begin()
 	defer w.stall.end()
-	return w.stream.Send(wire.WorkResponseToProto(resp))
+	m := wire.WorkResponseToProto(resp)
+	w.sent.stamp(m, resp.Since)
+	return w.stream.Send(m)
 }
 
 // stall notices a send that does not end because the peer does not read. Only the handler can end its stream, by

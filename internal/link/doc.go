@@ -4,6 +4,7 @@
 //	…                             // clients connect to l.Address()
 //	l.Delay(5 * time.Millisecond) // each way
 //	l.Cut(link.Silent)            // nothing passes, and nobody is told
+//	l.CutWay(link.Back, link.Broken) // what is asked arrives, and the answer never does
 //	l.Heal()                      // what was sent meanwhile arrives
 //
 // A silent link behaves as a network that drops packets does as long as TCP keeps trying: what was sent before and during the

@@ -54,8 +54,8 @@ func (p *pair) close(hard bool) {
 // pass lets both directions flow until both have ended.
 func (p *pair) pass() {
 	var both sync.WaitGroup
-	both.Go(func() { p.flow(p.near, p.far) })
-	both.Go(func() { p.flow(p.far, p.near) })
+	both.Go(func() { p.flow(p.near, p.far, There) })
+	both.Go(func() { p.flow(p.far, p.near, Back) })
 	both.Wait()
 	p.close(false)
 }
@@ -74,10 +74,10 @@ type chunk struct {
 }
 
 // flow passes on what one side sends until it says that it has no more.
-func (p *pair) flow(src, dst net.Conn) {
+func (p *pair) flow(src, dst net.Conn, w Way) {
 	way := make(chan chunk, chunks)
 	var writer sync.WaitGroup
-	writer.Go(func() { p.deliver(dst, way) })
+	writer.Go(func() { p.deliver(dst, way, w) })
 	buf := make([]byte, chunkBytes)
 	for {
 		n, err := src.Read(buf)
@@ -99,7 +99,7 @@ func (p *pair) flow(src, dst net.Conn) {
 }
 
 // deliver writes what arrives, each at its time and while nothing is wrong.
-func (p *pair) deliver(dst net.Conn, way <-chan chunk) {
+func (p *pair) deliver(dst net.Conn, way <-chan chunk, w Way) {
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	for c := range way {
@@ -111,7 +111,7 @@ func (p *pair) deliver(dst net.Conn, way <-chan chunk) {
 				return
 			}
 		}
-		if !p.link.await(p.from, p.ended) {
+		if !p.link.await(p.from, p.ended, w) {
 			p.reset()
 			return
 		}

@@ -18,6 +18,15 @@ const (
 	Broken       // connections are reset, and new ones too
 )
 
+// Way is a direction.
+type Way int
+
+// The directions.
+const (
+	There Way = iota // to the target
+	Back             // from it
+)
+
 // Options of a link.
 type Options struct {
 	// From names who has connected, for CutFrom; nil: nobody has a name. It is called once for each connection.
@@ -26,15 +35,16 @@ type Options struct {
 
 // Link passes TCP connections on to a target.
 type Link struct {
-	target   string
 	options  Options
 	listener net.Listener
 	busy     sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	closed bool
 	all    Fault
 	from   map[string]Fault
+	ways   [2]Fault // by Way
 	delay  time.Duration
 	pairs  map[*pair]struct{}
 	healed chan struct{} // closed at each change of what is wrong
@@ -76,12 +86,28 @@ func (k *Link) Cut(f Fault) { k.set(func() { k.all = f }) }
 // CutFrom breaks it for those whom Options.From calls by the name. [None] heals it for them.
 func (k *Link) CutFrom(name string, f Fault) { k.set(func() { k.from[name] = f }) }
 
+// CutWay breaks one direction for everybody until [Link.Heal]. Where it is [Broken], a connection is reset as soon as something
+// is to pass in it: with [Back], after the target has answered.
+func (k *Link) CutWay(w Way, f Fault) { k.set(func() { k.ways[w] = f }) }
+
 // Heal ends all faults. The delay stays.
 func (k *Link) Heal() {
 	k.set(func() {
-		k.all = None
+		k.all, k.ways = None, [2]Fault{}
 		clear(k.from)
 	})
+}
+
+// Redirect makes target, host:port, where new connections go, and resets those there are: the service behind
+// the link has moved.
+func (k *Link) Redirect(target string) {
+	k.mu.Lock()
+	k.target = target
+	pairs := k.open()
+	k.mu.Unlock()
+	for _, p := range pairs {
+		p.reset()
+	}
 }
 
 // Delay is how long what is sent from now on takes, each way.
@@ -121,11 +147,14 @@ func (k *Link) open() []*pair {
 // fault is what is wrong for one who has connected.
 func (k *Link) fault(from string) Fault { return max(k.all, k.from[from]) }
 
-// await waits until nothing is wrong for one who has connected; false: the connection is to end.
-func (k *Link) await(from string, end <-chan struct{}) bool {
+// await waits until nothing is wrong with the given directions for one who has connected; false: the connection is to end.
+func (k *Link) await(from string, end <-chan struct{}, ways ...Way) bool {
 	for {
 		k.mu.Lock()
 		f, closed, changed := k.fault(from), k.closed, k.healed
+		for _, w := range ways {
+			f = max(f, k.ways[w])
+		}
 		k.mu.Unlock()
 		switch {
 		case closed || f == Broken:
@@ -169,7 +198,10 @@ func (k *Link) serve(near net.Conn) {
 		p.reset()
 		return
 	}
-	far, err := (&net.Dialer{Timeout: dialWithin}).DialContext(context.Background(), "tcp", k.target)
+	k.mu.Lock()
+	target := k.target
+	k.mu.Unlock()
+	far, err := (&net.Dialer{Timeout: dialWithin}).DialContext(context.Background(), "tcp", target)
 	if err != nil || !p.reach(far) {
 		p.reset()
 		return

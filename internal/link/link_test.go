@@ -150,6 +150,28 @@ func TestSilentThenBroken(t *testing.T) {
 	gone(t, c)
 }
 
+// One direction may be cut: what is said arrives, and the echo waits, or ends the connection.
+func TestCutWay(t *testing.T) {
+	k := listen(t, link.Options{})
+	c := dial(t, k)
+	say(t, c, "one")
+	hear(t, c, "one")
+	k.CutWay(link.Back, link.Silent)
+	say(t, c, "two")
+	nothing(t, c)
+	k.Heal()
+	hear(t, c, "two")
+	k.CutWay(link.There, link.Silent)
+	say(t, c, "three")
+	nothing(t, c)
+	k.Heal()
+	hear(t, c, "three")
+	k.CutWay(link.Back, link.Broken)
+	nothing(t, c) // until the target says something
+	say(t, c, "four")
+	gone(t, c)
+}
+
 // Only who has the name is cut off.
 func TestCutFrom(t *testing.T) {
 	names := make(chan string, 2)
@@ -211,4 +233,23 @@ func TestNoTarget(t *testing.T) {
 	must(t, err)
 	refused(t, k)
 	must(t, k.Close())
+}
+
+// A link that leads elsewhere resets the connections there are, and makes new ones to the new place.
+func TestRedirect(t *testing.T) {
+	k := listen(t, link.Options{})
+	c := dial(t, k)
+	say(t, c, "one")
+	hear(t, c, "one")
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	k.Redirect(other.Addr().String())
+	gone(t, c)
+	c = dial(t, k)
+	far, err := other.Accept()
+	must(t, err)
+	say(t, far, "two")
+	hear(t, c, "two")
+	must(t, far.Close())
+	must(t, other.Close())
 }

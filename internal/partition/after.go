@@ -37,10 +37,13 @@ func unwait(s *store.State) {
 
 // useUp closes all waits: a run begins. That is written before it is handed out, or after a crash a newer run would begin on
 // the same successes.
-func (m *Machine) useUp(e *entry) {
+func (m *Machine) useUp(e *entry, now int64) {
 	if len(e.state.Waits) > 0 {
 		m.touch(e)
 		e.state.Waits = withOpen(e.state.Waits, false)
+		for i := range e.state.Waits {
+			e.state.Waits[i].Since = now
+		}
 	}
 }
 
@@ -84,7 +87,7 @@ func (m *Machine) expireWaiting(e *entry, now int64) {
 
 // waits are those of a job that is put: old ones stay for the names that stay, fresh ones are what was found out for the
 // put. A one-shot that begins anew may also begin with what had succeeded for good before.
-func waits(after []string, old, fresh []store.Wait, anew bool) []store.Wait {
+func waits(now int64, after []string, old, fresh []store.Wait, anew bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {
 		named := func(w store.Wait) bool { return w.Name == name }
@@ -96,6 +99,9 @@ func waits(after []string, old, fresh []store.Wait, anew bool) []store.Wait {
 			w = old[i]
 		} else if i >= 0 {
 			w.Told = old[i].Told
+		}
+		if w.Since == 0 {
+			w.Since = now
 		}
 		out = append(out, w)
 	}

@@ -92,7 +92,7 @@ type filling struct {
 
 func newFilling(rt *rapid.T) *filling {
 	window := rapid.SampledFrom([]int{4, 64, 4096}).Draw(rt, "window")
-	w := &world{rig: newRig(rt, partition.Config{WindowJobs: window}), rt: rt, done: map[string]bool{}, tokens: map[string]bool{},
+	w := &world{rig: newRig(rt, partition.Config{WindowJobs: window}), rt: rt, done: map[string]bool{}, tokens: map[string]int{},
 		oneShots: map[string]string{}}
 	f := &filling{world: w, key: carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}, made: map[int64]int64{}}
 	period := int64(rapid.SampledFrom([]int{60, 300, 3600}).Draw(rt, "period")) * int64(time.Second)

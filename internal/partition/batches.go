@@ -206,14 +206,33 @@ type Share struct {
 	Coordinator int // the partition that holds the intent
 	Late        bool
 	Reqs        []PutRequest
+	// Term is the one under which the share may be stored, which is known to be of the history that holds the batch's intent. The
+	// zero term is any: nodes of before this field ask so.
+	Term store.Term
+}
+
+// OtherTermError says that a share was not stored, since the partition's term is another one than the share is for. It is also the
+// answer to a share without jobs, which is how the term is asked for.
+type OtherTermError struct{ Term store.Term }
+
+// Error is for [error].
+func (e *OtherTermError) Error() string {
+	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for", e.Term.Epoch)
 }
 
 // ApplyShare stores the share in one store batch, together with a mark, unless the mark says that it is stored already: then puts
 // is nil, and the answer is that of the last call which had one, for no earlier one can have become durable. A late share is one
-// whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch had come first.
+// whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch had come first. A share
+// for another term changes nothing: the store may have lost the batch's intent since.
 func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first error) {
+	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != m.cfg.Term {
+		return nil, &OtherTermError{m.cfg.Term}
+	}
 	if mark, done := m.marks[s.Batch]; done {
-		m.wait(mark.seq)
+		if mark.seq != m.out.seq { // written once more: if the store has gone back it refuses, and the mark is not there
+			m.mark(s)
+		}
+		m.wait(m.out.seq)
 		return nil, nil
 	}
 	if m.deletes(s.Reqs) {
@@ -237,9 +256,14 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first er
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
 	}
+	m.mark(s)
+	return puts, first
+}
+
+// mark notes that a share is stored.
+func (m *Machine) mark(s *Share) {
 	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}
 	m.Write(store.Small{Kind: SmallApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
-	return puts, first
 }
 
 // appliedMark is a SmallApplied in memory.

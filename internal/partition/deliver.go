@@ -51,11 +51,11 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	r := &s.Run
 	r.Attempt++
 	r.Percent, r.Message, r.Said, r.Kept = 0, "", 0, false
-	r.Grant = store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
+	r.Grant = m.grantOf(e)
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e, time.Duration(now-r.Due))
+	m.countGrant(e)
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
@@ -68,7 +68,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: m.tokenOf(e), Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
-			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id),
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id), InDoubt: r.InDoubt,
 		},
 	}
 }
@@ -105,26 +105,6 @@ func (m *Machine) begun(e *entry, q Queue, now int64) {
 	m.lighten(e)
 }
 
-// lateAfter is when a first attempt counts as late.
-const lateAfter = time.Second
-
-func (m *Machine) countGrant(e *entry, late time.Duration) {
-	c := m.count(e)
-	switch {
-	case resumes(&e.state.Run): // the run goes on: it neither begins nor is tried once more
-	case e.state.Run.Attempt > 1:
-		c.Retried++
-	case late > lateAfter:
-		c.Late++
-		c.Fired++
-	default:
-		c.Fired++
-	}
-}
-
-// resumes reports whether the newest attempt is the first after a reschedule.
-func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
-
 // generation is that of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
 	if o := e.owner(); o != nil && !e.own() {
@@ -143,9 +123,10 @@ func (m *Machine) leave(e *entry, reported bool) {
 	}
 }
 
-// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit.
+// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit, and what made it doubtful.
 func (m *Machine) letGo(e *entry) {
 	m.grants--
+	e.state.Run.Doubt = store.Grant{}
 	e.pledge = 0
 	m.release(e)
 }
@@ -162,6 +143,15 @@ func (m *Machine) stop(e *entry) {
 	m.cancels = append(m.cancels, Cancel{Queue: *q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()})
 }
 
+// stopUnheard is stop for an attempt of which nothing was heard in time.
+func (m *Machine) stopUnheard(e *entry) {
+	n := len(m.cancels)
+	m.stop(e)
+	for i := n; i < len(m.cancels); i++ {
+		m.cancels[i].Unheard = true
+	}
+}
+
 // queueOf is the queue of e's target; the zero queue if its spec is not in memory.
 func (m *Machine) queueOf(e *entry) Queue {
 	if e.specOf() == nil {
@@ -171,8 +161,9 @@ func (m *Machine) queueOf(e *entry) Queue {
 }
 
 // KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Those that have not been handed out
-// are taken back.
+// are taken back. With that the term ends in order.
 func (m *Machine) KeepGrants() {
+	m.EndInOrder()
 	m.withdrawAll()
 	var held []*entry
 	for _, e := range m.live {
@@ -201,6 +192,7 @@ func (m *Machine) HandOver() {
 type Handed struct {
 	Cancel
 	Until   int64 // when it is over at the latest, UTC ns
+	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
 }
 
@@ -221,7 +213,7 @@ func (m *Machine) Handed() []Handed {
 		}
 		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
 			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
-			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Written: e.durable || e.first || e.seq >= e.since})
+			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0, Written: e.durable || e.first || e.seq >= e.since})
 		}
 	}
 	return out

@@ -6,6 +6,8 @@
 //
 //	Put Patch Delete …   ops.go          what callers ask for; each tells after which batch to answer
 //	                     anew.go         a put as if the job had been deleted first
+//	                     retime.go       when a job runs next after an edit
+//	                     counters.go     what a job counts, and when it is written
 //	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
 //	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
 //	                     pledge.go       attempts that are durable before they are handed out
@@ -18,6 +20,7 @@
 //	                     retry.go        what happens on failure
 //	                     misfire.go      the node was down at fire time
 //	                     overlap.go      the last run is still going
+//	                     repeats.go      which runs count towards repeats
 //	                     dapr.go         what is different for jobs of Dapr
 //	SetPaused            pause.go        jobs that fire nothing, and how they go on
 //	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions

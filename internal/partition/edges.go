@@ -269,7 +269,7 @@ func (m *Machine) Release(l Letter) Answer {
 	case i < 0:
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
-		m.wait(e.seq)
+		m.touch(e) // written once more: if the store has gone back it refuses, and the job may not know
 		return Taken
 	}
 	m.touch(e)
@@ -281,4 +281,18 @@ func (m *Machine) Release(l Letter) Answer {
 	}
 	m.rearm(e)
 	return Taken
+}
+
+// ReleaseIf is Release of a success that was found in the history, for a job that was found waiting: it changes nothing unless the
+// job still waits, and knows of no other success than it did then.
+func (m *Machine) ReleaseIf(l Letter, was carillon.RunIdentity) (released bool) {
+	e := m.find(l.Waiting())
+	if e == nil {
+		return false
+	}
+	i := waitFor(&e.state, l.Of.Name)
+	if i < 0 || e.state.Waits[i].Open || e.state.Waits[i].By != was {
+		return false
+	}
+	return m.Release(l) == Taken
 }

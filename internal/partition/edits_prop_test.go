@@ -271,7 +271,7 @@ func TestGuaranteesUnderEdits(t *testing.T) {
 				WindowJobs:  rapid.SampledFrom([]int{4, 64}).Draw(rt, "window"),
 				WindowBytes: rapid.SampledFrom([]int{3 << 10, 8 << 20}).Draw(rt, "bytes"),
 			}), rt: rt,
-			done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
+			done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver,

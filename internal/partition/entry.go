@@ -27,8 +27,9 @@ type entry struct {
 	job   *carillon.Job // decoded spec; nil until needed
 	sched *schedule.Schedule
 
-	parent   *entry // of a pending run: its job
-	children int    // of a job: its pending runs in memory
+	parent   *entry            // of a pending run: its job
+	children int               // of a job: its pending runs in memory
+	unsaid   carillon.Counters // counted, and not in a batch; see counters.go
 
 	place    place
 	fresh    bool // the spec must be written

@@ -5,20 +5,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// count is the counters that e's runs are counted in: its job's.
-func (m *Machine) count(e *entry) *carillon.Counters {
-	if o := e.owner(); o != nil {
-		return &o.state.Counters
-	}
-	return &e.state.Counters
-}
-
 // keepRun writes the run that ends into the history, and counts it.
 func (m *Machine) keepRun(e *entry, now int64, end ending) {
+	m.concede(e)
 	s := &e.state
 	r := store.RunRecord{
 		ID: s.Identity(m.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
-		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors,
+		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
 	}
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response
@@ -26,16 +19,13 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 			r.Response = r.Response[:carillon.MaxResponse]
 		}
 	}
-	c := m.count(e)
+	m.countEnd(e, end.status)
 	switch end.status {
 	case carillon.RunSucceeded:
-		c.Succeeded++
 		m.tellOthers(e, r.ID)
 	case carillon.RunDead:
-		c.Dead++
 		r.Spec = e.specOf()
 	case carillon.RunSkipped:
-		c.Skipped++
 		if m.cfg.Events.Skipped != nil {
 			m.cfg.Events.Skipped(end.reason, 1)
 		}

@@ -11,9 +11,10 @@ import (
 // Config is what a machine is made with.
 type Config struct {
 	Partition int
-	Term      store.Term // of the ownership that this machine stands for
-	MACKey    []byte     // authenticates tokens
-	Since     int64      // UTC ns since when the partition is owned without a gap; older times may count as missed
+	Term      store.Term  // of the ownership that this machine stands for
+	MACKey    []byte      // authenticates tokens
+	Ended     []EndedTerm // terms before it that ended without order
+	Since     int64       // UTC ns since when the partition is owned without a gap; older times may count as missed
 	Limits    carillon.Limits
 
 	WindowJobs  int           // most records kept in memory; default DefaultWindowJobs
@@ -126,7 +127,9 @@ type Machine struct {
 	cancels  []Cancel
 	fills    backfills
 
-	edges edges                  // who waits for jobs of this partition
+	edges  edges // who waits for jobs of this partition
+	doubts doubts
+
 	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
 
 	kept  int     // finished runs written since the last sweep
@@ -157,6 +160,7 @@ func New(cfg Config) *Machine {
 		lines:     map[Line]*line{},
 		charged:   map[store.Ref]Limit{},
 		fills:     newBackfills(),
+		doubts:    newDoubts(cfg.Ended),
 		out:       builder{seq: 1},
 	}
 }

@@ -522,7 +522,7 @@ func TestDeadRunComesBackUnderItsID(t *testing.T) {
 	}
 	r.flush()
 	ds := r.deliver(5)
-	if len(ds) != 1 || ds[0].Run.ID != d.Run.ID || ds[0].Run.Attempt != 1 {
+	if len(ds) != 1 || ds[0].Run.ID != d.Run.ID || ds[0].Run.Attempt != 2 {
 		t.Fatalf("got %+v", ds)
 	}
 	r.succeed(ds[0])

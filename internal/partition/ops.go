@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -65,7 +64,7 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 	case req.Options.Anew:
 		return m.anew(now, e, &req)
 	}
-	return m.replace(now, e, &req)
+	return m.replace(now, e, &req, replans(e, m.jobOf(e), req.Job))
 }
 
 // permits reports why the options of a put do not let it replace e, or create a job if e is nil.
@@ -110,7 +109,8 @@ func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch,
 			return carillon.Put{}, err
 		}
 	}
-	return m.replace(now, e, &PutRequest{Job: &j, At: at, Waits: waits})
+	retimed := patch.Names(carillon.EffectTimes) && replans(e, &old, &j)
+	return m.replace(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
 }
 
 // EncodeSpec is the spec as it is stored and compared: pausing is part of the state.
@@ -141,7 +141,8 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
-		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(j.After, nil, req.Waits, true),
+		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(at, j.After, nil, req.Waits, true),
+		Settled: m.cfg.Term.Epoch,
 	}}
 	m.setSpec(e, req.encoded())
 	e.job = j // until it is created: it need not be decoded, but what it points to is the caller's
@@ -188,9 +189,9 @@ func (m *Machine) plan(e *entry, now int64) error {
 	return nil
 }
 
-func (m *Machine) replace(now int64, e *entry, req *PutRequest) (carillon.Put, error) {
+// replace gives a job another content; retimed tells whether its times are counted anew, though nothing may differ.
+func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (carillon.Put, error) {
 	j, spec, old := req.Job, req.encoded(), m.jobOf(e)
-	retimed := replans(e, old, j)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		m.setPaused(e, j.Paused, now)
@@ -213,107 +214,30 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest) (carillon.Put, e
 	s := &e.state
 	s.Generation++
 	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
-	if retimed {
+	switch {
+	case retimed:
 		m.retime(e, j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
+	case retimes(old, j):
+		m.reread(e, now)
 	}
-	s.Waits = waits(j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	s.Waits = waits(req.at(now), j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
-	if !sameButNotes(old, j) {
+	if fences(old, j) {
 		m.supersede(e)
 	}
 	m.setPaused(e, j.Paused, now)
-	m.rearm(e)
+	if !e.gone && e.place == idle && e.ended() { // it has run as often as it now is to
+		m.remove(e)
+	} else {
+		m.rearm(e)
+	}
 	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
-// replans reports whether a put of j in place of old has e's times counted anew. A job that came back for a dead run has none.
-func replans(e *entry, old, j *carillon.Job) bool {
-	return retimes(old, j) || rearms(j) || e.state.Anchor == 0
-}
-
-// retimes reports whether a put changes when the job runs.
-func retimes(a, b *carillon.Job) bool {
-	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due || a.TTL != b.TTL || a.Repeats != b.Repeats
-}
-
-// rearms reports whether a put counts from now whatever was there before: a one-shot with a relative or absent due time.
-func rearms(j *carillon.Job) bool {
-	if j.Recurring() {
-		return false
-	}
-	if j.Due.IsZero() {
-		return true
-	}
-	_, relative, err := schedule.ParseTime(j.Due.String(), toTime(0), nil)
-	return err == nil && relative
-}
-
-// sameButNotes reports whether two jobs differ at most in what never fences: labels and note (decisions.md 13), and which
-// jobs the next run waits for.
-func sameButNotes(a, b *carillon.Job) bool { return bytes.Equal(withoutNotes(*a), withoutNotes(*b)) }
-
-func withoutNotes(j carillon.Job) []byte {
-	j.Labels, j.Note, j.After = nil, "", nil
-	return EncodeSpec(&j)
-}
-
-// retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put;
-// sameDue says that the put has not moved when the job begins.
-func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
-	s := &e.state
-	if past := dealtWith(s, now, was, sameDue); s.Next != 0 && s.Next <= past {
-		s.Begun++
-		s.Next = m.nextAfter(e, past)
-	} else if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
-		s.Begun++
-		s.Next = m.nextAfter(e, s.Next)
-	}
-	if !s.Run.Live {
-		return
-	}
-	switch {
-	case s.Next == s.Run.Scheduled && s.Run.Cause == carillon.CauseSchedule:
-		s.Begun++
-		s.Next = m.nextAfter(e, s.Next)
-	case !j.Recurring():
-		next := s.Next
-		m.revoke(e)
-		m.unlist(e)
-		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
-		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
-		e.place = idle
-	}
-}
-
-// dealtWith is up to when a job's times have been run or passed over before a put that has planned it anew: a run of one of
-// them would have the id of another. If the put has moved when the job begins, only the last run is known of.
-func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
-	if l := &s.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule && l.Scheduled == s.Next {
-		past = l.Scheduled
-	}
-	switch {
-	case !sameDue:
-	case was == 0:
-		past = max(past, now)
-	default:
-		past = max(past, min(now, was-1))
-	}
-	return past
-}
-
-// mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
-// not known. A one-shot has no other time, so it runs in case of doubt.
-func (m *Machine) mayRun(job *entry, t int64) bool {
-	if int(job.state.Pending) > job.children && m.jobOf(job).Recurring() {
-		return true
-	}
-	for _, e := range m.runsOf(job) {
-		if e != job && e.state.Run.Cause == carillon.CauseSchedule && e.state.Run.Scheduled == t {
-			return true
-		}
-	}
-	return false
+// fences reports whether a change of a into b ends the attempts in force: more than labels, a note and the like differ.
+func fences(a, b *carillon.Job) bool {
+	x, y := a.Without(carillon.EffectNone), b.Without(carillon.EffectNone)
+	return !bytes.Equal(EncodeSpec(&x), EncodeSpec(&y))
 }
 
 // supersede makes all runs of a job go on with the content that it has just been given.
@@ -327,12 +251,13 @@ func (m *Machine) supersede(job *entry) {
 // id and the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if e.place != running || (e != job && e.own()) { // a redriven run has content of its own
+		if (e.place != running && !e.doubtful()) || (e != job && e.own()) { // a redriven run has content of its own
 			continue
 		}
 		if m.revoke(e) {
 			m.leave(e, false)
 		}
+		m.concede(e)
 		m.touch(e)
 		m.rearm(e)
 	}

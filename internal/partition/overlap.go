@@ -38,6 +38,9 @@ func (m *Machine) overlapDue(e *entry) int64 {
 	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
 		return 0
 	}
+	if e.doubtful() && e.spec != nil && m.jobOf(e).Overlap == carillon.OverlapReplace {
+		return 0 // it is handed out again before another takes its place
+	}
 	return max(m.nextDue(e), e.later)
 }
 
@@ -75,6 +78,7 @@ func (m *Machine) displace(e *entry, now int64) {
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
+	m.unrepeat(e, now)
 	m.unlist(e)
 	m.keepRun(e, now, end)
 	m.touch(e)
@@ -99,7 +103,7 @@ func (m *Machine) beside(e *entry, now int64) {
 	}
 	if t := m.choose(e, now); t != 0 {
 		s.Begun++
-		m.useUp(e)
+		m.useUp(e, now)
 		s.Next = m.nextAfter(e, t)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}

@@ -41,7 +41,7 @@ func newTimeline(rt *rapid.T) *timeline {
 	if rapid.Bool().Draw(rt, "large") { // so that memory holds the job without what it says
 		l.job.Data.Bytes = make([]byte, 2<<10)
 	}
-	l.world = &world{rt: rt, done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
+	l.world = &world{rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		rig: newRig(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{2, 64}).Draw(rt, "window")})}
 	l.mustPut(l.job)
 	return l
@@ -111,14 +111,14 @@ func (l *timeline) Report(rt *rapid.T) {
 }
 
 func (l *timeline) Pause(rt *rapid.T) {
-	l.bring(keyOf("a"))
+	l.whole(keyOf("a"))
 	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.Pause{ // it may be gone
 		Paused: rapid.Bool().Draw(rt, "paused"), CatchUp: rapid.Bool().Draw(rt, "catch up")})
 	l.maybeCommit(rt)
 }
 
 func (l *timeline) Skip(rt *rapid.T) {
-	l.bring(keyOf("a"))
+	l.whole(keyOf("a"))
 	_, _ = l.m.Skip(l.now, keyOf("a")) // it may be gone
 	l.maybeCommit(rt)
 }
@@ -188,7 +188,7 @@ func (l *timeline) settle() {
 func (l *timeline) check(rt *rapid.T) {
 	began := uint64(0) // those that a crash made nobody's within their first second begin anew
 	for _, h := range l.history("a") {
-		if h.ID.Cause == carillon.CauseSchedule && h.Skipped == 0 {
+		if h.ID.Cause == carillon.CauseSchedule && h.Skipped == 0 && (h.Attempt > 0 || h.Status == carillon.RunCancelled) {
 			began++
 		}
 	}

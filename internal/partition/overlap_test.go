@@ -114,7 +114,7 @@ func TestUnderReplaceARunWithoutAttemptIsSkipped(t *testing.T) {
 			if n := r.m.Stats().Resident; n != 1 { // its next time is near
 				t.Fatalf("%d in memory", n)
 			}
-			r.start()
+			r.restart()
 		}
 		r.advance(10 * time.Second)
 		r.recall()
@@ -196,7 +196,7 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 		if staged {
 			r.m.Stage(queueQ, r.now, 10)
 			r.flush()
-			r.start()
+			r.restart()
 		}
 		s, err := r.skip("a")
 		if err != nil || s.Time.UnixNano() != epoch+10e9 || s.Job.Status.Counters.Skipped != 1 {
@@ -276,8 +276,8 @@ func TestAPauseEndsWhatLaterTimesHavePassed(t *testing.T) {
 		if n := r.passedOver("a"); n[partition.ReasonPaused] != 2 {
 			t.Fatalf("passed over: %v", n)
 		}
-		if left := len(r.jobs()); (left == 0) != (repeats != 0) { // the schedule had ended
-			t.Fatalf("repeats %d: %d jobs left", repeats, left)
+		if jobs := r.jobs(); len(jobs) != 1 || jobs[0].State.Next != epoch+30e9 || jobs[0].State.Begun != 0 { // nobody has had a run
+			t.Fatalf("repeats %d: left %+v", repeats, jobs)
 		}
 	}
 }

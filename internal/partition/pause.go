@@ -71,6 +71,7 @@ func (m *Machine) takeBack(job *entry) {
 func (m *Machine) passRun(e *entry, now int64) {
 	end := ending{status: carillon.RunSkipped, reason: ReasonPaused}
 	m.revoke(e)
+	m.unrepeat(e, now)
 	m.unlist(e)
 	if e.ref.Seq != 0 {
 		m.finish(e, now, end)
@@ -83,7 +84,7 @@ func (m *Machine) passRun(e *entry, now int64) {
 // untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
 func (e *entry) untried() bool {
 	r := &e.state.Run
-	return r.Live && r.Cause == carillon.CauseSchedule && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
+	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
 }
 
 // wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already. A time of an

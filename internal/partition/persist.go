@@ -92,6 +92,7 @@ func (m *Machine) seal() {
 		len(m.fills.changed) == 0 {
 		return
 	}
+	m.settleCounts()
 	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
@@ -155,6 +156,7 @@ func lastOf(small []store.Small) []store.Small {
 func (m *Machine) record(e *entry) store.Record {
 	m.file(e)
 	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
+	r.State.Counters = e.saidCounts()
 	switch {
 	case e.fresh:
 		r.Spec = e.spec

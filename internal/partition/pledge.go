@@ -61,24 +61,15 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 
 // withdraw takes back an attempt that does not count.
 func (m *Machine) withdraw(e *entry) {
+	doubt := e.state.Run.Doubt // whoever may have had the attempt before may have it still
 	m.leave(e, false)
-	r, c := &e.state.Run, m.count(e)
-	switch {
-	case r.Attempt == 1:
-		uncount(&c.Fired)
-		if r.Started-r.Due > int64(lateAfter) {
-			uncount(&c.Late)
-		}
+	e.state.Run.Doubt = doubt
+	r := &e.state.Run
+	m.uncount(e, granted(r))
+	if r.Attempt--; r.Attempt == 0 {
 		r.Started = 0
-	case !resumes(r):
-		uncount(&c.Retried)
 	}
-	r.Attempt--
 }
-
-// uncount takes one from a counter. That of a job may not know of an attempt beside its own which an earlier owner counted, but
-// did not write.
-func uncount(n *uint64) { *n -= min(*n, 1) }
 
 // Pledged are the attempts that have not been handed out yet. An owner that gives up its term hands out none of them, though the
 // store may hold them: its next term can take them back with [Machine.Undelivered], so that nobody waits for their leases.

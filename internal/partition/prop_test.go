@@ -20,9 +20,10 @@ type world struct {
 	crashes  int
 	inForce  []partition.Delivery // handed out, neither reported nor lost, as far as a consumer knows
 	done     map[string]bool      // run ids whose success is durable
-	tokens   map[string]bool      // every token ever seen
-	oneShots map[string]string    // name → uid of those put and neither replaced nor deleted since
-	pending  []func()             // what becomes true when the batch in flight lands
+	tokens   map[string]int       // every token ever seen, and in which life
+	life     int
+	oneShots map[string]string // name → uid of those put and neither replaced nor deleted since
+	pending  []func()          // what becomes true when the batch in flight lands
 }
 
 var names = []string{"a", "b", "c/d", "c", "e"}
@@ -159,10 +160,10 @@ func (w *world) got(d partition.Delivery) {
 	if w.done[d.Run.ID] {
 		w.t.Fatalf("I4: run %s of %s is delivered after its success was acknowledged", d.Run.ID, d.Run.Job)
 	}
-	if w.tokens[d.Run.Token] {
+	if life, seen := w.tokens[d.Run.Token]; seen && (life == w.life || d.Run.InDoubt == 0) {
 		w.t.Fatalf("token %s is handed out twice", d.Run.Token)
 	}
-	w.tokens[d.Run.Token] = true
+	w.tokens[d.Run.Token] = w.life
 	w.inForce = append(w.inForce, d)
 }
 
@@ -202,6 +203,7 @@ func (w *world) Stage(rt *rapid.T) {
 func (w *world) Crash(*rapid.T) {
 	w.crashes++
 	w.pending = nil
+	w.life++
 	w.start()
 }
 
@@ -280,7 +282,7 @@ func TestGuarantees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
 			rig: newRig(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{4, 64}).Draw(rt, "window")}), rt: rt,
-			done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{},
+			done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst,
@@ -294,7 +296,7 @@ func TestGuarantees(t *testing.T) {
 // has a record that says why not, never both.
 func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{rig: newRig(rt, partition.Config{}), rt: rt, done: map[string]bool{}, tokens: map[string]bool{}, oneShots: map[string]string{}}
+		w := &world{rig: newRig(rt, partition.Config{}), rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{}}
 		every := time.Duration(rapid.IntRange(1, 10).Draw(rt, "every")) * time.Second
 		w.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},

@@ -84,4 +84,6 @@ type Cancel struct {
 	Queue Queue
 	Token string
 	RunID string
+	// Unheard: the attempt ended because nothing was heard of it in time.
+	Unheard bool
 }

@@ -51,6 +51,7 @@ func (m *Machine) enqueue(e *entry, now int64) {
 		m.block(e)
 		return
 	}
+	m.examine(e, now)
 	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
 	e.queue = q.name
 	e.place, e.readyAt = ready, now

@@ -14,6 +14,13 @@ type Report struct {
 	From     Reporter // nil = nobody
 }
 
+// Confirmer is a reporter that asks whether attempts are in force. Calls must not block.
+type Confirmer interface {
+	Reporter
+	// Confirmed: the attempt is in force, and its lease was extended.
+	Confirmed(token string)
+}
+
 // Reporter is told what became of a report. Calls must not block.
 type Reporter interface {
 	// Accepted: the result is durable.

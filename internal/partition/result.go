@@ -27,6 +27,9 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		return Missing
 	case m.specMissing(e) || (r.PauseJob && m.specMissing(e.owner())):
 		return Missing
+	}
+	m.acknowledge(e, tok, now)
+	switch {
 	case !m.names(e, tok):
 		return Stale
 	case e.place != running:
@@ -107,6 +110,11 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 	switch {
 	case e == nil:
 		return Missing
+	case e.doubtful() && m.specMissing(e):
+		return Missing
+	}
+	m.acknowledge(e, tok, now)
+	switch {
 	case !m.names(e, tok) || e.place != running:
 		return Stale
 	case e.renewal == 0 && m.specMissing(e):
@@ -136,17 +144,24 @@ func (m *Machine) extend(e *entry, now int64) {
 // TakesBeat reports whether all that a beat of the run needs is in memory.
 func (m *Machine) TakesBeat(id carillon.RunIdentity) bool {
 	e := m.live[id]
-	return e != nil && (e.renewal != 0 || e.place != running)
+	switch {
+	case e == nil:
+		return false
+	case e.place == running:
+		return e.renewal != 0
+	}
+	return !e.doubtful()
 }
 
 // Lost ends an attempt whose consumer is known to be gone: the run goes to another at once.
 func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
-	switch {
-	case e == nil || m.specMissing(e):
+	if e == nil || m.specMissing(e) {
 		return Missing
-	case !m.names(e, tok) || e.place != running:
+	}
+	m.acknowledge(e, tok, now)
+	if !m.names(e, tok) || e.place != running {
 		return Stale
 	}
 	m.fail(e, now, failure{message: why, lost: true})
@@ -166,7 +181,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 		written = false // whoever finds it in the store takes it back: see reclaim
 	}
 	m.withdraw(e)
-	if written {
+	if written && (e.ref.Seq == 0 || e.parent != nil) { // or a job's counters would not agree with what is written of its run
 		m.touch(e)
 	}
 	m.enqueue(e, now)

@@ -25,7 +25,7 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	m.leave(e, f.report != nil)
 	r := &e.state.Run
 	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
-	m.count(e).Failed++
+	m.count(e, carillon.Counters{Failed: 1})
 	j := m.jobOf(e)
 	policy := j.FailurePolicy.Resolve(j.Recurring())
 	due, again := m.nextAttempt(e, policy, now, f)
@@ -33,11 +33,7 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 		again = false
 	}
 	if !again {
-		status := carillon.RunFailed
-		if policy.OnExhausted == carillon.ExhaustedDead {
-			status = carillon.RunDead
-		}
-		m.finish(e, now, ending{status: status, report: f.report})
+		m.finish(e, now, ending{status: exhausted(policy), report: f.report})
 		return
 	}
 	r.Due = due
@@ -47,6 +43,14 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	if m.cfg.Events.Retried != nil {
 		m.cfg.Events.Retried()
 	}
+}
+
+// exhausted is how a run ends that has no attempts left.
+func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
+	if p.OnExhausted == carillon.ExhaustedDead {
+		return carillon.RunDead
+	}
+	return carillon.RunFailed
 }
 
 // nextAttempt is when the run is tried again after its attempt ended at now; again is false if it is exhausted.

@@ -30,6 +30,8 @@ type rig struct {
 	at       []int64              // and when
 	cancels  []partition.Cancel
 	held     []partition.Limit // tokens that the store knew of at the start
+	until    int64             // when the machine was last used
+	landed   func()            // looks at what is durable after each batch; may be nil
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -65,6 +67,7 @@ func (r *rig) own() {
 		r.t.Fatal(err)
 	}
 	cfg := r.cfg
+	cfg.Ended = r.begin(terms[0])
 	cfg.Term, cfg.MACKey, cfg.Since = terms[0], r.store.Meta().MACKey, r.now
 	r.m = partition.New(cfg)
 	parked, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallParked, Limit: 1000})
@@ -81,6 +84,30 @@ func (r *rig) own() {
 		r.t.Fatal(err)
 	}
 	r.batches, r.seqs, r.durable = nil, nil, 0
+}
+
+// begin notes, as the engine does, that a term begins, and which have ended without order.
+func (r *rig) begin(term store.Term) []partition.EndedTerm {
+	var terms partition.Terms
+	for _, s := range r.small(partition.SmallTerms) {
+		var err error
+		if terms, err = partition.ParseTerms(s.Value); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	terms.End(func(store.Term) int64 { return r.until })
+	terms.Open = []store.Term{term}
+	if err := r.shard.Apply(context.Background(), &store.Batch{Small: []store.Small{terms.Record()}}); err != nil {
+		r.t.Fatal(err)
+	}
+	return terms.Ended
+}
+
+// restart takes the partition under a new term after the one before has ended in order.
+func (r *rig) restart() {
+	r.m.KeepGrants()
+	r.flush()
+	r.start()
 }
 
 // take collects the next batch without applying it.
@@ -107,6 +134,9 @@ func (r *rig) land() {
 	r.durable = r.seqs[0]
 	r.m.Committed(r.durable, r.now)
 	r.batches, r.seqs = nil, nil
+	if r.landed != nil {
+		r.landed()
+	}
 }
 
 // wantOnce checks that a batch changes each record once.
@@ -157,6 +187,7 @@ func (r *rig) flush() {
 
 // step does what the engine's round does, but for deliveries and commits.
 func (r *rig) step() {
+	r.until = r.now
 	r.m.Tick(r.now)
 	for range 3 {
 		if refs := r.m.Needs(64); len(refs) > 0 {

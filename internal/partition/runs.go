@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"slices"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
 )
@@ -40,6 +42,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 	case e.untried():
 		t := s.Run.Scheduled
 		m.revoke(e)
+		m.unrepeat(e, now)
 		m.unlist(e)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
@@ -60,7 +63,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
 	m.note(job)
-	s.Phase = carillon.PhaseReady
+	s.Phase, s.Settled = carillon.PhaseReady, m.cfg.Term.Epoch
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
 		m.setSpec(e, spec)
@@ -94,12 +97,14 @@ func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
-// ones is in force again. If its job is gone it comes back for this run alone.
+// ones is in force again. They are numbered on, so that the last number says how many have been made, and the run keeps the errors
+// that it died of. If its job is gone it comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
 	}
-	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq}
+	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq,
+		Attempt: dead.Attempt, Uncounted: dead.Attempt, Started: dead.Started, Errors: redriven(dead.Errors)}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
 	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
 	if job := m.find(dead.Key); job != nil {
@@ -108,12 +113,15 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		}
 		m.out.redrive = append(m.out.redrive, gone)
 		job.state.Triggers++
+		countAgain(&job.state, dead.ID.UID)
 		s.Class = job.state.Class
 		return m.runView(m.addPending(job, s, dead.Spec)), nil
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
 	m.setSpec(e, dead.Spec)
 	e.state.Phase, e.state.Class = carillon.PhaseReady, m.jobOf(e).Class.Rank()
+	e.state.Settled = m.cfg.Term.Epoch
+	e.state.Counters.Fired = 1     // the run has begun
 	e.state.Triggers = uint64(now) // it has the uid of its first life, whose sequences must not come again
 	if m.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first
@@ -124,6 +132,15 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	m.touch(e)
 	m.block(e) // until it is durable
 	return m.runView(e), nil
+}
+
+// redriven are the errors of a run that is redriven, marked as such.
+func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
+	out := slices.Clone(errs)
+	for i := range out {
+		out[i].Redriven = true
+	}
+	return out
 }
 
 // Run is an unfinished run; ok is false if it is not in memory.

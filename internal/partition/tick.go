@@ -63,10 +63,10 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case over && e.state.Run.Kept:
 		m.miss(e, now)
 	case e.state.Run.Deadline <= now:
-		m.stop(e)
+		m.stopUnheard(e)
 		m.fail(e, now, failure{message: "timeout: no result within " + m.jobOf(e).TimeoutOrDefault().String()})
 	case e.lease <= now:
-		m.stop(e)
+		m.stopUnheard(e)
 		m.fail(e, now, failure{message: "lease expired: no beat within " + m.jobOf(e).LeaseOrDefault().String(), lost: true})
 	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.mayKeep(e, now):
 		m.keepGrant(e)
@@ -132,6 +132,9 @@ func (m *Machine) begin(e *entry, now int64) {
 		m.suspend(e, now)
 		return
 	}
+	if m.examine(e, now); e.state.Run.Live {
+		return // an earlier owner may have begun it
+	}
 	if !m.released(e, now) {
 		return
 	}
@@ -146,13 +149,18 @@ func (m *Machine) begin(e *entry, now int64) {
 
 // start makes the scheduled time t the job's unfinished run.
 func (m *Machine) start(e *entry, t, now int64) {
+	m.open(e, t, now)
+	m.enqueue(e, now)
+}
+
+// open is start without a place in a queue.
+func (m *Machine) open(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
-	m.useUp(e)
+	m.useUp(e, now)
 	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
-	m.enqueue(e, now)
 }
 
 // endOrRearm removes a job of which nothing more can become, or waits for what is next.
@@ -197,8 +205,13 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		m.block(e)
 		return
 	}
+	end := ending{status: carillon.RunSkipped, reason: ReasonExpired}
+	if e.state.Run.Attempt > 0 || e.doubtful() { // it waited to be tried again, and is out of attempts now
+		j := m.jobOf(e)
+		end.status = exhausted(j.FailurePolicy.Resolve(j.Recurring()))
+	}
 	m.passLife(e, now, ReasonExpired)
-	m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonExpired})
+	m.finish(e, now, end)
 }
 
 // remove deletes the record. It stays in memory until that is durable.
@@ -212,6 +225,9 @@ func (m *Machine) remove(e *entry) {
 		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
+		if e.leaveCounts(e.parent, true) && !e.parent.gone {
+			m.note(e.parent)
+		}
 		e.parent.children--
 		e.parent = nil
 	} else if e.ref.Seq != 0 {

@@ -65,7 +65,7 @@ func (w *estate) hand(ds []partition.Delivery, _ []partition.Queue) {
 		if w.lazily[a] = w.life; d.Durable {
 			w.firmly[a] = true
 		}
-		w.inForce = append(w.inForce, d)
+		w.inForce, w.left[tok.Run] = append(w.inForce, d), true
 		w.newest[d.Run.ID], w.born[d.Run.Token], w.kept[d.Run.Token] = d.Run.Token, w.life, d.Durable
 		w.key[d.Run.Token] = d.Run.Metadata["limit"]
 		if w.key[d.Run.Token] != "" && !d.Durable {
@@ -206,6 +206,7 @@ func (w *estate) Voice(rt *rapid.T) {
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.firmly, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.newest, d.Run.ID)
+			delete(w.left, tok.Run)
 		}
 	}
 }
@@ -389,6 +390,13 @@ func (w *estate) once(name string) {
 			}
 		}
 		passed[h.ID.UID] = append(passed[h.ID.UID], stretch{h.From, h.ID.Scheduled})
+	}
+	for id := range w.left {
+		for _, o := range passed[id.UID] {
+			if t := id.Scheduled; id.Cause == carillon.CauseSchedule && o.from <= t && t <= o.to {
+				w.t.Fatalf("%s was handed out at a time that was passed over: %+v %+v", name, id, o)
+			}
+		}
 	}
 	for _, h := range records {
 		for _, o := range passed[h.ID.UID] {

@@ -60,18 +60,19 @@ type estate struct {
 	bank    *bank
 	ceiling map[partition.Limit]int // most attempts that may be in force of a limit
 
-	inForce []partition.Delivery // as far as consumers know
-	key     map[string]string    // limit key by token
-	newest  map[string]string    // token of a run's newest attempt
-	born    map[string]uint64    // life in which a token was handed out
-	kept    map[string]bool      // whether it was durable then, so that a crash does not forget it
-	lazily  map[attempt]uint64   // handed out before it was durable, in which life
-	firmly  map[attempt]bool     // handed out durably
-	done    map[string]bool      // runs whose success is durable
-	pending []func()             // becomes true when the batches so far are durable
-	life    uint64               // crashes so far
-	retimed map[string]bool      // names of jobs that have had several schedules
-	backs   bool                 // the clock goes backwards at times
+	inForce []partition.Delivery          // as far as consumers know
+	key     map[string]string             // limit key by token
+	newest  map[string]string             // token of a run's newest attempt
+	born    map[string]uint64             // life in which a token was handed out
+	kept    map[string]bool               // whether it was durable then, so that a crash does not forget it
+	lazily  map[attempt]uint64            // handed out before it was durable, in which life
+	firmly  map[attempt]bool              // handed out durably
+	done    map[string]bool               // runs whose success is durable
+	pending []func()                      // becomes true when the batches so far are durable
+	life    uint64                        // crashes so far
+	left    map[carillon.RunIdentity]bool // runs that have been handed out
+	retimed map[string]bool               // names of jobs that have had several schedules
+	backs   bool                          // the clock goes backwards at times
 	mail    []partition.Letter
 	fills   []string // ids of backfills
 	shares  int
@@ -110,7 +111,7 @@ func newEstate(rt *rapid.T) *estate {
 	}
 	w := &estate{
 		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
-		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
+		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[carillon.RunIdentity]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
 		names: []string{"a", "b", "c", "d"}, queues: workQueues,
 	}
 	w.rig = newRig(rt, partition.Config{

@@ -103,7 +103,7 @@ func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 		Progress: said,
 		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
 		Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due), Attempt: s.Run.Attempt, Started: orTime(s.Run.Started),
-		Errors: s.Run.Errors, Backfill: backfillOf(s.Identity(partition)),
+		Errors: s.Run.Errors, Backfill: backfillOf(s.Identity(partition)), InDoubt: s.Run.InDoubt,
 	}
 }
 
@@ -113,6 +113,6 @@ func RunOf(r *store.RunRecord) carillon.Run {
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
 		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started), Finished: toTime(r.Finished),
 		Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason, Skipped: r.Skipped, From: orTime(r.From),
-		Backfill: backfillOf(r.ID),
+		Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
 	}
 }

@@ -167,6 +167,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 			e = m.admit(r, now)
 		} else if e.spec == nil && !e.gone {
 			m.setSpec(e, r.Spec)
+			m.examine(e, now)
 		}
 		m.follow(e)
 	}
@@ -185,6 +186,10 @@ func (m *Machine) adopt(parent *entry) {
 func (m *Machine) link(e, parent *entry) {
 	e.parent = parent
 	parent.children++
+	e.joinCounts(parent)
+	if e.state.Settled < m.cfg.Term.Epoch && m.examineRun(e) {
+		e.state.Settled = m.cfg.Term.Epoch
+	}
 	if e.place == running && e.renewal == 0 {
 		m.guess(e) // better than without the job
 		m.rearm(e)
@@ -226,6 +231,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	}
 	if !e.state.Run.Live {
 		m.setWake(e, e.state.Due)
+		m.examine(e, now)
 		return e
 	}
 	m.live[e.state.Identity(m.cfg.Partition)] = e
@@ -240,6 +246,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	default:
 		m.takeOver(e, now)
 	}
+	m.examine(e, now)
 	return e
 }
 
@@ -384,6 +391,7 @@ func (m *Machine) evict(e *entry) {
 		}
 	}
 	if p := e.parent; p != nil {
+		e.leaveCounts(p, false)
 		p.children--
 		e.parent = nil
 		m.settle(p)

@@ -19,12 +19,13 @@ func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 	if err != nil {
 		return cluster.Status{}, err
 	}
-	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(), SkewKnown: m.GetSkew() != nil}, nil
+	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(), SkewKnown: m.GetSkew() != nil,
+		Leaving: m.GetLeaving()}, nil
 }
 
 // statusToProto is the other way.
 func statusToProto(s cluster.Status) *peerv1.StatusResponse {
-	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce}
+	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce, Leaving: s.Leaving}
 	if s.SkewKnown {
 		m.Skew = durationpb.New(s.Skew)
 	}
@@ -83,6 +84,9 @@ func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]ca
 	req := shareToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.ApplyShare(ctx, req)
+	if err == nil && m.GetOtherTerm() != nil {
+		err = engine.OtherTerm(p, &partition.OtherTermError{Term: termFromProto(m.GetOtherTerm())})
+	}
 	if err != nil || m.GetStoredBefore() {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ func edgeFromProto(m *peerv1.Edge) partition.Edge {
 // batch but what it begins with for the names that it waits for.
 func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
+	if !s.Term.IsZero() {
+		req.Term = termToProto(s.Term)
+	}
 	if len(s.Reqs) > 0 {
 		req.At = s.Reqs[0].At // that of the batch
 	}
@@ -55,11 +58,12 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 			reqs[i].Waits = append(reqs[i].Waits, wait)
 		}
 	}
-	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs}, nil
+	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs,
+		Term: termFromProto(m.GetTerm())}, nil
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
-	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told}
+	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told, Since: w.Since}
 	if w.By != (carillon.RunIdentity{}) {
 		m.By = w.By.String()
 	}
@@ -67,7 +71,7 @@ func waitToProto(w store.Wait) *peerv1.Wait {
 }
 
 func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
-	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold()}
+	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold(), Since: m.GetSince()}
 	if m.GetBy() != "" {
 		w.By, err = carillon.ParseRunID(m.GetBy())
 	}
@@ -103,7 +107,7 @@ func saidToProto(s engine.Said) *peerv1.HearRequest {
 func saidFromProto(m *peerv1.HearRequest) (s engine.Said, bad []string) {
 	s = engine.Said{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetBeats() {
-		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()})
+		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
 	}
 	for _, r := range m.GetReports() {
 		one, err := wire.WorkRequestFromProto(&pb.WorkRequest{Results: []*pb.Result{r.GetResult()}})

@@ -227,7 +227,8 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j := job()
 	j.Due, j.Schedule, j.After = carillon.When{}, "@daily", nil
 	by := carillon.RunIdentity{Partition: 3, Scheduled: 5, Seq: 1}
-	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
+	term := store.Term{Epoch: 7, Nonce: 8}
+	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
 	said := engine.Said{
 		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
@@ -237,7 +238,7 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	n := &node{
 		share: func(p int, s *partition.Share) ([]carillon.Put, error) {
 			got, want := *s, share
-			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator || got.Late != want.Late || got.Reqs[0].At != 77 ||
+			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator || got.Late != want.Late || got.Reqs[0].At != 77 || got.Term != term ||
 				got.Reqs[0].Random != want.Reqs[0].Random || got.Reqs[0].Job.Schedule != "@daily" || !reflect.DeepEqual(got.Reqs[0].Waits, want.Reqs[0].Waits) {
 				t.Errorf("share for %d: %+v", p, got)
 			}
@@ -258,6 +259,13 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	n.share = func(int, *partition.Share) ([]carillon.Put, error) { return nil, nil }
 	if puts, err := c.ApplyShare(t.Context(), 9, &share); err != nil || puts != nil {
 		t.Errorf("stored before: %+v, %v", puts, err)
+	}
+	n.share = func(int, *partition.Share) ([]carillon.Put, error) {
+		return nil, engine.OtherTerm(9, &partition.OtherTermError{Term: term})
+	}
+	_, err = c.ApplyShare(t.Context(), 9, &share)
+	if other, ok := errors.AsType[*partition.OtherTermError](err); !ok || other.Term != term {
+		t.Errorf("another term: %v", err)
 	}
 	heard, err := c.Hear(t.Context(), 9, said)
 	if err != nil || !reflect.DeepEqual(heard, engine.Heard{Accepted: []string{"t"}, Stale: []string{"b"}}) {

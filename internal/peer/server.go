@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/metadata"
@@ -169,6 +170,9 @@ func (s *Server) ApplyShare(ctx context.Context, m *peerv1.ApplyShareRequest) (*
 			return nil, err
 		}
 		puts, err := s.served.Services.ApplyShare(ctx, int(m.GetPartition()), share)
+		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
+			return &peerv1.ApplyShareResponse{OtherTerm: termToProto(other.Term)}, nil
+		}
 		return putsToProto(puts), err
 	})
 }

@@ -62,11 +62,21 @@ func (p *Postgres) prepare(path, user string, settings []string) {
 // Standby starts a server that follows this one, asynchronously, and takes over when it is told to: SELECT pg_promote().
 func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
+	return p.standby(t, p.Address(), settings)
+}
+
+// standby is Standby for a server that reaches this one at an address of its own.
+func (p *Postgres) standby(t testing.TB, address string, settings []string) *Postgres {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &Postgres{Port: Port(t), Folder: filepath.Join(Folder(t, p.program.User), "data")}
 	Run(t, Program{
 		Path: postgresBinary(t, "pg_basebackup"), Folder: filepath.Dir(s.Folder), User: p.program.User,
-		Args: []string{"-D", s.Folder, "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port), "-U", "postgres",
-			"-R", "-X", "stream", "-c", "fast", "--no-sync"},
+		Args: []string{"-D", s.Folder, "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c",
+			"fast", "--no-sync"},
 	})
 	s.prepare(p.program.Path, p.program.User, settings)
 	s.Up(t)
@@ -90,6 +100,9 @@ func (p *Postgres) Up(t testing.TB) {
 		return c.Close(ctx)
 	})
 }
+
+// Process is the server's, as it was started last.
+func (p *Postgres) Process() *Process { return p.process }
 
 // Crash ends the server at once: no transaction is finished, nothing is tidied up.
 func (p *Postgres) Crash(t testing.TB) { p.signal(t, syscall.SIGQUIT) }

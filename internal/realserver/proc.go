@@ -1,9 +1,10 @@
 // Package realserver starts real servers for tests: on a free port, in a temporary folder, in a process group of their own,
 // ended with the test. A test that needs one is skipped where its binary is missing, unless CARILLON_TEST_REQUIRE=all.
 //
-//	proc.go      processes: find, start, wait until ready, end
-//	postgres.go  PostgreSQL
-//	redis.go     Redis, Redis Cluster
+//	proc.go           processes: find, start, wait until ready, end
+//	postgres.go       PostgreSQL
+//	postgres_pair.go  a primary and its standby, failover
+//	redis.go          Redis, Redis Cluster
 package realserver
 
 import (

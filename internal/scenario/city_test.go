@@ -23,7 +23,9 @@ import (
 var (
 	stores = flag.String("stores", "postgres", "stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster")
 	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
-	divide = flag.Int("divide", 6, "what the spans of the scenarios with real processes are divided by; 1 = as they are written")
+	divide = flag.Int("divide", 6,
+		"what the scenarios with real processes are divided by: their spans, and how many jobs "+
+			"there are where that takes as long; 1 = as they are written")
 )
 
 // city is several real nodes on a real store, their workers, and what those saw.
@@ -48,10 +50,12 @@ type move struct {
 const partitions = 64
 
 // patience is how long something may take that should happen soon.
-const patience = 40 * time.Second
+const patience = time.Minute
 
-// span is a stretch of a scenario.
+// span is a stretch of a scenario, and so is the work that it is filled with: count.
 func span(d time.Duration) time.Duration { return d / time.Duration(*divide) }
+
+func count(n int) int { return n / *divide }
 
 // built is carillon, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
@@ -278,8 +282,6 @@ func well(context.Context, carillon.Run) error { return nil }
 // load puts jobs through all nodes in turn, for queue "q" unless they say otherwise.
 func (c *city) load(jobs []carillon.Job) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
 	var via []*client.Client
 	for _, m := range c.Running() {
 		via = append(via, c.client(m))
@@ -291,7 +293,9 @@ func (c *city) load(jobs []carillon.Job) {
 	}
 	for i := 0; len(jobs) > 0; i++ {
 		n := min(len(jobs), 500)
+		ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 		_, err := via[i%len(via)].PutJobs(ctx, jobs[:n])
+		cancel()
 		must(c.t, err)
 		jobs = jobs[n:]
 	}

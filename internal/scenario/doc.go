@@ -3,7 +3,8 @@
 // nothing. docs/upstream.md says which upstream case is which test.
 //
 // Those that are about several nodes run for real: processes on a real store, which are killed, halted and cut off (package
-// chaos). Spans are divided by -divide (1 = as the scenarios are written); -stores names the stores.
+// chaos). -divide divides their spans, and with them the number of jobs that fill a span or take as long to
+// put (S04, S05, S07, S17); 1 = as the scenarios are written. -stores names the stores.
 //
 //	city_test.go       several real nodes, their workers, and what those saw
 //	rig_test.go        the node, which can be killed, and its workers

@@ -73,7 +73,7 @@ func TestOrleansConcurrentScheduling(t *testing.T) {
 
 func TestOrleansJobRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.policy(t, carillon.Job{}, 2, time.Hour)
+		w.policy(t, carillon.Job{}, first(2), time.Hour)
 		var attempts []int
 		for _, d := range w.deliveries("job") {
 			attempts = append(attempts, d.Attempt)

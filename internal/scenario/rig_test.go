@@ -234,6 +234,8 @@ type worker struct {
 	stale []string
 	stops []string // tokens to stop
 	ended chan struct{}
+
+	stopped atomic.Bool // it keeps its session and says nothing
 }
 
 // done answers a run with success at once.
@@ -305,6 +307,9 @@ func (k *worker) run() {
 		k.stale = append(k.stale, msg.Stale...)
 		k.stops = append(k.stops, msg.Cancel...)
 		k.mu.Unlock()
+		if msg.Ping && !k.stopped.Load() {
+			k.send(carillon.WorkRequest{Pong: true})
+		}
 		for _, r := range msg.Runs {
 			k.w.mu.Lock()
 			k.w.seen = append(k.w.seen, delivery{Run: r, At: time.Now(), Worker: k.id})

@@ -80,7 +80,7 @@ func (c *city) lateness(of map[int]store.Owner, in bool) (out []time.Duration) {
 // crash is S04: three nodes, 10,000 one-shots due over 120 s, and a third of the way one node ends.
 func crash(t *testing.T, c *city, end func(m *chaos.Member) error) (of map[int]store.Owner, ended time.Time, again int) {
 	t.Helper()
-	n := 10_000 / *divide
+	n := count(10_000)
 	c.staff(200, well)
 	t0, over := time.Now().Add(lead), span(120*time.Second)
 	c.load(spread(n, t0, over))

@@ -18,7 +18,7 @@ const misfireAfter = 5 * time.Second
 // recurring jobs make up for what they missed as they say; what begins grows slowly.
 func TestS05AllNodesDown(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
-		n := 5_000 / *divide
+		n := count(5_000)
 		every := max(span(10*time.Second).Round(time.Second), time.Second)
 		t0, down := time.Now().Add(lead), 6*every
 		rules := []carillon.Misfire{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}

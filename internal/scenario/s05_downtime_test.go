@@ -50,11 +50,19 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 		}
 		sleep(2 * time.Minute)
 		runs, seen := 0, map[string]bool{}
+		last := map[int]delivery{} // by partition
 		for _, d := range w.deliveries("") {
-			if d.Job[:3] == "one" {
-				runs++
-				seen[d.Job] = true
+			if d.Job[:3] != "one" {
+				continue
 			}
+			runs++
+			seen[d.Job] = true
+			p := carillon.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
+			if d.Scheduled.Before(last[p].Scheduled) {
+				t.Errorf("%s came after %s, which was %v less overdue", d.Job, last[p].Job,
+					last[p].Scheduled.Sub(d.Scheduled))
+			}
+			last[p] = d
 		}
 		if runs != n || len(seen) != n {
 			t.Errorf("%d deliveries of %d one-shots, want %d once each", runs, len(seen), n)

@@ -98,7 +98,7 @@ func (a *adders) add(name string, n int, every time.Duration) {
 func TestS07Rebalancing(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
 		const jobs = 100
-		times := max(24, 120 / *divide)
+		times := max(24, count(120))
 		for i := range 20 {
 			c.employ(fmt.Sprint("consumer-", i), c.nodes[i%3], 50, well)
 		}
@@ -109,7 +109,7 @@ func TestS07Rebalancing(t *testing.T) {
 		}
 		c.load(all)
 		a := &adders{c: c}
-		n := 5_000 / *divide / 4
+		n := count(5_000) / 4
 		for i := range 4 {
 			a.add(fmt.Sprint("add-", i), n, time.Duration(times)*time.Second/time.Duration(n))
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -158,79 +157,5 @@ func TestS11NodeKilledWithRuns(t *testing.T) {
 		c.at(time.Now().Add(2 * lease)) // leases are kept by beats
 		w.finish(n - 50)
 		c.once(w, n)
-	})
-}
-
-// S12 speaks of a store for liveness beside the durable one, which may be lost without loss. There is none here: beats are kept by
-// nodes, and all else by one store, be it PostgreSQL or Redis. So the scenario is two.
-//
-// The store's server is killed and comes back with all that it had acknowledged, as PostgreSQL does, and Redis that is set up as
-// docs/stores.md asks (an append-only file, synced at each write). Runs go on meanwhile, for longer than their leases. None is given
-// to anybody else, and each ends well once. What the scenario also asks, that jobs can be put while the store is away, cannot be:
-// nothing is acknowledged that is not kept.
-func TestS12StoreRestarts(t *testing.T) {
-	beside(t, 3, func(t *testing.T, c *city) {
-		const n = 120
-		w := newWork()
-		c.employ("a", c.nodes[0], n, w.do)
-		c.begin(w, n, 2*lease)
-		c.employ("b", c.nodes[1], n, w.do)
-		c.at(time.Now().Add(justBefore))
-		c.ClusterConfig.Store.Down()
-		c.at(time.Now().Add(span(20 * time.Second)))
-		w.finish(20)
-		c.ClusterConfig.Store.Up()
-		c.settled()
-		c.at(time.Now().Add(3 * lease))
-		w.finish(n - 20)
-		c.once(w, n)
-	})
-}
-
-// S12: Redis comes back with nothing. The jobs are lost, as docs/stores.md says, and nobody goes on as if they were not: no node owns
-// anything, and all say why, until they are started again. Then they have a new, empty store. Those who still have runs of the old one
-// are told to stop, and no result of theirs counts.
-func TestS12StoreLosesAll(t *testing.T) {
-	beside(t, 3, func(t *testing.T, c *city) {
-		if c.ClusterConfig.Store.Lose == nil {
-			t.Skip("this store's server keeps what it has")
-		}
-		const n = 60
-		w := newWork()
-		c.employ("a", c.nodes[0], n, w.do)
-		c.begin(w, n, 2*lease)
-		c.at(time.Now().Add(justBefore))
-		c.ClusterConfig.Store.Lose()
-		c.ClusterConfig.Store.Up()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		for _, m := range c.nodes {
-			must(t, m.Until(ctx, "/readyz", func(body string, err error) bool {
-				return err != nil && strings.Contains(body, "another store, or none")
-			}))
-		}
-		c.await("nothing is owned in a store that is gone", func() bool { return c.served() == 0 })
-		w.finish(10)
-		for _, m := range c.nodes {
-			must(t, m.Kill())
-		}
-		for _, m := range c.nodes {
-			must(t, m.Start())
-		}
-		c.settled()
-		c.await("all attempts are told to stop", func() bool { return len(w.told()) == n-10 })
-		page, err := c.client(c.nodes[0]).ListJobs(ctx, carillon.JobQuery{PageSize: n})
-		if must(t, err); len(page.Jobs) > 0 {
-			t.Errorf("%d jobs are left, such as %s", len(page.Jobs), page.Jobs[0].Name)
-		}
-		c.load([]carillon.Job{{Name: "new/0"}})
-		c.await("a new job runs", func() bool { return c.jobs("new/") == 1 })
-		w.finish(1)
-		c.await("it has ended", func() bool { return len(c.successes(c.client(c.nodes[1]), "new/")) == 1 })
-		for id, ds := range c.byRun() {
-			if len(ds) != 1 {
-				t.Errorf("%s of %s was given out %d times", id, ds[0].Job, len(ds))
-			}
-		}
 	})
 }

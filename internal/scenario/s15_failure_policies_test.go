@@ -1,7 +1,6 @@
 package scenario_test
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -9,13 +8,14 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// policy runs a job whose handler fails the first n attempts and returns when its deliveries came, counted from the put.
-func (w *world) policy(t *testing.T, j carillon.Job, failures int, wait time.Duration) []time.Duration {
+// policy runs a job whose handler fails the deliveries that fail says, counted from 1, and returns when they
+// came, counted from the put.
+func (w *world) policy(t *testing.T, j carillon.Job, fail func(n int) bool,
+	wait time.Duration) []time.Duration {
 	t.Helper()
-	began, left := time.Now(), failures
+	began, n := time.Now(), 0
 	w.connect("worker", hello{queues: []string{"q"}, credits: 1}, func(r carillon.Run) []carillon.Result {
-		if left > 0 {
-			left--
+		if n++; fail(n) {
 			return fails(r)
 		}
 		return done(r)
@@ -26,7 +26,10 @@ func (w *world) policy(t *testing.T, j carillon.Job, failures int, wait time.Dur
 	return after(began, w.deliveries("job"))
 }
 
-const always = math.MaxInt
+func always(int) bool { return true }
+
+// first fails the first n.
+func first(n int) func(int) bool { return func(i int) bool { return i <= n } }
 
 // S15: how many deliveries each policy makes of "@every 1s × 2" and others.
 func TestS15Deliveries(t *testing.T) {
@@ -36,25 +39,24 @@ func TestS15Deliveries(t *testing.T) {
 	thrice := twice(carillon.Constant(time.Millisecond).WithMaxRetries(1))
 	thrice.Repeats = 3
 	for name, test := range map[string]struct {
-		job      carillon.Job
-		failures int
-		want     int
+		job  carillon.Job
+		fail func(n int) bool
+		want int
 	}{
-		"drop":                     {twice(carillon.Drop()), always, 2},
-		"constant 1s, 3":           {twice(carillon.Constant(time.Second).WithMaxRetries(3)), always, 8},
-		"only the third succeeds":  {thrice, 4, 5 + 1}, // 2 + 2 failures, then one success
-		"default of a schedule":    {twice(carillon.FailurePolicy{}), always, 8},
-		"unlimited, 99 failures":   {carillon.Job{FailurePolicy: carillon.Constant(time.Second)}, 99, 100},
+		"drop":                    {twice(carillon.Drop()), always, 2},
+		"constant 1s, 3":          {twice(carillon.Constant(time.Second).WithMaxRetries(3)), always, 8},
+		"only the third succeeds": {thrice, func(n int) bool { return n != 3 }, 5},
+		// two, the success of the second time, two
+		"default of a schedule": {twice(carillon.FailurePolicy{}), always, 8},
+		"unlimited, 99 failures": {carillon.Job{FailurePolicy: carillon.Constant(time.Second)}, first(99),
+			100},
 		"default of a one-shot":    {carillon.Job{}, always, 5},
 		"drop of a one-shot":       {carillon.Job{FailurePolicy: carillon.Drop()}, always, 1},
 		"constant 5s, 119 retries": {carillon.Job{FailurePolicy: carillon.Constant(5 * time.Second).WithMaxRetries(119)}, always, 120},
 	} {
-		if name == "only the third succeeds" {
-			test.want = 5
-		}
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				got := w.policy(t, test.job, test.failures, time.Hour)
+				got := w.policy(t, test.job, test.fail, time.Hour)
 				if len(got) != test.want {
 					t.Errorf("%d deliveries, want %d: %v", len(got), test.want, got)
 				}

@@ -74,8 +74,8 @@ func TestS16StagedJobsDeletedAndReplaced(t *testing.T) {
 }
 
 // S16: a worker dies with ten runs in flight: another gets all ten, when their lease ends (decision 19: at once is Dapr's
-// rule). One that never reads holds up nobody.
-func TestS16ADeadConsumerAndOneThatNeverReads(t *testing.T) {
+// rule).
+func TestS16ADeadConsumer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		dying := w.connect("dying", hello{queues: []string{"q"}, credits: 10}, never)
 		for i := range 10 {
@@ -83,13 +83,43 @@ func TestS16ADeadConsumerAndOneThatNeverReads(t *testing.T) {
 		}
 		sleep(2 * time.Second)
 		dying.crash()
-		if _, err := w.node.hub.Connect(t.Context(), carillon.Hello{Queues: []string{"other"}, WorkerID: "deaf"}); err != nil {
-			t.Fatal(err)
-		}
 		w.work("living", done)
 		sleep(9 * time.Second)
 		if n := len(w.deliveries("")); n != 20 {
 			t.Errorf("%d deliveries, want 10 to each worker", n)
+		}
+		w.empty()
+	})
+}
+
+// S16: a connected worker that has room for three runs and never reads gets them, and holds up nobody else:
+// what comes besides goes to another at once, and its three too when their leases have ended.
+func TestS16OneThatNeverReads(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const room, others = 3, 40
+		deaf, err := w.node.hub.Connect(t.Context(), carillon.Hello{Queues: []string{"q"}, WorkerID: "deaf"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := deaf.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q",
+			N: room}}}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range room {
+			w.put(carillon.Job{Name: fmt.Sprint("deaf/", i), Lease: 10 * time.Second})
+		}
+		sleep(time.Second)
+		w.work("living", done)
+		for i := range others {
+			w.put(carillon.Job{Name: fmt.Sprint("job/", i), Lease: 10 * time.Second})
+		}
+		sleep(time.Second)
+		if n := len(w.deliveries("")); n != others {
+			t.Errorf("%d deliveries beside the worker that never reads, want %d", n, others)
+		}
+		sleep(time.Minute)
+		if n := len(w.deliveries("")); n != others+room {
+			t.Errorf("%d deliveries when the leases had ended, want %d", n, others+room)
 		}
 		w.empty()
 	})

@@ -112,7 +112,11 @@ func (n *Node) enter(ctx context.Context) error {
 	n.unfollow = n.followNodes()
 	n.metrics.WatchCluster(func() telemetry.ClusterStats {
 		s := n.member.Stats()
-		return telemetry.ClusterStats{Members: s.Members, Skew: s.Skew}
+		stats := telemetry.ClusterStats{Members: s.Members, Skew: s.Skew, Refused: s.Refused}
+		if s.Unfit {
+			stats.Unfit = 1
+		}
+		return stats
 	})
 	return nil
 }
@@ -185,6 +189,16 @@ func (n *Node) handOver(ctx context.Context) {
 	defer cancel()
 	if err := n.member.Leave(ctx); err != nil {
 		n.config.Log.Warn("the partitions were not handed over in time: others take them when their leases end", "error", err)
+	}
+}
+
+// finish has the others know that this node takes nothing any more, before it gives up what it has kept. They find out in any case.
+func (n *Node) finish(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	if err := n.member.Finish(ctx); err != nil {
+		n.config.Log.Debug("the others were not told that this node ends", "error", err)
 	}
 }
 

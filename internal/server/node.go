@@ -72,7 +72,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
-		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err,
+		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
 }
@@ -113,7 +113,7 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
-	self.ID = n.config.Name // also without listeners
+	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
 	return alone{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
@@ -126,6 +126,9 @@ func (n *Node) Ready() error {
 		return errors.New("the node is leaving")
 	}
 	if err := n.trouble.Err(); err != nil {
+		return err
+	}
+	if err := n.trouble.Damage(); err != nil {
 		return err
 	}
 	if n.member != nil {
@@ -167,6 +170,7 @@ func (n *Node) Stop() error {
 	}
 	ctx, cancel := n.stopping()
 	defer cancel()
+	n.finish(ctx)
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,7 +104,12 @@ func serveFailing(t *testing.T, c server.Config) (s *server.Server, stop func() 
 
 func dial(t *testing.T, s *server.Server) *client.Client {
 	t.Helper()
-	c, err := client.Dial(s.GRPCAddr())
+	return dialAt(t, s.GRPCAddr())
+}
+
+func dialAt(t *testing.T, address string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,4 +282,28 @@ func (r raw) close() {
 // key is the key of a job of these tests.
 func key(name string) carillon.Key {
 	return carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// containing is how many lines contain a text.
+func (l *lines) containing(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }

@@ -32,6 +32,19 @@ const (
 
 // New starts a node and listens. The listeners are served, and everything is ended, by [Server.Run].
 func New(c Config) (*Server, error) {
+	s, err := bind(c)
+	if err != nil {
+		return nil, err
+	}
+	node, err := Start(context.Background(), s.config)
+	if err != nil {
+		return nil, errors.Join(err, s.closeListeners())
+	}
+	return s.begin(node)
+}
+
+// bind checks the configuration and listens.
+func bind(c Config) (*Server, error) {
 	c = c.withDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -40,11 +53,12 @@ func New(c Config) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	c.self = s.self()
-	node, err := Start(context.Background(), c)
-	if err != nil {
-		return nil, errors.Join(err, s.closeListeners())
-	}
+	s.config.self = s.self()
+	return s, nil
+}
+
+// begin opens the doors to a node at work.
+func (s *Server) begin(node *Node) (*Server, error) {
 	s.node = node
 	if err := s.openDoors(); err != nil {
 		now, cancel := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,6 +113,38 @@ type trouble struct {
 	mu    sync.Mutex
 	err   error
 	since time.Time
+	lost  []pebble.Loss
+}
+
+// Damage is what the store was found to have lost since the node was started; nil if nothing.
+func (t *trouble) Damage() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the store is damaged, what is left is served: %s; stop the node, look with carillon store check, and restore a backup",
+		t.lost[0])
+}
+
+// DamagedTables is how many tables are damaged.
+func (t *trouble) DamagedTables() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lost)
+}
+
+func (t *trouble) damaged(l pebble.Loss) {
+	t.mu.Lock()
+	known := slices.ContainsFunc(t.lost, func(old pebble.Loss) bool { return old.Table == l.Table })
+	if !known {
+		t.lost = append(t.lost, l)
+	}
+	t.mu.Unlock()
+	if !known {
+		t.log.Error("a table of the store is damaged: what stands in it is lost, what is left is served; carillon store check names it",
+			"table", l.Table, "partitions", l.Partitions, "error", l.Cause)
+	}
 }
 
 // Err is why the store cannot write; nil if it can.
@@ -150,6 +183,7 @@ func (t *trouble) recovered() {
 func (t *trouble) pebbleEvents() pebble.Events {
 	return pebble.Events{
 		Failed: t.failed, Recovered: t.recovered,
+		Damaged:    t.damaged,
 		Background: func(err error) { t.log.Error("the store's housekeeping failed", "error", err) },
 		Stall: func(reason string) {
 			if reason != "" {

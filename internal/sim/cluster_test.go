@@ -69,11 +69,7 @@ func TestMovesInOrder(t *testing.T) {
 		}
 		for k := range h.Attempts {
 			a := &h.Attempts[k]
-			edited := slices.ContainsFunc(h.Ops, func(o checker.Op) bool { // what fences an attempt, or asks for another
-				again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut || o.Kind == checker.Redrive
-				return again && o.Job == a.Job && o.Namespace == a.Namespace && o.Return.After(a.Scheduled)
-			})
-			if a.Number != 1 && !edited {
+			if a.Number != 1 && !editedSince(&h, a) {
 				t.Errorf("seed %d: %+v", i, *a)
 			}
 		}
@@ -104,8 +100,49 @@ func TestLimitsOfACluster(t *testing.T) {
 func TestReplayOfACluster(t *testing.T) {
 	each(t, 20, func(t *testing.T, i uint64) {
 		p := sim.Cluster.Generate(i)
-		// net/http sends a request once more if its connection was cut before it had seen an answer, which is a race of its own.
-		p.Habits = slices.DeleteFunc(p.Habits, func(h sim.Habit) bool { return h.Kind == sim.CutsHTTP })
 		again(t, &p)
+	})
+}
+
+// TestANodeIsBarred: it lives, and cannot claim or commit. The others do all the work, and nothing is late for longer than after a crash.
+func TestANodeIsBarred(t *testing.T) {
+	n := *clusterSeeds / 4
+	if testing.Short() {
+		n /= 10
+	}
+	eachSeed(t, n, func(t *testing.T, i uint64) {
+		p := sim.Bars.Generate(i)
+		h := live(t, &p, sim.Options{})
+		if v := checker.Check(h, checker.Spec{}); v.Result == checker.Failed {
+			t.Errorf("%s", v)
+		}
+	})
+}
+
+// TestAllNodesLeave at about the same time: what workers have is finished, and no run is attempted twice.
+func TestAllNodesLeave(t *testing.T) {
+	n := *clusterSeeds / 4
+	if testing.Short() {
+		n /= 10
+	}
+	eachSeed(t, n, func(t *testing.T, i uint64) {
+		p := sim.Ends.Generate(i)
+		h := live(t, &p, sim.Options{})
+		if v := checker.Check(h, checker.Spec{}); v.Result == checker.Failed {
+			t.Errorf("%s", v)
+		}
+		for k := range h.Attempts {
+			if a := &h.Attempts[k]; a.Number != 1 && !editedSince(&h, a) {
+				t.Errorf("seed %d: %+v", i, *a)
+			}
+		}
+	})
+}
+
+// editedSince reports whether something may have fenced the attempt, or asked for another.
+func editedSince(h *checker.History, a *checker.Attempt) bool {
+	return slices.ContainsFunc(h.Ops, func(o checker.Op) bool {
+		again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut || o.Kind == checker.Redrive
+		return again && o.Job == a.Job && o.Namespace == a.Namespace && o.Return.After(a.Scheduled)
 	})
 }

@@ -50,6 +50,9 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 			return f, err
 		}
 	}
+	if err := w.unfinished(ctx, &f); err != nil {
+		return f, err
+	}
 	owners, err := w.disk.Leaser().Owners(ctx)
 	if err != nil {
 		return f, fmt.Errorf("sim: owners: %w", err)
@@ -59,6 +62,60 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 	}
 	err = w.views(ctx, &f)
 	return f, err
+}
+
+// unfinished counts the runs of each job that have had an attempt and have not ended, unless the job has changed since it was read.
+func (w *world) unfinished(ctx context.Context, f *checker.Final) error {
+	at := map[carillon.Key]*checker.FinalJob{}
+	for i := range f.Jobs {
+		at[carillon.Key{Namespace: f.Jobs[i].Namespace, Name: f.Jobs[i].Job}] = &f.Jobs[i]
+	}
+	for p := range w.plan.Partitions {
+		sh, err := w.disk.Shard(p, store.Term{})
+		if err != nil {
+			return err
+		}
+		jobs, err := sh.List(ctx, store.ListQuery{Limit: 10_000})
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			n, err := unfinishedOf(ctx, sh, &jobs[i])
+			if err != nil {
+				return err
+			}
+			again, err := sh.Read(ctx, []store.Ref{jobs[i].Ref})
+			if err != nil {
+				return err
+			}
+			read, now := at[jobs[i].Key], &again[0].State
+			if read != nil && read.UID == now.UID.String() && read.Counters == checker.Counters(now.Counters) && now.Pending == jobs[i].State.Pending {
+				read.Unfinished = &n
+			}
+		}
+	}
+	return nil
+}
+
+// unfinishedOf counts them in the store.
+func unfinishedOf(ctx context.Context, sh store.Shard, job *store.Record) (n uint64, err error) {
+	runs := []store.Record{*job}
+	for seq, found := job.State.Triggers, uint32(0); found < job.State.Pending && seq > 0 && job.State.Triggers-seq < 10_000; seq-- {
+		r, err := sh.Read(ctx, []store.Ref{{Key: job.Key, Seq: seq}})
+		if err != nil {
+			return 0, err
+		}
+		if r[0].Exists {
+			found++
+			runs = append(runs, r[0])
+		}
+	}
+	for i := range runs {
+		if s := &runs[i].State.Run; s.Live && s.Attempt > 0 {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // views adds who owns what as each node of a cluster sees it.
@@ -130,7 +187,11 @@ func finalRuns(ctx context.Context, api Scheduler, k carillon.Key, f *checker.Fi
 }
 
 func finalRun(r *carillon.Run) checker.FinalRun {
-	return checker.FinalRun{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
+	uid := ""
+	if id, err := carillon.ParseRunID(r.ID); err == nil {
+		uid = id.UID.String()
+	}
+	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
 		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
 		Backfill: r.Backfill}
 }

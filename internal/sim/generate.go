@@ -52,13 +52,16 @@ var (
 		HTTP: true, Crons: true, Kinds: usual}
 	// Clocks is Quiet around a change of clocks.
 	Clocks = Profile{Name: "clocks", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, Change: true, Kinds: usual}
+	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
+	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
+		Storms: 4, Kinds: usual}
 	// Quiet is without faults: every run is attempted once.
 	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
 )
 
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
-	Tokens.Name: Tokens, Torn.Name: Torn}
+	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -185,6 +188,12 @@ func (g *generator) faults() {
 			f.Delay, clocks = g.between(-3*time.Second, 3*time.Second), f.At+f.For
 		case StreamCut:
 			f.Worker, f.For = p.Workers[g.r.IntN(5)].Name, 0
+		case WorkerStops:
+			f.Worker = p.Workers[g.r.IntN(5)].Name
+			f.For = min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+			if slices.ContainsFunc(p.Faults, f.overlaps) {
+				continue
+			}
 		case EndpointDown:
 			if !g.HTTP {
 				continue
@@ -341,5 +350,5 @@ func only(j *checker.Job, fields []string) *checker.Job {
 // fields are those that a patch names. A patch of the schedule names all that is about time.
 func (g *generator) fields() []string {
 	return pick(g.r, []string{"payload"}, []string{"payload", "policy"}, []string{"class"}, []string{"lease", "payload"},
-		[]string{"misfire"}, []string{"payload", "queue"})
+		[]string{"misfire"}, []string{"payload", "queue"}, []string{"note"}, []string{})
 }

@@ -16,6 +16,12 @@ var (
 	// Moves is a cluster whose nodes come and leave in order, and in which nothing goes wrong: every run is attempted once.
 	Moves = Profile{Name: "moves", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 4, Crons: true, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{Departs}}
+	// Bars is a cluster of which a node lives, and cannot claim or commit: the others do all the work.
+	Bars = Profile{Name: "bars", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 60, Storms: 2, Crons: true, HTTP: true, Kinds: usual,
+		Cluster: true, Faults: []FaultKind{Barred}}
+	// Ends is a cluster whose nodes are all told to end at about the same time.
+	Ends = Profile{Name: "ends", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 2, HTTP: true, Kinds: usual,
+		Cluster: true, Faults: []FaultKind{AllLeave}, Work: 1500 * time.Millisecond}
 	// Tokens is Moves with jobs half of which share a limit that is raised and lowered all the time: they wait for each other in
 	// partitions of several nodes, and the partition that hands the tokens out moves as the others do.
 	Tokens = Profile{Name: "tokens", Busy: 40 * time.Second, Calm: 40 * time.Second, Ops: 80, Storms: 4, HTTP: true, Kinds: limiting,
@@ -43,6 +49,10 @@ func (g *generator) cluster() {
 func (g *generator) clusterFaults() {
 	p := g.plan
 	out := &outages{nodes: make([][]outage, p.Nodes)}
+	if g.Faults[0] == Barred || g.Faults[0] == AllLeave { // nothing else is to go wrong
+		g.oneFault()
+		return
+	}
 	switch g.r.IntN(6) {
 	case 0: // a rolling restart
 		at := g.between(3*time.Second, 8*time.Second)
@@ -69,6 +79,20 @@ func (g *generator) clusterFaults() {
 		}
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// oneFault draws what is alone in its profile.
+func (g *generator) oneFault() {
+	p := g.plan
+	f := Fault{Kind: g.Faults[0], At: g.between(6*time.Second, 12*time.Second), Node: g.r.IntN(p.Nodes)}
+	switch f.Kind {
+	case Barred:
+		f.For, f.Share = g.between(12*time.Second, 20*time.Second), g.r.Float64()
+	case AllLeave:
+		f.For = g.between(8*time.Second, 14*time.Second)
+		f.Delay = pick(g.r, time.Microsecond, 2*time.Millisecond, 30*time.Millisecond, 500*time.Millisecond)
+	}
+	p.Faults = append(p.Faults, f)
 }
 
 // clusterFault draws one fault; ok is false if it does not fit in with the others.

@@ -26,6 +26,9 @@ func weighted(p sim.Profile, faults []sim.FaultKind, more ...sim.Weight) sim.Pro
 // wrong clocks and endpoints that are down.
 var policyMutants = []mutant{
 	{"a pause lets one more run begin", quiet, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
+	{"a patch of a note is a put", weighted(quiet, nil, sim.Weight{Kind: checker.Patch, N: 40}), []string{"S2", "S12"},
+		api(func(s sim.Scheduler) sim.Scheduler { return rearmed{s} })},
+	{"attempts are counted with another batch", weighted(killing, nil, sim.Weight{Kind: checker.Trigger, N: 20}), []string{"S16"}, batches(drifting)},
 	{"a skip passes over two times", quiet, []string{"S12"}, api(func(s sim.Scheduler) sim.Scheduler { return hasty{s} })},
 	{"every resume catches up", weighted(quiet, nil, sim.Weight{Kind: checker.Pause, N: 20}, sim.Weight{Kind: checker.Resume, N: 20}), []string{"S2", "S12"},
 		api(func(s sim.Scheduler) sim.Scheduler { return eager{s} })},
@@ -65,6 +68,31 @@ func (s tardy) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pause) 
 	}
 	j.Paused = true
 	return j, err
+}
+
+// rearmed makes a put of each patch: one-shots begin anew.
+type rearmed struct{ sim.Scheduler }
+
+// PatchJob is for [sim.Scheduler].
+func (s rearmed) PatchJob(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.Put, error) {
+	j, err := s.GetJob(ctx, k)
+	if err != nil || p.IfGeneration != 0 {
+		return s.Scheduler.PatchJob(ctx, k, p)
+	}
+	if j, err = p.Apply(j); err != nil {
+		return carillon.Put{}, err
+	}
+	return s.PutJob(ctx, j)
+}
+
+// drifting writes a job with an attempt of a run beside it that the store does not have.
+func drifting(b *store.Batch) {
+	b.Puts = slices.Clone(b.Puts)
+	for i := range b.Puts {
+		if s := &b.Puts[i].State; b.Puts[i].Seq == 0 && s.Pending > 0 {
+			s.Counters.Fired++
+		}
+	}
 }
 
 // hasty passes over the time after the one that it says, too.

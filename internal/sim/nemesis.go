@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // cluster reports whether a fault makes sense only among several nodes.
 func (f *Fault) cluster() bool {
-	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut}, f.Kind)
+	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave}, f.Kind)
 }
 
 // late reports whether a node is not there in the beginning.
@@ -42,6 +43,20 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		open := n.gate.close()
 		until()
 		open()
+	case Barred:
+		fault.Minor = true
+		defer w.rec.Break(fault)()
+		if !n.kill(ctx) {
+			return
+		}
+		n.weather.add(f)
+		w.begin(ctx, n, actor)
+		until()
+		n.weather.remove(f)
+	case AllLeave:
+		fault.Targets = nil
+		defer w.rec.Break(fault)()
+		w.restart(ctx, f, actor)
 	case EndpointCut:
 		fault.Targets = []string{f.Worker}
 		defer w.rec.Break(fault)()
@@ -51,8 +66,10 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 	case Departs, ComesLate:
 		fault.Orderly = true
 		defer w.rec.Break(fault)()
-		if f.Kind == Departs && !n.depart(ctx) {
-			return // whoever killed it will start it again
+		if f.Kind == Departs {
+			if was, _ := n.depart(ctx, actor); !was {
+				return // whoever killed it will start it again
+			}
 		}
 		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) // how often it asked the store last is of no interest
 		if f.At+f.For >= w.plan.Busy {
@@ -61,6 +78,26 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		until()
 		w.begin(ctx, n, actor)
 	}
+}
+
+// restart has all nodes leave at about the same time, and come back.
+func (w *world) restart(ctx context.Context, f Fault, actor int) {
+	var all sync.WaitGroup
+	for i, n := range w.nodes {
+		all.Go(func() {
+			pause(actor+i, between(w.chance.about("told", uint64(i), uint64(f.At)), 0, f.Delay))
+			if _, late := n.depart(ctx, actor+i); late != nil {
+				w.fail(fmt.Errorf("%s ended while its consumers had runs, or their results were not heard: %w", n.name(), late))
+			}
+		})
+	}
+	all.Wait()
+	pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond))
+	pauseUntil(actor, w.at(f.At+f.For))
+	for i, n := range w.nodes {
+		all.Go(func() { w.begin(ctx, n, actor+i) })
+	}
+	all.Wait()
 }
 
 // begin starts a node again and again until it runs.

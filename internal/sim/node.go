@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,28 +186,39 @@ func (l *life) quit(ctx context.Context) error {
 	return l.member.Close(ctx)
 }
 
-// depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node is down.
-func (n *node) depart(ctx context.Context) bool {
+// depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node is down. late is why it gave up
+// what its consumers still had, or had said and nobody had heard.
+func (n *node) depart(ctx context.Context, actor int) (was bool, late error) {
 	l := n.life()
 	if l == nil {
-		return false
+		return false, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, departWithin)
 	defer cancel()
 	_ = l.member.Leave(bounded) // what it cannot hand over is taken from it
 	if n.life() != l {
-		return false // it was killed meanwhile
+		return false, nil // it was killed meanwhile
 	}
-	_ = l.hub.Drain(bounded)    // requests to endpoints end, or
+	_ = l.hub.Drain(bounded) // requests to endpoints end, or
+	for l.working() && bounded.Err() == nil {
+		pause(actor, 20*time.Millisecond)
+	}
 	_ = l.engine.Drain(bounded) // are given up
+	late = bounded.Err()
 	if n.life() != l {
-		return false
+		return false, nil
 	}
 	n.leave()
+	_ = l.member.Finish(ctx) // the others find out in any case
 	_ = l.engine.Stop(ctx)
 	_ = l.hub.Close()
 	_ = l.quit(ctx)
-	return true
+	return true, late
+}
+
+// working reports whether a worker has a run of the life.
+func (l *life) working() bool {
+	return slices.ContainsFunc(l.hub.Workers(), func(w dispatch.WorkerStats) bool { return w.InFlight > 0 })
 }
 
 // departWithin is how long a node tries to hand over.

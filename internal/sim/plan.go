@@ -111,6 +111,11 @@ type Fault struct {
 	Share  float64       `json:",omitempty"` // of writes or reads
 }
 
+// overlaps reports whether another fault is of the same worker and goes on at the same time.
+func (f Fault) overlaps(o Fault) bool {
+	return o.Worker == f.Worker && o.At < f.At+f.For && f.At < o.At+o.For
+}
+
 // FaultKind says what is wrong.
 type FaultKind string
 
@@ -125,6 +130,7 @@ const (
 	Clock        FaultKind = "clock"
 	StreamCut    FaultKind = "worker stream cut"
 	EndpointDown FaultKind = "worker endpoint down"
+	WorkerStops  FaultKind = checker.WorkerStopped // its process stands still and keeps its streams
 )
 
 // The faults of a cluster.
@@ -135,6 +141,8 @@ const (
 	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
 	ComesLate   FaultKind = "late"                    // a node is not there in the beginning
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
+	Barred      FaultKind = "barred"                  // a node starts anew and is a member, and its claims, or its writes, fail
+	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

@@ -55,6 +55,21 @@ func (w *weather) unreached() bool {
 	return slices.ContainsFunc(w.faults, func(f Fault) bool { return f.Kind == CutStore })
 }
 
+// What a node is barred from: each has a range of the fault's share, and in the middle it is both.
+const (
+	claims = 2.0 / 3
+	writes = -1.0 / 3
+)
+
+// barred reports whether the node may not do something.
+func (w *weather) barred(what float64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.faults, func(f Fault) bool {
+		return f.Kind == Barred && (what > 0 && f.Share < what || what < 0 && f.Share > -what)
+	})
+}
+
 // clock is how far the node's clock is wrong: the sum of what is wrong with it.
 func (w *weather) clock() time.Duration {
 	w.mu.Lock()
@@ -177,6 +192,9 @@ func (s *sky) write(p int, land func() error) error {
 	s.gate.wait()
 	if s.over() {
 		return errDead
+	}
+	if s.weather.barred(writes) {
+		return errRefused
 	}
 	s.flying.Add(1)
 	defer s.flying.Done()
@@ -358,6 +376,9 @@ func (l *skyLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 // Claim is for [store.Leaser].
 func (l *skyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
 	pause(l.sky.actor(ps[0]), time.Microsecond)
+	if l.sky.weather.barred(claims) {
+		return nil, errRefused
+	}
 	failed := l.sky.pass(ctx, LeasesFail, "claim", ps[0])
 	if failed != nil && (l.sky.over() || l.sky.weather.unreached() || l.sky.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
 		return nil, failed

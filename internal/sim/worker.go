@@ -25,6 +25,7 @@ type worker struct {
 	sent   map[string][]int // token → places of its results in the history
 	unsaid []said           // results that nobody has answered yet
 	met    map[string]int   // attempts by run and number
+	sleep  sleep
 	work   sync.WaitGroup
 }
 
@@ -37,8 +38,9 @@ type said struct {
 
 // process is one life of a worker.
 type process struct {
-	gone chan struct{} // closed when it has: whoever works in it stops
-	once sync.Once
+	gone  chan struct{} // closed when it has: whoever works in it stops
+	once  sync.Once
+	doing map[string]bool // tokens of the attempts that are being treated; under the worker's lock
 }
 
 // conn is one stream to a node and what goes on in it.
@@ -72,6 +74,7 @@ func (k *worker) line(n *node, actor int) {
 	pauseUntil(actor, k.w.at(k.plan.From))
 	until := k.w.at(k.plan.To)
 	for time.Now().Before(until) {
+		k.awake(actor)
 		if c := k.connect(n, actor); c != nil {
 			k.serve(c, until)
 			k.elsewhere(c)
@@ -98,7 +101,7 @@ func (k *worker) connect(n *node, actor int) *conn {
 	k.mu.Lock()
 	again := slices.DeleteFunc(slices.Clone(k.unsaid), func(u said) bool { return u.node != n.number })
 	if k.proc == nil {
-		k.proc = &process{gone: make(chan struct{})}
+		k.proc = &process{gone: make(chan struct{}), doing: map[string]bool{}}
 	}
 	c := &conn{process: k.proc, s: s, node: n, actor: actor}
 	k.conns[n.number] = c
@@ -211,30 +214,62 @@ func (k *worker) serve(c *conn, until time.Time) {
 			_ = c.s.Close() // it is over
 			return
 		}
-		k.hear(msg)
+		if k.buffered(c, &msg) {
+			continue
+		}
+		k.answer(c, &msg)
 		for i := range msg.Runs {
-			k.take(c, &msg.Runs[i])
+			k.note(c, &msg.Runs[i])
+			k.begin(c, &msg.Runs[i])
 		}
 	}
 }
 
-// take notes a run that has come and begins it.
-func (k *worker) take(c *conn, r *carillon.Run) {
+// answer takes what a node says, the runs aside.
+func (k *worker) answer(c *conn, msg *carillon.WorkResponse) {
+	k.hear(*msg)
+	k.confirmed(msg)
+	if msg.Ping {
+		k.send(c.node.number, carillon.WorkRequest{Pong: true})
+	}
+}
+
+// note writes down a run that has come.
+func (k *worker) note(c *conn, r *carillon.Run) {
 	a := attemptOf(r, k.plan.Name, k.plan.Namespace)
 	a.Node = c.node.name()
 	a.Partition, a.Epoch = termOfToken(r.Token)
 	k.w.rec.Attempt(a)
+}
+
+// begin begins a run, unless the worker has it already: then, as package worker does, it gives back the credit and says once what
+// becomes of it.
+func (k *worker) begin(c *conn, r *carillon.Run) {
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)
 	nth := k.met[id]
 	k.met[id]++
+	has := c.doing[r.Token] || slices.ContainsFunc(k.unsaid, func(u said) bool { return u.res.Token == r.Token })
+	if !has {
+		c.doing[r.Token] = true
+	}
 	k.mu.Unlock()
-	k.work.Go(func() { k.treat(c, r, nth) })
+	if has {
+		k.send(c.node.number, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
+		return
+	}
+	k.work.Go(func() {
+		k.treat(c, r, nth)
+		k.mu.Lock()
+		delete(c.doing, r.Token)
+		k.mu.Unlock()
+	})
 }
 
 func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
 	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
-		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant}
+		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant,
+		InDoubt: r.InDoubt}
 }
 
 // hear notes what became of results.
@@ -375,6 +410,7 @@ func (k *worker) wait(c *conn, r *carillon.Run, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		k.awake(k.actor)
 		select {
 		case <-c.gone:
 		default:

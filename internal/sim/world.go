@@ -226,6 +226,14 @@ func (w *world) inflict(ctx context.Context, i int) {
 		if wk := w.net.workers[f.Worker]; wk != nil {
 			wk.cut()
 		}
+	case WorkerStops:
+		if wk := w.net.workers[f.Worker]; wk != nil {
+			wk.stop()
+			pauseUntil(actor, w.at(f.At+f.For))
+			heal() // what it says when it goes on is not said in its sleep
+			wk.wake()
+			return
+		}
 	case EndpointDown:
 		w.net.block(f.Worker, true)
 		pauseUntil(actor, w.at(f.At+f.For))

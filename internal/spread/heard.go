@@ -15,6 +15,7 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.spoke(resp)
+	n.pinged = n.pinged || resp.Ping
 	s.sift(n, resp)
 	s.runs(n, resp.Runs)
 	s.once(n, resp)
@@ -49,6 +50,33 @@ func (s *session) sift(n *node, resp *carillon.WorkResponse) {
 		}
 		if p := s.purses[run.Queue]; p != nil {
 			p.came(n, 1)
+			p.add(1)
+			s.resettle(run.Queue, p)
+		}
+		return true
+	})
+}
+
+// siftLast drops runs whose leases have ended while the worker did not receive them, before they are passed
+// on to it.
+func (s *session) siftLast(resp *carillon.WorkResponse) {
+	if s.options.Over == nil || len(resp.Runs) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp.Runs = slices.DeleteFunc(resp.Runs, func(run carillon.Run) bool {
+		if !s.options.Over(&run) {
+			return false
+		}
+		if n, known := s.routes[run.Token]; known {
+			n.flight--
+			delete(s.routes, run.Token)
+			n.closeIfIdle()
+		} else {
+			s.first.flight--
+		}
+		if p := s.purses[run.Queue]; p != nil {
 			p.add(1)
 			s.resettle(run.Queue, p)
 		}

@@ -22,6 +22,7 @@ type node struct {
 	view    []string // where it says that all nodes are
 	leaving bool     // it gets no more credits, and ends when its runs have
 	gone    bool     // nothing more comes from it
+	pinged  bool     // it waits for a sign of life
 	running bool     // its goroutines have begun
 	closing bool     // what is in out is sent, then the session is closed
 	out     []carillon.WorkRequest
@@ -92,6 +93,7 @@ func join(a, b carillon.WorkRequest) carillon.WorkRequest {
 	a.Results = append(a.Results, b.Results...)
 	a.Beats = append(a.Beats, b.Beats...)
 	a.Goodbye = a.Goodbye || b.Goodbye
+	a.Pong = a.Pong || b.Pong
 	return a
 }
 

@@ -100,6 +100,7 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 		return err
 	}
 	direct := !s.many
+	s.answerPings(&req)
 	s.ended(req.Results)
 	if direct {
 		req.Credits = s.credit(req.Credits, nil)
@@ -112,6 +113,24 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 		return s.first.send(ctx, req)
 	}
 	return nil
+}
+
+// answerPings passes a sign of life on to the nodes that have asked for one: whatever the worker says is one.
+func (s *session) answerPings(req *carillon.WorkRequest) {
+	for _, n := range s.nodes {
+		switch {
+		case !n.pinged:
+			continue
+		case s.many:
+			n.say(carillon.WorkRequest{Pong: true})
+		default:
+			req.Pong = true
+		}
+		n.pinged = false
+	}
+	if s.many {
+		req.Pong = false
+	}
 }
 
 // ended notes that runs of the first node have ended, but for those that go on.
@@ -280,6 +299,7 @@ func (s *session) next(ctx context.Context) (carillon.WorkResponse, error) {
 	}
 	select {
 	case resp = <-s.in:
+		s.siftLast(&resp)
 		return resp, nil
 	case <-s.bell:
 		return resp, nil
@@ -377,12 +397,13 @@ func ring(bell chan struct{}) {
 
 // silent reports whether a request says nothing.
 func silent(r *carillon.WorkRequest) bool {
-	return len(r.Credits)+len(r.Results)+len(r.Beats) == 0 && !r.Goodbye
+	return len(r.Credits)+len(r.Results)+len(r.Beats) == 0 && !r.Goodbye && !r.Pong
 }
 
 // empty reports whether a response says nothing.
 func empty(r *carillon.WorkResponse) bool {
-	return len(r.Runs)+len(r.Cancel)+len(r.Stale)+len(r.Acks)+len(r.Nodes)+len(r.Wanted)+len(r.Withdrawn) == 0 && !r.Drain
+	answers := len(r.Stale) + len(r.Acks) + len(r.Confirmed) + len(r.Withdrawn)
+	return len(r.Runs)+len(r.Cancel)+len(r.Nodes)+len(r.Wanted)+answers == 0 && !r.Drain && !r.Ping
 }
 
 // fatal reports whether a node ended its session for what the worker said: any other would, too.

@@ -52,6 +52,8 @@ func (m *Metrics) moves(e engine.Events) engine.Events {
 // ClusterStats are figures of a cluster as a node sees it.
 type ClusterStats struct {
 	Members int
+	Unfit   int // 1: this node is
+	Refused int // partitions
 	Skew    time.Duration
 }
 

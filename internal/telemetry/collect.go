@@ -19,6 +19,7 @@ type Sources struct {
 	Depths     func() map[partition.Queue]int
 	Partitions func() (owned, all int)
 	Trouble    func() error // why the store cannot write; nil if it can
+	Damaged    func() int   // tables of the store that are damaged
 }
 
 // Watch adds the figures of the sources, once.
@@ -66,6 +67,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		writable = 1
 	}
 	show(storeWritable, writable)
+	show(storeDamaged, c.sources.Damaged())
 	owned, parts := c.sources.Partitions()
 	show(partitionsOwned, owned)
 	show(partitionsAll, parts)
@@ -89,6 +91,8 @@ func (c *collector) cluster(out chan<- prometheus.Metric, show func(name string,
 		stats = (*watch)()
 	}
 	show(clusterMembers, stats.Members)
+	show(clusterUnfit, stats.Unfit)
+	show(clusterRefused, stats.Refused)
 	out <- prometheus.MustNewConstMetric(descs[clusterSkew], prometheus.GaugeValue, stats.Skew.Seconds())
 }
 

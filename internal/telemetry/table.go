@@ -28,6 +28,7 @@ const (
 	commitRecords  = "carillon_commit_records"
 	commitFailures = "carillon_commit_failures_total"
 	storeWritable  = "carillon_store_writable"
+	storeDamaged   = "carillon_store_damaged_tables"
 
 	residentJobs    = "carillon_resident_jobs"
 	windowBytes     = "carillon_window_bytes"
@@ -35,6 +36,8 @@ const (
 	partitionsOwned = "carillon_partitions_owned"
 
 	clusterMembers      = "carillon_cluster_members"
+	clusterUnfit        = "carillon_cluster_unfit"
+	clusterRefused      = "carillon_cluster_partitions_refused"
 	clusterSkew         = "carillon_cluster_skew_seconds"
 	clusterJoinFailures = "carillon_cluster_join_failures_total"
 	clusterClaims       = "carillon_cluster_claim_seconds"
@@ -84,6 +87,7 @@ var table = []Metric{
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
 	{commitFailures, counter, nil, "Batches that did not, or may not, have become durable."},
 	{storeWritable, gauge, nil, "1 while the store takes writes, 0 while it cannot; /readyz says why."},
+	{storeDamaged, gauge, nil, "Tables of the embedded store that were found to be damaged since the start: what stood there is lost."},
 
 	{residentJobs, gauge, nil, "Jobs and waiting runs in memory: the window, and what is being worked on."},
 	{windowBytes, gauge, nil, "Bytes of their specs."},
@@ -91,6 +95,8 @@ var table = []Metric{
 	{partitionsOwned, gauge, nil, "Partitions that this node owns."},
 
 	{clusterMembers, gauge, nil, "Nodes of the cluster that live, as this one sees it; 1 if it is alone."},
+	{clusterUnfit, gauge, nil, "1 while this node has not proven that it can claim partitions and commit, or fails to: others own its share."},
+	{clusterRefused, gauge, nil, "Partitions of its share that this node fails to serve and has left to others for a while."},
 	{clusterSkew, gauge, nil, "How far the node's clock is ahead of the store's. More than 1 s either way, and the node owns nothing."},
 	{clusterJoinFailures, counter, nil, "Times that the node could not tell the store that it lives."},
 	{clusterClaims, histogram, nil, "How long it took to claim and load a partition that the node was told to own."},

@@ -58,6 +58,7 @@ func busy(queues int) *telemetry.Metrics {
 		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
 		Partitions: func() (int, int) { return 63, 64 },
 		Trouble:    func() error { return errors.New("the disk is full") },
+		Damaged:    func() int { return 2 },
 	})
 	return m
 }
@@ -92,7 +93,7 @@ func TestWhatIsCounted(t *testing.T) {
 		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`, "carillon_lateness_seconds_count 3",
 		"carillon_commit_seconds_count 1", "carillon_commit_records_sum 10", "carillon_commit_failures_total 1",
 		"carillon_resident_jobs 7", "carillon_window_bytes 8", "carillon_runs_in_flight 9",
-		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_workers 6", "carillon_queues 1",
+		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 1",
 		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") && !strings.Contains(text, "\n"+line+" ") {

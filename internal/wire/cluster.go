@@ -36,7 +36,7 @@ func NodesToProto(nodes []carillon.Node) []*pb.Node {
 	ms := make([]*pb.Node, len(nodes))
 	for i, n := range nodes {
 		ms[i] = &pb.Node{Id: text(n.ID), Address: text(n.Address), HttpAddress: text(n.HTTP), SidecarAddress: text(n.Sidecars),
-			Draining: n.Draining, Owns: clampInt32(n.Owns)}
+			Draining: n.Draining, Owns: clampInt32(n.Owns), State: text(string(n.State)), Reason: text(n.Reason)}
 		if n.SkewKnown {
 			skew := n.Skew.String()
 			ms[i].Skew = &skew
@@ -55,7 +55,8 @@ func (f *first) nodes(ms []*pb.Node) []carillon.Node {
 	nodes := make([]carillon.Node, len(ms))
 	for i, m := range ms {
 		nodes[i] = carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(), Sidecars: m.GetSidecarAddress(),
-			Draining: m.GetDraining(), Owns: int(m.GetOwns()), Skew: f.skew(m), SkewKnown: m.Skew != nil}
+			Draining: m.GetDraining(), Owns: int(m.GetOwns()), Skew: f.skew(m), SkewKnown: m.Skew != nil,
+			State: carillon.NodeState(m.GetState()), Reason: m.GetReason()}
 	}
 	return nodes
 }

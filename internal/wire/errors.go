@@ -29,6 +29,7 @@ var kinds = [...]struct {
 	carillon.Unavailable:        {codes.Unavailable, http.StatusServiceUnavailable},
 	carillon.DeadlineExceeded:   {codes.DeadlineExceeded, http.StatusGatewayTimeout},
 	carillon.Canceled:           {codes.Canceled, statusClientClosedRequest},
+	carillon.DataLoss:           {codes.DataLoss, http.StatusInternalServerError},
 }
 
 // statusClientClosedRequest is what proxies log for a caller that went away; it is never seen by one.

@@ -133,12 +133,13 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	m.Counters = &b.counters
 	fillCounters(m.Counters, s.Counters)
 	m.Waiting = s.Waiting
+	m.Missing = s.Missing
 	return m
 }
 
 func fillCounters(m *pb.Counters, c carillon.Counters) {
 	m.Fired, m.Succeeded, m.Failed, m.Retried = c.Fired, c.Succeeded, c.Failed, c.Retried
-	m.Dead, m.Skipped, m.Late = c.Dead, c.Skipped, c.Late
+	m.Dead, m.Skipped, m.Late, m.Dropped, m.Cancelled = c.Dead, c.Skipped, c.Late, c.Dropped, c.Cancelled
 }
 
 func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
@@ -156,8 +157,10 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		LastRun:    f.optionalRun(m.GetLastRun()),
 		Current:    f.optionalRun(m.GetCurrentRun()),
 		Waiting:    m.GetWaiting(),
+		Missing:    m.GetMissing(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
-			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate()},
+			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
+			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},
 	}
 	copy(j.Status.UID[:], m.GetUid())
 }

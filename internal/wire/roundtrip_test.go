@@ -88,8 +88,11 @@ var roundTrips = map[string]struct {
 		return back, err
 	}},
 	"WorkResponse": {&pb.WorkResponse{}, func(m proto.Message) (proto.Message, error) {
-		r, err := WorkResponseFromProto(m.(*pb.WorkResponse))
-		return WorkResponseToProto(&r), err
+		sent := m.(*pb.WorkResponse)
+		r, err := WorkResponseFromProto(sent)
+		back := WorkResponseToProto(&r)
+		back.Heard, back.Clock = sent.GetHeard(), sent.GetClock() // of the stream, see wire.Sent
+		return back, err
 	}},
 }
 
@@ -198,6 +201,7 @@ func TestEveryWordIsCarried(t *testing.T) {
 	var resp carillon.WorkResponse
 	(&wordFiller{}).fill(reflect.ValueOf(&resp).Elem(), 0)
 	response, err := WorkResponseFromProto(WorkResponseToProto(&resp))
+	response.Since = resp.Since // a time of this process only
 	same(t, "work response", resp, response, err)
 
 	var b carillon.Backfill

@@ -48,14 +48,15 @@ func (b *runBlock) fill(r *carillon.Run) {
 	m.Lease = durationText(r.Lease)
 	m.Data, m.ContentType, m.Metadata = r.Data.Bytes, r.Data.ContentType, r.Metadata
 	for _, e := range r.Errors {
-		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At), Message: text(e.Message)})
+		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At), Message: text(e.Message),
+			Redriven: e.Redriven})
 	}
 	m.Response, m.Worker, m.Reason = r.Response, text(r.Worker), text(r.Reason)
 	m.Skipped, m.FromTime = r.Skipped, timestamp(r.From)
 	if r.Progress != nil {
 		m.Progress = sayProgress(r.Progress)
 	}
-	m.Backfill = r.Backfill
+	m.Backfill, m.InDoubt = r.Backfill, clampInt32(r.InDoubt)
 }
 
 func sayProgress(p *carillon.Progress) *pb.Progress {
@@ -106,6 +107,7 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Data: carillon.Bytes(m.GetData(), m.GetContentType()), Metadata: m.GetMetadata(),
 		Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
 		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()), Backfill: m.GetBackfill(),
+		InDoubt: int(m.GetInDoubt()),
 	}
 	if m.GetProgress() != nil {
 		p := progress(m.GetProgress())
@@ -113,7 +115,8 @@ func (f *first) run(m *pb.Run) carillon.Run {
 	}
 	for _, e := range m.GetErrors() {
 		r.Errors = append(r.Errors,
-			carillon.AttemptError{Attempt: int(e.GetAttempt()), At: instant(e.GetTime()), Message: e.GetMessage()})
+			carillon.AttemptError{Attempt: int(e.GetAttempt()), At: instant(e.GetTime()), Message: e.GetMessage(),
+				Redriven: e.GetRedriven()})
 	}
 	return r
 }

@@ -22,7 +22,7 @@ func HelloFromProto(m *pb.Hello) carillon.Hello {
 
 // WorkRequestToProto is the request as a message.
 func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
-	m := &pb.WorkRequest{Goodbye: r.Goodbye, Credits: creditsToProto(r.Credits)}
+	m := &pb.WorkRequest{Goodbye: r.Goodbye, Pong: r.Pong, Credits: creditsToProto(r.Credits)}
 	if len(r.Results) > 0 {
 		m.Results = make([]*pb.Result, len(r.Results))
 		block := make([]pb.Result, len(r.Results))
@@ -35,7 +35,7 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 		m.Beats = make([]*pb.Beat, len(r.Beats))
 		block := make([]pb.Beat, len(r.Beats))
 		for i, b := range r.Beats {
-			block[i].Token, block[i].RunId = b.Token, b.RunID
+			block[i].Token, block[i].RunId, block[i].Confirm = b.Token, b.RunID, b.Confirm
 			m.Beats[i] = &block[i]
 		}
 	}
@@ -44,7 +44,7 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 
 // WorkRequestFromProto is the message, its hello aside, as a request.
 func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
-	r := carillon.WorkRequest{Goodbye: m.GetGoodbye(), Credits: creditsFromProto(m.GetCredits())}
+	r := carillon.WorkRequest{Goodbye: m.GetGoodbye(), Pong: m.GetPong(), Credits: creditsFromProto(m.GetCredits())}
 	if ms := m.GetResults(); len(ms) > 0 {
 		r.Results = make([]carillon.Result, len(ms))
 		for i, x := range ms {
@@ -57,7 +57,7 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 	if ms := m.GetBeats(); len(ms) > 0 {
 		r.Beats = make([]carillon.Beat, len(ms))
 		for i, b := range ms {
-			r.Beats[i] = carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId()}
+			r.Beats[i] = carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()}
 		}
 	}
 	return r, nil
@@ -140,12 +140,13 @@ func (f *first) outcome(o pb.Outcome) carillon.Outcome {
 // WorkResponseToProto is the response as a message.
 func WorkResponseToProto(r *carillon.WorkResponse) *pb.WorkResponse {
 	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks, Nodes: r.Nodes, Drain: r.Drain,
-		Wanted: r.Wanted, Withdrawn: creditsToProto(r.Withdrawn)}
+		Wanted: r.Wanted, Withdrawn: creditsToProto(r.Withdrawn), Ping: r.Ping, Confirmed: r.Confirmed}
 }
 
 // WorkResponseFromProto is the message as a response.
 func WorkResponseFromProto(m *pb.WorkResponse) (carillon.WorkResponse, error) {
 	runs, err := RunsFromProto(m.GetRuns())
 	return carillon.WorkResponse{Runs: runs, Cancel: m.GetCancel(), Stale: m.GetStale(), Acks: m.GetAcks(),
-		Nodes: m.GetNodes(), Drain: m.GetDrain(), Wanted: m.GetWanted(), Withdrawn: creditsFromProto(m.GetWithdrawn())}, err
+		Nodes: m.GetNodes(), Drain: m.GetDrain(), Wanted: m.GetWanted(), Withdrawn: creditsFromProto(m.GetWithdrawn()),
+		Ping: m.GetPing(), Confirmed: m.GetConfirmed()}, err
 }

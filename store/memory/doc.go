@@ -8,6 +8,7 @@
 //	records.go    records and their indexes: by name, due, staged, live
 //	history.go    finished runs: by job, by id, dead, by age
 //	leaser.go     members, claims and leases
+//	past.go       a failover that loses what was written last
 //
 // It starts no goroutine, never waits while it holds a lock and reads the time only through [Options.Now], so it works
 // inside a testing/synctest bubble. What it stores and what it returns are copies; what is stored is never changed, only

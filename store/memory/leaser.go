@@ -141,7 +141,7 @@ func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
 		return nil, err
 	}
 	var out []store.Owner
-	for _, p := range l.partitions {
+	for _, p := range l.partitions[:l.meta.ProvingGround()] {
 		if o, ok := p.ownership(); ok {
 			out = append(out, o)
 		}

@@ -36,7 +36,7 @@ var _ store.Store = (*Store)(nil)
 func New(o Options) *Store {
 	s := &Store{
 		meta: store.Meta{
-			Format:     store.FormatVersion,
+			Format:     store.Format(),
 			Partitions: cmp.Or(o.Partitions, store.DefaultPartitions),
 			MACKey:     bytes.Clone(o.MACKey),
 		},
@@ -54,7 +54,7 @@ func New(o Options) *Store {
 	if s.nonce == nil {
 		s.nonce = randomNonce
 	}
-	for number := range s.meta.Partitions {
+	for number := range s.meta.ProvingGround() + 1 {
 		s.partitions = append(s.partitions, newPartition(number))
 	}
 	return s

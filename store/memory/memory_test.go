@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 		"Release": func(ctx context.Context, p int) error { held[0].Partition = p; return l.Release(ctx, "n", held) },
 	}
 	for name, call := range calls {
-		if call(t.Context(), 2) == nil || call(t.Context(), -1) == nil {
+		if call(t.Context(), s.Meta().ProvingGround()+1) == nil || call(t.Context(), -1) == nil {
 			t.Errorf("%s takes a partition that is not there", name)
 		}
 		if err := call(ended, 0); !errors.Is(err, context.Canceled) {

@@ -101,13 +101,14 @@ func (w *builder) request(e *engine, req *request) error {
 // the group write it need not see.
 func (w *builder) change(e *engine, req *request, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
-	w.read, w.committed, w.out, w.lives, w.retained = e.db, e.db, req.ops, w.lives[:0], 0
+	whole := source{e.db, e.lost}
+	w.read, w.committed, w.out, w.lives, w.retained = whole, whole, req.ops, w.lives[:0], 0
 	dues, facts := len(w.dues), len(w.facts)
 	w.asks = !putsAfterDeletes(c.batch)
 	if readsOwnWrites(c.batch) {
 		ops := e.db.NewIndexedBatch()
 		defer func() { _ = ops.Close() }() // it was copied or is not wanted
-		w.read, w.out = ops, ops
+		w.read, w.out = source{ops, e.lost}, ops
 	}
 	if err := w.build(c.batch); err != nil {
 		return err

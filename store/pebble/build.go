@@ -15,9 +15,9 @@ import (
 type builder struct {
 	part      *partition
 	partition int
-	inline    int             // longest spec kept in the body
-	read      pebbledb.Reader // sees the batch's own writes, if that is needed
-	committed pebbledb.Reader // does not: what is learned from it is true even if the batch is refused
+	inline    int    // longest spec kept in the body
+	read      source // sees the batch's own writes, if that is needed
+	committed source // does not: what is learned from it is true even if the batch is refused
 	out       *pebbledb.Batch
 
 	dues     []dueMark // what the batch puts into the due index
@@ -352,6 +352,9 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	if w.childless {
 		return nil, nil
 	}
+	if w.committed.lost.any() {
+		return w.pendingLeft(k)
+	}
 	if w.pending == nil {
 		lower, upper := bounds(appendHead(nil, w.partition, kindPending))
 		it, err := w.committed.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -361,7 +364,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 		w.pending = it
 		if !it.First() {
 			w.childless = it.Error() == nil
-			return nil, it.Error()
+			return nil, damaged(it.Error())
 		}
 	}
 	var refs []store.Ref
@@ -373,7 +376,19 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 		}
 		refs = append(refs, r)
 	}
-	return refs, w.pending.Error()
+	return refs, damaged(w.pending.Error())
+}
+
+// pendingLeft is pendingOf a store that is damaged: pending runs that are lost do not keep their job from being deleted, and
+// nobody hands them out any more.
+func (w *builder) pendingLeft(k carillon.Key) (refs []store.Ref, err error) {
+	lower, upper := bounds(appendPendingPrefix(nil, w.partition, k))
+	err = eachLeft(w.committed, lower, upper, func(key, _ []byte) (bool, error) {
+		r, err := parseRef(key[headLen:])
+		refs = append(refs, r)
+		return true, err
+	})
+	return refs, err
 }
 
 func (w *builder) closePending() {

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -89,6 +90,9 @@ func (w *builder) beginRecent() error {
 func (w *builder) finished(id *carillon.RunIdentity) (r store.RunRecord, ok bool, err error) {
 	w.key = appendHistoryKey(w.key[:0], w.partition, id)
 	value, ok, err := get(w.read, w.key)
+	if errors.Is(err, store.ErrDamaged) {
+		return store.RunRecord{}, false, nil // a lost run of the history keeps nobody from writing
+	}
 	if err != nil || !ok {
 		return store.RunRecord{}, false, err
 	}
@@ -134,7 +138,7 @@ func (w *builder) redrive(ref store.RunRef) error {
 func (w *builder) trim(t store.Trim) error {
 	lower, upper := bounds(appendHistoryPrefix(nil, w.partition, t.Key))
 	kept := 0
-	return each(w.read, lower, upper, func(_, value []byte) (bool, error) {
+	return eachLeft(w.read, lower, upper, func(_, value []byte) (bool, error) {
 		r, err := store.DecodeRun(value)
 		switch {
 		case err != nil:
@@ -158,7 +162,7 @@ func (w *builder) expire(e *store.Expire) error {
 	excess := count + w.retained - int64(e.Most)
 	left := e.Limit
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
-	return each(w.read, lower, upper, func(key, value []byte) (bool, error) {
+	return eachLeft(w.read, lower, upper, func(key, value []byte) (bool, error) {
 		expires, tail, err := cutTime(key[headLen:])
 		if err != nil || len(value) != 1 {
 			return false, errKey
@@ -185,6 +189,9 @@ func (w *builder) expire(e *store.Expire) error {
 // dropAged drops a run that the age index has.
 func (w *builder) dropAged(id *carillon.RunIdentity) error {
 	r, ok, err := w.finished(id)
+	if err == nil && !ok && w.read.lost.any() {
+		return nil // it may be among what is lost
+	}
 	if err == nil && !ok {
 		err = fmt.Errorf("run %s of the age index: %w", id, errKey)
 	}
@@ -202,7 +209,7 @@ func (w *builder) counted() (n int64, err error) {
 	}
 	last := int64(math.MinInt64)
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
-	err = each(w.committed, lower, upper, func(key, value []byte) (bool, error) {
+	err = eachLeft(w.committed, lower, upper, func(key, value []byte) (bool, error) {
 		if len(key) < headLen+8 {
 			return false, errKey
 		}

@@ -18,6 +18,13 @@
 // entries exist; it is all that a later write must read. What was just read or written is remembered, so that most writes
 // read nothing (known.go, recent.go). docs/decisions/0004-pebble-keys.md has the measurements.
 //
+// # What a start believes
+//
+// The guard that stands between Pebble and the file system (below) tells the recovery point of every fsync of a log or a
+// manifest. The recovery point, a file of three slots, says what must be there; Open compares (verify.go). Close flushes, so that
+// logs hold nothing. Tables have checksums: when a block cannot be read, its table is looked through once, the keys that are
+// lost are kept in memory, and reads go round them (losses.go). docs/decisions/0037-what-a-start-must-find.md has the reasons.
+//
 // # When the disk fails
 //
 // Pebble ends the process on a failed write. Between it and the file system stands a guard that reports the first failure

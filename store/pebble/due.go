@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -15,7 +16,7 @@ func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64
 	}
 	lower, whole := v.dueStart(q, low)
 	first := int64(math.MaxInt64)
-	err = each(v, lower, v.dueEnd(q), func(key, value []byte) (bool, error) {
+	err = eachLeft(v.source, lower, v.dueEnd(q), func(key, value []byte) (bool, error) {
 		due, rest, err := cutTime(key[headLen+1:])
 		if err != nil {
 			return false, err
@@ -24,6 +25,9 @@ func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64
 		ref, err := parseRef(rest)
 		if err != nil {
 			return false, err
+		}
+		if !v.left(ref) {
+			return true, nil // what cannot be written does not leave
 		}
 		r, err := v.fromBody(ref, value, q.MaxSpec)
 		out = append(out, r)
@@ -71,7 +75,7 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 	if q.After != (store.Cursor{}) {
 		lower = append(appendStagedKey(nil, v.partition, q.Queue, q.After.Class, q.After.Due, q.After.Ref), 0)
 	}
-	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+	err = eachLeft(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		if len(key) < head {
 			return false, errKey
 		}
@@ -83,7 +87,13 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 		if err != nil {
 			return false, err
 		}
+		if !v.left(ref) {
+			return true, nil
+		}
 		r, err := v.stagedRecord(ref, value, q.MaxSpec)
+		if errors.Is(err, store.ErrDamaged) {
+			return true, nil
+		}
 		out = append(out, r)
 		return len(out) < q.Limit, err
 	})
@@ -95,7 +105,7 @@ func (v *view) stagedRecord(ref store.Ref, body []byte, maxSpec int) (store.Reco
 	if len(body) > 0 {
 		return v.fromBody(ref, body, maxSpec)
 	}
-	value, ok, err := get(v, appendHeadKey(nil, v.partition, ref))
+	value, ok, err := get(v.source, appendHeadKey(nil, v.partition, ref))
 	if err == nil && !ok {
 		err = fmt.Errorf("head of %s: %w", ref.Key, errKey)
 	}

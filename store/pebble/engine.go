@@ -1,6 +1,8 @@
 package pebble
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -11,33 +13,78 @@ type engine struct {
 	db       *pebbledb.DB
 	guard    *guard
 	dir      string // for errors
+	lost     *losses
 	readOnly bool
 	gone     chan struct{} // closed when another engine is in force
 }
 
-// openEngine opens Pebble in the folder. The guard's error, the first there was, goes before what Pebble made of it.
+// openEngine opens Pebble in the folder. One that is to be written is first compared with its recovery point. The guard's
+// error, the first there was, goes before what Pebble made of it.
 func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
-	g := newGuard(f.fs)
-	l := &listener{Events: opt.Events, guard: g}
-	db, err := pebbledb.Open(f.path(), opt.pebbleOptions(g, l, readOnly, f.ready))
-	if first := g.Err(); first != nil {
-		if db != nil {
-			_ = db.Close() // it was opened onto nothing
+	e := &engine{guard: newGuard(f), dir: f.dir, readOnly: readOnly, gone: make(chan struct{})}
+	if !readOnly {
+		point, err := f.loadRecovery()
+		if err != nil {
+			return nil, err
 		}
-		return nil, folderError(f.dir, first)
+		if e.guard.recovery, err = newRecovery(f, e.guard, point); err != nil {
+			return nil, folderError(f.dir, err)
+		}
+	}
+	e.lost = &losses{fs: f.fs, dir: f.path(), tell: opt.Events.Damaged}
+	l := &listener{Events: opt.Events, guard: e.guard, lost: e.lost}
+	var err error
+	e.db, err = openPebble(f.path(), opt.pebbleOptions(e.guard, l, readOnly, f.ready))
+	if err == nil && !readOnly {
+		err = e.verifyTables()
+	}
+	if first := e.failure(); first != nil {
+		err = first
 	}
 	if err != nil {
+		_ = e.release(false) // the error that counts is there
 		return nil, folderError(f.dir, err)
 	}
-	return &engine{db: db, guard: g, dir: f.dir, readOnly: readOnly, gone: make(chan struct{})}, nil
+	return e, nil
+}
+
+// openPebble is Pebble's Open. What it panics about it found in its files.
+func openPebble(dir string, opt *pebbledb.Options) (db *pebbledb.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errKey, p)
+		}
+	}()
+	db, err = pebbledb.Open(dir, opt)
+	if err != nil && !systemError(err) {
+		err = fmt.Errorf("%w: %w", errKey, err) // it is about what stands in its files
+	}
+	return db, err
+}
+
+// release closes Pebble and the recovery point, in this order.
+func (e *engine) release(clean bool) error {
+	var err error
+	if e.db != nil {
+		err = e.db.Close()
+	}
+	if r := e.guard.recovery; r != nil {
+		err = errors.Join(err, r.close(clean && err == nil && e.failure() == nil))
+	}
+	return err
 }
 
 // failure is what first went wrong, nil if nothing did.
 func (e *engine) failure() error { return folderError(e.dir, e.guard.Err()) }
 
-// close closes Pebble and reports what did not reach the disk.
+// close closes Pebble and reports what did not reach the disk. What was acknowledged is then in tables, and nothing in a
+// log, unless the disk has failed.
 func (e *engine) close() error {
-	err := e.db.Close()
+	clean := false
+	if !e.readOnly && e.failure() == nil {
+		clean = e.db.Flush() == nil
+	}
+	err := e.release(clean)
 	if first := e.failure(); first != nil {
 		return first
 	}

@@ -8,16 +8,18 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 )
 
-// What can be wrong with a folder, for errors.Is on the error of Open; the last three also end an Apply.
+// What can be wrong with a folder, for errors.Is on the error of Open; the last four also end an Apply.
 var (
 	ErrLocked        = errors.New("another process uses the folder")
 	ErrNotFolder     = errors.New("not a folder")
 	ErrForeign       = errors.New("the folder holds something else")
 	ErrNewer         = errors.New("the store is of a newer version")
+	ErrOlder         = errors.New("the store is of an older version, which this one cannot bring up to date")
 	ErrNetworkFolder = errors.New("the folder is on a network file system")
 	ErrPermission    = errors.New("no permission")
 	ErrReadOnly      = errors.New("the file system is read-only")
 	ErrDamaged       = errors.New("the store is damaged")
+	ErrReplaced      = errors.New("the folder was replaced while it was in use")
 	ErrDiskFull      = errors.New("the disk is full")
 	ErrIO            = errors.New("the disk failed")
 )
@@ -28,10 +30,12 @@ var advice = map[error]string{
 	ErrNotFolder:     "give the path of a folder",
 	ErrForeign:       "give an empty folder, or one that carillon made",
 	ErrNewer:         "run the carillon that wrote it, or a later one",
+	ErrOlder:         "run the carillon that wrote it",
 	ErrNetworkFolder: "use a local disk, or one of the networked stores: file locks and fsync cannot be relied on there",
 	ErrPermission:    "give the user that runs carillon the right to write there",
 	ErrReadOnly:      "mount it for writing",
 	ErrDamaged:       "restore a backup; do not delete single files",
+	ErrReplaced:      "stop this carillon: what it acknowledges would go to files that are no longer there",
 	ErrDiskFull:      "make room; carillon goes on by itself",
 	ErrIO:            "look at the system's log; carillon tries again by itself",
 }
@@ -72,6 +76,12 @@ func folderError(dir string, err error) error {
 		return err
 	}
 	return &FolderError{Kind: kindOf(err), Dir: dir, Err: err}
+}
+
+// systemError reports whether the operating system, rather than what stands in a file, is the cause.
+func systemError(err error) bool {
+	_, errno := errors.AsType[syscall.Errno](err)
+	return errno || errors.Is(err, fs.ErrPermission)
 }
 
 // kindOf tells what a system error means for the store.

@@ -3,6 +3,7 @@ package pebble_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +18,13 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerFolder); dir != "" {
+		writer(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // faults fail writes of a file system: the at-th one, and with lasting every one from there on, until healed.
 type faults struct {

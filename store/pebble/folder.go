@@ -11,19 +11,26 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/carillonhq/carillon/store"
 )
 
 // What stands in a store's folder.
 const (
-	markFile = "CARILLON" // says that the folder is ours, and of which format
-	markTemp = "CARILLON.tmp"
-	lockFile = "LOCK"
-	dbFolder = "db" // Pebble's files
+	markFile     = "CARILLON" // says that the folder is ours, and of which format
+	markTemp     = "CARILLON.tmp"
+	lockFile     = "LOCK"
+	recoveryFile = "RECOVERY" // what a start must find
+	recoveryTemp = "RECOVERY.tmp"
+	dbFolder     = "db" // Pebble's files
 )
 
-// A mark says "carillon store, format 1, ready": what the folder is, and that the store in it was made completely.
+// Formats of a folder. Each is written by the first open of a program that knows it.
+const (
+	formatFirst    = 1
+	formatRecovery = 2 // there is a recovery point
+	folderFormat   = formatRecovery
+)
+
+// A mark says "carillon store, format 2, ready": what the folder is, and that the store in it was made completely.
 const (
 	markFormat = "carillon store, format %d, %s\n"
 	markMaking = "making"
@@ -36,17 +43,47 @@ type folder struct {
 	dir   string
 	lock  io.Closer
 	ready bool // the store was made completely
+	// format is the folder's; 0 if it is new.
+	format int
+	// held fails when the folder is no longer the one that was opened.
+	held func() error
+}
+
+func newFolder(dir string, opt *Options) *folder {
+	return &folder{fs: opt.FS, dir: dir, held: func() error { return nil }}
+}
+
+// lockMade locks a folder that there is, with a store in it that was made completely.
+func (f *folder) lockMade() error {
+	if f.fs == vfs.Default {
+		if err := f.resolve(); err != nil {
+			return err
+		}
+	}
+	if marked, err := f.look(); err != nil {
+		return err
+	} else if !marked || !f.ready {
+		return &FolderError{Kind: ErrForeign, Dir: f.dir, Err: errors.New("there is no store in it")}
+	}
+	if err := f.take(); err != nil {
+		return err
+	}
+	_, err := f.look()
+	if err != nil {
+		_ = f.lock.Close() // the error that counts is there
+	}
+	return err
 }
 
 // openFolder checks the folder, makes it if need be, and locks it.
 func openFolder(dir string, opt *Options) (*folder, error) {
-	f := &folder{fs: opt.FS, dir: dir}
+	f := newFolder(dir, opt)
 	if opt.FS == vfs.Default {
 		if err := f.resolve(); err != nil {
 			return nil, err
 		}
 	}
-	if _, _, err := f.look(); err != nil {
+	if _, err := f.look(); err != nil {
 		return nil, err
 	}
 	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
@@ -82,67 +119,62 @@ func (f *folder) resolve() error {
 	return nil
 }
 
-// look says whether the folder has a mark, whether the store in it was made completely, and refuses what is not ours. It
-// changes nothing.
-func (f *folder) look() (marked, ready bool, err error) {
+// look says whether the folder has a mark, and refuses what is not ours. It changes nothing there.
+func (f *folder) look() (marked bool, err error) {
 	info, err := f.fs.Stat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return false, false, folderError(f.dir, err)
+		return false, folderError(f.dir, err)
 	}
 	if !info.IsDir() {
-		return false, false, &FolderError{Kind: ErrNotFolder, Dir: f.dir}
+		return false, &FolderError{Kind: ErrNotFolder, Dir: f.dir}
 	}
 	names, err := f.fs.List(f.dir)
 	if err != nil {
-		return false, false, folderError(f.dir, err)
+		return false, folderError(f.dir, err)
 	}
 	if slices.Contains(names, markFile) {
-		ready, err = f.readMark()
-		return true, ready, err
+		return true, f.readMark()
+	}
+	if slices.Contains(names, recoveryFile) && slices.Contains(names, dbFolder) {
+		return false, f.broken(markFile, "missing")
 	}
 	for _, name := range names {
 		if name != markTemp && name != lockFile && name != "lost+found" {
-			return false, false, &FolderError{Kind: ErrForeign, Dir: f.dir, Err: fmt.Errorf("found %q and no file %q", name, markFile)}
+			return false, &FolderError{Kind: ErrForeign, Dir: f.dir, Err: fmt.Errorf("found %q and no file %q", name, markFile)}
 		}
 	}
-	return false, false, nil
+	return false, nil
 }
 
 // readMark reads the mark and refuses a format that this program does not know.
-func (f *folder) readMark() (ready bool, err error) {
-	file, err := f.fs.Open(f.fs.PathJoin(f.dir, markFile))
+func (f *folder) readMark() error {
+	text, err := f.read(markFile)
 	if err != nil {
-		return false, folderError(f.dir, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, 1<<10))
-	if err != nil {
-		return false, folderError(f.dir, err)
+		return folderError(f.dir, err)
 	}
 	var format int
 	var state string
-	if _, err := fmt.Sscanf(string(text), markFormat, &format, &state); err != nil {
-		return false, &FolderError{Kind: ErrDamaged, Dir: f.dir, Err: fmt.Errorf("file %s: %w", markFile, err)}
+	_, err = fmt.Sscanf(string(text), markFormat, &format, &state)
+	known := err == nil && string(text) == fmt.Sprintf(markFormat, format, state)
+	if known && format > folderFormat {
+		return newerFormat(f.dir, format, folderFormat)
 	}
-	if format > store.FormatVersion {
-		return false, newerFormat(f.dir, format)
+	if !known || format < formatFirst || state != markReady && state != markMaking {
+		return f.broken(markFile, "it says %.60q", text)
 	}
-	return strings.TrimSpace(state) == markReady, nil
+	f.format, f.ready = format, state == markReady
+	return nil
 }
 
-func newerFormat(dir string, format int) error {
-	return &FolderError{Kind: ErrNewer, Dir: dir, Err: fmt.Errorf("its format is %d, this program knows up to %d", format, store.FormatVersion)}
+func newerFormat(dir string, format, known int) error {
+	return &FolderError{Kind: ErrNewer, Dir: dir, Err: fmt.Errorf("its format is %d, this program knows up to %d", format, known)}
 }
 
-// take locks the folder.
-func (f *folder) take() (err error) {
-	f.lock, err = f.fs.Lock(f.fs.PathJoin(f.dir, lockFile))
-	if err == nil {
-		return nil
-	}
+// notLocked says why the folder could not be locked.
+func (f *folder) notLocked(err error) error {
 	// The lock file could not be made: a *PathError. It could not be locked: a bare errno, or Pebble's own word on a lock
 	// that this process holds.
 	_, path := errors.AsType[*fs.PathError](err)
@@ -155,13 +187,9 @@ func (f *folder) take() (err error) {
 
 // begin looks again, now alone, and marks a new folder.
 func (f *folder) begin() error {
-	marked, ready, err := f.look()
-	if err != nil {
+	marked, err := f.look()
+	if err != nil || marked {
 		return err
-	}
-	f.ready = ready
-	if marked {
-		return nil
 	}
 	return f.mark(markMaking)
 }
@@ -169,7 +197,7 @@ func (f *folder) begin() error {
 // finish marks the store as made completely. Until then the folder may be new, and so may those above it: each is a name
 // in the one above, which must be durable before anything is acknowledged.
 func (f *folder) finish() error {
-	if f.ready {
+	if f.ready && f.format == folderFormat {
 		return nil
 	}
 	for dir := f.dir; f.fs.PathDir(dir) != dir; {
@@ -185,25 +213,34 @@ func (f *folder) finish() error {
 	return nil
 }
 
-// mark writes the mark so that after a crash the old or the new one is there, whole.
+// mark writes the mark.
 func (f *folder) mark(state string) error {
-	temp := f.fs.PathJoin(f.dir, markTemp)
-	if err := f.write(temp, fmt.Sprintf(markFormat, store.FormatVersion, state)); err != nil {
+	if err := f.replace(markFile, fmt.Appendf(nil, markFormat, folderFormat, state)); err != nil {
 		return folderError(f.dir, err)
 	}
-	if err := f.fs.Rename(temp, f.fs.PathJoin(f.dir, markFile)); err != nil {
-		return folderError(f.dir, err)
+	f.format = folderFormat
+	return nil
+}
+
+// replace writes a file so that after a crash the old or the new one is there, whole.
+func (f *folder) replace(name string, text []byte) error {
+	temp := f.file(name + ".tmp")
+	if err := f.write(temp, text); err != nil {
+		return err
 	}
-	return folderError(f.dir, f.sync(f.dir))
+	if err := f.fs.Rename(temp, f.file(name)); err != nil {
+		return err
+	}
+	return f.sync(f.dir)
 }
 
 // write makes a durable file.
-func (f *folder) write(name, text string) error {
+func (f *folder) write(name string, text []byte) error {
 	file, err := f.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write([]byte(text))
+	_, err = file.Write(text)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -222,11 +259,14 @@ func (f *folder) sync(dir string) error {
 // probe looks for the room that opening the store for writing takes, and tries to write some of it. Opening turns the logs
 // into tables; if it ran out of room half-way, what it had written would stay, and eat what room there is at every try.
 func (f *folder) probe(bytes int) error {
+	if err := f.held(); err != nil {
+		return err
+	}
 	if err := f.room(uint64(bytes)); err != nil {
 		return err
 	}
-	name := f.fs.PathJoin(f.dir, markTemp)
-	err := f.write(name, strings.Repeat("\x00", bytes))
+	name := f.file(markTemp)
+	err := f.write(name, make([]byte, bytes))
 	if gone := f.fs.Remove(name); err == nil {
 		err = gone
 	}
@@ -247,7 +287,7 @@ func (f *folder) room(bytes uint64) error {
 		return err
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".log") {
+		if !strings.HasSuffix(name, logSuffix) {
 			continue
 		}
 		if info, err := f.fs.Stat(f.fs.PathJoin(f.path(), name)); err == nil { // gone meanwhile: it takes no room
@@ -259,6 +299,9 @@ func (f *folder) room(bytes uint64) error {
 	}
 	return nil
 }
+
+// file is the path of a file of ours.
+func (f *folder) file(name string) string { return f.fs.PathJoin(f.dir, name) }
 
 // path is where Pebble's files are.
 func (f *folder) path() string { return f.fs.PathJoin(f.dir, dbFolder) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -16,12 +17,15 @@ import (
 // Whoever waits for an fsync must look at [guard.Err] after it: the failure is recorded before the fsync returns.
 type guard struct {
 	vfs.FS
-	failed chan struct{} // closed at the first failure
-	mu     sync.Mutex
-	err    error
+	recovery *recovery     // told of what is durable; nil while the engine only reads
+	folder   *folder       // whose files these are
+	failed   chan struct{} // closed at the first failure
+	marker   atomic.Uint64 // generation of the newest marker file that was made
+	mu       sync.Mutex
+	err      error
 }
 
-func newGuard(fs vfs.FS) *guard { return &guard{FS: fs, failed: make(chan struct{})} }
+func newGuard(f *folder) *guard { return &guard{FS: f.fs, folder: f, failed: make(chan struct{})} }
 
 // Err is the first failure, nil if there was none.
 func (g *guard) Err() error {
@@ -62,12 +66,12 @@ func (g *guard) change(f func() error) error {
 }
 
 // file wraps a file that was opened for writing; after a failure, it is one that takes everything and keeps nothing.
-func (g *guard) file(f vfs.File, err error) (vfs.File, error) {
+func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		g.fail(err)
 		return &guardedFile{guard: g}, nil
 	}
-	return &guardedFile{guard: g, File: f}, nil
+	return &guardedFile{guard: g, File: f, extent: extentOf(g.PathBase(name))}, nil
 }
 
 // Create makes a file.
@@ -75,7 +79,11 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	if g.void() {
 		return &guardedFile{guard: g}, nil
 	}
-	return g.file(g.FS.Create(name, category))
+	f, err := g.FS.Create(name, category)
+	if marker, ok := markerOf(g.PathBase(name)); ok && err == nil {
+		g.marker.Store(marker)
+	}
+	return g.file(name, f, err)
 }
 
 // OpenReadWrite opens a file for both.
@@ -83,7 +91,8 @@ func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts 
 	if g.void() {
 		return &guardedFile{guard: g}, nil
 	}
-	return g.file(g.FS.OpenReadWrite(name, category, opts...))
+	f, err := g.FS.OpenReadWrite(name, category, opts...)
+	return g.file(name, f, err)
 }
 
 // ReuseForWrite renames a file and opens it.
@@ -91,7 +100,12 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	if g.void() {
 		return &guardedFile{guard: g}, nil
 	}
-	return g.file(g.FS.ReuseForWrite(oldname, newname, category))
+	g.forget(oldname)
+	if g.void() {
+		return &guardedFile{guard: g}, nil
+	}
+	f, err := g.FS.ReuseForWrite(oldname, newname, category)
+	return g.file(newname, f, err)
 }
 
 // OpenDir opens a folder, to sync it.
@@ -100,7 +114,7 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guardedFile{guard: g, File: f}, nil
+	return &guardedDir{guardedFile{guard: g, File: f}}, nil
 }
 
 // Link makes a hard link.
@@ -120,6 +134,7 @@ func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
 
 // Remove removes a file. That it is not there is told; any other failure costs only room.
 func (g *guard) Remove(name string) error {
+	g.forget(name)
 	if g.void() {
 		return nil
 	}
@@ -132,6 +147,32 @@ func (g *guard) Remove(name string) error {
 // RemoveAll removes a folder.
 func (g *guard) RemoveAll(name string) error {
 	return g.change(func() error { return g.FS.RemoveAll(name) })
+}
+
+// synced is called after an fsync of a file: it moves the recovery point, and looks whether the folder is still ours.
+func (g *guard) synced(e extent) {
+	if e.kind == 0 || g.recovery == nil || g.void() {
+		return
+	}
+	if err := g.folder.held(); err != nil {
+		g.fail(err)
+		return
+	}
+	g.recovery.synced(e)
+}
+
+// forget is called before a file is removed or becomes another.
+func (g *guard) forget(name string) {
+	if e := extentOf(g.PathBase(name)); e.kind != 0 && g.recovery != nil {
+		g.recovery.forget(e.kind, e.number)
+	}
+}
+
+// moved is called after the names in the folder have become durable.
+func (g *guard) moved() {
+	if marker := g.marker.Swap(0); marker != 0 && g.recovery != nil && !g.void() {
+		g.recovery.moved(marker)
+	}
 }
 
 // Unwrap is the file system below.

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"hash/crc32"
 	"io"
 	"os"
 	"time"
@@ -11,7 +12,8 @@ import (
 // guardedFile is a file that is written; with a nil File it is only pretended.
 type guardedFile struct {
 	vfs.File
-	guard *guard
+	guard  *guard
+	extent extent // what was written to a log or manifest; without a kind it is another file
 }
 
 // void reports whether changes must not reach the file.
@@ -24,6 +26,9 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	}
 	if _, err := f.File.Write(p); err != nil {
 		f.guard.fail(err)
+	}
+	if f.extent.length += int64(len(p)); f.extent.kind == extentManifest {
+		f.extent.sum = crc32.Update(f.extent.sum, castagnoli, p)
 	}
 	return len(p), nil
 }
@@ -48,10 +53,18 @@ func (f *guardedFile) change(do func() error) error {
 }
 
 // Sync makes the file durable.
-func (f *guardedFile) Sync() error { return f.change(func() error { return f.File.Sync() }) }
+func (f *guardedFile) Sync() error { return f.sync(func() error { return f.File.Sync() }) }
 
 // SyncData makes the file's bytes durable.
-func (f *guardedFile) SyncData() error { return f.change(func() error { return f.File.SyncData() }) }
+func (f *guardedFile) SyncData() error { return f.sync(func() error { return f.File.SyncData() }) }
+
+// sync makes the file durable and says what of it is.
+func (f *guardedFile) sync(do func() error) error {
+	e := f.extent
+	err := f.change(do)
+	f.guard.synced(e)
+	return err
+}
 
 // SyncTo begins to make the front of the file durable.
 func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
@@ -121,6 +134,16 @@ func (f *guardedFile) Fd() uintptr {
 		return vfs.InvalidFd
 	}
 	return f.File.Fd()
+}
+
+// guardedDir is a folder that is opened to be synced.
+type guardedDir struct{ guardedFile }
+
+// Sync makes the names in the folder durable.
+func (d *guardedDir) Sync() error {
+	err := d.guardedFile.Sync()
+	d.guard.moved()
+	return err
 }
 
 // voidInfo describes a file that is only pretended.

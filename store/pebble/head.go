@@ -187,6 +187,20 @@ func (c *cutter) byte() byte {
 	return 0
 }
 
+func (c *cutter) uint16() uint16 {
+	if b := c.bytes(2); !c.bad {
+		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (c *cutter) uint32() uint32 {
+	if b := c.bytes(4); !c.bad {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
 func (c *cutter) int64() int64 {
 	if b := c.bytes(8); !c.bad {
 		return int64(binary.BigEndian.Uint64(b))

@@ -2,7 +2,7 @@ package pebble
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math"
 
 	"github.com/carillonhq/carillon"
@@ -10,7 +10,7 @@ import (
 )
 
 // A key is partition (2 bytes, big endian), kind (1 byte), and what the kind says. Keys of one kind sort like what they
-// encode; no key is a prefix of another of its kind. The layout is fixed by store.FormatVersion (docs/decisions/0004).
+// encode; no key is a prefix of another of its kind. The layout is fixed by store.Format (docs/decisions/0004).
 //
 //	kindHead     ref of a job                               → head: where the body is, which index entries exist
 //	kindPending  ref of a pending run                       → the same
@@ -39,6 +39,7 @@ const (
 const (
 	kindMeta  = 'A'
 	kindOwner = 'O'
+	kindUntil = 'U'
 )
 
 // storePartition holds what belongs to no partition; a store has at most MaxPartitions, so they never meet.
@@ -51,7 +52,7 @@ const MaxPartitions = math.MaxUint16
 const headLen = 3
 
 // errKey says that a key or value is not of the form that this package writes: the store is damaged.
-var errKey = errors.New("malformed entry")
+var errKey = fmt.Errorf("malformed entry: %w", store.ErrDamaged)
 
 // appendHead appends partition and kind.
 func appendHead(b []byte, partition int, kind byte) []byte {

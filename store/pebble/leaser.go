@@ -66,11 +66,19 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) (lost []store.Holding, err error) {
 	if err := l.check(ctx, held); err != nil {
 		return nil, err
 	}
-	return l.owners.renew(node, held, l.opt.Now().Add(ttl)), nil
+	req := &request{done: make(chan error, 1)}
+	req.claim = func(out *pebbledb.Batch) error {
+		lost, err = l.owners.renew(out, node, held, l.opt.Now().Add(ttl))
+		return err
+	}
+	if err := (*Store)(l).submit(ctx, req); err != nil {
+		return nil, err
+	}
+	return lost, nil
 }
 
 // Release frees what is still held.

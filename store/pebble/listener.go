@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"errors"
 	"fmt"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -11,6 +10,7 @@ import (
 type listener struct {
 	Events
 	guard *guard
+	lost  *losses
 }
 
 // Infof is for debugging.
@@ -42,14 +42,17 @@ func fatalError(format string, args []any) error {
 func (l *listener) events() *pebbledb.EventListener {
 	return &pebbledb.EventListener{
 		BackgroundError: l.background,
-		DataCorruption:  func(info pebbledb.DataCorruptionInfo) { l.background(errors.New(info.String())) },
+		DataCorruption: func(info pebbledb.DataCorruptionInfo) {
+			l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
+		},
 		WriteStallBegin: func(info pebbledb.WriteStallBeginInfo) { l.stall(info.Reason) },
 		WriteStallEnd:   func() { l.stall("") },
 	}
 }
 
+// background tells of a failure once; damage was told of when it was found.
 func (l *listener) background(err error) {
-	if l.Background != nil {
+	if l.Background != nil && !pebbledb.IsCorruptionError(err) {
 		l.Background(err)
 	}
 }

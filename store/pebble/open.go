@@ -82,8 +82,12 @@ func (s *Store) loadFrom(e *engine) error {
 	if err != nil {
 		return err
 	}
-	if m.Format > store.FormatVersion {
-		return newerFormat(s.folder.dir, m.Format)
+	if err := store.CheckFormat(m.Format); err != nil {
+		kind := ErrOlder
+		if errors.Is(err, store.ErrNewerFormat) {
+			kind = ErrNewer
+		}
+		return &FolderError{Kind: kind, Dir: s.folder.dir, Err: fmt.Errorf("its format is %d, this program knows %d", m.Format, store.Format())}
 	}
 	m.Boot++
 	if err := m.write(e.db); err != nil {
@@ -112,7 +116,7 @@ type meta struct {
 }
 
 func newMeta(partitions int) meta {
-	m := meta{Format: store.FormatVersion, Partitions: partitions, MACKey: make([]byte, 32)}
+	m := meta{Format: store.Format(), Partitions: partitions, MACKey: make([]byte, 32)}
 	rand.Read(m.MACKey) // never fails
 	return m
 }

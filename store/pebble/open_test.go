@@ -19,14 +19,8 @@ import (
 // made makes a store of a few tables in a folder of its own and closes it.
 func made(t *testing.T) string {
 	t.Helper()
-	return madeWith(t, 32<<10)
-}
-
-// madeWith is made with a memtable of some bytes; if it is large everything is in the log.
-func madeWith(t *testing.T, memTable int) string {
-	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
-	s, err := pebble.Open(dir, pebble.Options{Partitions: 4, MemTableBytes: memTable})
+	s, err := pebble.Open(dir, pebble.Options{Partitions: 4, MemTableBytes: 32 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +91,7 @@ func TestOpenErrors(t *testing.T) {
 		{"another database", pebble.ErrForeign, func(t *testing.T) string { return filepath.Join(made(t), "db") }},
 		{"a newer format", pebble.ErrNewer, func(t *testing.T) string {
 			dir := made(t)
-			write1(t, filepath.Join(dir, "CARILLON"), "carillon store, format 2, ready\n")
+			write1(t, filepath.Join(dir, "CARILLON"), "carillon store, format 3, ready\n")
 			return dir
 		}},
 		{"a spoiled mark", pebble.ErrDamaged, func(t *testing.T) string {
@@ -132,8 +126,13 @@ func TestOpenErrors(t *testing.T) {
 			return dir
 		}},
 		{"the log is spoiled", pebble.ErrDamaged, func(t *testing.T) string {
-			dir := madeWith(t, 1<<20)
-			spoil(t, files(t, dir, "*.log")[0])
+			dir := filepath.Join(t.TempDir(), "store")
+			p := startWriter(t, dir, sizes{64 << 20, 500})
+			p.until(t, 2000)
+			p.kill(t)
+			for _, name := range files(t, dir, "*.log") {
+				spoil(t, name)
+			}
 			return dir
 		}},
 		{"in use", pebble.ErrLocked, func(t *testing.T) string {

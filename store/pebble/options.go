@@ -47,7 +47,9 @@ type Events struct {
 	Failed func(err error)
 	// Recovered: the store writes again.
 	Recovered func()
-	// Background: a flush or compaction failed, or found damage.
+	// Damaged: a table is damaged; told once of each. What it has lost is answered with store.ErrDamaged, the rest goes on.
+	Damaged func(l Loss)
+	// Background: a flush or compaction failed, but not because of damage.
 	Background func(err error)
 	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
 	Stall func(reason string)
@@ -104,7 +106,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// formatMajorVersion is Pebble's own format; it is part of store.FormatVersion.
+// formatMajorVersion is Pebble's own format; it is part of store.Format.
 const formatMajorVersion = pebbledb.FormatValueSeparation
 
 // pebbleOptions are Pebble's options for a folder below fs.

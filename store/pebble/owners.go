@@ -22,7 +22,8 @@ type owners struct {
 	boot uint64 // grows with each open
 
 	mu      sync.RWMutex
-	owned   []owner // by partition
+	until   time.Time // no lease lasts longer, of this process or of one before
+	owned   []owner   // by partition
 	members map[string]member
 }
 
@@ -50,7 +51,13 @@ func loadOwners(db *pebbledb.DB, partitions int, boot uint64) (*owners, error) {
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		err = o.load(it.Key()[headLen:], it.Value())
 	}
-	return o, errors.Join(err, it.Close())
+	if err = errors.Join(err, it.Close()); err == nil {
+		o.until, err = readUntil(db)
+	}
+	for p := range o.owned { // of which nothing else is known
+		o.owned[p].until = o.until
+	}
+	return o, err
 }
 
 // load takes in one stored term.
@@ -95,7 +102,7 @@ func (o *owners) claim(out *pebbledb.Batch, node string, partitions []int, now t
 			return nil, err
 		}
 	}
-	return terms, nil
+	return terms, o.lasts(out, now.Add(ttl))
 }
 
 // nextEpoch is an epoch greater than any before: the boot is in its upper half, so that even a folder whose last claims
@@ -110,7 +117,7 @@ func nonce() uint64 {
 }
 
 // renew extends what the node still holds and returns the rest.
-func (o *owners) renew(node string, held []store.Holding, until time.Time) (lost []store.Holding) {
+func (o *owners) renew(out *pebbledb.Batch, node string, held []store.Holding, until time.Time) (lost []store.Holding, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, h := range held {
@@ -120,7 +127,7 @@ func (o *owners) renew(node string, held []store.Holding, until time.Time) (lost
 			lost = append(lost, h)
 		}
 	}
-	return lost
+	return lost, o.lasts(out, until)
 }
 
 // release frees what the node still holds. The term stays, so that the next one is greater.
@@ -215,6 +222,9 @@ func (o *owners) save(db *pebbledb.DB) error {
 		if err := o.owned[p].write(out, p); err != nil {
 			return err
 		}
+	}
+	if err := o.lasts(out, o.until); err != nil {
+		return err
 	}
 	return out.Commit(pebbledb.Sync)
 }

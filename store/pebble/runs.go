@@ -23,7 +23,7 @@ func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 // oneRun reads a run by its id, which says where it is.
 func (v *view) oneRun(id *carillon.RunIdentity) ([]store.RunRecord, error) {
 	key := appendHistoryKey(nil, v.partition, id)
-	value, ok, err := get(v, key)
+	value, ok, err := get(v.source, key)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 	if q.After != nil {
 		lower = append(append(appendHead(nil, v.partition, kindHistory), q.After...), 0)
 	}
-	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		r, err := decodeRun(append([]byte(nil), value...), key)
 		if err != nil {
 			return false, err
@@ -70,12 +70,12 @@ func (v *view) deadRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 	if q.After != nil {
 		lower = append(append(appendHead(nil, v.partition, kindDead), q.After...), 0)
 	}
-	err = each(v, lower, upper, func(key, _ []byte) (bool, error) {
+	err = each(v.source, lower, upper, func(key, _ []byte) (bool, error) {
 		id, err := parseRun(key[min(fixed, len(key)):], v.partition)
 		if err != nil {
 			return false, err
 		}
-		value, ok, err := get(v, appendHistoryKey(nil, v.partition, &id))
+		value, ok, err := get(v.source, appendHistoryKey(nil, v.partition, &id))
 		if err == nil && !ok {
 			err = fmt.Errorf("dead run: %w", errKey)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	pebbledb "github.com/cockroachdb/pebble/v2"
-
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
 )
@@ -27,7 +25,7 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 
 // view is what a read sees: one state of the partition, in the middle of no batch.
 type view struct {
-	*pebbledb.Snapshot
+	source
 	partition int
 	known     *known
 	turn      uint64 // of what is known; it was asked for before the snapshot was taken
@@ -43,8 +41,9 @@ func (s *shard) read(ctx context.Context, f func(v *view) error) error {
 		err := s.s.engines.use(func(now *engine) error {
 			e = now
 			v := &view{partition: s.number, known: s.part.known, turn: s.part.known.turns.Load()}
-			v.Snapshot = e.db.NewSnapshot()
-			defer v.Close()
+			snapshot := e.db.NewSnapshot()
+			defer snapshot.Close()
+			v.source = source{snapshot, e.lost}
 			return f(v)
 		})
 		if e == nil || e.readOnly || !e.guard.void() && (err != nil || s.part.settled() == nil) {
@@ -75,7 +74,7 @@ func (s *shard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Re
 	}
 	err = s.read(ctx, func(v *view) error {
 		var value []byte
-		if value, ok, err = get(v, appendLiveKey(nil, v.partition, &id)); err != nil || !ok {
+		if value, ok, err = get(v.source, appendLiveKey(nil, v.partition, &id)); err != nil || !ok {
 			return err
 		}
 		ref, err = parseRef(value)

@@ -78,6 +78,7 @@ func (p *places) close(t testing.TB, s store.Store) *place {
 // options are the suite's hooks; a store that was reopened lives on the same disk.
 func (p *places) options(first func(t testing.TB) *place) storetest.Options {
 	return storetest.Options{
+		Alone:  true,
 		Open:   func(t testing.TB) store.Store { return p.open(t, first(t)) },
 		Reopen: func(t testing.TB, s store.Store) store.Store { return p.open(t, p.close(t, s)) },
 		Advance: func(_ testing.TB, s store.Store, d time.Duration) {

@@ -1,52 +1,17 @@
 package pebble
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-
-	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
 )
 
-// get reads and copies one value.
-func get(r pebbledb.Reader, key []byte) (value []byte, ok bool, err error) {
-	got, closer, err := r.Get(key)
-	if errors.Is(err, pebbledb.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	value = append([]byte(nil), got...)
-	return value, true, closer.Close()
-}
-
-// each calls f with every key and value from lower to upper, until f says stop. f must not keep them.
-func each(r pebbledb.Reader, lower, upper []byte, f func(key, value []byte) (more bool, err error)) (err error) {
-	it, err := r.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		if more, err := f(it.Key(), value); err != nil || !more {
-			return err
-		}
-	}
-	return nil // Close tells of an iterator's error
-}
-
 // record reads a record.
 func (v *view) record(ref store.Ref) (store.Record, error) {
 	key := appendHeadKey(nil, v.partition, ref)
-	value, ok, err := get(v, key)
+	value, ok, err := get(v.source, key)
 	if err != nil {
 		return store.Record{Ref: ref}, err
 	}
@@ -72,7 +37,7 @@ func (v *view) recordOf(ref store.Ref, value []byte, maxSpec int) (store.Record,
 	body := h.body
 	if !h.bodyInHead() {
 		var ok bool
-		if body, ok, err = get(v, appendBodyKey(nil, v.partition, &h, ref)); err != nil {
+		if body, ok, err = get(v.source, appendBodyKey(nil, v.partition, &h, ref)); err != nil {
 			return store.Record{}, err
 		} else if !ok {
 			return store.Record{}, fmt.Errorf("body of %s: %w", ref.Key, errKey)
@@ -97,7 +62,7 @@ func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, 
 		r.Spec = append([]byte{}, sp.inline...)
 	case sp.form == specInKey:
 		var ok bool
-		if r.Spec, ok, err = get(v, appendSpecKey(nil, v.partition, ref)); err == nil && !ok {
+		if r.Spec, ok, err = get(v.source, appendSpecKey(nil, v.partition, ref)); err == nil && !ok {
 			err = fmt.Errorf("spec of %s: %w", ref.Key, errKey)
 		}
 	}
@@ -110,7 +75,7 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 		return nil, nil
 	}
 	lower, upper := v.listBounds(q)
-	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		ref, err := parseRef(key[headLen:])
 		if err != nil {
 			return false, err
@@ -167,7 +132,7 @@ func (v *view) small(q store.SmallQuery) (out []store.Small, err error) {
 	if q.After != "" && q.After >= q.Prefix {
 		lower = append(appendSmallKey(nil, v.partition, q.Kind, q.After), 0)
 	}
-	err = each(v, lower, upper, func(key, value []byte) (bool, error) {
+	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		out = append(out, store.Small{Kind: q.Kind, Key: string(key[head:]), Value: append([]byte{}, value...)})
 		return len(out) < q.Limit, nil
 	})

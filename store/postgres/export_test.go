@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,9 @@ func (s *Store) ExplainWrites(t testing.TB, of store.Shard, b *store.Batch) (pla
 		plans = append(plans, q.SQL+"\n"+strings.Join(lines, "\n"))
 	}
 	return plans
+}
+
+// MayMigrate asks whether the tables of a store may be brought to a version.
+func (s *Store) MayMigrate(ctx context.Context, from, to int) error {
+	return pgx.BeginFunc(ctx, s.leases, func(tx pgx.Tx) error { return mayMigrate(ctx, tx, from, to) })
 }

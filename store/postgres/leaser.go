@@ -38,12 +38,12 @@ const hereSQL = `pg_relation_filepath(o.tableoid) || ' ' || (txid_current() & 42
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
 var (
 	writeSQL = `
-INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, settings, renewed, until)
-SELECT $1, $2, $3, $4, $5::int, $6::bigint, $7, t.now, t.now + $8::bigint * interval '1 microsecond' FROM clock_timestamp() AS t (now)`
+INSERT INTO carillon_members AS m (id, address, http, sidecars, capacity, nonce, settings, state, renewed, until)
+SELECT $1, $2, $3, $4, $5::int, $6::bigint, $7, $11, t.now, t.now + $8::bigint * interval '1 microsecond' FROM clock_timestamp() AS t (now)`
 
 	overSQL = `
 ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http, sidecars = EXCLUDED.sidecars, capacity = EXCLUDED.capacity,
-	nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, renewed = EXCLUDED.renewed, until = EXCLUDED.until
+	nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, state = EXCLUDED.state, renewed = EXCLUDED.renewed, until = EXCLUDED.until
 WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
 
 	// Of another store than was opened nobody becomes a member: others would leave partitions to a node that may not take them.
@@ -68,7 +68,7 @@ written AS (` + writeSQL + `, opened, other` + overSQL + `)` + writtenSQL + `
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
 	membersSQL = `
-SELECT id, address, http, sidecars, capacity, nonce, settings FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
+SELECT id, address, http, sidecars, capacity, nonce, settings, state FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -86,7 +86,7 @@ FROM held, clock_timestamp() AS t (now) WHERE o.partition = held.partition RETUR
 UPDATE carillon_owners o SET node = '', renewed = NULL, until = NULL FROM held WHERE o.partition = held.partition
 RETURNING o.partition, o.epoch, o.nonce`
 
-	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 ORDER BY partition`
+	ownersSQL = `SELECT partition, epoch, nonce, node, until FROM carillon_owners WHERE epoch > 0 AND partition < $1 ORDER BY partition`
 )
 
 // ask does a statement of the leaser that only reads: that it succeeds does not say that the store writes.
@@ -149,7 +149,7 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 // write has a statement write a member, which says what came of it.
 func (l *leaser) write(ctx context.Context, what, sql string, m store.Member, ttl time.Duration) error {
 	outcome, err := ask(ctx, l, what, pgx.RowTo[string], sql, m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings,
-		interval(ttl), l.meta.Partitions, l.meta.MACKey)
+		interval(ttl), l.meta.Partitions, l.meta.MACKey, m.State)
 	switch {
 	case err != nil:
 	case outcome[0] == "replaced":
@@ -187,7 +187,7 @@ func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	return ask(ctx, l, "read the members", func(row pgx.CollectableRow) (m store.Member, err error) {
 		var nonce int64
-		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce, &m.Settings)
+		err = row.Scan(&m.ID, &m.Address, &m.HTTP, &m.Sidecars, &m.Capacity, &nonce, &m.Settings, &m.State)
 		m.Nonce = uint64(nonce)
 		return m, err
 	}, membersSQL)
@@ -253,5 +253,5 @@ func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
 			o.Until = *until
 		}
 		return o, err
-	}, ownersSQL)
+	}, ownersSQL, l.meta.Partitions)
 }

@@ -18,7 +18,7 @@ import (
 var migrations embed.FS
 
 // ErrNewer says that a newer version has written the database.
-var ErrNewer = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
+var ErrNewer = store.ErrNewerFormat
 
 // ErrReplaced says that there is another store, or none, where there was the one that was opened.
 var ErrReplaced = errors.New("the database has another store in the place of the one that was opened: start the node again")
@@ -64,12 +64,41 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 	if version > len(files) {
 		return m, fmt.Errorf("%w: its tables are of version %d, this carillon knows %d", ErrNewer, version, len(files))
 	}
+	if err := mayMigrate(ctx, tx, version, len(files)); err != nil {
+		return m, err
+	}
 	for i, name := range files[version:] {
 		if err := migrateTo(ctx, tx, version+i+1, name); err != nil {
 			return m, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return readMeta(ctx, tx, partitions)
+}
+
+// additive are the migrations after which nodes of the version before go on: they add what those nodes need not know.
+var additive = map[int]bool{2: true, 3: true}
+
+// ErrInUse says that nodes live that know the tables only as they are.
+var ErrInUse = errors.New("nodes live that do not know the tables as this version makes them: end all of them first")
+
+// mayMigrate refuses a change of the tables under nodes that could not go on with it.
+func mayMigrate(ctx context.Context, tx pgx.Tx, from, to int) error {
+	breaks := 0
+	for v := from + 1; v <= to; v++ {
+		if !additive[v] {
+			breaks = v
+		}
+	}
+	if breaks == 0 || from == 0 {
+		return nil
+	}
+	var living string
+	err := tx.QueryRow(ctx, `SELECT coalesce(string_agg(id || ' at ' || address, ', ' ORDER BY id), '') FROM carillon_members
+		WHERE until > clock_timestamp()`).Scan(&living)
+	if err != nil || living == "" {
+		return err
+	}
+	return fmt.Errorf("%w: the tables are of version %d, and this carillon makes them %d; there live %s", ErrInUse, from, breaks, living)
 }
 
 // schemaVersion is how many migrations were done.
@@ -103,7 +132,7 @@ func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
 	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, mac_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		store.FormatVersion, partitions, key)
+		store.Format(), partitions, key)
 	if err != nil {
 		return m, err
 	}
@@ -111,10 +140,10 @@ func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err
 	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
 		return m, err
 	}
-	if m.Format > store.FormatVersion {
-		return m, fmt.Errorf("%w: its records are of format %d, this carillon knows %d", ErrNewer, m.Format, store.FormatVersion)
+	if err := store.CheckFormat(m.Format); err != nil {
+		return m, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int - 1) ON CONFLICT DO NOTHING`,
-		m.Partitions)
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int) ON CONFLICT DO NOTHING`,
+		m.ProvingGround())
 	return m, err
 }

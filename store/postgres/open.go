@@ -59,8 +59,17 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens the store of a database, and creates it if there is none. The URL is one of libpq's, "postgres://…", or its
 // list of "keyword=value"; search_path says in which schema the tables are, pool_max_conns how many connections there may be
-// for reads and writes (default 16). Several nodes may open a store at the same time.
+// for reads and writes (default 16). Several nodes may open a store at the same time. An error is [store.ErrAway] if the server
+// cannot be reached, or is starting.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := open(ctx, url, o)
+	if err != nil && away(err) {
+		err = store.Away(err)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Partitions == 0 {
 		o.Partitions = store.DefaultPartitions
 	}
@@ -85,6 +94,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.leases.Close()
 		return nil, err
 	}
+	if err := s.checkTables(ctx); err != nil {
+		s.leases.Close()
+		return nil, err
+	}
 	withoutCancels(config)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		s.leases.Close()
@@ -103,7 +116,7 @@ func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
 
 // known refuses a number that is no partition's.
 func (s *Store) known(number int) error {
-	if number < 0 || number >= s.meta.Partitions {
+	if number < 0 || number > s.meta.ProvingGround() {
 		return fmt.Errorf("store: no partition %d of %d", number, s.meta.Partitions)
 	}
 	return nil

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -24,6 +27,12 @@ const (
 	codeNoStatement    = "26000" // one that it has made is not
 	codeNoRight        = "42501"
 	codeNoSchema       = "3F000"
+	codeStarting       = "57P03" // or ending, or recovering
+	codeShutdown       = "57P01"
+	codeCrash          = "57P02"
+	codeTooMany        = "53300" // connections
+	codeNoTable        = "42P01"
+	codeNoColumn       = "42703"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
@@ -87,4 +96,28 @@ func lost(err error) bool {
 		return e.SeverityUnlocalized != "ERROR" // the server ended the session
 	}
 	return err != nil
+}
+
+// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be used. What it answers
+// otherwise (another password, no such database) is for people.
+func away(err error) bool {
+	switch code := codeOf(err); code {
+	case codeStarting, codeShutdown, codeCrash, codeTooMany:
+		return true
+	case "":
+	default:
+		return false
+	}
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved { // a name that is there when the server is
+		return true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	for _, cause := range []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }

@@ -51,6 +51,9 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 		return fmt.Errorf("store: Redis at %s has maxmemory-policy %s: when memory is short, it would throw jobs away; "+
 			"set noeviction, which refuses writes instead", address, policy)
 	}
+	if info["loading"] == "1" {
+		return fmt.Errorf("store: Redis at %s: %w", address, errLoading)
+	}
 	if s.opt.Events.Warn == nil {
 		return nil
 	}

@@ -1,10 +1,12 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,4 +51,26 @@ func applyFailure(err error) error {
 		return failure(err)
 	}
 	return fmt.Errorf("%w: redis: %w", store.ErrUnknown, err)
+}
+
+// errLoading says that a server reads what it has kept.
+var errLoading = errors.New("it is starting: its data are being read")
+
+// passing are the answers of servers that may take commands later, whoever asks.
+var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be used. What it answers
+// otherwise (another password, no such database) is for people.
+func away(err error) bool {
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		code, _, _ := strings.Cut(answer.Error(), " ")
+		return slices.Contains(passing, code)
+	}
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved { // a name that is there when the server is
+		return true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	return broken(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLoading)
 }

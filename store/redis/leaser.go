@@ -56,6 +56,7 @@ type memberText struct {
 	Sidecars string `json:"sidecars,omitempty"`
 	Capacity int    `json:"capacity"`
 	Settings string `json:"settings,omitempty"`
+	State    string `json:"state,omitempty"`
 }
 
 // Join writes or renews the member, unless another with its id lives.
@@ -77,7 +78,7 @@ const (
 
 // write has a script write a member.
 func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member, ttl time.Duration) error {
-	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Settings})
+	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Settings, m.State})
 	if err != nil {
 		return fmt.Errorf("store: redis: member: %w", err)
 	}
@@ -144,7 +145,7 @@ func aMember(id, value string) (store.Member, error) {
 		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
 	}
 	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n,
-		Settings: m.Settings}, nil
+		Settings: m.Settings, State: m.State}, nil
 }
 
 // Claim takes each partition that is free, expired or the node's own.
@@ -210,8 +211,9 @@ func numbers(held []store.Holding) []int {
 
 // Owners returns every partition that was ever claimed, by number.
 func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	found, errs := make([]store.Owner, len(l.keys)), make([]error, len(l.keys))
-	each(len(l.keys), func(p int) {
+	parts := l.meta.Partitions
+	found, errs := make([]store.Owner, parts), make([]error, parts)
+	each(parts, func(p int) {
 		errs[p] = l.store().ask(ctx, func(ctx context.Context) error {
 			fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
 				Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()

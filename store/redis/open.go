@@ -44,8 +44,17 @@ const (
 	mostTries = 1<<connections + 2
 )
 
-// Open connects to Redis and creates the store if it is not there.
+// Open connects to Redis and creates the store if it is not there. An error is [store.ErrAway] if the server cannot be reached, or
+// is starting.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := open(ctx, o)
+	if err != nil && away(err) {
+		err = store.Away(err)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -57,11 +66,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("store: connect to Redis at %v: %w", o.Addresses, err)
 	}
-	if err := errors.Join(s.checkServers(ctx), s.create(ctx)); err != nil {
+	if err := s.checkServers(ctx); err != nil {
 		s.client.Close()
 		return nil, err
 	}
-	for p := range s.meta.Partitions {
+	if err := s.create(ctx); err != nil {
+		s.client.Close()
+		return nil, err
+	}
+	for p := range s.meta.ProvingGround() + 1 {
 		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
 	}
 	return s, nil
@@ -97,7 +110,7 @@ func (s *Store) create(ctx context.Context) error {
 	mac := make([]byte, 32)
 	rand.Read(mac) // never fails
 	meta, err := createScript.Exec(ctx, s.client, []string{storeKey(s.opt.Prefix, "meta")},
-		[]string{strconv.Itoa(store.FormatVersion), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
+		[]string{strconv.Itoa(store.Format()), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
 	if err != nil {
 		return failure(err)
 	}
@@ -105,8 +118,10 @@ func (s *Store) create(ctx context.Context) error {
 		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
 	}
 	format, err := strconv.Atoi(meta[0])
-	if err == nil && format > store.FormatVersion {
-		return fmt.Errorf("store: it was written by a newer version: its format is %d, this program knows %d", format, store.FormatVersion)
+	if err == nil && format > 0 {
+		if err := store.CheckFormat(format); err != nil {
+			return err
+		}
 	}
 	partitions, err2 := strconv.Atoi(meta[1])
 	if err != nil || err2 != nil || format < 1 || partitions < 1 || partitions > MaxPartitions || len(meta[2]) != len(mac) {

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
@@ -22,6 +23,7 @@ var brokenDurability = []broken{
 	{fault: "has no MAC key", caughtBy: "durable/meta says how the store was created", build: asking(faults{
 		meta: func(m store.Meta) store.Meta { m.MACKey = make([]byte, 32); return m }})},
 	{fault: "hands out its MAC key", caughtBy: "durable/meta says how the store was created", build: handsOutKey},
+	{fault: "loses until when leases lasted", caughtBy: "durable/how long a lease would last is known after a crash", reopen: forgetsLeases},
 	{fault: "loses its history", caughtBy: "durable/everything is there after a crash", reopen: func(s store.Store) store.Store {
 		return &faultyStore{Store: s, faults: faults{runs: change(func(store.RunQuery, []store.RunRecord) []store.RunRecord { return nil })}}
 	}},
@@ -57,6 +59,18 @@ func acksEarly(*memory.Store) faults {
 			return nil
 		},
 	}
+}
+
+// forgetsLeases opens a store that knows the terms it has given and nothing else of them.
+func forgetsLeases(s store.Store) store.Store {
+	return &faultyStore{Store: s, faults: faults{leaser: func(l store.Leaser) store.Leaser {
+		return &faultyLeaser{l, leases{owners: func(got []store.Owner) []store.Owner {
+			for i := range got {
+				got[i].Node, got[i].Until = "", time.Time{}
+			}
+			return got
+		}}}
+	}}}
 }
 
 func losesBuffer(s store.Store) store.Store {

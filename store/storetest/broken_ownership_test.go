@@ -56,9 +56,20 @@ var brokenOwnership = []broken{
 	{fault: "releases what is held under another term", caughtBy: "leaser/release frees only what is held", build: releasesAny},
 	{fault: "does not release", caughtBy: "leaser/release frees only what is held", build: leasing(leases{
 		release: func(store.Leaser, string, []store.Holding) error { return nil }})},
+	{fault: "has the proving ground among the owners", caughtBy: "leaser/the proving ground is nobody's", build: leasing(leases{
+		owners: func(got []store.Owner) []store.Owner {
+			return append(got, store.Owner{Partition: 16, Node: "node-1", Term: store.Term{Epoch: 1}})
+		}})},
 	{fault: "forgets who released", caughtBy: "leaser/owners are all that ever claimed", build: leasing(leases{
 		owners: func(got []store.Owner) []store.Owner {
 			return slices.DeleteFunc(got, func(o store.Owner) bool { return o.Node == "" })
+		}})},
+	{fault: "forgets how long leases lasted", caughtBy: "leaser/owners tell how long a lease has lasted", build: leasing(leases{
+		owners: func(got []store.Owner) []store.Owner {
+			for i := range got {
+				got[i].Until = time.Time{}
+			}
+			return got
 		}})},
 	{fault: "has a clock that stands", caughtBy: "leaser/the clock goes on", build: leasing(leases{
 		now: func(time.Time) time.Time { return time.Unix(1, 0) }})},

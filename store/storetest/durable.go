@@ -18,6 +18,7 @@ var durableCases = []Case{
 	{Name: "durable/meta stays after a reopen", check: reopened(metaStays), needs: canReopen},
 	{Name: "durable/epochs grow over a reopen", check: reopened(epochsGrowOver), needs: canReopen},
 	{Name: "durable/epochs grow over a crash", check: crashed(epochsGrowOver), needs: canCrash},
+	{Name: "durable/how long a lease would last is known after a crash", check: crashed(leaseLastedOver), needs: canCrash},
 }
 
 func canReopen(o Options) bool { return o.Reopen != nil }
@@ -36,7 +37,7 @@ func crashed(check func(e *env, again func())) func(e *env) {
 
 func metaSays(e *env) {
 	m := e.store.Meta()
-	if m.Format != store.FormatVersion || m.Partitions < 1 || len(m.MACKey) != 32 || bytes.Equal(m.MACKey, make([]byte, 32)) {
+	if m.Format != store.Format() || m.Partitions < 1 || len(m.MACKey) != 32 || bytes.Equal(m.MACKey, make([]byte, 32)) {
 		e.Errorf("Meta of a new store: %+v", m)
 	}
 	scribble(m.MACKey)

@@ -67,7 +67,7 @@ func gatherPages(e *env) {
 }
 
 func gatherUnknown(e *env) {
-	for _, p := range []int{-1, e.store.Meta().Partitions} {
+	for _, p := range []int{-1, e.store.Meta().ProvingGround() + 1} {
 		if _, err := e.store.(store.Gatherer).Gather(e.Context(), 'n', []int{0, p}); err == nil {
 			e.Errorf("partition %d was gathered", p)
 		}

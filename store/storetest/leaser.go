@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/store"
 )
@@ -23,7 +24,9 @@ var leaserCases = []Case{
 	{Name: "leaser/renew says what is lost", check: renewSaysLost},
 	{Name: "leaser/release frees only what is held", check: releaseHeld},
 	{Name: "leaser/owners are all that ever claimed", check: ownersAll},
+	{Name: "leaser/owners tell how long a lease has lasted", check: leaseLasted},
 	{Name: "leaser/the clock goes on", check: clockGoesOn},
+	{Name: "leaser/the proving ground is nobody's", check: provingGround, needs: func(o Options) bool { return !o.Alone }},
 }
 
 func (e *env) leaser() store.Leaser { return e.store.Leaser() }
@@ -334,6 +337,60 @@ func ownersAll(e *env) {
 	}
 }
 
+// lastsFrom checks that the store tells of a term that is not in force any more that it was until ttl after an instant at least.
+func (e *env) lastsFrom(s shard, from time.Time, ttl time.Duration) {
+	e.Helper()
+	owners, err := e.leaser().Owners(e.Context())
+	e.must(err)
+	for _, o := range owners {
+		if o.Partition == s.partition {
+			if o.Term != s.term || o.Until.Before(from.Add(ttl)) {
+				e.Errorf("of term %+v, renewed at %v for %v, it is known that %+v lasted until %v", s.term, from, ttl, o.Term, o.Until)
+			}
+			return
+		}
+	}
+	e.Errorf("partition %d has no owner", s.partition)
+}
+
+func leaseLasted(e *env) {
+	ttl := e.shortly()
+	var s shard
+	var now time.Time
+	for renewed := false; !renewed; ttl *= 2 { // on a slow machine the lease ends before it can be renewed
+		s = e.at(3, e.claim("node-1", 3, ttl))
+		var err error
+		now, err = e.leaser().Now(e.Context())
+		e.must(err)
+		lost, err := e.leaser().Renew(e.Context(), "node-1", []store.Holding{s.holding()}, ttl)
+		e.must(err)
+		if renewed = len(lost) == 0; renewed {
+			break
+		}
+	}
+	e.eventually("a lease has ended", func() bool {
+		at, err := e.leaser().Now(e.Context())
+		e.must(err)
+		return !at.Before(now.Add(ttl))
+	})
+	e.lastsFrom(s, now, ttl)
+}
+
+// leaseLastedOver is leaseLasted of an owner that is gone.
+func leaseLastedOver(e *env, again func()) {
+	claimed, renewed := e.own(3), e.own(4)
+	now, err := e.leaser().Now(e.Context())
+	e.must(err)
+	if lost := e.renew("node-1", renewed.holding()); len(lost) != 0 {
+		e.Fatalf("lost %v", lost)
+	}
+	last := e.own(5)
+	again()
+	e.lastsFrom(claimed, time.Time{}, 0)
+	e.lastsFrom(renewed, now, lasting)
+	e.lastsFrom(last, now, lasting)
+}
+
 func clockGoesOn(e *env) {
 	first, err := e.leaser().Now(e.Context())
 	e.must(err)
@@ -342,4 +399,26 @@ func clockGoesOn(e *env) {
 		e.must(err)
 		return second.After(first)
 	})
+}
+
+// provingGround is owned, written and given up like any partition, and shows nowhere.
+func provingGround(e *env) {
+	ground := e.store.Meta().ProvingGround()
+	for range 2 {
+		first := e.own(ground)
+		if terms, err := e.leaser().Claim(e.Context(), "node-2", []int{ground}, lasting); err != nil || !terms[0].IsZero() {
+			e.Errorf("another claims it: %v, %v", terms, err)
+		}
+		first.put(job("a"))
+		first.apply(store.Batch{Small: []store.Small{smallOf('p', "k")}})
+		first.wantRecord(job("a"))
+		first.delete(jobRef("a"))
+		if owners, err := e.leaser().Owners(e.Context()); err != nil || len(owners) > 0 {
+			e.Errorf("owners: %v, %v", owners, err)
+		}
+		e.release("node-1", first.holding())
+		second := e.at(ground, e.claim("node-2", ground, lasting))
+		first.fenced(store.Batch{Small: []store.Small{smallOf('p', "k")}})
+		e.release("node-2", second.holding())
+	}
 }

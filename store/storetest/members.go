@@ -42,7 +42,8 @@ func (e *env) wantMembers(what string, want ...store.Member) {
 
 func member(n int) store.Member {
 	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n), HTTP: fmt.Sprint("web:", n),
-		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n), Settings: fmt.Sprintf("{\"n\": %d}", n)}
+		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n), Settings: fmt.Sprintf("{\"n\": %d}", n),
+		State: fmt.Sprintf("{\"phase\": \"of %d\"}", n)}
 }
 
 // retired is the member as one that is to own nothing.
@@ -133,6 +134,7 @@ func membersRejoin(e *env) {
 	e.join(e.shortly(), member(1), member(2))
 	moved := member(1)
 	moved.Address, moved.HTTP, moved.Sidecars, moved.Capacity = "elsewhere:1", "", "a \"name\"\\ with spaces:1", 0
+	moved.State = "moved"
 	e.join(lasting, moved)
 	e.eventually("member 2 has gone", func() bool {
 		got, err := e.leaser().Members(e.Context())

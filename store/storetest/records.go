@@ -100,14 +100,16 @@ func full(r *store.Record) {
 			Lease: base + 17, Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3)},
 		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger, Seq: 22, Attempt: 23,
 			Status: carillon.RunFailed},
-		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28, Skipped: 29, Late: 30},
+		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28, Skipped: 29, Late: 30,
+			Dropped: 31, Cancelled: 32},
 	}
 }
 
 func attemptErrors(n int) []carillon.AttemptError {
 	var out []carillon.AttemptError
 	for i := range n {
-		out = append(out, carillon.AttemptError{Attempt: i + 1, At: time.Unix(0, base+int64(i)).UTC(), Message: fmt.Sprint("error ", i)})
+		out = append(out, carillon.AttemptError{Attempt: i + 1, At: time.Unix(0, base+int64(i)).UTC(), Message: fmt.Sprint("error ", i),
+			Redriven: i%2 == 1})
 	}
 	return out
 }

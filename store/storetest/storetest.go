@@ -19,6 +19,8 @@ type Options struct {
 	Crash func(t testing.TB, s store.Store) store.Store
 	// Advance lets the store's clock go on by d. nil: the suite takes short leases and waits for their end.
 	Advance func(t testing.TB, s store.Store, d time.Duration)
+	// Alone: only one node at a time can have the store, which so needs no proving ground.
+	Alone bool
 	// Seeds is how many random histories are played against the model; default 20.
 	Seeds int
 	// Steps is how many batches a random history has; default 120.

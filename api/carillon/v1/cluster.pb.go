@@ -103,7 +103,12 @@ type Node struct {
 	// How many partitions it owns.
 	Owns int32 `protobuf:"varint,6,opt,name=owns,proto3" json:"owns,omitempty"`
 	// How far its clock was ahead of the store's when it looked last; a Go duration, negative if it was behind. Absent: not known.
-	Skew          *string `protobuf:"bytes,7,opt,name=skew,proto3,oneof" json:"skew,omitempty"`
+	Skew *string `protobuf:"bytes,7,opt,name=skew,proto3,oneof" json:"skew,omitempty"`
+	// Where it stands: fit, proving, unfit, drained, clock or leaving. Only a fit node gets a share of the partitions. Empty: it is of
+	// a version that does not say.
+	State string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	// Why, if there is more to say.
+	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,6 +188,20 @@ func (x *Node) GetOwns() int32 {
 func (x *Node) GetSkew() string {
 	if x != nil && x.Skew != nil {
 		return *x.Skew
+	}
+	return ""
+}
+
+func (x *Node) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Node) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -547,7 +566,7 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2\x1b.carillon.v1.PartitionOwnerR\n" +
 	"partitions\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xce\x01\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xfc\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12!\n" +
@@ -555,7 +574,9 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\x0fsidecar_address\x18\x04 \x01(\tR\x0esidecarAddress\x12\x1a\n" +
 	"\bdraining\x18\x05 \x01(\bR\bdraining\x12\x12\n" +
 	"\x04owns\x18\x06 \x01(\x05R\x04owns\x12\x17\n" +
-	"\x04skew\x18\a \x01(\tH\x00R\x04skew\x88\x01\x01B\a\n" +
+	"\x04skew\x18\a \x01(\tH\x00R\x04skew\x88\x01\x01\x12\x14\n" +
+	"\x05state\x18\b \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reasonB\a\n" +
 	"\x05_skew\"\x95\x01\n" +
 	"\x0ePartitionOwner\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +

@@ -25,7 +25,8 @@ const (
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable: "invalid_argument", "not_found", "already_exists", "failed_precondition", "resource_exhausted",
-	// "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled" or "internal".
+	// "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled", "data_loss" or
+	// "internal".
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// The offending field as it is written in JSON, for example "target.http.url".
 	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`

@@ -1804,7 +1804,10 @@ type JobStatus struct {
 	// What its runs came to.
 	Counters *Counters `protobuf:"bytes,10,opt,name=counters,proto3" json:"counters,omitempty"`
 	// Jobs of after that have yet to succeed before the next run begins.
-	Waiting       []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
+	// leave it out.
+	Missing       []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1916,23 +1919,35 @@ func (x *JobStatus) GetWaiting() []string {
 	return nil
 }
 
-// Counters count a job's runs since it was created.
+func (x *JobStatus) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// Counters count a job's runs since it was created. They change with the records that they count, in one write: at any time
+// fired is succeeded + dropped + dead + cancelled and the unfinished runs that have had an attempt.
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Runs begun.
+	// Runs begun: that have had an attempt. One that is rescheduled or redriven goes on and counts once.
 	Fired uint64 `protobuf:"varint,1,opt,name=fired,proto3" json:"fired,omitempty"`
-	// Runs that succeeded.
+	// Runs that ended with a success.
 	Succeeded uint64 `protobuf:"varint,2,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// Attempts that failed.
+	// Attempts that failed: by their result, their timeout or the end of their lease.
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Attempts after the first.
+	// Attempts after the first of a run, but for the first after a reschedule or a redrive.
 	Retried uint64 `protobuf:"varint,4,opt,name=retried,proto3" json:"retried,omitempty"`
-	// Runs that ended dead.
+	// Runs that ended dead and have not been redriven since.
 	Dead uint64 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
 	// Scheduled times that did not run.
 	Skipped uint64 `protobuf:"varint,6,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Runs whose first attempt began more than 1 s after they were due.
-	Late          uint64 `protobuf:"varint,7,opt,name=late,proto3" json:"late,omitempty"`
+	Late uint64 `protobuf:"varint,7,opt,name=late,proto3" json:"late,omitempty"`
+	// Runs that ended failed: out of attempts, and dropped.
+	Dropped uint64 `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Runs that ended cancelled after they had begun.
+	Cancelled     uint64 `protobuf:"varint,9,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2012,6 +2027,20 @@ func (x *Counters) GetSkipped() uint64 {
 func (x *Counters) GetLate() uint64 {
 	if x != nil {
 		return x.Late
+	}
+	return 0
+}
+
+func (x *Counters) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Counters) GetCancelled() uint64 {
+	if x != nil {
+		return x.Cancelled
 	}
 	return 0
 }
@@ -2142,7 +2171,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xed\x03\n" +
+	"\f_max_retries\"\x87\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2161,7 +2190,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"runs_count\x18\t \x01(\x04R\trunsCount\x121\n" +
 	"\bcounters\x18\n" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
-	"\awaiting\x18\v \x03(\tR\awaiting\"\xb2\x01\n" +
+	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
+	"\amissing\x18\f \x03(\tR\amissing\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2169,7 +2199,9 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\aretried\x18\x04 \x01(\x04R\aretried\x12\x12\n" +
 	"\x04dead\x18\x05 \x01(\x04R\x04dead\x12\x18\n" +
 	"\askipped\x18\x06 \x01(\x04R\askipped\x12\x12\n" +
-	"\x04late\x18\a \x01(\x04R\x04late*h\n" +
+	"\x04late\x18\a \x01(\x04R\x04late\x12\x18\n" +
+	"\adropped\x18\b \x01(\x04R\adropped\x12\x1c\n" +
+	"\tcancelled\x18\t \x01(\x04R\tcancelled*h\n" +
 	"\x0eDaylightSaving\x12\x1f\n" +
 	"\x1bDAYLIGHT_SAVING_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DAYLIGHT_SAVING_SAFE\x10\x01\x12\x1b\n" +

@@ -238,7 +238,7 @@ type Run struct {
 	ScheduledTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_time,json=scheduledTime,proto3" json:"scheduled_time,omitempty"`
 	// When this attempt was due.
 	DueTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
-	// From 1; 0 is none yet.
+	// From 1, also over a redrive; 0 is none yet.
 	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When this attempt began.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
@@ -273,7 +273,10 @@ type Run struct {
 	// What the attempt in force last said; absent if it has said nothing. It is lost with the node.
 	Progress *Progress `protobuf:"bytes,24,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Id of the backfill that made the run.
-	Backfill      string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	Backfill string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	// How many of its attempts were in doubt: a node that ended without order may have handed each of them out before. Consumers may
+	// have had such an attempt more than once, always with the same token; one that is the last of a cancelled run, perhaps never.
+	InDoubt       int32 `protobuf:"varint,26,opt,name=in_doubt,json=inDoubt,proto3" json:"in_doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +486,13 @@ func (x *Run) GetBackfill() string {
 	return ""
 }
 
+func (x *Run) GetInDoubt() int32 {
+	if x != nil {
+		return x.InDoubt
+	}
+	return 0
+}
+
 // Progress is how far an attempt says it is.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -555,7 +565,9 @@ type AttemptError struct {
 	// When it ended.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// What the consumer said.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The run died of it, or after it, and has been redriven since.
+	Redriven      bool `protobuf:"varint,4,opt,name=redriven,proto3" json:"redriven,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -611,11 +623,18 @@ func (x *AttemptError) GetMessage() string {
 	return ""
 }
 
+func (x *AttemptError) GetRedriven() bool {
+	if x != nil {
+		return x.Redriven
+	}
+	return false
+}
+
 var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\b\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\b\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
@@ -644,18 +663,20 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\askipped\x18\x16 \x01(\x04R\askipped\x127\n" +
 	"\tfrom_time\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x121\n" +
 	"\bprogress\x18\x18 \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12\x1a\n" +
-	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x1a;\n" +
+	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x12\x19\n" +
+	"\bin_doubt\x18\x1a \x01(\x05R\ainDoubt\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
 	"\bProgress\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x01R\apercent\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"r\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x8e\x01\n" +
 	"\fAttemptError\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage*Y\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
+	"\bredriven\x18\x04 \x01(\bR\bredriven*Y\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCAUSE_SCHEDULE\x10\x01\x12\x11\n" +

@@ -90,7 +90,7 @@ type SchedulerServiceClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// CancelRun ends a run that has not finished.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// RedriveRun gives a dead run a fresh set of attempts under the same id.
+	// RedriveRun gives a dead run a fresh set of attempts under the same id. They are numbered on, and its errors stay.
 	RedriveRun(ctx context.Context, in *RedriveRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error)
@@ -442,7 +442,7 @@ type SchedulerServiceServer interface {
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
 	// CancelRun ends a run that has not finished.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// RedriveRun gives a dead run a fresh set of attempts under the same id.
+	// RedriveRun gives a dead run a fresh set of attempts under the same id. They are numbered on, and its errors stay.
 	RedriveRun(context.Context, *RedriveRunRequest) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error)

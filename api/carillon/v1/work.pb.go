@@ -34,7 +34,9 @@ type WorkRequest struct {
 	// Which attempts are alive.
 	Beats []*Beat `protobuf:"bytes,4,rep,name=beats,proto3" json:"beats,omitempty"`
 	// The worker leaves: what it still holds is freed at once.
-	Goodbye       bool `protobuf:"varint,5,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	Goodbye bool `protobuf:"varint,5,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	// Answers WorkResponse.ping.
+	Pong          bool `protobuf:"varint,6,opt,name=pong,proto3" json:"pong,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -100,6 +102,13 @@ func (x *WorkRequest) GetBeats() []*Beat {
 func (x *WorkRequest) GetGoodbye() bool {
 	if x != nil {
 		return x.Goodbye
+	}
+	return false
+}
+
+func (x *WorkRequest) GetPong() bool {
+	if x != nil {
+		return x.Pong
 	}
 	return false
 }
@@ -366,7 +375,9 @@ type Beat struct {
 	// From the run.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// From the run.
-	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Asks whether the attempt is still in force: WorkResponse.confirmed or WorkResponse.stale answers.
+	Confirm       bool `protobuf:"varint,3,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +426,13 @@ func (x *Beat) GetRunId() string {
 	return ""
 }
 
+func (x *Beat) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
+	}
+	return false
+}
+
 // WorkResponse goes from server to worker, many words to a message.
 type WorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -433,7 +451,16 @@ type WorkResponse struct {
 	// Queues of which runs wait on this node while the session has no credits; to workers that say direct.
 	Wanted []string `protobuf:"bytes,7,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	// How many credits were taken back: one for each of less than 0, in their order. Others were used.
-	Withdrawn     []*Credit `protobuf:"bytes,8,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	Withdrawn []*Credit `protobuf:"bytes,8,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// The node has heard nothing from the worker while an attempt's lease or timeout ended, or wants to know whether it is alive. It
+	// sends no more runs before it hears anything; answer with WorkRequest.pong.
+	Ping bool `protobuf:"varint,9,opt,name=ping,proto3" json:"ping,omitempty"`
+	// Tokens of attempts in force, in answer to beats that asked; their leases were extended.
+	Confirmed []string `protobuf:"bytes,10,rep,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// How many requests of this stream had been received when the runs were sent. 0: unknown.
+	Heard int64 `protobuf:"varint,11,opt,name=heard,proto3" json:"heard,omitempty"`
+	// When the runs were sent: nanoseconds since the beginning of the stream, by the node's clock. 0: unknown.
+	Clock         int64 `protobuf:"varint,12,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,17 +551,46 @@ func (x *WorkResponse) GetWithdrawn() []*Credit {
 	return nil
 }
 
+func (x *WorkResponse) GetPing() bool {
+	if x != nil {
+		return x.Ping
+	}
+	return false
+}
+
+func (x *WorkResponse) GetConfirmed() []string {
+	if x != nil {
+		return x.Confirmed
+	}
+	return nil
+}
+
+func (x *WorkResponse) GetHeard() int64 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *WorkResponse) GetClock() int64 {
+	if x != nil {
+		return x.Clock
+	}
+	return 0
+}
+
 var File_carillon_v1_work_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_work_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x01\n" +
+	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x01\n" +
 	"\vWorkRequest\x12(\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.carillon.v1.HelloR\x05hello\x12-\n" +
 	"\acredits\x18\x02 \x03(\v2\x13.carillon.v1.CreditR\acredits\x12-\n" +
 	"\aresults\x18\x03 \x03(\v2\x13.carillon.v1.ResultR\aresults\x12'\n" +
 	"\x05beats\x18\x04 \x03(\v2\x11.carillon.v1.BeatR\x05beats\x12\x18\n" +
-	"\agoodbye\x18\x05 \x01(\bR\agoodbye\"\xe5\x01\n" +
+	"\agoodbye\x18\x05 \x01(\bR\agoodbye\x12\x12\n" +
+	"\x04pong\x18\x06 \x01(\bR\x04pong\"\xe5\x01\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06queues\x18\x02 \x03(\tR\x06queues\x12\x1b\n" +
@@ -557,10 +613,11 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"retryAfter\x12!\n" +
 	"\bresponse\x18\a \x01(\fR\x0fresponse_base64\x121\n" +
 	"\bprogress\x18\b \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12*\n" +
-	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"3\n" +
+	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"M\n" +
 	"\x04Beat\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x15\n" +
-	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\xed\x01\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
+	"\aconfirm\x18\x03 \x01(\bR\aconfirm\"\xcb\x02\n" +
 	"\fWorkResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12\x16\n" +
 	"\x06cancel\x18\x02 \x03(\tR\x06cancel\x12\x14\n" +
@@ -569,7 +626,12 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x12\x14\n" +
 	"\x05drain\x18\x06 \x01(\bR\x05drain\x12\x16\n" +
 	"\x06wanted\x18\a \x03(\tR\x06wanted\x121\n" +
-	"\twithdrawn\x18\b \x03(\v2\x13.carillon.v1.CreditR\twithdrawnB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\twithdrawn\x18\b \x03(\v2\x13.carillon.v1.CreditR\twithdrawn\x12\x12\n" +
+	"\x04ping\x18\t \x01(\bR\x04ping\x12\x1c\n" +
+	"\tconfirmed\x18\n" +
+	" \x03(\tR\tconfirmed\x12\x14\n" +
+	"\x05heard\x18\v \x01(\x03R\x05heard\x12\x14\n" +
+	"\x05clock\x18\f \x01(\x03R\x05clockB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_work_proto_rawDescOnce sync.Once

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -55,6 +56,19 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return min(max(0, at.Sub(now)), MaxRetryAfter)
 }
 
+// keepAlive is how long a target keeps a connection open that nobody uses, if it says so: Keep-Alive: timeout=5, max=100.
+func keepAlive(s string) (time.Duration, bool) {
+	for parameter := range strings.SplitSeq(s, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		if !strings.EqualFold(name, "timeout") {
+			continue
+		}
+		n, err := strconv.ParseUint(value, 10, 31)
+		return time.Duration(n) * time.Second, err == nil
+	}
+	return 0, false
+}
+
 // read keeps the beginning of a body and reads on, within a limit, so that the connection can be used again.
 func read(resp *http.Response) []byte {
 	defer resp.Body.Close()
@@ -73,6 +87,7 @@ var (
 	errTimeout   = errors.New("timeout")
 	errCancelled = errors.New("cancelled")
 	errStopped   = errors.New("interrupted: the node is shutting down, the target may have done it")
+	errBroken    = errors.New("connection: it broke before an answer, the target may have done it")
 )
 
 // unanswered says why there is no answer, in words that tell DNS, TLS, timeouts and refused addresses apart.
@@ -82,6 +97,9 @@ func unanswered(err, cause error, timeout time.Duration) (message string, perman
 		return fmt.Sprintf("timeout: no answer within %v, the target may have done it", timeout), false
 	case cause != nil:
 		return cause.Error(), false
+	}
+	if refused, ok := errors.AsType[*refusedStreamError](err); ok {
+		return refused.Error(), false
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return refused.Error(), true

@@ -34,11 +34,14 @@ func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
-		conn := tls.Client(raw, conf)
-		if err := conn.HandshakeContext(ctx); err != nil {
+		agreed := tls.Client(raw, conf)
+		if err := agreed.HandshakeContext(ctx); err != nil {
 			_ = raw.Close()
 			return nil, &handshakeError{err}
 		}
-		return conn, nil
+		if agreed.ConnectionState().NegotiatedProtocol == "h2" {
+			return agreed, nil // net/http looks for this type
+		}
+		return &conn{Conn: agreed}, nil
 	}
 }

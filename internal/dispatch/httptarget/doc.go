@@ -5,6 +5,8 @@
 //	answer.go    what an answer, or none, means
 //	host.go      how many requests a host gets at once, and when it has asked for fewer
 //	target.go    the pool of connections, and what is in flight
+//	sending.go   that an attempt is written once: connections of HTTP/1
+//	http2.go     the same for HTTP/2
 //
 // # What is sent
 //
@@ -27,7 +29,7 @@
 //	400, 413, 415, 422        failed for good
 //	410                       failed for good, and the job is paused
 //	3xx                       failed; never followed
-//	429, 503                  failed; the whole host is slowed down
+//	429, 503                  failed; the whole host is slowed down, as with HTTP/2's REFUSED_STREAM
 //	anything else, or none    failed
 //
 // What failed is retried by the job's policy, no earlier than Retry-After (seconds or a date, at most [MaxRetryAfter]).

@@ -21,6 +21,7 @@ import (
 // desk is an engine of one partition that delivers what it is told to.
 type desk struct {
 	hub     *dispatch.Hub
+	target  *Target
 	reports chan partition.Report
 	room    chan partition.Queue
 	back    chan string // undelivered
@@ -46,7 +47,7 @@ func (d *desk) Undelivered(tokens []string) {
 // open makes a desk with the target as its only transport.
 func open(t testing.TB, target *Target) *desk {
 	t.Helper()
-	d := &desk{reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
+	d := &desk{target: target, reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": target}})
 	t.Cleanup(func() {
 		if err := d.hub.Close(); err != nil {

@@ -41,6 +41,8 @@ const (
 	idleTimeout    = time.Minute      // of a connection
 	maxIdle        = 4096             // connections in all
 
+	keepAliveMargin = time.Second // before a target closes a connection by its Keep-Alive, it is not used again
+
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
 )

@@ -3,6 +3,7 @@ package httptarget
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -17,11 +18,11 @@ import (
 // Target is the [dispatch.Transport] of HTTP targets. Each attempt has a goroutine: starting it is 1 % of what a callback
 // costs, so a pool would gain nothing (BenchmarkHTTP).
 //
-// A connection that was kept open may be closed by the target just as it is used again. net/http then repeats the request
-// on a new one, since it carries an Idempotency-Key; without that, such a race would cost the run an attempt.
+// An attempt is at most one request that the target may have read: see [sending] and [http2Conns].
 type Target struct {
 	options Options
 	client  *http.Transport
+	http2   *http2Conns
 
 	mu      sync.Mutex
 	flights map[string]*flight // by token
@@ -54,17 +55,18 @@ func newTarget(o Options, dial dialFunc) *Target {
 	if o.Secrets == nil {
 		o.Secrets = func(string) [][]byte { return nil }
 	}
+	h2 := newHTTP2Conns()
 	client := &http.Transport{ // Proxy stays nil: the environment has no say
-		DialContext:            dial,
+		DialContext:            counted(dial),
 		DialTLSContext:         dialTLS(dial, o.TLS),
-		ForceAttemptHTTP2:      true,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{"h2": h2.upgrade},
 		DisableCompression:     true, // a body is kept as it came
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    o.HostLimit,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: MaxResponseHeader,
 	}
-	return &Target{options: o, client: client, flights: map[string]*flight{}, landed: make(chan struct{})}
+	return &Target{options: o, client: client, http2: h2, flights: map[string]*flight{}, landed: make(chan struct{})}
 }
 
 // Open implements [dispatch.Transport].
@@ -107,7 +109,8 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 // attempt makes the request and judges its answer.
 func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, answered, slow bool) {
 	d := &f.delivery
-	req, err := newRequest(ctx, d, t.options.Secrets(d.Queue.Namespace), t.options.Now())
+	watched, s := watch(ctx, f.end, t.options.Now)
+	req, err := newRequest(watched, d, t.options.Secrets(d.Queue.Namespace), t.options.Now())
 	if err != nil {
 		r.Message, r.Permanent = "no request can be made: "+err.Error(), true
 		return r, false, false
@@ -120,8 +123,10 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, an
 	if err != nil {
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
 		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
-		return r, false, false
+		_, refused := errors.AsType[*refusedStreamError](err)
+		return r, false, refused
 	}
+	s.answered(resp.Header)
 	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))
 	r, slow = judge(resp, t.options.Now())
 	r.Response = read(resp)
@@ -187,5 +192,6 @@ func (t *Target) Close() error {
 	cancel()
 	_ = t.Drain(now) // it says only that requests were ended
 	t.client.CloseIdleConnections()
+	t.http2.close()
 	return nil
 }

@@ -12,7 +12,9 @@ type outbox struct {
 	cancels []string
 	stales  []string
 	acks    []string
+	alive   []string // attempts in force about which the worker asked
 	drain   bool
+	ping    bool
 
 	wanted    []string
 	withdrawn []carillon.Credit
@@ -79,7 +81,8 @@ func (o *outbox) takeCredits(msg *carillon.WorkResponse) {
 }
 
 func (o *outbox) empty() bool {
-	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks)+len(o.wanted)+len(o.withdrawn) == 0 && !o.drain && !o.moved
+	return len(o.runs)+len(o.cancels)+len(o.stales)+len(o.acks)+len(o.alive)+len(o.wanted)+len(o.withdrawn) == 0 &&
+		!o.drain && !o.moved && !o.ping
 }
 
 // budget is how much still fits into a message.
@@ -88,16 +91,17 @@ type budget struct{ bytes, items int }
 // take is the next message, if there is anything to say: what stops runs goes first, new runs last.
 func (o *outbox) take(bytes, items int, now time.Time) (msg carillon.WorkResponse, ok bool) {
 	left := budget{bytes, items}
-	msg.Drain = o.drain
+	msg.Drain, msg.Ping = o.drain, o.ping
 	if o.moved {
 		msg.Nodes = o.nodes
 	}
-	ok = o.drain || o.moved || len(o.wanted)+len(o.withdrawn) > 0
-	o.drain, o.moved = false, false
+	ok = o.drain || o.ping || o.moved || len(o.wanted)+len(o.withdrawn) > 0
+	o.drain, o.ping, o.moved = false, false, false
 	o.takeCredits(&msg)
 	msg.Cancel = o.takeTokens(&o.cancels, &left)
 	msg.Stale = o.takeTokens(&o.stales, &left)
 	msg.Acks = o.takeTokens(&o.acks, &left)
+	msg.Confirmed = o.takeTokens(&o.alive, &left)
 	msg.Runs = o.takeRuns(&left, now)
 	return msg, ok || left.items < items
 }

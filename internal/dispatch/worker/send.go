@@ -20,6 +20,9 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err != nil {
 		return err
 	}
+	if s.speech(&req) {
+		s.spoke()
+	}
 	s.beat(goingOn(req.Beats, req.Results)) // first: a beat of an attempt that has been reported would be stale
 	s.report(req.Results)
 	if gone && len(req.Credits) > 0 {

@@ -21,6 +21,7 @@ type Session struct {
 	options   Options
 	id        string // of the worker
 	namespace string // what it may report on
+	direct    bool   // it spreads its credits itself
 	sink      dispatch.Sink
 	now       func() time.Time
 	member    *dispatch.Member
@@ -34,7 +35,10 @@ type Session struct {
 	held    map[string]*attempt // by token
 	adopted int                 // how many of held were heard of by a beat
 	goodbye bool
-	err     error // why the session is over
+	words   uint64 // that the worker has said; see speech
+	silent  bool   // it let an attempt end without a word since that was delivered
+	asked   bool   // for a sign of life, and has not spoken since
+	err     error  // why the session is over
 
 	stall  *time.Timer
 	waited time.Time // since when something has waited
@@ -45,12 +49,15 @@ type attempt struct {
 	seat *dispatch.Seat // nil: adopted, delivered through another session
 	sent bool           // received by the worker
 	void bool           // cancelled before that: it stays here
+
+	words uint64 // that the worker had said when it was delivered
 }
 
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
-		options: o, id: hello.WorkerID, namespace: hello.Namespace, sink: h.Sink(), now: h.Now, seats: map[string]*dispatch.Seat{},
-		news: make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
+		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(), now: h.Now,
+		seats: map[string]*dispatch.Seat{},
+		news:  make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
@@ -73,7 +80,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	}
 	for i := range ds {
 		d := &ds[i]
-		a := &attempt{seat: s.seats[d.Queue.Address]}
+		a := &attempt{seat: s.seats[d.Queue.Address], words: s.words}
 		s.forget(d.Run.Token)
 		s.held[d.Run.Token] = a
 		s.out.addRun(d.Run, a)
@@ -188,6 +195,16 @@ func (s *Session) Accepted(token string) {
 	}
 }
 
+// Confirmed implements [partition.Confirmer].
+func (s *Session) Confirmed(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.out.addToken(&s.out.alive, token)
+		s.announce()
+	}
+}
+
 // Stale implements [partition.Reporter].
 func (s *Session) Stale(token string) {
 	s.mu.Lock()
@@ -235,7 +252,11 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
 	full := s.out.bytes > s.options.MaxPendingBytes
+	since := time.Now() // before the leases are looked at
 	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems, s.now())
+	if len(msg.Runs) > 0 {
+		msg.Since = since
+	}
 	over := s.out.over
 	s.out.over = nil
 	for i := range over {

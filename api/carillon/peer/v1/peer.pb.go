@@ -242,7 +242,9 @@ type StatusResponse struct {
 	// Of its process.
 	Nonce uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// How far its clock is ahead of the store's; absent if that is not known.
-	Skew          *durationpb.Duration `protobuf:"bytes,3,opt,name=skew,proto3" json:"skew,omitempty"`
+	Skew *durationpb.Duration `protobuf:"bytes,3,opt,name=skew,proto3" json:"skew,omitempty"`
+	// It was told to end, and is to be left nothing.
+	Leaving       bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,6 +298,13 @@ func (x *StatusResponse) GetSkew() *durationpb.Duration {
 		return x.Skew
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // LookRequest asks a node to look at the store.
@@ -1147,8 +1156,10 @@ type ApplyShareRequest struct {
 	Late bool `protobuf:"varint,5,opt,name=late,proto3" json:"late,omitempty"`
 	// When the batch was put, in nanoseconds since 1970.
 	At int64 `protobuf:"fixed64,6,opt,name=at,proto3" json:"at,omitempty"`
-	// The jobs.
-	Puts          []*SharePut `protobuf:"bytes,7,rep,name=puts,proto3" json:"puts,omitempty"`
+	// The jobs. Without any, and without a batch, the request only asks for the term.
+	Puts []*SharePut `protobuf:"bytes,7,rep,name=puts,proto3" json:"puts,omitempty"`
+	// The term of the partition under which the share may be stored; without one it may be stored under any.
+	Term          *Term `protobuf:"bytes,8,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1232,6 +1243,13 @@ func (x *ApplyShareRequest) GetPuts() []*SharePut {
 	return nil
 }
 
+func (x *ApplyShareRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
 // SharePut is one job of a share.
 type SharePut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1297,7 +1315,9 @@ type Wait struct {
 	// The success has not been used up by a run.
 	Open bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
 	// The stamp of the newest word on it; see ReleaseRequest.
-	Told          uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
+	Told uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
+	// When the job began to wait for it, in nanoseconds since 1970; 0: when it is put.
+	Since         int64 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,13 +1380,22 @@ func (x *Wait) GetTold() uint64 {
 	return 0
 }
 
+func (x *Wait) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 // ApplyShareResponse is the outcome of the puts.
 type ApplyShareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An earlier call has stored the share; there are no outcomes.
 	StoredBefore bool `protobuf:"varint,1,opt,name=stored_before,json=storedBefore,proto3" json:"stored_before,omitempty"`
 	// In the order of the request; without payloads.
-	Puts          []*v1.PutJobResponse `protobuf:"bytes,2,rep,name=puts,proto3" json:"puts,omitempty"`
+	Puts []*v1.PutJobResponse `protobuf:"bytes,2,rep,name=puts,proto3" json:"puts,omitempty"`
+	// Nothing was stored: the partition's term is this one.
+	OtherTerm     *Term `protobuf:"bytes,3,opt,name=other_term,json=otherTerm,proto3" json:"other_term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1411,6 +1440,13 @@ func (x *ApplyShareResponse) GetStoredBefore() bool {
 func (x *ApplyShareResponse) GetPuts() []*v1.PutJobResponse {
 	if x != nil {
 		return x.Puts
+	}
+	return nil
+}
+
+func (x *ApplyShareResponse) GetOtherTerm() *Term {
+	if x != nil {
+		return x.OtherTerm
 	}
 	return nil
 }
@@ -2518,11 +2554,12 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x10REASON_NOT_TAKEN\x10\x04\x12\x10\n" +
 	"\fREASON_OLDER\x10\x05\"H\n" +
 	"\rStatusRequest\x127\n" +
-	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"e\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x7f\n" +
 	"\x0eStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\x12-\n" +
-	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\"F\n" +
+	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\x12\x18\n" +
+	"\aleaving\x18\x04 \x01(\bR\aleaving\"F\n" +
 	"\vLookRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x0e\n" +
 	"\fLookResponse\"s\n" +
@@ -2572,7 +2609,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\"\n" +
 	"\x03job\x18\x03 \x01(\v2\x10.carillon.v1.JobR\x03job\"%\n" +
 	"\rKeepsResponse\x12\x14\n" +
-	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xf6\x01\n" +
+	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xa2\x02\n" +
 	"\x11ApplyShareRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
@@ -2580,18 +2617,22 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\vcoordinator\x18\x04 \x01(\x05R\vcoordinator\x12\x12\n" +
 	"\x04late\x18\x05 \x01(\bR\x04late\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x10R\x02at\x12.\n" +
-	"\x04puts\x18\a \x03(\v2\x1a.carillon.peer.v1.SharePutR\x04puts\"P\n" +
+	"\x04puts\x18\a \x03(\v2\x1a.carillon.peer.v1.SharePutR\x04puts\x12*\n" +
+	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
-	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"R\n" +
+	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"h\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x12\n" +
 	"\x04open\x18\x03 \x01(\bR\x04open\x12\x12\n" +
-	"\x04told\x18\x04 \x01(\x06R\x04told\"j\n" +
+	"\x04told\x18\x04 \x01(\x06R\x04told\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x10R\x05since\"\xa1\x01\n" +
 	"\x12ApplyShareResponse\x12#\n" +
 	"\rstored_before\x18\x01 \x01(\bR\fstoredBefore\x12/\n" +
-	"\x04puts\x18\x02 \x03(\v2\x1b.carillon.v1.PutJobResponseR\x04puts\"\x9e\x01\n" +
+	"\x04puts\x18\x02 \x03(\v2\x1b.carillon.v1.PutJobResponseR\x04puts\x125\n" +
+	"\n" +
+	"other_term\x18\x03 \x01(\v2\x16.carillon.peer.v1.TermR\totherTerm\"\x9e\x01\n" +
 	"\x0fDeleteInRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
@@ -2763,59 +2804,61 @@ var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	43, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
 	41, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	22, // 18: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	44, // 19: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	41, // 20: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 21: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 22: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	29, // 23: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	45, // 24: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
-	46, // 25: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	41, // 26: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 27: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	34, // 28: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	32, // 29: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	36, // 30: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	31, // 31: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	32, // 32: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	41, // 33: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	36, // 34: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	41, // 35: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 36: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 37: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 38: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 39: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 40: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 41: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 42: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 43: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 44: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 45: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 46: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 47: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 48: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 49: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	39, // 50: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	4,  // 51: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 52: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 53: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 54: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 55: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 56: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 57: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 58: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 59: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 60: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 61: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 62: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 63: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 64: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	40, // 65: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	51, // [51:66] is the sub-list for method output_type
-	36, // [36:51] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	31, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
+	44, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	31, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	41, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	45, // 26: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
+	46, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	41, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	34, // 30: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	32, // 31: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	36, // 32: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	31, // 33: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	32, // 34: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	41, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	36, // 36: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	41, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 38: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 39: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 40: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 41: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 42: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 43: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 44: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 45: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 46: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 47: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 48: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 49: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 50: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 51: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	39, // 52: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	4,  // 53: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 54: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 55: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 56: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 57: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 58: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 59: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 60: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 61: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 62: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 63: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 64: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 65: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 66: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	40, // 67: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	53, // [53:68] is the sub-list for method output_type
+	38, // [38:53] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }

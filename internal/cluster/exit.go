@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// exit is how far a node is that was told to end.
+type exit struct {
+	leaving atomic.Bool // it has nobody own more through it than must be
+	ended   atomic.Bool // it takes nothing any more
+
+	// Guarded by the turn.
+	heirs   map[uint64]bool          // by nonce: who has said that it stays
+	unheard map[uint64]time.Duration // since when others have not answered that question
+}
+
+// handedOver is how often Leave looks whether the engine has handed over.
+const handedOver = 5 * time.Millisecond
+
+// askAgain is how often Leave asks the others whether they stay.
+const askAgain = 25 * time.Millisecond
+
+// Leave has others own what this node does, and returns once it owns nothing, nobody stays to whom it could go, or ctx ends. It goes on
+// to be a member, takes calls and does them through the others. With nobody to take over it keeps what it owns, and takes what others
+// lose that leave too, until somebody comes or [Node.Finish] is called.
+func (n *Node) Leave(ctx context.Context) error {
+	n.exit.leaving.Store(true)
+	err := n.beat(ctx)
+	n.tellAll(ctx)
+	t := time.NewTicker(handedOver)
+	defer t.Stop()
+	asked := n.elapsed()
+	for {
+		held := len(n.local.Holdings())
+		switch {
+		case held == 0 || !n.view.Load().hasOther(n.id):
+			n.tellAll(ctx)
+			return err
+		case n.elapsed()-asked >= askAgain:
+			asked = n.elapsed()
+			_ = n.look(ctx) // it has been told of
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("%d partitions were not handed over: %w", held, ctx.Err()))
+		}
+	}
+}
+
+// Finish has the others know that the node takes nothing any more: what it gives up from here on is theirs, even if they leave too.
+func (n *Node) Finish(ctx context.Context) error {
+	n.exit.leaving.Store(true)
+	n.exit.ended.Store(true)
+	if !n.isMember() {
+		return nil
+	}
+	short, cancel := n.patience(ctx)
+	defer cancel()
+	return n.beat(short)
+}
+
+// isMember reports whether the node has been one.
+func (n *Node) isMember() bool { return n.joined.Load() > 0 }
+
+// share is what this node should own. Of itself it knows more than the store does, and so it may of others: one that was told to end
+// a moment ago has not written that yet. While it leaves, nobody is counted who has not said that it stays.
+func (n *Node) share(v *view) []int {
+	mine := *v
+	mine.members = make([]store.Member, 0, len(v.members))
+	for _, m := range v.members {
+		switch {
+		case m.ID == n.id:
+			m = n.self()
+		case n.exit.leaving.Load() && m.Capacity > 0 && !n.exit.heirs[m.Nonce]:
+			m.Capacity = 0
+		}
+		mine.members = append(mine.members, m)
+	}
+	return mine.share(n.id)
+}
+
+// askWithin is how long another node may take to say whether it stays.
+const askWithin = 200 * time.Millisecond
+
+// seekHeirs asks those who may own partitions whether they stay. Who cannot be asked for as long as it counts as living is taken to:
+// the store knows that it lives. The caller has the turn.
+func (n *Node) seekHeirs(ctx context.Context, v *view) {
+	if !n.exit.leaving.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	var mu sync.Mutex
+	answers := map[uint64]bool{}
+	var unknown []store.Member
+	for _, m := range v.members {
+		if m.ID != n.id && m.Capacity > 0 && !n.exit.heirs[m.Nonce] {
+			unknown = append(unknown, m)
+		}
+	}
+	n.each(unknown, func(m store.Member, c Control) {
+		if s, err := c.Status(ctx); err == nil && s.Nonce == m.Nonce {
+			mu.Lock()
+			defer mu.Unlock()
+			answers[m.Nonce] = !s.Leaving
+		}
+	})
+	if n.exit.heirs == nil {
+		n.exit.heirs, n.exit.unheard = map[uint64]bool{}, map[uint64]time.Duration{}
+	}
+	now := n.elapsed()
+	for _, m := range unknown {
+		stays, heard := answers[m.Nonce]
+		since, before := n.exit.unheard[m.Nonce]
+		switch {
+		case heard:
+			delete(n.exit.unheard, m.Nonce)
+			n.exit.heirs[m.Nonce] = stays
+		case !before:
+			n.exit.unheard[m.Nonce] = now
+		case now-since >= n.life():
+			n.exit.heirs[m.Nonce] = true
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine"
+)
+
+// Parts of the TTL.
+const (
+	unfitParts = 2 // for so long a node fails, although the store answers, until it says that it is unfit
+	proofParts = 8 // so often it tries meanwhile
+)
+
+// Backoff.
+const (
+	firstProof   = time.Second      // after which an unfit node tries again at first
+	maxProof     = 30 * time.Second // at last
+	firstRefusal = 10 * time.Second // for which a partition is refused at first
+	maxRefusal   = 5 * time.Minute  // at last
+	calm         = time.Minute      // without trouble after which the past is forgotten
+)
+
+// backoff doubles from the first to the most.
+func backoff(first, most time.Duration, tries int) time.Duration {
+	return min(most, first<<min(tries, 16))
+}
+
+// fitness is what a node knows of its ability to own partitions. It is fit once it has proven that it can claim and commit, and unfit
+// when it has failed to for some time in which the store answered: if the store is away nobody is unfit.
+type fitness struct {
+	ttl  time.Duration
+	ring chan struct{} // holds one when there is a reason for a proof
+	over chan struct{} // closed when the prover has ended
+
+	mu      sync.Mutex
+	is      bool
+	reason  string        // why it is not
+	failing time.Duration // since when proofs have failed; 0 = the last one succeeded
+	proven  time.Duration // when the last one that succeeded began
+	became  time.Duration // when it last became fit
+	tries   int           // proofs that failed since it was calm
+	refused map[int]*refusal
+}
+
+// refusal is of one partition that the node could not serve although it is fit.
+type refusal struct {
+	until  time.Duration
+	tries  int
+	reason string
+	active bool
+	served time.Duration // since when it is served again; 0 = it is not
+}
+
+func newFitness(ttl time.Duration) *fitness {
+	return &fitness{ttl: ttl, ring: make(chan struct{}, 1), over: make(chan struct{}), refused: map[int]*refusal{}}
+}
+
+// suspect asks for a proof.
+func (f *fitness) suspect() {
+	select {
+	case f.ring <- struct{}{}:
+	default:
+	}
+}
+
+// stands is what the node is to say of itself.
+func (f *fitness) stands() (is bool, reason string, refuses []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, r := range f.refused {
+		if r.active {
+			refuses = append(refuses, p)
+		}
+	}
+	slices.Sort(refuses)
+	if f.is && len(refuses) > 0 {
+		return true, fmt.Sprintf("partition %d: %s", refuses[0], f.refused[refuses[0]].reason), refuses
+	}
+	return f.is, f.reason, refuses
+}
+
+// note takes the outcome of a proof that began then, and since when the store has answered all else. It returns whether the node has
+// become fit or unfit, and when to try again; 0 = when there is a reason.
+func (f *fitness) note(began, now, answering time.Duration, err error) (changed bool, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		if changed = !f.is; changed {
+			f.became = now
+		}
+		f.is, f.reason, f.failing, f.proven = true, "", 0, began
+		return changed, 0
+	}
+	if f.failing == 0 {
+		f.failing = began
+	}
+	switch {
+	case !f.is:
+		changed = f.reason == ""
+	case !lasts(f.failing, now, answering, f.ttl):
+		return false, f.ttl / proofParts
+	default:
+		changed = true
+		if now-f.became >= calm {
+			f.tries = 0
+		}
+	}
+	f.is, f.reason = false, err.Error()
+	f.tries++
+	return changed, backoff(firstProof, maxProof, f.tries-1)
+}
+
+// never is since when a store answers that does not.
+const never = time.Duration(math.MaxInt64)
+
+// lasts reports whether something has failed for so long, while the store answered all else, that it is the node's own fault.
+func lasts(since, now, answering, ttl time.Duration) bool {
+	return answering != never && now-max(since, answering) >= ttl/unfitParts
+}
+
+// watch looks at what the engine fails on and what it serves. It asks for a proof if there is a reason to, and refuses partitions that the
+// node could not serve although its proof succeeded. It returns those that it has begun to refuse.
+func (f *fitness) watch(failing []engine.Failure, serves map[int]bool, now, answering time.Duration) (begun []engine.Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(failing) > 0 || !f.is && len(serves) > 0 {
+		f.suspect()
+	}
+	f.recover(serves, now)
+	for _, x := range failing {
+		since := now - x.For
+		r := f.refused[x.Partition]
+		proven := f.is && f.failing == 0 && f.proven >= since
+		if !proven || r != nil && r.active || r == nil && !lasts(since, now, answering, f.ttl) {
+			continue
+		}
+		if r == nil {
+			r = &refusal{}
+			f.refused[x.Partition] = r
+		}
+		r.active, r.reason, r.served = true, x.Err.Error(), 0
+		r.until = now + backoff(firstRefusal, maxRefusal, r.tries)
+		r.tries++
+		begun = append(begun, x)
+	}
+	return begun
+}
+
+// recover ends refusals whose time is over, and forgets those after which the partition was served for long.
+func (f *fitness) recover(serves map[int]bool, now time.Duration) {
+	maps.DeleteFunc(f.refused, func(p int, r *refusal) bool {
+		r.active = r.active && now < r.until
+		switch {
+		case !serves[p]:
+			r.served = 0
+		case r.served == 0:
+			r.served = now
+		}
+		return !r.active && (r.served > 0 && now-r.served >= calm || now-r.until >= 2*maxRefusal)
+	})
+}

@@ -1,0 +1,150 @@
+package cluster_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWhoCannotClaimGetsNoShare: a node that lives and cannot claim leaves its share to the others within seconds, says so, and has it
+// again soon after it can.
+func TestWhoCannotClaimGetsNoShare(t *testing.T) {
+	for _, fault := range []struct {
+		what string
+		on   func(n *node, is bool)
+	}{
+		{"its claims fail", func(n *node, is bool) { n.barred.Store(is) }},
+		{"its writes fail", func(n *node, is bool) { n.mute.Store(is) }},
+	} {
+		t.Run(fault.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, a, b := pair(t)
+				c := f.start("c")
+				f.settle(2*time.Second, a, b, c)
+				c.cut.Store(true)
+				pass(5 * time.Second) // its terms have ended
+				fault.on(c, true)
+				c.cut.Store(false)
+				f.settle(6*time.Second, a, b)
+				if err := c.Ready(); err == nil {
+					t.Error("it says that it is ready")
+				}
+				pass(time.Minute)
+				f.settle(0, a, b)
+				fault.on(c, false)
+				f.shared(35*time.Second, a, b, c)
+				if err := c.Ready(); err != nil {
+					t.Errorf("when it can again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestANewNodeProvesItselfFirst: one that cannot claim takes nothing from the others, for no moment.
+func TestANewNodeProvesItselfFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		end := calling(t, a, time.Second, 0)
+		defer end()
+		f.prepare = func(c *node) { c.barred.Store(true) }
+		c := f.start("c")
+		for range 200 {
+			f.settle(0, a, b)
+			pass(100 * time.Millisecond)
+		}
+		end()
+		c.barred.Store(false)
+		f.shared(35*time.Second, a, b, c)
+	})
+}
+
+// TestWhoseWritesFailLosesItsShare: its terms end one after the other, and it claims them anew; what it cannot serve is served by others
+// within seconds.
+func TestWhoseWritesFailLosesItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b, c := f.start("a"), f.start("b"), f.start("c")
+		f.settle(3*time.Second, a, b, c)
+		c.mute.Store(true)
+		end := calling(t, a, 8*time.Second, 20) // what was on its way is not known
+		pass(10 * time.Second)
+		end()
+		f.settle(0, a, b)
+		end = calling(t, a, time.Second, 0)
+		pass(20 * time.Second)
+		end()
+		c.mute.Store(false)
+		f.shared(35*time.Second, a, b, c)
+	})
+}
+
+// TestWhatANodeCannotLoadGoesElsewhere: one partition cannot be read by one node, which serves the others of its share.
+func TestWhatANodeCannotLoadGoesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		p := b.engine.Holdings()[0].Partition
+		b.cut.Store(true)
+		pass(5 * time.Second)
+		b.spoilt.Store(int64(p) + 1)
+		b.cut.Store(false)
+		f.settle(8*time.Second, a, b)
+		if n := len(b.engine.Holdings()); n < parts/2-2 {
+			t.Errorf("it owns %d partitions", n)
+		}
+	})
+}
+
+// TestNobodyIsUnfitWhileTheStoreIsAway: when it is back everything is as it was.
+func TestNobodyIsUnfitWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		for _, n := range []*node{a, b} {
+			n.cut.Store(true)
+		}
+		pass(time.Minute)
+		for _, n := range []*node{a, b} {
+			n.cut.Store(false)
+		}
+		f.settle(3*time.Second, a, b)
+		for _, n := range []*node{a, b} {
+			if n.log.count("unfit") > 0 {
+				t.Errorf("%s called itself unfit", n.id)
+			}
+		}
+	})
+}
+
+// TestAllAreUnfit: nobody can write although all are members. When they can again they share as before.
+func TestAllAreUnfit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		a.mute.Store(true)
+		b.mute.Store(true)
+		end := calling(t, a, time.Minute, 1000)
+		defer end()
+		pass(time.Minute)
+		a.mute.Store(false)
+		f.settle(5*time.Second, a)
+		b.mute.Store(false)
+		f.shared(35*time.Second, a, b)
+		end()
+	})
+}
+
+// shared is settle with a share for each.
+func (f *fleet) shared(within time.Duration, living ...*node) {
+	f.t.Helper()
+	began := time.Now()
+	for slices.ContainsFunc(living, func(n *node) bool { return len(n.engine.Holdings()) == 0 || n.Ready() != nil }) {
+		if time.Since(began) > within {
+			for _, n := range living {
+				f.t.Logf("%s owns %d partitions, ready: %v", n.id, len(n.engine.Holdings()), n.Ready())
+			}
+			f.t.Fatalf("not shared within %v", within)
+		}
+		pass(5 * time.Millisecond)
+	}
+	f.settle(2*time.Second, living...)
+}

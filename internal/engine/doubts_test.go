@@ -1,0 +1,229 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// killable is a store that a node is cut off from wholly when it is killed: its leases run on.
+type killable struct{ *mortal }
+
+type mortalLeaser struct {
+	store.Leaser
+	m *mortal
+}
+
+var errKilled = errors.New("killed")
+
+func (k killable) Leaser() store.Leaser { return mortalLeaser{k.Store.Leaser(), k.mortal} }
+
+func (l mortalLeaser) Claim(ctx context.Context, node string, parts []int, ttl time.Duration) ([]store.Term, error) {
+	if l.m.isDead() {
+		return nil, errKilled
+	}
+	return l.Leaser.Claim(ctx, node, parts, ttl)
+}
+
+func (l mortalLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if l.m.isDead() {
+		return nil, errKilled
+	}
+	return l.Leaser.Renew(ctx, node, held, ttl)
+}
+
+func (l mortalLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if l.m.isDead() {
+		return errKilled
+	}
+	return l.Leaser.Release(ctx, node, held)
+}
+
+func (l mortalLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
+	if l.m.isDead() {
+		return nil, errKilled
+	}
+	return l.Leaser.Owners(ctx)
+}
+
+// startKillable starts a node and returns what kills it.
+func startKillable(t *testing.T, disk *memory.Store) (n *node, kill func()) {
+	t.Helper()
+	m := &mortal{Store: disk, left: 1 << 30}
+	n = startWith(t, engine.Config{Store: killable{m}})
+	return n, func() {
+		m.mu.Lock()
+		m.dead = true
+		m.mu.Unlock()
+		if err := n.hub.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = n.Stop(context.Background()) // it is cut off
+	}
+}
+
+// TestWhatANodeHadHandedOutRunsAgain when it has been killed, and is found meanwhile by its run id.
+func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, disk := context.Background(), memory.New(memory.Options{})
+		n, kill := startKillable(t, disk)
+		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2, Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		kill()
+		had := c.got()
+		time.Sleep(time.Minute)
+
+		n, kill = startKillable(t, disk)
+		run, err := n.GetRun(ctx, "default", had[0].ID)
+		if err != nil || run.Status != carillon.RunScheduled || run.InDoubt != 1 {
+			t.Errorf("the run in doubt is %+v, %v", run, err)
+		}
+		kill() // before anybody has it
+
+		n = start(t, disk)
+		c = n.consume("q", 1, success)
+		time.Sleep(time.Minute)
+		got := c.got()
+		if len(got) != 2 || got[0].ID != had[0].ID || got[0].Token != had[0].Token || got[0].Attempt != 1 {
+			t.Errorf("%+v were handed out after %+v", got, had)
+		}
+		run, err = n.GetRun(ctx, "default", had[0].ID)
+		if err != nil || run.Status != carillon.RunSucceeded || run.Attempt != 1 || run.InDoubt != 1 {
+			t.Errorf("it ended as %+v, %v", run, err)
+		}
+		n.stop()
+	})
+}
+
+// TestAResultReachesTheNextTerm that comes before the new owner has read anything.
+func TestAResultReachesTheNextTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, disk := context.Background(), memory.New(memory.Options{})
+		n, kill := startKillable(t, disk)
+		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		kill()
+		n = start(t, disk)
+		had := c.got()[0]
+		err := n.CompleteRun(ctx, "default", carillon.Result{Token: had.Token, Outcome: carillon.OutcomeSuccess})
+		if err != nil {
+			t.Errorf("the result of what had been handed out: %v", err)
+		}
+		c = n.consume("q", 1, success)
+		time.Sleep(time.Second)
+		if got := c.got(); len(got) != 0 {
+			t.Errorf("it was handed out again: %+v", got)
+		}
+		n.stop()
+	})
+}
+
+// TestWhatCameAfterTheLeaseWasMissed as the owner that was killed cannot have handed it out.
+func TestWhatCameAfterTheLeaseWasMissed(t *testing.T) {
+	for after, want := range map[time.Duration]int{time.Minute: 1, 10 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := memory.New(memory.Options{})
+			n, kill := startKillable(t, disk)
+			j := carillon.Job{Name: "a", Schedule: "@every 60s", Target: carillon.WorkerQueue("q")}
+			if _, err := n.PutJob(context.Background(), j); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute - after)
+			kill()
+			time.Sleep(time.Hour)
+			n = start(t, disk)
+			c := n.consume("q", 1, success)
+			time.Sleep(time.Second)
+			if got := c.got(); len(got) != want {
+				t.Errorf("killed %v before its time %d runs began: %+v", after, len(got), got)
+			}
+			n.stop()
+		})
+	}
+}
+
+// TestATermThatEndsInOrderLeavesNoDoubt so what came meanwhile was missed.
+func TestATermThatEndsInOrderLeavesNoDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memory.New(memory.Options{})
+		n := start(t, disk)
+		for _, name := range []string{"a", "b", "c"} {
+			j := carillon.Job{Name: name, Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}
+			if _, err := n.PutJob(context.Background(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		n.stop()
+		time.Sleep(time.Minute)
+		n = start(t, disk)
+		c := n.consume("q", 3, success)
+		time.Sleep(time.Second)
+		got := c.got()
+		if len(got) != 3 || slices.ContainsFunc(got, func(r carillon.Run) bool { return r.InDoubt != 0 }) {
+			t.Errorf("%d runs began: %+v", len(got), got)
+		}
+		n.stop()
+	})
+}
+
+// unrenewed is a store whose leases cannot be renewed while it is stuck.
+type unrenewed struct {
+	store.Store
+	stuck atomic.Bool
+}
+
+type unrenewedLeaser struct {
+	store.Leaser
+	s *unrenewed
+}
+
+func (s *unrenewed) Leaser() store.Leaser { return unrenewedLeaser{s.Store.Leaser(), s} }
+
+func (l unrenewedLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if l.s.stuck.Load() {
+		return nil, errKilled
+	}
+	return l.Leaser.Renew(ctx, node, held, ttl)
+}
+
+// TestAClockThatLeapsWaitsForTheLease so that the store knows until when something may have been handed out.
+func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		s := &unrenewed{Store: memory.New(memory.Options{Partitions: 1})}
+		n := startWith(t, engine.Config{Store: s, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		c := n.consume("q", 1, success)
+		j := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+		if _, err := n.PutJob(context.Background(), j); err != nil {
+			t.Fatal(err)
+		}
+		s.stuck.Store(true)
+		ahead.Store(int64(2 * time.Hour))
+		time.Sleep(3 * time.Second)
+		if got := c.got(); len(got) != 0 {
+			t.Errorf("it does not wait: %+v", got)
+		}
+		s.stuck.Store(false)
+		time.Sleep(3 * time.Second)
+		if got := c.got(); len(got) != 1 {
+			t.Errorf("%d runs began when the lease had been renewed", len(got))
+		}
+		n.stop()
+	})
+}

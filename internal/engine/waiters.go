@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// A job that waits for another is told of its success because the partition of the other one knows the edge. If that record is lost,
+// as by a store that goes back to before it, nobody would ever tell. So the partition of a job that waits looks, too: it finds the
+// waiting jobs in the store, where they need no memory, registers their edges again, and asks the store whether a success has been
+// missed. See docs/decisions/0020.
+
+const (
+	// waitersFirst is how long after a term has begun its waiting jobs are looked at first.
+	waitersFirst = 15 * time.Second
+	// waitersEvery is how often they are looked at, and waitersShare bounds the share of the time that this takes.
+	waitersEvery = time.Minute
+	waitersShare = 100
+	// waitersAtOnce is how many are read at a time.
+	waitersAtOnce = 256
+)
+
+// waiterCheck is when a partition looks at its waiting jobs.
+type waiterCheck struct {
+	busy    atomic.Bool
+	next    atomic.Int64 // by Engine.elapsed
+	missing atomic.Int64 // names that no job had, the last time
+}
+
+// waiter is a job of a partition that waits for a success of another job.
+type waiter struct {
+	edge  partition.Edge
+	by    carillon.RunIdentity // what it knows
+	since int64                // a success of before does not count
+}
+
+// askForWaiters looks at the partition's waiting jobs, in the background, if it is time to.
+func (p *owned) askForWaiters() {
+	c := &p.waiters
+	if p.e.elapsed() < c.next.Load() || !c.busy.CompareAndSwap(false, true) {
+		return
+	}
+	term, since := p.term, p.e.elapsed()
+	run := p.e.batches.run(func() {
+		defer c.busy.Store(false)
+		missing, err := p.e.checkWaiters(p, term)
+		took := p.e.elapsed() - since
+		c.next.Store(p.e.elapsed() + max(int64(waitersEvery), waitersShare*took))
+		if err != nil {
+			p.e.log.Debug("jobs that wait for others were not all looked at", "partition", p.number, "error", err)
+			return
+		}
+		if before := c.missing.Swap(missing); missing > before {
+			p.e.log.Warn("jobs wait for jobs that do not exist", "partition", p.number, "names", missing)
+		}
+	})
+	if !run {
+		c.busy.Store(false)
+	}
+}
+
+// checkWaiters looks at the waiting jobs of a partition. It counts the names that they wait for and that no job has.
+func (e *Engine) checkWaiters(p *owned, term store.Term) (missing int64, err error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return 0, err
+	}
+	phase := carillon.PhaseWaiting
+	for q := (store.ListQuery{Phase: &phase, Limit: waitersAtOnce, MaxSpec: 1}); ; {
+		page, err := shard.List(e.life, q)
+		if err != nil {
+			return missing, err
+		}
+		for of, list := range e.waitersOf(page) {
+			n, err := e.checkWith(p, term, of, list)
+			if missing += n; err != nil {
+				return missing, err
+			}
+		}
+		if len(page) < q.Limit {
+			return missing, nil
+		}
+		last := page[len(page)-1].Key
+		q.After = last.Namespace + "\x00" + last.Name
+	}
+}
+
+// waitersOf is who waits, by the partition of the job that is waited for.
+func (e *Engine) waitersOf(page []store.Record) map[*owned][]waiter {
+	byPart := map[*owned][]waiter{}
+	for i := range page {
+		r := &page[i]
+		for _, w := range r.State.Waits {
+			if w.Open {
+				continue
+			}
+			since := w.Since
+			if since == 0 { // written before that was noted
+				since = max(r.State.Updated, r.State.Last.Finished)
+			}
+			edge := partition.Edge{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
+			of := e.partitionOf(edge.Of)
+			byPart[of] = append(byPart[of], waiter{edge, w.By, since})
+		}
+	}
+	return byPart
+}
+
+// checkWith registers the edges of jobs with the partition of those that they wait for, and then looks for successes that they have
+// missed: what comes after that, they are told.
+func (e *Engine) checkWith(p *owned, term store.Term, of *owned, list []waiter) (missing int64, err error) {
+	ctx, cancel := context.WithTimeout(e.life, answerWithin)
+	defer cancel()
+	edges := make([]partition.Edge, len(list))
+	for i := range list {
+		edges[i] = list[i].edge
+	}
+	exist, err := across(e, of, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, of.number, edges) })
+	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted { // too many wait; those that are known are told
+		return 0, err
+	}
+	for i := range list {
+		by, at, err := e.successOf(ctx, of, list[i].edge.Of)
+		switch {
+		case err != nil:
+			return missing, err
+		case at > list[i].since && by != list[i].by:
+			if err := e.releaseMissed(ctx, p, term, list[i], by); err != nil {
+				return missing, err
+			}
+		case i < len(exist) && !exist[i]:
+			missing++
+		}
+	}
+	return missing, nil
+}
+
+// successOf is the newest finished run of a job and when it ended, if it is a success.
+func (e *Engine) successOf(ctx context.Context, p *owned, key carillon.Key) (id carillon.RunIdentity, at int64, err error) {
+	r, err := e.stored(ctx, p, store.Ref{Key: key})
+	if err != nil {
+		return id, 0, err
+	}
+	if last := r.State.Last; r.Exists && last.Finished != 0 {
+		if last.Status != carillon.RunSucceeded {
+			return id, 0, nil
+		}
+		return carillon.RunIdentity{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
+			Seq: last.Seq}, last.Finished, nil
+	}
+	run, err := e.lastRun(ctx, p, key)
+	if err != nil || run.Status != carillon.RunSucceeded {
+		return id, 0, err
+	}
+	return run.ID, run.Finished, nil
+}
+
+// releaseMissed tells a waiting job of a success that it was not told of, unless its partition's term is another one than when the
+// success was read: the store may have gone back to before it.
+func (e *Engine) releaseMissed(ctx context.Context, p *owned, term store.Term, w waiter, by carillon.RunIdentity) error {
+	released, err := ask(ctx, p, jobCall(w.edge.Waiting()), func(p *owned, _ int64) (bool, error) {
+		return p.term == term && p.m.ReleaseIf(partition.Letter{Edge: w.edge, By: by}, w.by), nil
+	})
+	if released {
+		e.log.Info("a job that waited was not told of a success, and goes on now", "job", w.edge.Waiting().String(), "after", w.edge.Of.Name)
+	}
+	return err
+}
+
+// findMissing notes in a job which of those that it waits for do not exist.
+func (e *Engine) findMissing(ctx context.Context, j *carillon.Job) error {
+	if j.Status == nil || len(j.Status.Waiting) == 0 {
+		return nil
+	}
+	byPart := map[*owned][]store.Ref{}
+	for _, name := range j.Status.Waiting {
+		ref := store.Ref{Key: carillon.Key{Namespace: j.Namespace, Name: name}}
+		p := e.partitionOf(ref.Key)
+		byPart[p] = append(byPart[p], ref)
+	}
+	there := map[string]bool{}
+	for p, refs := range byPart {
+		shard, err := e.reader(p)
+		if err != nil {
+			return err
+		}
+		records, err := shard.Read(ctx, refs)
+		if err != nil {
+			return readError(err)
+		}
+		for i := range records {
+			there[refs[i].Name] = records[i].Exists
+		}
+	}
+	j.Status.Missing = slices.DeleteFunc(slices.Clone(j.Status.Waiting), func(name string) bool { return there[name] })
+	return nil
+}

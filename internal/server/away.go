@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// How often a store that is away is tried to be opened: after the first pause, then twice as long each time.
+const (
+	firstWait = 250 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
+
+// ErrNotStarted says that a node was told to end before its store was there.
+var ErrNotStarted = errors.New("the node was told to end before its store could be opened")
+
+// Await is [New] that waits for a store whose server is away ([store.ErrAway]) until ctx ends; then the error is [ErrNotStarted].
+// Meanwhile the listeners say that the process lives and why it is not ready, and refuse calls as unavailable.
+func Await(ctx context.Context, c Config) (*Server, error) {
+	s, err := bind(c)
+	if err != nil {
+		return nil, err
+	}
+	node, err := s.await(ctx)
+	if err != nil {
+		return nil, errors.Join(err, s.closeListeners())
+	}
+	return s.begin(node)
+}
+
+// await starts the node as soon as its store can be opened.
+func (s *Server) await(ctx context.Context) (*Node, error) {
+	node, err := Start(ctx, s.config)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ErrNotStarted
+	case !errors.Is(err, store.ErrAway):
+		return node, err
+	}
+	since := time.Now()
+	s.log.Warn("waiting for the store", "store", storeText(s.config.Store), "error", err)
+	porch := s.porch(err)
+	node, err = porch.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
+	if closed := porch.close(); closed != nil && err == nil {
+		err = errors.Join(closed, node.Stop(), node.leave())
+	}
+	switch {
+	case err == nil:
+		s.log.Info("the store is there", "waited", time.Since(since).Round(time.Millisecond))
+	case ctx.Err() != nil:
+		err = ErrNotStarted
+		s.log.Info("node has left", "reason", err)
+	}
+	return node, err
+}
+
+// await starts the node again and again, while its store is away and until ctx ends.
+func (p *porch) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		pause := time.NewTimer(wait + rand.N(wait/4))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, ctx.Err()
+		}
+		if node, err = start(); !errors.Is(err, store.ErrAway) {
+			return node, err
+		}
+		p.because(err)
+	}
+}
+
+// porch answers at the listeners of a node that waits for its store.
+type porch struct {
+	lent    []*lent
+	ends    []func() // of the servers
+	serving sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// porch begins to answer; close ends that and leaves the listeners to the node.
+func (s *Server) porch(err error) *porch {
+	p := &porch{err: err}
+	for _, d := range s.doors {
+		at := &lent{Listener: d.at}
+		p.lent = append(p.lent, at)
+		switch d.name {
+		case "grpc":
+			p.overGRPC(at)
+		case "dapr":
+			p.turnAway(at)
+		default:
+			p.overHTTP(s, d, at)
+		}
+	}
+	return p
+}
+
+// Err is why the node is not ready.
+func (p *porch) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Errorf("waiting for the store: %w", p.err)
+}
+
+func (p *porch) because(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// close ends the servers and takes the listeners back.
+func (p *porch) close() error {
+	var faults []error
+	for _, l := range p.lent {
+		faults = append(faults, l.Close())
+	}
+	for _, end := range p.ends {
+		end()
+	}
+	p.serving.Wait()
+	for _, l := range p.lent {
+		faults = append(faults, l.back())
+	}
+	return errors.Join(faults...)
+}
+
+// overHTTP answers probes. The paths are those of all doors.
+func (p *porch) overHTTP(s *Server, d *door, at *lent) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, p.Err().Error(), http.StatusServiceUnavailable)
+	})
+	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
+	p.serving.Go(func() { _ = server.Serve(at) })
+	p.ends = append(p.ends, func() { _ = server.Close() }) // of what it was lent
+}
+
+// overGRPC answers all calls as unavailable, and health checks that nothing is served.
+func (p *porch) overGRPC(at *lent) {
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+		return status.Error(codes.Unavailable, p.Err().Error())
+	}))
+	checks := health.NewServer()
+	checks.Shutdown()
+	healthpb.RegisterHealthServer(server, checks)
+	p.serving.Go(func() { _ = server.Serve(at) })
+	p.ends = append(p.ends, server.Stop)
+}
+
+// turnAway closes what comes: only the node knows with which certificates sidecars are to be answered.
+func (p *porch) turnAway(at *lent) {
+	p.serving.Go(func() {
+		for {
+			conn, err := at.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	})
+}
+
+// lent is a listener that goes on when the server that it was lent to has closed it.
+type lent struct {
+	net.Listener
+	over atomic.Bool
+}
+
+// Accept implements [net.Listener].
+func (l *lent) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil && l.over.Load() {
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// Close implements [net.Listener]: it ends Accept, and leaves the listener open.
+func (l *lent) Close() error {
+	l.over.Store(true)
+	return l.until(time.Unix(1, 0))
+}
+
+// back takes the listener back, after all calls of Accept have returned.
+func (l *lent) back() error { return l.until(time.Time{}) }
+
+func (l *lent) until(t time.Time) error {
+	return l.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(t) // listen has made it for TCP
+}

@@ -1,0 +1,34 @@
+package sim_test
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// doubtMutants are aimed at attempts of which the store knows nothing when their owner is killed.
+var doubtMutants = []mutant{
+	{"a term leaves nothing in doubt", killing, []string{"S12", "S2"}, batches(func(b *store.Batch) {
+		b.Small = slices.DeleteFunc(slices.Clone(b.Small), func(s store.Small) bool { return s.Kind == partition.SmallTerms })
+	})},
+	{"nothing is in doubt of what was written before", killing, []string{"S12", "S2"}, batches(func(b *store.Batch) {
+		for i := range b.Puts {
+			b.Puts[i].State.Settled = 1 << 62
+		}
+	})},
+	{"an attempt in doubt is not counted", killing, []string{"S12"}, batches(func(b *store.Batch) {
+		for i := range b.Runs {
+			if r := &b.Runs[i]; r.InDoubt > 0 {
+				r.Attempt = 0
+			}
+		}
+	})},
+	{"a schedule begins a run too many", chaos, []string{"S2"}, batches(func(b *store.Batch) {
+		for i := range b.Puts {
+			if s := &b.Puts[i].State; s.Begun > 0 {
+				s.Begun--
+			}
+		}
+	})},
+}

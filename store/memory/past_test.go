@@ -1,0 +1,60 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// A store that goes back has what it had, and takes writes of new terms only, whose epochs are greater than any before.
+func TestAStoreGoesBack(t *testing.T) {
+	ctx := context.Background()
+	s := memory.New(memory.Options{Partitions: 2})
+	claim := func(p int) (store.Shard, store.Term) {
+		terms, err := s.Leaser().Claim(ctx, "node", []int{p}, time.Hour)
+		if err != nil || terms[0].IsZero() {
+			t.Fatalf("claim: %v, %v", terms, err)
+		}
+		shard, err := s.Shard(p, terms[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shard, terms[0]
+	}
+	write := func(shard store.Shard, key string) error {
+		return shard.Apply(ctx, &store.Batch{Small: []store.Small{{Kind: 'x', Key: key, Value: []byte{1}}}})
+	}
+	old, _ := claim(0)
+	if err := write(old, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	past := s.Past()
+	other, last := claim(1)
+	for _, shard := range []store.Shard{old, other} {
+		if err := write(shard, "lost"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // a past may be gone back to again
+		s.Revert(past)
+		for _, shard := range []store.Shard{old, other} {
+			if err := write(shard, "late"); store.OutcomeOf(err) != store.Fenced {
+				t.Errorf("a write of a term of before: %v", err)
+			}
+		}
+		got, err := old.Small(ctx, store.SmallQuery{Kind: 'x', Limit: 10})
+		if err != nil || len(got) != 1 || got[0].Key != "kept" {
+			t.Errorf("left: %v, %v", got, err)
+		}
+	}
+	shard, term := claim(1)
+	if term.Epoch <= last.Epoch || term.Nonce == last.Nonce {
+		t.Errorf("claimed under %v after %v", term, last)
+	}
+	if err := write(shard, "new"); err != nil {
+		t.Error(err)
+	}
+}

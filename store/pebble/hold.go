@@ -1,0 +1,69 @@
+package pebble
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// What keeps two processes from writing one folder. The lock file does as long as it is there. The folder itself is locked
+// besides, on systems that can, since a lock file may be deleted. And whoever writes looks at every fsync whether the
+// recovery point that it opened is still the folder's: it is another one, or none, if the folder was deleted, or restored
+// under a running node.
+
+// holds are locks that are released together.
+type holds []io.Closer
+
+// Close releases the locks, the last one first.
+func (h holds) Close() (err error) {
+	for _, lock := range slices.Backward(h) {
+		if cerr := lock.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return err
+}
+
+// take locks the folder.
+func (f *folder) take() error {
+	file, err := f.fs.Lock(f.file(lockFile))
+	if err != nil {
+		return f.notLocked(err)
+	}
+	f.lock = holds{file}
+	if f.fs != vfs.Default {
+		return nil
+	}
+	dir, err := lockFolder(f.dir)
+	if err != nil {
+		_ = file.Close() // the error that counts is there
+		return f.notLocked(err)
+	}
+	f.lock = holds{file, dir}
+	return nil
+}
+
+// hold remembers which file the recovery point is in.
+func (f *folder) hold() error {
+	if f.fs != vfs.Default {
+		return nil
+	}
+	own, err := os.Stat(f.file(recoveryFile))
+	if err != nil {
+		return err
+	}
+	f.held = func() error {
+		now, err := os.Stat(f.file(recoveryFile))
+		if err == nil && !os.SameFile(own, now) {
+			err = fmt.Errorf("file %s is another one", recoveryFile)
+		}
+		if err != nil {
+			return &FolderError{Kind: ErrReplaced, Dir: f.dir, Err: err}
+		}
+		return nil
+	}
+	return nil
+}

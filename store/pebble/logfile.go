@@ -1,0 +1,184 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// Pebble's write-ahead logs and manifests are of one format: blocks of 32 KiB, in them chunks one after another, and zeros
+// where no further chunk fits. A chunk is a checksum (4 bytes), the length of its payload (2), its type (1), in a log the
+// low half of the log's number (4), in newer logs an offset that this package has no use for (8), and the payload.
+const (
+	logBlock   = 32 << 10
+	logHeader  = 7
+	logNumber  = logHeader + 4
+	logOffset  = logNumber + 8
+	logTrailer = logNumber // a log that was closed ends with a header that has the number of the next log
+)
+
+// castagnoli is the polynomial of Pebble's checksums, and of those of this package.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// logChunk is a valid chunk.
+type logChunk struct {
+	first, last bool   // of its record
+	payload     []byte // valid until the next chunk is read
+}
+
+// logReader reads the chunks of a log or manifest, as far as they are valid.
+type logReader struct {
+	r      io.Reader
+	number uint32 // of the log; a manifest has none
+	block  []byte
+	held   int   // bytes of the block
+	at     int   // where the next chunk begins
+	base   int64 // offset of the block
+	closed bool  // the log's trailer was met
+}
+
+func newLogReader(r io.Reader, number uint64) *logReader {
+	return &logReader{r: r, number: uint32(number), block: make([]byte, logBlock), base: -logBlock, at: logBlock, held: logBlock}
+}
+
+// valid is how far the log is valid: the end of the last chunk that was read, and of the zeros that follow it in its block.
+func (l *logReader) valid() int64 { return max(l.base+int64(l.at), 0) }
+
+// next is the next chunk. It is not ok where the log ends, or where what follows is no chunk of it; the error is of the
+// file system.
+func (l *logReader) next() (c logChunk, ok bool, err error) {
+	for {
+		if l.padded() {
+			if more, err := l.fill(); err != nil || !more {
+				return logChunk{}, false, err
+			}
+		}
+		if c, ok = l.chunk(); ok || !l.padded() {
+			return c, ok, nil
+		}
+	}
+}
+
+// padded reports whether no further chunk fits into the block, and steps over the zeros that fill it.
+func (l *logReader) padded() bool {
+	if l.at > logBlock-logOffset && l.held == logBlock && zeros(l.block[l.at:]) {
+		l.at = logBlock
+	}
+	return l.at == logBlock
+}
+
+// fill reads the next block; false says that there is none.
+func (l *logReader) fill() (bool, error) {
+	n, err := io.ReadFull(l.r, l.block)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if n == 0 {
+		return false, nil
+	}
+	l.base, l.at, l.held = l.base+logBlock, 0, n
+	return true, nil
+}
+
+// chunk takes the chunk that begins at l.at.
+func (l *logReader) chunk() (c logChunk, ok bool) {
+	b := l.block[l.at:l.held]
+	if len(b) < logHeader {
+		return c, false
+	}
+	kind, header := b[6], logHeader
+	switch {
+	case kind == 0 || kind > 12:
+		return c, false
+	case kind > 8:
+		header = logOffset
+	case kind > 4:
+		header = logNumber
+	}
+	end := header + int(binary.LittleEndian.Uint16(b[4:]))
+	if len(b) < header {
+		return c, false
+	}
+	if header > logHeader {
+		switch number := binary.LittleEndian.Uint32(b[logHeader:]); {
+		case number == l.number+1 && end == logTrailer && binary.LittleEndian.Uint32(b) == 0:
+			l.at, l.closed = l.at+logTrailer, true
+			return c, false
+		case number != l.number:
+			return c, false
+		}
+	}
+	if len(b) < end || binary.LittleEndian.Uint32(b) != chunkSum(b[6:end]) {
+		return c, false
+	}
+	l.at += end
+	part := (kind - 1) % 4 // whole record, first of several, in the middle, last
+	return logChunk{first: part <= 1, last: part == 0 || part == 3, payload: b[header:end]}, true
+}
+
+// chunkSum is a chunk's checksum: a CRC, turned and moved so that one over data that holds its own is no weaker.
+func chunkSum(b []byte) uint32 {
+	sum := crc32.Checksum(b, castagnoli)
+	return (sum>>15 | sum<<17) + 0xa282ead8
+}
+
+func zeros(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// each calls f with every whole record of the log. f must not keep it.
+func (l *logReader) each(f func(record []byte) error) error {
+	var record []byte
+	whole := false
+	for {
+		c, ok, err := l.next()
+		if err != nil || !ok {
+			return err
+		}
+		if c.first {
+			record, whole = record[:0], true
+		}
+		record = append(record, c.payload...)
+		if c.last && whole {
+			whole = false
+			if err := f(record); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Tags of a manifest's records: each record begins with those of single values, the log number near the front.
+const (
+	tagComparer = 1
+	tagLog      = 2
+	tagNextFile = 3
+	tagSequence = 4
+	tagPrevLog  = 9
+)
+
+// firstLog is the first log that must be read when the store is opened, as a record of a manifest says; 0 if it says
+// nothing of it. All before it are in tables.
+func firstLog(record []byte) uint64 {
+	for c := (cutter{b: record}); !c.bad && len(c.b) > 0; {
+		switch c.uvarint() {
+		case tagComparer:
+			c.bytes(c.uvarint())
+		case tagLog:
+			if number := c.uvarint(); !c.bad {
+				return number
+			}
+		case tagNextFile, tagSequence, tagPrevLog:
+			c.uvarint()
+		default:
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,42 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+)
+
+// The leases of a process that was killed are gone with it, but not until when they would have lasted: one instant, later than that
+// of any of them, is written with each claim and renewal. Whoever opens the folder next learns from it until when the process may
+// have handed out runs. A lease is renewed every few seconds, so that is one small write as often.
+
+// untilKey is where that instant is: 8 bytes, UTC ns.
+func untilKey() []byte { return appendHead(nil, storePartition, kindUntil) }
+
+// readUntil reads it; the zero time if there is none.
+func readUntil(db *pebbledb.DB) (at time.Time, err error) {
+	value, closer, err := db.Get(untilKey())
+	if errors.Is(err, pebbledb.ErrNotFound) {
+		return at, nil
+	}
+	if err != nil {
+		return at, err
+	}
+	if len(value) == 8 {
+		at = time.Unix(0, int64(binary.BigEndian.Uint64(value))).UTC()
+	} else {
+		err = fmt.Errorf("end of leases %x: %w", value, errKey)
+	}
+	return at, errors.Join(err, closer.Close())
+}
+
+// lasts writes that leases last until then, unless it is known that some last longer. It is held with o.mu.
+func (o *owners) lasts(out *pebbledb.Batch, until time.Time) error {
+	if until.After(o.until) {
+		o.until = until
+	}
+	return out.Set(untilKey(), binary.BigEndian.AppendUint64(nil, uint64(o.until.UnixNano())), nil)
+}
