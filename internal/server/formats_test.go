@@ -50,7 +50,7 @@ func created(t *testing.T, program, store string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := serving(ctx, program, store, "first")
-	var out logged
+	var out lines
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestBuildsOfDifferentProtocols(t *testing.T) {
 	end()
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := serving(ctx, later, database, "b")
-	var out logged
+	var out lines
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
