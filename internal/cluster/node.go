@@ -337,16 +337,25 @@ func (n *Node) isReplaced() bool {
 	}
 }
 
+func (n *Node) isStopped() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close ends the membership, and everything that New and Start have begun. The engine is to have stopped.
 func (n *Node) Close(ctx context.Context) error {
-	n.exit.leaving.Store(true)
-	n.exit.ended.Store(true)
 	n.cancel()
 	select {
 	case <-n.stop:
 	default:
 		close(n.stop)
 	}
+	n.exit.leaving.Store(true) // after that: the engine has stopped, and is not told what to own any more
+	n.exit.ended.Store(true)
 	<-n.done
 	select {
 	case <-n.fit.over:

@@ -95,9 +95,8 @@ func (c *clinging) Assign(parts []int) {
 		return
 	}
 	go func() {
-		_ = c.leaser.Release(context.Background(), c.node, leaves) // it is a bug, not a fault
-		time.Sleep(700 * time.Millisecond)
-		c.Local.Assign(parts)
+		_ = c.leaser.Release(context.Background(), c.node, leaves)             // it is a bug, not a fault
+		time.AfterFunc(700*time.Millisecond, func() { c.Local.Assign(parts) }) // the world may end before
 	}()
 }
 
