@@ -80,7 +80,8 @@ func wire[M proto.Message](f func(M)) func(*sim.Plan) sim.Mutant {
 	}
 }
 
-// clinging gives partitions up in the store a while before it stops to work on them.
+// clinging gives partitions up in the store a while before it stops to work on them. A timer does the rest and no goroutine: a share
+// can still change when the first of the nodes has stopped, and nobody would wait for a goroutine then.
 type clinging struct {
 	cluster.Local
 	leaser store.Leaser
@@ -94,11 +95,8 @@ func (c *clinging) Assign(parts []int) {
 		c.Local.Assign(parts)
 		return
 	}
-	go func() {
-		_ = c.leaser.Release(context.Background(), c.node, leaves) // it is a bug, not a fault
-		time.Sleep(700 * time.Millisecond)
-		c.Local.Assign(parts)
-	}()
+	_ = c.leaser.Release(context.Background(), c.node, leaves) // it is a bug, not a fault
+	time.AfterFunc(700*time.Millisecond, func() { c.Local.Assign(parts) })
 }
 
 // brief is a store whose leases last two seconds less than it is asked for: as if owners counted them from the end of a renewal
