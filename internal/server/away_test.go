@@ -23,21 +23,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// lines collects a log.
-type lines struct {
+// logLines collects a log.
+type logLines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
 // Write implements [io.Writer].
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
 // with are the lines that have a text in them.
-func (l *lines) with(text string) (n int) {
+func (l *logLines) with(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.all.String(), text)
@@ -46,7 +46,7 @@ func (l *lines) with(text string) (n int) {
 // waiting is a server that waits for its store.
 type waiting struct {
 	grpc, http string
-	log        *lines
+	log        *logLines
 	stop       func() error // ends it
 	ended      chan error
 }
@@ -55,7 +55,7 @@ type waiting struct {
 func awaits(t *testing.T, url string) *waiting {
 	t.Helper()
 	at := func() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(realserver.Port(t))) }
-	w := &waiting{grpc: at(), http: at(), log: &lines{}, ended: make(chan error, 1)}
+	w := &waiting{grpc: at(), http: at(), log: &logLines{}, ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		s, err := server.Await(ctx, server.Config{Store: url, Name: "node", Partitions: 4, GRPC: w.grpc, HTTP: w.http, DrainGrace: -1,
