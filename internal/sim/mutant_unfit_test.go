@@ -30,7 +30,9 @@ func (cheerful) Failing() []engine.Failure { return nil }
 type boasting struct{ store.Store }
 
 // Leaser is for [store.Store].
-func (b boasting) Leaser() store.Leaser { return boastingLeaser{b.Store.Leaser(), b.Meta().ProvingGround()} }
+func (b boasting) Leaser() store.Leaser {
+	return boastingLeaser{b.Store.Leaser(), b.Meta().ProvingGround()}
+}
 
 // Shard is for [store.Store].
 func (b boasting) Shard(p int, t store.Term) (store.Shard, error) {
