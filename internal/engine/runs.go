@@ -222,7 +222,8 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 		case err != nil:
 			err = readError(err)
 		case verdict == partition.Missing:
-			err = carillon.Errorf(carillon.Unavailable, "", "the run was handed out by a node that has been killed, and is not known here yet: try again")
+			err = carillon.Errorf(carillon.Unavailable, "",
+				"the run was handed out by a node that has been killed, and is not known here yet: try again")
 		case verdict != partition.Accepted:
 			err = carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 		}

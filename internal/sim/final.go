@@ -89,7 +89,8 @@ func (w *world) unfinished(ctx context.Context, f *checker.Final) error {
 				return err
 			}
 			read, now := at[jobs[i].Key], &again[0].State
-			if read != nil && read.UID == now.UID.String() && read.Counters == checker.Counters(now.Counters) && now.Pending == jobs[i].State.Pending {
+			if read != nil && read.UID == now.UID.String() && read.Counters == checker.Counters(now.Counters) &&
+				now.Pending == jobs[i].State.Pending {
 				read.Unfinished = &n
 			}
 		}
