@@ -45,11 +45,14 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		m.keepGrant(e)
 		m.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:
+		m.stopOthers(e)
 		m.leave(e, true)
 		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
 	case r.Outcome == carillon.OutcomeReschedule:
+		m.stopOthers(e)
 		m.reschedule(e, now, r)
 	default:
+		m.stopOthers(e)
 		owner := e.owner()
 		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
 		if r.PauseJob && owner != nil && !owner.gone {
@@ -164,6 +167,7 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	if !m.names(e, tok) || e.place != running {
 		return Stale
 	}
+	m.stopOthers(e)
 	m.fail(e, now, failure{message: why, lost: true})
 	return Accepted
 }
