@@ -32,8 +32,6 @@ const (
 	codeCrash          = "57P02"
 	codeDiskFull       = "53100"
 	codeTooMany        = "53300" // connections
-	codeNoTable        = "42P01"
-	codeNoColumn       = "42703"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
