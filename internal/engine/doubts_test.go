@@ -107,6 +107,47 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 	})
 }
 
+// TestALossOfAnEndedTermTakesNothingBack that this term has handed out: the token is the same, the consumer is another.
+func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
+	for name, said := range map[string]func(token string) engine.Said{
+		"it never left":       func(token string) engine.Said { return engine.Said{Undelivered: []string{token}} },
+		"its worker has left": func(token string) engine.Said { return engine.Said{Lost: []string{token}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, disk := context.Background(), memory.New(memory.Options{})
+				n, kill := startKillable(t, disk)
+				n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+				j := carillon.Job{Namespace: "default", Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}
+				if _, err := n.PutJob(ctx, j); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+				kill()
+				n = start(t, disk)
+				c := n.consume("q", 5, func(carillon.Run) *carillon.Result { return nil })
+				time.Sleep(time.Second)
+				had := c.got()
+				if len(had) != 1 || had[0].InDoubt != 1 {
+					t.Fatalf("handed out again: %+v", had)
+				}
+				number := carillon.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
+				if _, err := n.Hear(ctx, number, said(had[0].Token)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if again := c.got(); len(again) != 1 {
+					t.Errorf("handed out once more: %+v", again)
+				}
+				if err := n.CompleteRun(ctx, "default", carillon.Result{Token: had[0].Token, Outcome: carillon.OutcomeSuccess}); err != nil {
+					t.Errorf("its result: %v", err)
+				}
+				n.stop()
+			})
+		})
+	}
+}
+
 // TestAResultReachesTheNextTerm that comes before the new owner has read anything.
 func TestAResultReachesTheNextTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

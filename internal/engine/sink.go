@@ -61,7 +61,7 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 	in := make([]loss, 0, len(tokens))
 	for _, t := range tokens {
 		if tok, p := e.token(t); p != nil {
-			in = append(in, loss{tok, undelivered})
+			in = append(in, loss{tok: tok, undelivered: undelivered})
 		}
 	}
 	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition }, func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
@@ -198,10 +198,11 @@ func (r *beside) answer(told *report) bool {
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
 func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
-		l := &losses[i]
-		if l.undelivered {
+		switch l := &losses[i]; {
+		case l.former && p.m.Made(l.tok): // somebody else has it now
+		case l.undelivered:
 			p.m.Undelivered(now, l.tok)
-		} else {
+		default:
 			p.m.Lost(now, l.tok, "the worker left")
 		}
 		seq = max(seq, p.m.After())
