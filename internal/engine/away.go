@@ -295,6 +295,7 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		case verdict != partition.Accepted:
 			if !results.answer(r) {
 				heard.Stale = append(heard.Stale, r.Token)
+				seq = max(seq, p.m.Newest())
 			}
 		default:
 			heard.Accepted = append(heard.Accepted, r.Token)

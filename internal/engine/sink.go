@@ -230,10 +230,15 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 		p.postpone(mail{reports: []report{*r}})
 	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
-	case verdict != partition.Accepted:
-		if !results.answer(r) {
-			stale(r.From, r.Token)
-		}
+	case verdict != partition.Accepted && results.answer(r):
+	case verdict != partition.Accepted: // by a change that may be lost: then its run is in doubt, and the token in force again
+		p.reply(p.m.Newest(), func(err error) {
+			if err != nil {
+				p.postpone(mail{reports: []report{*r}})
+			} else {
+				stale(r.From, r.Token)
+			}
+		})
 	default:
 		p.reply(p.m.After(), func(err error) {
 			switch {
