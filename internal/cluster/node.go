@@ -179,6 +179,11 @@ func (n *Node) run() {
 	poked := n.poked
 	for {
 		select {
+		case <-beat.C: // before any look that is wanted, too: one that the store keeps waiting is to make no beat late
+			_ = n.beat(n.ctx) // it has been told of
+		default:
+		}
+		select {
 		case <-n.stop:
 			return
 		case <-beat.C:

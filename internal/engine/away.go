@@ -265,12 +265,12 @@ func (e *Engine) parse(number int, s Said) (in mail, heard Heard) {
 	}
 	for _, text := range s.Lost {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok, false})
+			in.losses = append(in.losses, loss{tok: tok, former: true})
 		}
 	}
 	for _, text := range s.Undelivered {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok, true})
+			in.losses = append(in.losses, loss{tok: tok, undelivered: true, former: true})
 		}
 	}
 	return in, heard
@@ -295,6 +295,7 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		case verdict != partition.Accepted:
 			if !results.answer(r) {
 				heard.Stale = append(heard.Stale, r.Token)
+				seq = max(seq, p.m.Newest())
 			}
 		default:
 			heard.Accepted = append(heard.Accepted, r.Token)

@@ -61,7 +61,7 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 	in := make([]loss, 0, len(tokens))
 	for _, t := range tokens {
 		if tok, p := e.token(t); p != nil {
-			in = append(in, loss{tok, undelivered})
+			in = append(in, loss{tok: tok, undelivered: undelivered})
 		}
 	}
 	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition }, func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
@@ -198,10 +198,11 @@ func (r *beside) answer(told *report) bool {
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
 func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
-		l := &losses[i]
-		if l.undelivered {
+		switch l := &losses[i]; {
+		case l.former && p.m.Made(l.tok): // somebody else has it now
+		case l.undelivered:
 			p.m.Undelivered(now, l.tok)
-		} else {
+		default:
 			p.m.Lost(now, l.tok, "the worker left")
 		}
 		seq = max(seq, p.m.After())
@@ -229,10 +230,15 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 		p.postpone(mail{reports: []report{*r}})
 	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
-	case verdict != partition.Accepted:
-		if !results.answer(r) {
-			stale(r.From, r.Token)
-		}
+	case verdict != partition.Accepted && results.answer(r):
+	case verdict != partition.Accepted: // by a change that may be lost: then its run is in doubt, and the token in force again
+		p.reply(p.m.Newest(), func(err error) {
+			if err != nil {
+				p.postpone(mail{reports: []report{*r}})
+			} else {
+				stale(r.From, r.Token)
+			}
+		})
 	default:
 		p.reply(p.m.After(), func(err error) {
 			switch {

@@ -59,6 +59,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
+	e.made = true
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
 	timeout := j.TimeoutOrDefault()

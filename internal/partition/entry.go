@@ -37,6 +37,7 @@ type entry struct {
 	recalled bool // the store has it as parked
 	durable  bool // whether the grant is in the state as stored
 	first    bool // the attempt in force was written before it was handed out
+	made     bool // the attempt in force was made in this term; otherwise it was taken over
 	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
 
 	timer   int    // index in Machine.timers; -1 = not armed

@@ -257,6 +257,7 @@ func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 	m.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
+	e.made = false
 	m.grants++
 	m.rearm(e)
 }

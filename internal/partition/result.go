@@ -172,6 +172,13 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	return Accepted
 }
 
+// Made reports whether the attempt in force has this token and was made in this term. One in doubt is made again with its token: what became
+// of it under an earlier term says nothing of it then.
+func (m *Machine) Made(tok Token) bool {
+	e := m.live[tok.Run]
+	return e != nil && e.place == running && e.made && m.names(e, tok)
+}
+
 // Undelivered takes back an attempt that never left, or whose stream has ended, for a consumer whose attempts go with their
 // stream: it does not count, and the run is due at once.
 func (m *Machine) Undelivered(now int64, tok Token) {
