@@ -62,12 +62,13 @@ func (c *check) writes() {
 	for _, cl := range c.h.Claims {
 		owners[[2]uint64{uint64(cl.Partition), cl.Epoch}] = cl
 	}
-	states := map[string]Write{}
+	states, branches := map[string]Write{}, c.branches()
 	for _, w := range c.h.Writes {
 		if w.Refused {
 			c.v.Counters.StaleRefused++
 			continue
 		}
+		states = branches.at(w.At, states)
 		if l, ok := last[w.Partition]; ok && w.Epoch < l.Epoch {
 			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed after one of epoch %d", w.Partition, w.Epoch, w.Node, l.Epoch)
 		}

@@ -10,7 +10,9 @@ func (c *check) delivered(j *job) {
 		}
 		seen := 0
 		for _, a := range r.attempts {
-			seen = max(seen, a.Number)
+			if !c.forgotten(a.At) {
+				seen = max(seen, a.Number)
+			}
 		}
 		if seen > rec.Attempt {
 			c.addf("S12", j.String(), "run %s is in the history as %s (%s) with %d attempts, and attempt %d was handed out", r.id, rec.Status,

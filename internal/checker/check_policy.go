@@ -93,7 +93,7 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.ranInVain(runs[i]) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
@@ -162,7 +162,7 @@ func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 // asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
+		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) && !c.undoneBy(o, from)
 	})
 }
 
@@ -395,7 +395,7 @@ func (c *check) backfills(j *job) {
 
 // mayFill reports whether a run may be one of the backfill.
 func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
-	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) {
+	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) || c.undoneBy(o, a.At) {
 		return false
 	}
 	if a.Backfill != "" && o.Answer.BackfillID != "" && a.Backfill != o.Answer.BackfillID {

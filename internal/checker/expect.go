@@ -40,7 +40,7 @@ func (c *check) sureTime(j *job, e *effect) span {
 func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	for _, e := range j.effects {
 		paused, known := e.pauses()
-		if !known || !paused || e.lo.After(to) {
+		if !known || !paused || e.lo.After(to) || e.undone != nil && e.undone.To.Before(from) {
 			continue
 		}
 		over := false
