@@ -30,7 +30,7 @@ func (c *check) repeated(j *job) {
 	limit := j.effects[0].limit()
 	ran := 0
 	for _, r := range j.runs {
-		if r.first().Cause == CauseSchedule {
+		if r.first().Cause == CauseSchedule && !c.ranInVain(r) {
 			ran++
 		}
 	}

@@ -106,14 +106,22 @@ func (w *world) fromLost(t time.Time) *Fault {
 	return nil
 }
 
-// ranInVain reports whether a run was begun and lost with another one of its schedule before it: the first of them is in doubt, and is
-// made again; that it was over, and the next could begin, is not known any more, so the rules of overlap and misfire may pass over that.
+// vanished reports whether nothing is left of a run: all its attempts were handed out in a stretch that is lost, and it was not made again.
+func (c *check) vanished(r *run) bool {
+	return len(r.records) == 0 && !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.forgotten(a.At) })
+}
+
+// ranInVain reports whether a run vanished with what had let it begin: the end of another one of its schedule, or the success of a job
+// that it comes after. Neither is known any more, so that its time came while it had to wait, and the rules of overlap and misfire may
+// pass over it. What could have begun without either is in doubt, and made again.
 func (c *check) ranInVain(r *run) bool {
-	if slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.forgotten(a.At) }) {
+	if !c.vanished(r) {
 		return false
 	}
-	return slices.ContainsFunc(r.job.runs, func(o *run) bool {
-		return o != r && o.first().Cause == CauseSchedule && o.first().Scheduled.Before(r.first().Scheduled) &&
+	a := r.first()
+	waits := c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return len(s.After) > 0 })
+	return waits || slices.ContainsFunc(r.job.runs, func(o *run) bool {
+		return o != r && o.first().Cause == CauseSchedule && o.first().Scheduled.Before(a.Scheduled) &&
 			slices.ContainsFunc(o.attempts, func(a *Attempt) bool { return c.forgotten(a.At) })
 	})
 }

@@ -264,7 +264,7 @@ func (c *check) after(j *job) {
 	last := time.Time{}
 	for _, r := range j.runs {
 		a := r.first()
-		if a.Cause != CauseSchedule || redriven(r, a.At) {
+		if a.Cause != CauseSchedule || redriven(r, a.At) || c.vanished(r) {
 			continue
 		}
 		if c.anew(j, last, a.At) {

@@ -131,7 +131,7 @@ func (c *check) expectOf(j *job, e *effect) {
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
 		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
-			if e.job.Overlap == "allow" || !j.passedBy(t, e.lo, s.to) {
+			if e.job.Overlap == "allow" || !c.passedBy(j, t, e.lo, s.to) {
 				continue
 			}
 			m.by = c.never() // it cannot be late, but a newer one ran: it did too, or there is a record
@@ -140,12 +140,13 @@ func (c *check) expectOf(j *job, e *effect) {
 	}
 }
 
-// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another definition may have had it.
-func (j *job) passedBy(t, from, to time.Time) bool {
+// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another definition may have had it. One
+// that is lost tells of nothing.
+func (c *check) passedBy(j *job, t, from, to time.Time) bool {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
 	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) && !c.vanished(runs[i]) {
 			return true
 		}
 	}

@@ -54,7 +54,12 @@ func Trace(h *checker.History) []string {
 			w.Attempt, w.Reason, w.Refused)
 	}
 	for i := range h.Final.Jobs {
-		add(h.End, "job %+v", h.Final.Jobs[i])
+		j, unfinished := h.Final.Jobs[i], "not known"
+		if j.Unfinished != nil {
+			unfinished = fmt.Sprint(*j.Unfinished)
+		}
+		j.Unfinished = nil // or its address is in the trace
+		add(h.End, "job %+v unfinished %s", j, unfinished)
 	}
 	for i := range h.Final.Runs {
 		add(h.End, "run %+v", h.Final.Runs[i])
