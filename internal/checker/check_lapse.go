@@ -120,10 +120,18 @@ func (c *check) ranInVain(r *run) bool {
 	}
 	a := r.first()
 	waits := c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return len(s.After) > 0 })
-	return waits || slices.ContainsFunc(r.job.runs, func(o *run) bool {
-		return o != r && o.first().Cause == CauseSchedule && o.first().Scheduled.Before(a.Scheduled) &&
-			slices.ContainsFunc(o.attempts, func(a *Attempt) bool { return c.forgotten(a.At) })
+	return waits || slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what ended another one, or the pause, is lost
+		_, lost := c.lost[o]
+		return lost && !o.Invoke.After(a.At)
+	}) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
+		return o != r && o.first().Cause == CauseSchedule && o.first().Scheduled.Before(a.Scheduled) && c.goesOnAgain(o, a.At)
 	})
+}
+
+// goesOnAgain reports whether a run may have been going on when the stretch began that is lost and in which something was handed out.
+func (c *check) goesOnAgain(r *run, at time.Time) bool {
+	to := c.possible(r, len(r.attempts)-1).to
+	return slices.ContainsFunc(c.lapses, func(f *Fault) bool { return !at.After(f.To) && to.After(f.From.Add(-lazy)) })
 }
 
 // forgotten reports whether the store need not know of what was handed out at an instant: it was lost, or not yet durable.
@@ -146,6 +154,16 @@ func (c *check) unset(o *Op) time.Time {
 		return l.lapse.To.Add(remembered + c.k.Dispatch)
 	}
 	return c.never()
+}
+
+// unnoticed reports whether an attempt came from an owner that had not noticed that the store went back: another may have been the owner
+// then, and be it again.
+func (c *check) unnoticed(a *Attempt) bool {
+	return slices.ContainsFunc(c.owned[a.Partition], func(t tenure) bool {
+		return t.epoch == a.Epoch && slices.ContainsFunc(c.lapses, func(f *Fault) bool {
+			return t.claimed.Before(f.Back) && a.At.After(f.Back) && !a.At.After(f.To)
+		})
+	})
 }
 
 // countLost reports whether the count of a run's attempts may have gone back: some were handed out in the stretch that is lost. Those
