@@ -10,7 +10,8 @@ func (c *check) delivered(j *job) {
 		}
 		seen := 0
 		for _, a := range r.attempts {
-			if !c.forgotten(a.At) {
+			young := rec.Finished.IsZero() && a.At.After(c.h.End.Add(-lazy)) // a list shows what is durable
+			if !young && !c.forgotten(a.At) {
 				seen = max(seen, a.Number)
 			}
 		}

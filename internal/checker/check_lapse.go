@@ -219,7 +219,12 @@ func (b branches) at(t time.Time, states map[string]Write) map[string]Write {
 		if x.states == nil && t.After(x.lapse.From) {
 			x.states = maps.Clone(states)
 		}
-		if !x.over && t.After(x.lapse.Back) {
+		if !x.over && t.After(x.lapse.Back) && x.states != nil {
+			for id := range states {
+				if _, kept := x.states[id]; !kept {
+					x.states[id] = Write{RunID: id} // there is no record of it
+				}
+			}
 			states, x.over = x.states, true
 		}
 	}

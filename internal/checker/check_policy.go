@@ -405,7 +405,10 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 		if e.job == nil || e.lo.After(a.At) {
 			return false
 		}
-		if e.vague || e.alien || e.sched == nil {
+		back := slices.ContainsFunc(j.ops, func(x *Op) bool {
+			return x.Kind == Redrive && x.Outcome != Fail && !x.Invoke.After(o.Invoke) && !c.stood(j, x)
+		})
+		if e.vague || e.alien || e.sched == nil || back && e.sched.anchored { // a job that has come back has no times of its own to count from
 			return true
 		}
 		if step := e.sched.fixedStep(); e.sched.anchored && step > 0 && !e.op.Answer.NextRun.IsZero() {
