@@ -9,7 +9,9 @@ import (
 // kept: S3, what was acknowledged is there at the end, unless something later may have taken its place.
 func (c *check) kept(j *job) {
 	for _, e := range j.effects {
-		last := e.op.Outcome == OK && !slices.ContainsFunc(j.effects, func(x *effect) bool { return x != e && x.undone == nil && !e.after(x) })
+		last := e.op.Outcome == OK && !slices.ContainsFunc(j.effects, func(x *effect) bool {
+			return x != e && x.undone == nil && !e.after(x)
+		})
 		if last && c.h.Final.Whole {
 			c.isThere(j, e)
 		}

@@ -115,8 +115,8 @@ func (c *check) fencedWrite(w Write) {
 	for _, t := range c.owned[w.Partition] {
 		for _, f := range c.lapses { // it is of the history that was left
 			if t.epoch == w.Epoch && t.claimed.Before(f.Back) && f.Back.Before(w.At) {
-				c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after the store had gone back", w.Partition,
-					w.Epoch, w.Node, c.show(w.At))
+				c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after the store had gone back",
+					w.Partition, w.Epoch, w.Node, c.show(w.At))
 				return
 			}
 		}

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// A store that follows asynchronously lacks the last commits when it is promoted: the store goes back (Fault.Back). What was
-// committed in between is lost, and nothing else is. An operation that may have been committed then is one of unknown outcome, that
-// surely has no effect any more if it was called and answered in between; a result that was acknowledged then has no answer. The rest of
-// the history is judged as ever, and what is special by the rules here. Only the order of a job's operations (linear.go) is
-// judged by the answers that there were: the store goes back between two of them.
+// A store that follows asynchronously lacks the last commits when it is promoted: the store goes back
+// (Fault.Back). What was committed in between is lost, and nothing else is. An operation that may have been
+// committed then is one of unknown outcome, that surely has no effect any more if it was called and answered
+// in between; a result that was acknowledged then has no answer. The rest of the history is judged as ever,
+// and what is special by the rules here. Only the order of a job's operations (linear.go) is judged by the
+// answers that there were: the store goes back between two of them.
 
 // loss is what is known of an operation that may have been lost.
 type loss struct {
@@ -59,8 +60,8 @@ func (w *world) mayLose(f *Fault, o *Op) {
 	o.Outcome = Info
 }
 
-// unaware reports whether an operation may have been answered by an owner that had not noticed that the store went back, since
-// it changed nothing: then it may be that there was something to change.
+// unaware reports whether an operation may have been answered by an owner that had not noticed that the store
+// went back, since it changed nothing: then it may be that there was something to change.
 func unaware(f *Fault, o *Op) bool {
 	if o.Outcome == Info || o.Return.Before(f.Back) || o.Invoke.After(f.To) {
 		return false
@@ -74,12 +75,15 @@ func unaware(f *Fault, o *Op) bool {
 	return o.Outcome == Fail
 }
 
-// mayForget notes a result that may have been acknowledged in the stretch that is lost, or by an owner that has not noticed it.
+// mayForget notes a result that may have been acknowledged in the stretch that is lost, or by an owner that
+// has not noticed it.
 func (w *world) mayForget(f *Fault, r *Result) {
 	if r.Verdict != Acked || r.Kind == Fabricated || r.Told.Before(f.From) || !r.Sent.Before(f.To) {
 		return
 	}
-	again := slices.ContainsFunc(w.h.Results, func(o Result) bool { return o.Token == r.Token && o.Sent.Before(f.Back) })
+	again := slices.ContainsFunc(w.h.Results, func(o Result) bool {
+		return o.Token == r.Token && o.Sent.Before(f.Back)
+	})
 	if r.Sent.Before(f.Back) || again {
 		w.unkept[r] = answered{f, r.Told}
 		r.Verdict, r.Told = None, time.Time{}
@@ -96,7 +100,8 @@ func (w *world) wentBack(t time.Time) *Fault {
 	return nil
 }
 
-// fromLost is the lapse because of which what was heard at an instant may be of the history that is lost; nil = it is not.
+// fromLost is the lapse because of which what was heard at an instant may be of the history that is lost; nil
+// = it is not.
 func (w *world) fromLost(t time.Time) *Fault {
 	for _, f := range w.lapses {
 		if f.From.Before(t) && !t.After(f.To) {
@@ -106,37 +111,49 @@ func (w *world) fromLost(t time.Time) *Fault {
 	return nil
 }
 
-// vanished reports whether nothing is left of a run: all its attempts were handed out in a stretch that is lost, and it was not made again.
+// vanished reports whether nothing is left of a run: all its attempts were handed out in a stretch that is
+// lost, and it was not made again.
 func (c *check) vanished(r *run) bool {
-	return len(r.records) == 0 && !slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.forgotten(a.At) })
+	return len(c.lapses) > 0 && len(r.records) == 0 &&
+		!slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.forgotten(a.At) })
 }
 
-// ranInVain reports whether a run vanished with what had let it begin: the end of another one of its schedule, or the success of a job
-// that it comes after. Neither is known any more, so that its time came while it had to wait, and the rules of overlap and misfire may
-// pass over it. What could have begun without either is in doubt, and made again.
+// ranInVain reports whether a run vanished with what had let it begin: the end of another one of its
+// schedule, or the success of a job that it comes after. Neither is known any more, so that its time came
+// while it had to wait, and the rules of overlap and misfire may pass over it. What could have begun without
+// either is in doubt, and made again.
 func (c *check) ranInVain(r *run) bool {
 	if !c.vanished(r) {
 		return false
 	}
 	a := r.first()
 	waits := c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return len(s.After) > 0 })
-	return waits || slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what ended another one, or the pause, is lost
+	asked := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // it ended another one, or a pause
 		_, lost := c.lost[o]
 		return lost && !o.Invoke.After(a.At)
-	}) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
-		return o != r && o.first().Cause == CauseSchedule && o.first().Scheduled.Before(a.Scheduled) && c.goesOnAgain(o, a.At)
+	})
+	return waits || asked || slices.ContainsFunc(r.job.runs, func(o *run) bool {
+		before := o.first()
+		return before.Cause == CauseSchedule && before.Scheduled.Before(a.Scheduled) && c.goesOnAgain(o, a.At)
 	})
 }
 
-// goesOnAgain reports whether a run may have been going on when the stretch began that is lost and in which something was handed out.
+// goesOnAgain reports whether a run may have been going on when the stretch began that is lost and in which
+// something was handed out.
 func (c *check) goesOnAgain(r *run, at time.Time) bool {
 	to := c.possible(r, len(r.attempts)-1).to
-	return slices.ContainsFunc(c.lapses, func(f *Fault) bool { return !at.After(f.To) && to.After(f.From.Add(-lazy)) })
+	return slices.ContainsFunc(c.lapses, func(f *Fault) bool {
+		return !at.After(f.To) && to.After(f.From.Add(-lazy))
+	})
 }
 
-// forgotten reports whether the store need not know of what was handed out at an instant: it was lost, or not yet durable.
+// forgets reports whether the store need not know, after a lapse, of what was handed out at an instant.
+func (f *Fault) forgets(t time.Time) bool { return t.After(f.From.Add(-lazy)) && !t.After(f.To) }
+
+// forgotten reports whether the store need not know of what was handed out at an instant: it was lost, or not
+// yet durable.
 func (w *world) forgotten(t time.Time) bool {
-	return slices.ContainsFunc(w.lapses, func(f *Fault) bool { return t.After(f.From.Add(-lazy)) && !t.After(f.To) })
+	return slices.ContainsFunc(w.lapses, func(f *Fault) bool { return f.forgets(t) })
 }
 
 // undoneBy reports whether an operation surely has no effect any more at an instant.
@@ -156,8 +173,8 @@ func (c *check) unset(o *Op) time.Time {
 	return c.never()
 }
 
-// unnoticed reports whether an attempt came from an owner that had not noticed that the store went back: another may have been the owner
-// then, and be it again.
+// unnoticed reports whether an attempt came from an owner that had not noticed that the store went back:
+// another may have been the owner then, and be it again.
 func (c *check) unnoticed(a *Attempt) bool {
 	return slices.ContainsFunc(c.owned[a.Partition], func(t tenure) bool {
 		return t.epoch == a.Epoch && slices.ContainsFunc(c.lapses, func(f *Fault) bool {
@@ -166,8 +183,8 @@ func (c *check) unnoticed(a *Attempt) bool {
 	})
 }
 
-// countLost reports whether the count of a run's attempts may have gone back: some were handed out in the stretch that is lost. Those
-// before it are not forgotten.
+// countLost reports whether the count of a run's attempts may have gone back: some were handed out in the
+// stretch that is lost. Those before it are not forgotten.
 func (c *check) countLost(r *run, before, a *Attempt) bool {
 	return slices.ContainsFunc(c.lapses, func(f *Fault) bool {
 		kept := 0
@@ -176,7 +193,7 @@ func (c *check) countLost(r *run, before, a *Attempt) bool {
 				kept = max(kept, x.Number)
 			}
 		}
-		return before.At.After(f.From.Add(-lazy)) && !before.At.After(f.To) && a.At.After(f.Back) && a.Number >= kept
+		return f.forgets(before.At) && a.At.After(f.Back) && a.Number >= kept
 	})
 }
 
@@ -189,7 +206,8 @@ func (c *check) doneInVain(r *run) {
 		}
 		for i, a := range r.attempts {
 			if c.sent(a).After(ack.at) && a.At.Before(ack.lapse.Back) && r.pos[a.Token] == i {
-				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged", r.id, a.Number, a.At.Sub(ack.at))
+				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged", r.id,
+					a.Number, a.At.Sub(ack.at))
 			}
 		}
 	}
@@ -237,14 +255,16 @@ func (c *check) mixed() {
 		j := c.jobs[k]
 		for _, rec := range j.records {
 			wrong := c.wrong(j, rec.Finished, rec.Finished)
-			if f := c.wentBack(rec.Finished.Add(-wrong)); f != nil && f == c.wentBack(rec.Finished.Add(wrong)) {
-				c.addf("S17", k.String(), "run %s is in the history as %s at %s, and the store went back to %s", rec.RunID, rec.Status,
-					c.show(rec.Finished), c.show(f.From))
+			f := c.wentBack(rec.Finished.Add(-wrong))
+			if f != nil && f == c.wentBack(rec.Finished.Add(wrong)) {
+				c.addf("S17", k.String(), "run %s is in the history as %s at %s, and the store went back to %s",
+					rec.RunID, rec.Status, c.show(rec.Finished), c.show(f.From))
 			}
 		}
 		for _, e := range j.effects {
 			if e.undone != nil && j.final != nil && e.saysNow(j.final.Payload) && !c.saidElse(j, e) {
-				c.addf("S17", k.String(), "at the end it has payload %q of the %s at %s, which is lost", j.final.Payload, e.op.Kind, c.show(e.op.Invoke))
+				c.addf("S17", k.String(), "at the end it has payload %q of the %s at %s, which is lost",
+					j.final.Payload, e.op.Kind, c.show(e.op.Invoke))
 			}
 		}
 	}
@@ -252,48 +272,45 @@ func (c *check) mixed() {
 
 // saysNow reports whether an operation gave its job a payload.
 func (e *effect) saysNow(payload string) bool {
-	return e.op.defines() && (e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")) && e.op.Spec.Payload == payload
+	named := e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")
+	return e.op.defines() && named && e.op.Spec.Payload == payload
 }
 
 // saidElse reports whether another operation, that is not lost, says the same of the job.
 func (c *check) saidElse(j *job, e *effect) bool {
-	return slices.ContainsFunc(j.effects, func(x *effect) bool { return x.undone == nil && x.saysNow(e.op.Spec.Payload) })
+	return slices.ContainsFunc(j.effects, func(x *effect) bool {
+		return x.undone == nil && x.saysNow(e.op.Spec.Payload)
+	})
 }
 
-// signAfter is 1 if there is proof that a put is in the history that goes on after the store went back, -1 if there is proof that
-// it is not, and otherwise 0.
+// signAfter is 1 if there is proof that a put is in the history that goes on after the store went back, -1 if
+// there is proof that it is not, and otherwise 0.
 func (c *check) signAfter(j *job, o *Op, l loss) int {
-	if o.Spec == nil || o.Spec.Payload == "" || l.was.Outcome == OK && !l.was.Answer.Created && !l.was.Answer.Changed {
+	unchanged := l.was.Outcome == OK && !l.was.Answer.Created && !l.was.Answer.Changed
+	if o.Spec == nil || o.Spec.Payload == "" || unchanged {
 		return 0
 	}
-	alone := !slices.ContainsFunc(j.ops, func(x *Op) bool {
-		return x != o && x.Outcome != Fail && (x.changes() || x.Kind == Redrive) && !c.before(x, l.lapse)
-	})
-	first := slices.ContainsFunc(j.ops, func(x *Op) bool { return x != o && x.Outcome != Fail && x.changes() && c.before(x, l.lapse) })
-	for _, x := range j.ops {
-		if x.Kind != Get || x.Outcome != OK || x.Invoke.Before(l.lapse.To) {
-			continue
-		}
-		if x.Answer.Found && x.Answer.Payload == o.Spec.Payload {
-			return 1
-		}
+	if c.seenAfter(j, o, l.lapse) || j.final != nil && j.final.Payload == o.Spec.Payload {
+		return 1
 	}
-	for _, r := range j.runs {
-		if slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return a.At.After(l.lapse.To) && a.Payload == o.Spec.Payload }) {
-			return 1
+	first, alone := true, true
+	for _, x := range j.ops {
+		switch changes := x.changes() || x.Kind == Redrive; {
+		case x == o || x.Outcome == Fail || !changes:
+		case c.by(x).Before(l.lapse.From):
+			first = false
+		default:
+			alone = false
 		}
 	}
 	switch {
-	case j.final != nil && j.final.Payload == o.Spec.Payload:
-		return 1
 	case !alone || !c.h.Final.Whole:
 		return 0
 	case j.final != nil: // nothing else can have taken its place
 		return -1
-	case first:
+	case !first:
 		return 0
-	}
-	if len(j.records) > 0 {
+	case len(j.records) > 0:
 		return 1
 	}
 	s, err := parse(o.Spec.Schedule, o.Spec.Zone, o.Spec.Literal)
@@ -303,5 +320,14 @@ func (c *check) signAfter(j *job, o *Op, l loss) int {
 	return 0
 }
 
-// before reports whether an operation was over before the stretch that is lost.
-func (c *check) before(o *Op, f *Fault) bool { return c.by(o).Before(f.From) }
+// seenAfter reports whether what a put said of a job was seen when all had noticed that the store went back.
+func (c *check) seenAfter(j *job, o *Op, f *Fault) bool {
+	return slices.ContainsFunc(j.ops, func(x *Op) bool {
+		read := x.Kind == Get && x.Outcome == OK && x.Answer.Found && x.Answer.Payload == o.Spec.Payload
+		return read && x.Invoke.After(f.To)
+	}) || slices.ContainsFunc(j.runs, func(r *run) bool {
+		return slices.ContainsFunc(r.attempts, func(a *Attempt) bool {
+			return a.At.After(f.To) && a.Payload == o.Spec.Payload
+		})
+	})
+}

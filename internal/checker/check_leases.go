@@ -172,7 +172,8 @@ func (c *check) taken(g key) []span {
 	var out []span
 	for _, o := range c.limitOps(g) {
 		if n, ok := o.Limits[g.name]; ok {
-			out = append(out, common(crowded(all, n), span{o.Invoke, earlier(c.replacedBy(g, o), c.unset(o))})...)
+			until := earlier(c.replacedBy(g, o), c.unset(o))
+			out = append(out, common(crowded(all, n), span{o.Invoke, until})...)
 		}
 	}
 	out = merged(out)

@@ -162,7 +162,8 @@ func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 // asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) && !c.undoneBy(o, from)
+		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
+			!c.undoneBy(o, from)
 	})
 }
 
@@ -405,10 +406,10 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 		if e.job == nil || e.lo.After(a.At) {
 			return false
 		}
-		back := slices.ContainsFunc(j.ops, func(x *Op) bool {
+		back := slices.ContainsFunc(j.ops, func(x *Op) bool { // then it has no times of its own to count from
 			return x.Kind == Redrive && x.Outcome != Fail && !x.Invoke.After(o.Invoke) && !c.stood(j, x)
 		})
-		if e.vague || e.alien || e.sched == nil || back && e.sched.anchored { // a job that has come back has no times of its own to count from
+		if e.vague || e.alien || e.sched == nil || back && e.sched.anchored {
 			return true
 		}
 		if step := e.sched.fixedStep(); e.sched.anchored && step > 0 && !e.op.Answer.NextRun.IsZero() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// wentBack is a job that runs each ten seconds, and a store that goes back from 21 s to 19 s, which nobody notices before 22 s: the run
-// of 20 s succeeded, and is made again.
+// wentBack is a job that runs each ten seconds, and a store that goes back from 21 s to 19 s, which nobody
+// notices before 22 s: the run of 20 s succeeded, and is made again.
 func wentBack() *tale {
 	t := steady("a")
 	t.Faults = []Fault{{Kind: "lapse", From: sec(19), Back: sec(21), To: sec(22), Minor: true}}
@@ -16,7 +16,8 @@ func wentBack() *tale {
 	return t
 }
 
-// lostPut is a job whose second put is lost: its payload is seen until nodes have noticed that the store went back, and not again.
+// lostPut is a job whose second put is lost: its payload is seen until nodes have noticed that the store went
+// back, and not again.
 func lostPut() *tale {
 	t := steady("a")
 	t.Faults = []Fault{{Kind: "lapse", From: sec(19), Back: sec(21), To: sec(22), Minor: true}}
@@ -69,8 +70,8 @@ func keptBatch() *tale {
 	return t
 }
 
-// lostEnd is a job that skips times while a run goes on. That one run had ended, and the next begun, is lost: the one is made again, and
-// the other one's time came meanwhile.
+// lostEnd is a job that skips times while a run goes on. That one run had ended, and the next begun, is lost:
+// the one is made again, and the other one's time came meanwhile.
 func lostEnd() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 1s", Overlap: "skip", Payload: "p"}, 18.5, 19.5)
@@ -113,8 +114,8 @@ func lostLimit() *tale {
 	return t
 }
 
-// lapses are histories in which something is lost, or seems so, since the store went back, and the smallest change of each for which that
-// is no excuse.
+// lapses are histories in which something is lost, or seems so, since the store went back, and the smallest
+// change of each for which that is no excuse.
 var lapses = []corruption{
 	{"made again after a success that is kept", "S4", wentBack, func(t *tale) { t.Faults[0].From = sec(20.5) }},
 	{"made again before the store went back", "S4", wentBack, func(t *tale) {

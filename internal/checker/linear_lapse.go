@@ -1,8 +1,6 @@
 package checker
 
-import (
-	"slices"
-)
+import "slices"
 
 // lines are a job in the history that goes on and, when the store goes back in time, in those that it leaves.
 type lines struct {
@@ -30,14 +28,15 @@ func (c *check) turns(j *job) []*Op {
 		out = append(out, o)
 	}
 	for _, f := range c.lapses {
-		out = append(out, &Op{Kind: keeps, Invoke: f.From, Return: f.From, Outcome: OK}, &Op{Kind: goesBack, Invoke: f.Back, Return: f.Back, Outcome: OK})
+		out = append(out, &Op{Kind: keeps, Invoke: f.From, Return: f.From, Outcome: OK},
+			&Op{Kind: goesBack, Invoke: f.Back, Return: f.Back, Outcome: OK})
 	}
 	slices.SortStableFunc(out, func(a, b *Op) int { return a.Invoke.Compare(b.Invoke) })
 	return out
 }
 
-// step is what an operation makes of the lines, and whether its answer is right. One that an owner may have answered that had not
-// noticed that the store went back has changed nothing then.
+// step is what an operation makes of the lines, and whether its answer is right. One that an owner may have
+// answered that had not noticed that the store went back has changed nothing then.
 func (l lines) step(o *Op, lapses []*Fault) (bool, lines) {
 	switch o.Kind {
 	case keeps:

@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/sim"
 )
 
-// TestTheStoreGoesBack to what it held a while ago: what was acknowledged since is lost, nothing else is, and no call is half in the
-// history that is gone and half in the one that goes on.
+// TestTheStoreGoesBack to what it held a while ago: what was acknowledged since is lost, nothing else is, and
+// no call is half in the history that is gone and half in the one that goes on.
 func TestTheStoreGoesBack(t *testing.T) {
 	n := *clusterSeeds / 2
 	if testing.Short() {

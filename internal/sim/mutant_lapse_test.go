@@ -5,7 +5,8 @@ import (
 	"github.com/carillonhq/carillon/internal/sim"
 )
 
-// lapseMutants are bugs that show when the store goes back in time, and bugs that show without it and that its excuses must not hide.
+// lapseMutants are bugs that show when the store goes back in time, and bugs that show without it and that
+// its excuses must not hide.
 var lapseMutants = []mutant{
 	{"shares are stored whatever the term", sim.Lapses, []string{"S11"}, wire(func(m *peerv1.ApplyShareRequest) { m.Term = nil })},
 	{"a put is lost, and not because the store went back", sim.Lapses, []string{"S3", "S8"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/checker"
@@ -56,7 +57,7 @@ func Trace(h *checker.History) []string {
 	for i := range h.Final.Jobs {
 		j, unfinished := h.Final.Jobs[i], "not known"
 		if j.Unfinished != nil {
-			unfinished = fmt.Sprint(*j.Unfinished)
+			unfinished = strconv.FormatUint(*j.Unfinished, 10)
 		}
 		j.Unfinished = nil // or its address is in the trace
 		add(h.End, "job %+v unfinished %s", j, unfinished)
