@@ -111,6 +111,21 @@ func (w *world) fromLost(t time.Time) *Fault {
 	return nil
 }
 
+// sureAgain is when an effect's definition surely was the job once more, since all that came after it was lost.
+func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
+	s = span{f.To.Add(c.k.Apply), c.h.End}
+	for _, x := range j.effects {
+		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume { // pauses are asked about time by time
+			continue
+		}
+		again = again || x.undone == f
+		if x.undone != f {
+			s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
+		}
+	}
+	return s, again && e.hi.Before(f.From) && s.from.Before(s.to)
+}
+
 // vanished reports whether nothing is left of a run: all its attempts were handed out in a stretch that is
 // lost, and it was not made again.
 func (c *check) vanished(r *run) bool {

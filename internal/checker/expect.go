@@ -89,7 +89,12 @@ func (c *check) expect() {
 		j := c.jobs[k]
 		for _, e := range j.effects {
 			if e.job != nil && e.sure && !e.vague && !e.alien && e.op.Outcome == OK && len(e.job.After) == 0 {
-				c.expectOf(j, e)
+				c.expectOf(j, e, c.sureTime(j, e), time.Time{})
+				for _, f := range c.lapses {
+					if s, again := c.sureAgain(j, e, f); again {
+						c.expectOf(j, e, s, f.To)
+					}
+				}
 			}
 		}
 	}
@@ -99,9 +104,8 @@ func (c *check) expect() {
 	}
 }
 
-// expectOf adds the times of one definition of a job that had to run.
-func (c *check) expectOf(j *job, e *effect) {
-	s := c.sureTime(j, e)
+// expectOf adds the times of one definition of a job, from an instant on, that had to run while it surely was the job.
+func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	first := e.op.Answer.NextRun
 	if first.IsZero() || !s.from.Before(s.to) {
 		return
@@ -127,6 +131,9 @@ func (c *check) expectOf(j *job, e *effect) {
 	for i, t := range ts {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
+		}
+		if t.Before(since) {
+			continue
 		}
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
 		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))

@@ -132,6 +132,8 @@ var lapses = []corruption{
 		t.Ops = t.Ops[:2]
 		t.Attempts[1].Payload = "p"
 	}},
+	{"a put is lost, and what was before does not run again", "S3", lostPut, func(t *tale) { t.drop("a@40") }},
+	{"a put is lost, and what was before runs late", "L1", lostPut, func(t *tale) { t.moved(3, 43) }},
 	{"a job is gone that was there before", "S3", lostPut, func(t *tale) { t.Final.Jobs = nil }},
 	{"a delete is lost that was made before", "S3", lostDelete, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(18), sec(18.1) }},
 	{"a pause that is lost holds", "S3", lostPause, func(t *tale) { t.Final.Jobs[0].Paused = true }},
