@@ -281,6 +281,9 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 	if err := p.fetchRuns(in, now); err != nil {
 		return heard, 0, readError(err)
 	}
+	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool { // that one never left another node
+		return l.undelivered && p.m.HandedOut(l.tok)
+	})
 	seq = p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
 	p.hearBeats(in.beats, now, &results, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })

@@ -321,3 +321,34 @@ func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestAGiveBackIsOfWhoHandedItOut: an earlier owner tells that an attempt never left it, when the next one, for which it was in doubt,
+// has handed it out under the same token. That one left, and is not handed out to somebody else beside.
+func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, disk := context.Background(), memory.New(memory.Options{Partitions: 1})
+		n, kill := startKillable(t, disk)
+		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Due: carillon.In(10 * time.Second), Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		kill()
+		had := c.got()
+
+		n = start(t, disk)
+		c = n.consume("q", 2, func(carillon.Run) *carillon.Result { return nil })
+		time.Sleep(20 * time.Second)
+		if got := c.got(); len(had) != 1 || len(got) != 1 || got[0].Token != had[0].Token {
+			t.Fatalf("%+v were handed out after %+v", got, had)
+		}
+		if _, err := n.Hear(ctx, 0, engine.Said{Undelivered: []string{had[0].Token}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := c.got(); len(got) != 1 {
+			t.Errorf("handed out: %+v", got)
+		}
+		n.stop()
+	})
+}

@@ -143,6 +143,7 @@ const (
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
 	Barred      FaultKind = "barred"                  // a node starts anew and is a member, and its claims, or its writes, fail
 	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
+	Lapse       FaultKind = "lapse"                   // the store goes back to what it held a while ago
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

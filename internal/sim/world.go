@@ -49,6 +49,7 @@ type world struct {
 	rec     *checker.Recorder
 	log     *auditLog
 	disk    store.Store
+	memory  *memory.Store // below it
 	nodes   []*node
 	net     *network
 	hosts   []*endpoint
@@ -118,7 +119,8 @@ func newWorld(p *Plan, o Options) *world {
 	w.rec = checker.NewRecorder("sim/"+p.Profile, p.Seed, o.Mutant.Name, p.Constants(), nil)
 	w.dice = &dice{chance: w.chance, what: "dice"}
 	nonces := &dice{chance: w.chance, what: "nonce"}
-	w.disk = wrap(o.Mutant.Disk, store.Store(memory.New(memory.Options{Partitions: p.Partitions, MACKey: macKey(), Nonce: nonces.uint64})))
+	w.memory = memory.New(memory.Options{Partitions: p.Partitions, MACKey: macKey(), Nonce: nonces.uint64})
+	w.disk = wrap(o.Mutant.Disk, store.Store(w.memory))
 	w.log = newAuditLog(w.rec, p.Partitions)
 	for i := range p.Nodes {
 		w.nodes = append(w.nodes, &node{w: w, number: i})
