@@ -41,7 +41,7 @@ type Config struct {
 	Random io.Reader        // of uids and made-up names; safe for concurrent use; default crypto/rand; a simulation seeds it
 
 	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
-	LeaseTTL   time.Duration // of partitions; default 9 s
+	LeaseTTL   time.Duration // of partitions; default 15 s
 	Partition  partition.Config
 	Events     Events
 
@@ -99,7 +99,7 @@ func (c Config) withDefaults() Config {
 		c.WindowJobs = 100_000
 	}
 	if c.LeaseTTL == 0 {
-		c.LeaseTTL = 9 * time.Second
+		c.LeaseTTL = 15 * time.Second
 	}
 	return c
 }
