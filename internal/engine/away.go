@@ -286,7 +286,10 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 	})
 	seq = p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
-	p.hearBeats(in.beats, now, &results, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })
+	p.hearBeats(in.beats, now, &results, func(b *beat) {
+		heard.Stale = append(heard.Stale, b.text)
+		seq = max(seq, p.m.Newest())
+	})
 	for i := range in.reports {
 		r := &in.reports[i]
 		verdict, err := p.judge(r, now)

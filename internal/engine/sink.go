@@ -119,7 +119,7 @@ func (p *owned) hear(in mail, now int64) {
 	}
 	p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
-	p.hearBeats(in.beats, now, &results, func(b *beat) { stale(b.from, b.text) })
+	p.hearBeats(in.beats, now, &results, p.refuseBeat)
 	if !p.outlived() { // otherwise another owner may have handed the run out
 		p.confirm(in.beats, now)
 	}
@@ -159,6 +159,17 @@ func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(
 			refuse(b)
 		}
 	}
+}
+
+// refuseBeat tells who beats for an attempt that it is over, once that is durable, as with results; otherwise the next term judges.
+func (p *owned) refuseBeat(b *beat) {
+	p.reply(p.m.Newest(), func(err error) {
+		if err != nil {
+			p.postpone(mail{beats: []beat{*b}})
+			return
+		}
+		stale(b.from, b.text)
+	})
 }
 
 // confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.

@@ -86,7 +86,7 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	r := &e.state.Run
 	r.Deadline = now + int64(j.TimeoutOrDefault())
 	e.renewal = j.LeaseOrDefault()
-	e.lease, e.granted = now+int64(e.renewal), now
+	e.lease, e.granted, e.putOff = now+int64(e.renewal), now, 0
 	switch {
 	case e.queue == nil:
 	case e.queue.Kind == "http":

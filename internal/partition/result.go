@@ -129,6 +129,7 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 
 // extend gives the attempt in force its lease anew.
 func (m *Machine) extend(e *entry, now int64) {
+	e.putOff = 0
 	if e.state.Run.Kept { // nothing to write: whoever loads it waits as long
 		e.lease = max(e.lease, now+int64(keptFor))
 		m.rearm(e)
