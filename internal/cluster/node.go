@@ -180,7 +180,7 @@ func (n *Node) run() {
 		if time.Now().Before(next) {
 			return
 		}
-		_ = n.beat(n.ctx) // it has been told of
+		_ = n.beat(n.ctx)             // it has been told of
 		for !next.After(time.Now()) { // one that the store kept waiting stands for those that it made late
 			next = next.Add(period)
 		}
