@@ -172,23 +172,31 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 // run keeps the membership and the view until the node ends.
 func (n *Node) run() {
 	defer close(n.done)
-	beat := time.NewTicker(n.cfg.TTL / beatParts)
-	defer beat.Stop()
+	period := n.cfg.TTL / beatParts
+	next := time.Now().Add(period)
+	due := time.NewTimer(period)
+	defer due.Stop()
+	beat := func() {
+		if time.Now().Before(next) {
+			return
+		}
+		_ = n.beat(n.ctx)             // it has been told of
+		for !next.After(time.Now()) { // one that the store kept waiting stands for those that it made late
+			next = next.Add(period)
+		}
+		due.Reset(time.Until(next))
+	}
 	gap := time.NewTimer(0)
 	defer gap.Stop()
 	poked := n.poked
 	for {
 		select {
-		case <-beat.C: // before any look that is wanted, too: one that the store keeps waiting is to make no beat late
-			_ = n.beat(n.ctx) // it has been told of
-		default:
-		}
-		select {
 		case <-n.stop:
 			return
-		case <-beat.C:
-			_ = n.beat(n.ctx) // it has been told of
+		case <-due.C:
+			beat()
 		case <-poked:
+			beat() // first, if both are wanted: a look that the store keeps waiting is to make no beat late
 			_ = n.look(n.ctx)
 			poked = nil
 			gap.Reset(pollGap)
