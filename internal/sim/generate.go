@@ -55,13 +55,17 @@ var (
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
 	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
 		Storms: 4, Kinds: usual}
+	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their streams.
+	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
+		Storms: 8, Habits: true, Kinds: usual}
 	// Quiet is without faults: every run is attempted once.
 	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
 )
 
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
-	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses}
+	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
+	Doubts.Name: Doubts}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
