@@ -100,7 +100,7 @@ func Run(p *Plan, o Options) (checker.History, error) {
 	}
 	w.calls.Wait()
 	h := until(w.rec.History())
-	h.Final.Left = append(w.left, left...)
+	h.Final.Left = slices.Concat(w.left, left)
 	return h, errors.Join(w.failed...)
 }
 
