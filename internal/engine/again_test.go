@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -150,6 +151,30 @@ func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 		time.Sleep(time.Second)
 		if second.acks != 1 || n.inFlight() != 0 {
 			t.Errorf("%d acknowledgements, %d in flight", second.acks, n.inFlight())
+		}
+		n.stop()
+	})
+}
+
+// TestAnotherNodeTakesBackNothingOfThisTerm: a node that had the partition says that an attempt never left it. This one has made it
+// again under the same token, and its worker has it.
+func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 1}))
+		c := n.consume("q", 2, silent)
+		n.putOnce(time.Hour)
+		if _, err := n.Hear(context.Background(), 0, engine.Said{Undelivered: []string{c.got()[0].Token}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		got := c.got()
+		if len(got) != 1 {
+			t.Errorf("it was handed out %d times", len(got))
+		}
+		c.say(t, carillon.WorkRequest{Results: []carillon.Result{{Token: got[0].Token, RunID: got[0].ID, Outcome: carillon.OutcomeSuccess}}})
+		time.Sleep(time.Second)
+		if c.acks != 1 {
+			t.Error("its result was not taken")
 		}
 		n.stop()
 	})

@@ -203,7 +203,8 @@ func (m *Machine) Stats() Stats {
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.
 func (m *Machine) Cancels() []Cancel {
-	c := append(m.cancels, m.durableOthers()...)
+	m.cancels = append(m.cancels, m.durableOthers()...)
+	c := m.cancels
 	m.cancels = nil
 	return c
 }

@@ -208,6 +208,22 @@ func (w *world) clear(ctx context.Context) error {
 	return nil
 }
 
+// slots are those that hubs hold for attempts when every job is deleted, and everybody whose attempt ended with that has been told.
+func (w *world) slots() (left []string) {
+	for _, n := range w.nodes {
+		l := n.life()
+		if l == nil {
+			continue // it has left for good
+		}
+		for _, q := range l.hub.Queues() {
+			if q.InFlight != 0 || q.Held != 0 {
+				left = append(left, fmt.Sprintf("slots of %s at %s: %+v", q.Queue, n.name(), q))
+			}
+		}
+	}
+	return left
+}
+
 // leftovers looks for records, index entries and memory that nothing accounts for when every job is deleted.
 func (w *world) leftovers(ctx context.Context) (left []string, err error) {
 	pause(actorFinal, 5*time.Second) // for deletes on their way

@@ -63,6 +63,7 @@ type Worker struct {
 	Near      bool // in the node's process: its attempts are durable before it gets them
 	Good      bool // only succeeds, whatever the habits: what the time of rest has
 	From, To  time.Duration
+	Reforms   time.Duration `json:",omitempty"` // from then on it is good; 0 = never
 }
 
 // Habit is something that goes wrong in a share of attempts.

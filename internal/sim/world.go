@@ -57,6 +57,8 @@ type world struct {
 	cuts    cuts
 	calls   sync.WaitGroup // between nodes, on their way
 
+	left []string // slots that are held though nobody has anything
+
 	mu     sync.Mutex
 	failed []error // of the harness itself
 }
@@ -98,7 +100,7 @@ func Run(p *Plan, o Options) (checker.History, error) {
 	}
 	w.calls.Wait()
 	h := until(w.rec.History())
-	h.Final.Left = left
+	h.Final.Left = slices.Concat(w.left, left)
 	return h, errors.Join(w.failed...)
 }
 
@@ -188,6 +190,8 @@ func (w *world) live(ctx context.Context) {
 		w.fail(err)
 		w.rec.Finish(final)
 		w.fail(w.clear(ctx))
+		pauseUntil(actorFinal, w.at(w.plan.Busy+w.plan.Calm+afterEnd-time.Millisecond))
+		w.left = w.slots()
 	})
 	wg.Wait()
 }
