@@ -12,7 +12,7 @@ import (
 
 var kinds = []carillon.Kind{carillon.Internal, carillon.InvalidArgument, carillon.NotFound, carillon.AlreadyExists,
 	carillon.FailedPrecondition, carillon.ResourceExhausted, carillon.Unauthenticated, carillon.PermissionDenied,
-	carillon.Unavailable, carillon.DeadlineExceeded, carillon.Canceled}
+	carillon.Unavailable, carillon.DeadlineExceeded, carillon.Canceled, carillon.DataLoss}
 
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}

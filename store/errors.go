@@ -15,6 +15,9 @@ var (
 	// ErrAway: a store cannot be opened at present, because its server cannot be reached or is starting. Opening it again may
 	// succeed; whatever else is wrong stays wrong. See [Away].
 	ErrAway = errors.New("store: the server is away")
+	// ErrFull: the server has answered that it has no room for a write, on its disk or in its memory. Nothing was applied, and
+	// nothing will be until somebody makes room: there is no use in trying again at once.
+	ErrFull = errors.New("store: the server has no room")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )

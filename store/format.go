@@ -7,8 +7,16 @@ import (
 )
 
 // format is that of everything a store writes: records, keys, tables' contents. A test that joins builds of different formats sets it by
-// the linker, -ldflags "-X github.com/carillonhq/carillon/store.format=2".
-var format = "1"
+// the linker, -ldflags "-X github.com/carillonhq/carillon/store.format=3".
+//
+// It is raised with every field that a program of the format before must not drop: a program decodes a record, keeps what it knows,
+// and writes that back. So a new field of a record that is rewritten, such as State, is a new format, and a test pins both
+// together.
+//
+//	1  the first
+//	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
+//	   and Cancelled; AttemptError.Redriven; small records of kind 'd'
+var format = "2"
 
 // Format is the version of everything this program writes. A store of another one is refused, see [CheckFormat].
 func Format() int {
@@ -19,12 +27,28 @@ func Format() int {
 	return n
 }
 
+// extends are the formats that only add to the one before: a store of that one becomes one of this by saying so.
+var extends = map[int]bool{2: true}
+
+// Extends reports whether this program brings a store of an older format up to date by writing its own format. No program of the older
+// format may have the store open then: it would drop what it does not know.
+func Extends(has int) bool {
+	for f := has + 1; f <= Format(); f++ {
+		if !extends[f] {
+			return false
+		}
+	}
+	return has >= 1 && has < Format()
+}
+
 // Errors of a store of another format.
 var (
 	// ErrNewerFormat: a later version of this program has written the store.
 	ErrNewerFormat = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
 	// ErrOlderFormat: an earlier version has, and this one cannot bring it up to date.
 	ErrOlderFormat = errors.New("the store is of an older version, which this one cannot bring up to date: run the carillon that wrote it")
+	// ErrInUse: this version could bring the store up to date, but nodes of an earlier one live, which could not go on with it.
+	ErrInUse = errors.New("nodes of an older version live, which could not go on with what this one makes of the store: end all of them first")
 )
 
 // CheckFormat refuses a store whose format this program does not know, be it newer or older. The error names both.

@@ -25,6 +25,7 @@ var (
 	builds = flag.Int("builds", 0, "how many older builds TestBuilds joins with today's; 0 = it is skipped")
 	shelf  = flag.String("builds-folder", "",
 		"where older builds are kept, by commit; default one in the user's cache")
+	commits = flag.String("commits", "", "commits that TestBuilds takes, separated by commas, in place of those it picks")
 	history = "internal/cluster/doc.go" // builds that have it can be one of several nodes
 )
 
@@ -45,6 +46,12 @@ func git(t *testing.T, args ...string) string {
 // older are n commits at which work landed, newest first, evenly spread over those that have clusters.
 func older(t *testing.T, n int) (picked []string) {
 	t.Helper()
+	if *commits != "" {
+		for commit := range strings.SplitSeq(*commits, ",") {
+			picked = append(picked, strings.TrimSpace(git(t, "rev-parse", commit+"^{commit}")))
+		}
+		return picked
+	}
 	var all []string
 	for commit := range strings.FieldsSeq(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--",
 		".")) {
@@ -71,6 +78,9 @@ func shelfOf(t *testing.T) string {
 	return filepath.Join(cache, "carillon-builds")
 }
 
+// alone is what builds say of a second node that had flags for clusters before they had clusters.
+const alone = "a store for several nodes is not supported yet"
+
 // buildOf is the binary of a commit; "" if it does not build, or knows no clusters.
 func buildOf(t *testing.T, commit string) string {
 	t.Helper()
@@ -92,8 +102,10 @@ func buildOf(t *testing.T, commit string) string {
 			return ""
 		}
 	}
+	program, err := os.ReadFile(binary)
+	must(t, err)
 	help, err := exec.CommandContext(t.Context(), binary, "serve", "--help").CombinedOutput()
-	if err != nil || !bytes.Contains(help, []byte("--advertise")) {
+	if err != nil || !bytes.Contains(help, []byte("--advertise")) || bytes.Contains(program, []byte(alone)) {
 		t.Logf("%.8s knows no clusters", commit)
 		return ""
 	}
@@ -102,9 +114,9 @@ func buildOf(t *testing.T, commit string) string {
 
 // TestBuilds joins this build and older ones in one cluster, on each store, both ways: an older node comes to
 // a store of today's, and today's to a store of an older node's. Whoever comes is refused with a reason, or
-// everything goes on as if all were of one build.
+// everything goes on as if all were of one build. And today's node comes when all older ones have gone.
 func TestBuilds(t *testing.T) {
-	if *builds == 0 {
+	if *builds == 0 && *commits == "" {
 		t.Skip("older builds take minutes to make: -builds 10, or make builds")
 	}
 	today := carillonBinary(t)
@@ -120,6 +132,7 @@ func TestBuilds(t *testing.T) {
 			t.Run(fmt.Sprintf("%.8s on %s", commit, name), func(t *testing.T) {
 				t.Run("it comes", func(t *testing.T) { join(t, backend(t), today, old) })
 				t.Run("it is joined", func(t *testing.T) { join(t, backend(t), old, today) })
+				t.Run("it is followed", func(t *testing.T) { follow(t, backend(t), old, today) })
 			})
 		}
 	}
@@ -128,17 +141,54 @@ func TestBuilds(t *testing.T) {
 // reason is what a node says that refuses to be part of a cluster of another build.
 var reason = regexp.MustCompile(`(?i)format|version|newer|older|upgrade|schema`)
 
-// join starts two nodes of one build, then a third of another.
-func join(t *testing.T, b chaos.Backend, founder, comer string) {
+// partitions are those of the stores of TestBuilds.
+const partitions = 16
+
+// two starts two nodes of one build.
+func two(ctx context.Context, t *testing.T, b chaos.Backend, founder string) (*chaos.Cluster, []*chaos.Member) {
 	t.Helper()
-	const partitions = 16
 	c := chaos.NewCluster(chaos.ClusterConfig{Binary: founder, Store: b, Logs: logs(t),
 		Flags: []string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "2s"}})
 	t.Cleanup(func() { must(t, c.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
 	members, err := c.Start(ctx, 2)
 	must(t, err)
+	return c, members
+}
+
+// atMost is how long one cluster of TestBuilds takes.
+const atMost = 3 * time.Minute
+
+// follow starts two nodes of one build, ends both while jobs wait, and starts one of them as another build.
+func follow(t *testing.T, b chaos.Backend, founder, comer string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	_, members := two(ctx, t, b, founder)
+	load := newLoad(t, members[0])
+	load.put(ctx, members, "before")
+	for _, m := range members {
+		must(t, m.Leave(ctx))
+	}
+	members[0].Binary = comer
+	must(t, members[0].Start())
+	if !ready(ctx, t, members[0]) {
+		return
+	}
+	must(t, members[1].Start()) // as it was
+	if !ready(ctx, t, members[1]) {
+		members = members[:1]
+	}
+	load.put(ctx, members, "after")
+	load.done(ctx, "before", "after")
+	load.once()
+}
+
+// join starts two nodes of one build, then a third of another.
+func join(t *testing.T, b chaos.Backend, founder, comer string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	c, members := two(ctx, t, b, founder)
 	load := newLoad(t, members[0])
 	load.put(ctx, members, "before")
 	third, err := c.Add()

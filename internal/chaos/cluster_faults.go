@@ -256,7 +256,7 @@ func (s *siege) leaveAll(ctx context.Context) error {
 		}
 	}
 	for _, m := range all {
-		if err := m.Leave(ctx); err != nil {
+		if err := m.Left(ctx); err != nil {
 			return err
 		}
 	}

@@ -216,6 +216,11 @@ func (n *Node) Leave(ctx context.Context) error {
 	if err := n.Term(); err != nil {
 		return err
 	}
+	return n.Left(ctx)
+}
+
+// Left waits until the process has left that was asked to; another signal would end it at once.
+func (n *Node) Left(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	select {

@@ -115,7 +115,7 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 		}
 		winner = r.Token
 		for _, a := range s.attempts[id] {
-			if a.At.After(r.Told) && !s.heldUp(a, r.Told) {
+			if a.At.After(r.Told) && !s.heldUp(a, r.Told) && !crossed(a, r) {
 				s.addf("done is done: attempt %d of %s (%s) came %v after its success was acknowledged", a.Number, id, a.Job, a.At.Sub(r.Told))
 			}
 		}
@@ -130,6 +130,12 @@ func (s *suspect) heldUp(a checker.Attempt, since time.Time) bool {
 	return slices.ContainsFunc(s.h.Faults, func(f checker.Fault) bool {
 		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch)) && !a.Started.After(since)
 	})
+}
+
+// crossed reports whether an attempt was on its way when the acknowledgement of a result of the same attempt was: what is in doubt is
+// handed out again, and whoever had it may answer at that moment.
+func crossed(a checker.Attempt, r checker.Result) bool {
+	return a.Token == r.Token && !a.Started.IsZero() && a.Started.Before(r.Told) && a.At.Sub(r.Told) <= ClusterConstants.Dispatch
 }
 
 // acknowledged looks for what was promised: a new one-shot that nobody has touched since, and each trigger.

@@ -55,13 +55,16 @@ func TestSuspicions(t *testing.T) {
 			fault(h)
 			h.Faults[0].Targets = []string{"v"}
 		}, "again: attempt 2"},
-		"edited":          {func(h *checker.History) { h.Results = h.Results[1:]; edit(h) }, ""},
-		"after success":   {func(h *checker.History) { again(h, 5000) }, "done is done: attempt 3"},
-		"two successes":   {func(h *checker.History) { h.Results[0].Kind = checker.Success; h.Attempts = nil }, "twice: "},
-		"forged":          {func(h *checker.History) { h.Results[2].Verdict = checker.Acked }, "forged: "},
-		"success lost":    {func(h *checker.History) { h.Final.Runs[0].Status = "dead" }, "lost: the success of R"},
-		"success unheard": {func(h *checker.History) { h.Results[1].Verdict = ""; h.Final.Runs[0].Status = "dead" }, ""},
-		"put lost":        {func(h *checker.History) { h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:] }, "lost: the put of client-0/1"},
+		"edited":                      {func(h *checker.History) { h.Results = h.Results[1:]; edit(h) }, ""},
+		"after success":               {func(h *checker.History) { again(h, 5000) }, "done is done: attempt 3"},
+		"in doubt, handed out before": {func(h *checker.History) { crossing(h, "b", 2319) }, ""},
+		"in doubt, handed out after":  {func(h *checker.History) { crossing(h, "b", 2321) }, "done is done: attempt 3"},
+		"another, handed out before":  {func(h *checker.History) { crossing(h, "c", 2319) }, "done is done: attempt 3"},
+		"two successes":               {func(h *checker.History) { h.Results[0].Kind = checker.Success; h.Attempts = nil }, "twice: "},
+		"forged":                      {func(h *checker.History) { h.Results[2].Verdict = checker.Acked }, "forged: "},
+		"success lost":                {func(h *checker.History) { h.Final.Runs[0].Status = "dead" }, "lost: the success of R"},
+		"success unheard":             {func(h *checker.History) { h.Results[1].Verdict = ""; h.Final.Runs[0].Status = "dead" }, ""},
+		"put lost":                    {func(h *checker.History) { h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:] }, "lost: the put of client-0/1"},
 		"put unknown": {func(h *checker.History) {
 			h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:]
 			h.Ops[0].Outcome = checker.Info
@@ -101,4 +104,12 @@ func edit(h *checker.History) {
 
 func again(h *checker.History, ms int) {
 	h.Attempts = append(h.Attempts, checker.Attempt{RunID: "R", Job: "client-0/1", Scheduled: at(2000), Number: 3, Token: "c", Worker: "w", At: at(ms)})
+}
+
+// crossing adds an attempt that comes just after the success of another, in the time of a fault.
+func crossing(h *checker.History, token string, started int) {
+	again(h, 2322)
+	h.Attempts[2].Token, h.Attempts[2].Started = token, at(started)
+	fault(h)
+	h.Faults[0].From, h.Faults[0].To = at(2315), at(2330)
 }

@@ -25,12 +25,16 @@ type notes struct {
 
 	mu     sync.Mutex
 	places map[string]int // of deliveries in the book, by token: the last one
+	words  map[int]spoken // by place in the record
 }
+
+// spoken is where an answer is in the book.
+type spoken struct{ place, word int }
 
 var _ witness = (*notes)(nil)
 
 func newNotes(name string, record *checker.Recorder, book *deliveries.Book) *notes {
-	return &notes{name: name, record: record, book: book, places: map[string]int{}}
+	return &notes{name: name, record: record, book: book, places: map[string]int{}, words: map[int]spoken{}}
 }
 
 func (n *notes) attempt(a checker.Attempt) {
@@ -50,20 +54,27 @@ func (n *notes) place(token string) (int, bool) {
 }
 
 func (n *notes) sent(r checker.Result) int {
-	if place, mine := n.place(r.Token); mine {
-		at := r.Sent
-		if at.IsZero() {
-			at = time.Now()
-		}
-		n.book.Answered(place, answerOfKind(r.Kind), at)
+	at := r.Sent
+	if at.IsZero() {
+		at = time.Now()
 	}
-	return n.record.Sent(r)
+	said := n.record.Sent(r)
+	if place, mine := n.place(r.Token); mine && answerOfKind(r.Kind) != deliveries.NoAnswer {
+		word := n.book.Answered(place, answerOfKind(r.Kind), at)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.words[said] = spoken{place, word}
+	}
+	return said
 }
 
-func (n *notes) told(place int, token string, v checker.ResultVerdict) {
+func (n *notes) told(place int, _ string, v checker.ResultVerdict) {
 	n.record.Told(place, v)
-	if place, mine := n.place(token); mine {
-		n.book.Replied(place, deliveries.Reply(v), time.Now())
+	n.mu.Lock()
+	at, mine := n.words[place]
+	n.mu.Unlock()
+	if mine {
+		n.book.Replied(at.place, at.word, deliveries.Reply(v), time.Now())
 	}
 }
 

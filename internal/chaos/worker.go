@@ -147,9 +147,12 @@ func (l *laborer) receive(ctx context.Context) {
 			l.sees.attempt(attemptOf(&msg.Runs[i], l.name))
 		}
 		for _, run := range msg.Runs {
-			if h := l.habit(); h == crash {
+			switch h := l.habit(); {
+			case h == crash:
 				return
-			} else {
+			case l.waits(run.Token): // in doubt, and handed out again: one attempt has one result, as with package worker
+				l.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: run.Queue, N: 1}}})
+			default:
 				l.busy.Go(func() { l.do(ctx, run, h) })
 			}
 		}
@@ -157,6 +160,13 @@ func (l *laborer) receive(ctx context.Context) {
 			return // go elsewhere: to the same node, when it is back
 		}
 	}
+}
+
+// waits reports whether a result of an attempt has been said, and not been answered yet.
+func (l *laborer) waits(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open[token]) > 0
 }
 
 func (l *laborer) habit() habit {

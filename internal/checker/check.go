@@ -53,6 +53,7 @@ func Check(h History, spec Spec) Verdict {
 		c.stuck(j)
 	}
 	c.batches()
+	c.mixed()
 	c.limits()
 	c.silent()
 	c.begins()

@@ -9,7 +9,9 @@ import (
 // kept: S3, what was acknowledged is there at the end, unless something later may have taken its place.
 func (c *check) kept(j *job) {
 	for _, e := range j.effects {
-		last := e.op.Outcome == OK && !slices.ContainsFunc(j.effects, func(x *effect) bool { return x != e && !e.after(x) })
+		last := e.op.Outcome == OK && !slices.ContainsFunc(j.effects, func(x *effect) bool {
+			return x != e && x.undone == nil && !e.after(x)
+		})
 		if last && c.h.Final.Whole {
 			c.isThere(j, e)
 		}
@@ -125,6 +127,9 @@ func (c *check) batches() {
 // sign is 1 if there is proof that a put was applied, -1 if there is proof that it was not, and otherwise 0.
 func (c *check) sign(o *Op) int {
 	j := c.jobs[key{o.Namespace, o.Job}]
+	if l, lost := c.lost[o]; lost {
+		return c.signAfter(j, o, l)
+	}
 	if o.Outcome != Info {
 		return map[Outcome]int{OK: 1, Fail: -1}[o.Outcome]
 	}

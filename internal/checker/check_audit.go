@@ -62,12 +62,13 @@ func (c *check) writes() {
 	for _, cl := range c.h.Claims {
 		owners[[2]uint64{uint64(cl.Partition), cl.Epoch}] = cl
 	}
-	states := map[string]Write{}
+	states, branches := map[string]Write{}, c.branches()
 	for _, w := range c.h.Writes {
 		if w.Refused {
 			c.v.Counters.StaleRefused++
 			continue
 		}
+		states = branches.at(w.At, states)
 		if l, ok := last[w.Partition]; ok && w.Epoch < l.Epoch {
 			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed after one of epoch %d", w.Partition, w.Epoch, w.Node, l.Epoch)
 		}
@@ -85,7 +86,7 @@ func (c *check) writes() {
 func (c *check) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
-			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) {
+			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) && !c.unnoticed(a) {
 				c.addf("S6", r.job.String(), "attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
 					c.show(a.At), t.node, t.epoch)
 				return
@@ -112,6 +113,13 @@ func (c *check) fencedWrite(w Write) {
 		return
 	}
 	for _, t := range c.owned[w.Partition] {
+		for _, f := range c.lapses { // it is of the history that was left
+			if t.epoch == w.Epoch && t.claimed.Before(f.Back) && f.Back.Before(w.At) {
+				c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after the store had gone back",
+					w.Partition, w.Epoch, w.Node, c.show(w.At))
+				return
+			}
+		}
 		switch {
 		case t.epoch > w.Epoch && t.claimed.Before(w.At):
 			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, when %s had claimed epoch %d", w.Partition, w.Epoch,

@@ -29,19 +29,23 @@ func (c *check) counted(j *job) {
 			c.addf("S16", j.String(), "it has fired %d, and its history has %d runs", n.Fired, have.Fired)
 		}
 	case n.Fired != have.Fired+*f.Unfinished || n.Succeeded != have.Succeeded || n.Dropped != have.Dropped || n.Dead != have.Dead ||
-		n.Skipped != have.Skipped || n.Cancelled != have.Cancelled:
+		n.Skipped < have.Skipped || n.Skipped > have.Skipped+c.skippedBefore(j) || n.Cancelled != have.Cancelled:
 		c.addf("S16", j.String(), "it counts %+v and has %d unfinished runs, and its history says %+v", *n, *f.Unfinished, have)
 	}
 }
 
-// recount counts the finished runs of the job's life by their records; all says that each says whose life it is of.
+// recount counts the finished runs of the job's life by their records; all says that it is known of each whose life it ended in.
 func (c *check) recount(j *job) (n Counters, all bool) {
 	for i := range j.records {
 		r := &j.records[i]
+		own, known := r.UID == j.final.UID, r.UID != ""
+		if known && !own {
+			own, known = c.adopted(j, r)
+		}
 		switch {
-		case r.UID == "":
+		case !known:
 			return n, false
-		case r.UID != j.final.UID || r.Finished.IsZero():
+		case !own || r.Finished.IsZero():
 			continue
 		case r.Attempt > 0:
 			n.Fired++
@@ -60,6 +64,52 @@ func (c *check) recount(j *job) (n Counters, all bool) {
 		}
 	}
 	return n, true
+}
+
+// adopted reports whether a run of an earlier job of the name ended in the job that is there at the end: it died, was redriven in this one, and
+// is counted where it ends. known is false if that cannot be told from when it ended.
+func (c *check) adopted(j *job, r *FinalRun) (is, known bool) {
+	redriven := 0
+	var born *Op
+	for _, o := range j.ops {
+		switch {
+		case o.Kind == Redrive && o.Outcome != Fail && (o.RunID == "" || o.RunID == r.RunID):
+			redriven++
+		case o.Answer.UID == j.final.UID && o.Answer.Created && born == nil:
+			born = o
+		}
+	}
+	if redriven == 0 {
+		return false, true
+	}
+	if born == nil {
+		return false, false
+	}
+	wrong := c.wrong(j, r.Finished, r.Finished)
+	switch {
+	case r.Finished.Add(wrong).Before(born.Invoke):
+		return false, true
+	case r.Finished.Add(-wrong).After(c.by(born)):
+		return true, redriven == 1 // each redrive counts it once more
+	}
+	return false, false
+}
+
+// skippedBefore is how many times more than its history says a job may count as skipped: a time that was skipped by hand, and that a
+// later definition has again, is of one run id. The history has what became of it last.
+func (c *check) skippedBefore(j *job) (n uint64) {
+	for _, o := range j.ops {
+		again := o.Kind == Skip && o.Outcome != Fail && slices.ContainsFunc(j.ops, func(x *Op) bool {
+			return x.retimes() && x.Outcome != Fail && !c.by(x).Before(o.Invoke)
+		})
+		if again && (o.Outcome == Info || slices.ContainsFunc(j.records, func(r FinalRun) bool {
+			return r.UID == j.final.UID && r.Cause == CauseSchedule && r.Scheduled.Equal(o.Answer.NextRun) && !r.Finished.IsZero() &&
+				r.Finished.After(c.by(o).Add(c.wrong(j, o.Invoke, c.h.End)))
+		})) {
+			n++
+		}
+	}
+	return n
 }
 
 // ofOneLife reports whether the job surely did not come back for a dead run, nor has taken up one of an earlier namesake: then its

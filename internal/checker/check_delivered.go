@@ -10,7 +10,10 @@ func (c *check) delivered(j *job) {
 		}
 		seen := 0
 		for _, a := range r.attempts {
-			seen = max(seen, a.Number)
+			young := rec.Finished.IsZero() && a.At.After(c.h.End.Add(-lazy)) // a list shows what is durable
+			if !young && !c.forgotten(a.At) {
+				seen = max(seen, a.Number)
+			}
 		}
 		if seen > rec.Attempt {
 			c.addf("S12", j.String(), "run %s is in the history as %s (%s) with %d attempts, and attempt %d was handed out", r.id, rec.Status,
@@ -28,7 +31,7 @@ func (c *check) repeated(j *job) {
 	limit := j.effects[0].limit()
 	ran := 0
 	for _, r := range j.runs {
-		if r.first().Cause == CauseSchedule {
+		if r.first().Cause == CauseSchedule && !c.ranInVain(r) {
 			ran++
 		}
 	}

@@ -172,7 +172,8 @@ func (c *check) taken(g key) []span {
 	var out []span
 	for _, o := range c.limitOps(g) {
 		if n, ok := o.Limits[g.name]; ok {
-			out = append(out, common(crowded(all, n), span{o.Invoke, c.replacedBy(g, o)})...)
+			until := earlier(c.replacedBy(g, o), c.unset(o))
+			out = append(out, common(crowded(all, n), span{o.Invoke, until})...)
 		}
 	}
 	out = merged(out)
@@ -207,7 +208,7 @@ func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited 
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
 			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && c.inForceBy(x).Before(t)
 		})
-		if over || o.Invoke.After(t) {
+		if over || o.Invoke.After(t) || c.unset(o).Before(t) {
 			continue
 		}
 		n, ok := o.Limits[name]

@@ -93,7 +93,7 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.ranInVain(runs[i]) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
 			return
 		}
@@ -162,7 +162,8 @@ func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 // asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from))
+		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
+			!c.undoneBy(o, from)
 	})
 }
 
@@ -264,7 +265,7 @@ func (c *check) after(j *job) {
 	last := time.Time{}
 	for _, r := range j.runs {
 		a := r.first()
-		if a.Cause != CauseSchedule || redriven(r, a.At) {
+		if a.Cause != CauseSchedule || redriven(r, a.At) || c.vanished(r) {
 			continue
 		}
 		if c.anew(j, last, a.At) {
@@ -395,7 +396,7 @@ func (c *check) backfills(j *job) {
 
 // mayFill reports whether a run may be one of the backfill.
 func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
-	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) {
+	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) || c.undoneBy(o, a.At) {
 		return false
 	}
 	if a.Backfill != "" && o.Answer.BackfillID != "" && a.Backfill != o.Answer.BackfillID {
@@ -405,7 +406,10 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 		if e.job == nil || e.lo.After(a.At) {
 			return false
 		}
-		if e.vague || e.alien || e.sched == nil {
+		back := slices.ContainsFunc(j.ops, func(x *Op) bool { // then it has no times of its own to count from
+			return x.Kind == Redrive && x.Outcome != Fail && !x.Invoke.After(o.Invoke) && !c.stood(j, x)
+		})
+		if e.vague || e.alien || e.sched == nil || back && e.sched.anchored {
 			return true
 		}
 		if step := e.sched.fixedStep(); e.sched.anchored && step > 0 && !e.op.Answer.NextRun.IsZero() {

@@ -34,7 +34,8 @@ func (c *check) phantom(r *run) {
 	case a.Cause == CauseSchedule && c.passedInPause(r):
 		c.addf("S2", j.String(), "run %s is of %s, when the job was paused, and nobody asked to catch up", r.id, c.show(a.Scheduled))
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At)
+		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At) &&
+			!c.undoneBy(o, a.At)
 	}):
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
 	}
@@ -191,7 +192,7 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 func (c *check) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
-		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) {
+		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) && !c.countLost(r, before, a) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
@@ -260,6 +261,7 @@ func (c *check) afresh(r *run, from, to time.Time) bool {
 
 // doneIsDone: S4, nothing begins after the run's success was acknowledged, except the same message come twice.
 func (c *check) doneIsDone(r *run) {
+	c.doneInVain(r)
 	for _, res := range r.results {
 		if res.Kind != Success || res.Verdict != Acked {
 			continue
@@ -278,7 +280,7 @@ func (c *check) doneIsDone(r *run) {
 func (c *check) staleIsRefused(r *run) {
 	counted, said := map[string]bool{}, map[string]ResultVerdict{}
 	for _, res := range r.results {
-		if res.Kind == Success && res.Verdict != None {
+		if res.Kind == Success && res.Verdict != None && c.fromLost(res.Told) == nil {
 			if v, ok := said[res.Token]; ok && v != res.Verdict {
 				c.addf("S5", r.job.String(), "run %s: the success of attempt %d was answered %s and then %s", r.id, res.Number, v, res.Verdict)
 			}

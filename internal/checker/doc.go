@@ -19,6 +19,7 @@
 //   - End is a moment at which workers were still there: what is due shortly before it is not asked for, what is due earlier is.
 //   - Healed comes Constants.Recovery and some time before End, or nothing is shown about liveness.
 //   - An HTTP endpoint that takes runs writes attempts and results as a worker does.
+//   - A store that goes back in time has Fault.Back, and is to go back for all partitions alike.
 //   - A fault that is over is Fault.From to Fault.To; one of a worker has a kind that begins with "worker" and names it.
 //   - Payloads differ from put to put, so that an operation of unknown outcome can be told by what ran.
 //   - An operation that never left the client is Fail, not Info.
@@ -42,6 +43,7 @@
 //	S14  nothing is left behind                       check_live.go
 //	S15  who is silent gets nothing                   check_silent.go
 //	S16  counters agree with runs                     check_counters.go
+//	S17  what was lost is nowhere                     check_lapse.go
 //	I11  retries are counted and spaced               check_retries.go
 //	L1   nothing is late without an excuse            expect.go, times.go
 //	L2   everything comes to rest                     check_live.go

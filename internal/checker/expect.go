@@ -40,7 +40,7 @@ func (c *check) sureTime(j *job, e *effect) span {
 func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 	for _, e := range j.effects {
 		paused, known := e.pauses()
-		if !known || !paused || e.lo.After(to) {
+		if !known || !paused || e.lo.After(to) || e.undone != nil && e.undone.To.Before(from) {
 			continue
 		}
 		over := false
@@ -89,7 +89,12 @@ func (c *check) expect() {
 		j := c.jobs[k]
 		for _, e := range j.effects {
 			if e.job != nil && e.sure && !e.vague && !e.alien && e.op.Outcome == OK && len(e.job.After) == 0 {
-				c.expectOf(j, e)
+				c.expectOf(j, e, c.sureTime(j, e), time.Time{})
+				for _, f := range c.lapses {
+					if s, again := c.sureAgain(j, e, f); again {
+						c.expectOf(j, e, s, f.To)
+					}
+				}
 			}
 		}
 	}
@@ -99,9 +104,8 @@ func (c *check) expect() {
 	}
 }
 
-// expectOf adds the times of one definition of a job that had to run.
-func (c *check) expectOf(j *job, e *effect) {
-	s := c.sureTime(j, e)
+// expectOf adds the times of one definition of a job, from an instant on, that had to run while it surely was the job.
+func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	first := e.op.Answer.NextRun
 	if first.IsZero() || !s.from.Before(s.to) {
 		return
@@ -128,10 +132,13 @@ func (c *check) expectOf(j *job, e *effect) {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
 		}
+		if t.Before(since) {
+			continue
+		}
 		m := must{job: j, at: t, due: t.Add(e.job.Spread)}
 		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
-			if e.job.Overlap == "allow" || !j.passedBy(t, e.lo, s.to) {
+			if e.job.Overlap == "allow" || !c.passedBy(j, t, e.lo, s.to) {
 				continue
 			}
 			m.by = c.never() // it cannot be late, but a newer one ran: it did too, or there is a record
@@ -140,12 +147,13 @@ func (c *check) expectOf(j *job, e *effect) {
 	}
 }
 
-// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another definition may have had it.
-func (j *job) passedBy(t, from, to time.Time) bool {
+// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another definition may have had it. One
+// that is lost tells of nothing.
+func (c *check) passedBy(j *job, t, from, to time.Time) bool {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
 	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) && !c.vanished(runs[i]) {
 			return true
 		}
 	}

@@ -284,6 +284,9 @@ type Fault struct {
 	Outside bool `json:",omitempty"`
 	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
 	Minor bool `json:",omitempty"`
+	// Back says when the store went back to what it held at From: what was committed in between is lost, and nothing else. Until To
+	// nodes may not have noticed. Zero = it did not.
+	Back time.Time `json:",omitzero"`
 }
 
 // Claim is that a node became the owner of a partition, as the store committed it.

@@ -27,7 +27,7 @@ func (c *check) admin(j *job) {
 	ops := make([]porcupine.Operation, 0, len(j.ops))
 	open := int64(math.MinInt64)
 	cut := 0
-	for _, o := range j.ops {
+	for _, o := range c.turns(j) {
 		if !ordered(o) || (o.Outcome == Info && o.changes() && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue
 		}
@@ -47,11 +47,11 @@ func (c *check) admin(j *job) {
 			open = max(open, p.Return)
 		}
 	}
-	if len(ops) < 2 {
+	if len(ops) < 2+2*len(c.lapses) {
 		return
 	}
 	c.v.Porcupine.Checked++
-	switch porcupine.CheckOperationsTimeout(adminModel, ops, cmp.Or(c.spec.Admin, adminTime)) {
+	switch porcupine.CheckOperationsTimeout(c.adminModel(), ops, cmp.Or(c.spec.Admin, adminTime)) {
 	case porcupine.Illegal:
 		c.addf("S8", j.String(), "no order of its %d operations explains their answers", len(ops))
 	case porcupine.Unknown:
@@ -73,6 +73,8 @@ func (c *check) told(o *Op) *Op {
 // ordered reports whether an operation says anything about a job's definition.
 func ordered(o *Op) bool {
 	switch {
+	case o.Kind == keeps || o.Kind == goesBack:
+		return true
 	case o.defines() && o.Spec == nil:
 		return false
 	case o.Outcome == Fail:
@@ -83,12 +85,15 @@ func ordered(o *Op) bool {
 	return o.changes() || o.Kind == Get || o.Kind == Redrive
 }
 
-var adminModel = porcupine.Model{
-	Init: func() any { return register{} },
-	Step: func(state, input, _ any) (bool, any) {
-		ok, next := state.(register).step(input.(*Op))
-		return ok, next
-	},
+// adminModel is what the operations of a job are held against.
+func (c *check) adminModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return lines{} },
+		Step: func(state, input, _ any) (bool, any) {
+			ok, next := state.(lines).step(input.(*Op), c.lapses)
+			return ok, next
+		},
+	}
 }
 
 // step is what an operation makes of the register, and whether its answer is right.

@@ -28,6 +28,9 @@ type world struct {
 	crowds  []span           // when every worker was busy
 	worst   []span           // when lateness is excused by anything at all
 	badAt   map[int][]span   // by partition; see bad
+	lapses  []*Fault         // in which the store went back; see losses
+	lost    map[*Op]loss
+	unkept  map[*Result]answered
 }
 
 // span is a stretch of time, its end exclusive.
@@ -60,6 +63,7 @@ type effect struct {
 	sched  *schedule // of job; nil for a one-shot, or if the oracle does not know it
 	alien  bool      // the oracle does not know the schedule
 	until  time.Time // the latest moment at which job may be current
+	undone *Fault    // the store surely went back to before it
 	timed  time.Time // the same for its times: a definition that does not touch them keeps their phase
 }
 
@@ -79,6 +83,7 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 // index reads a history once.
 func index(h *History) *world {
 	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{}, badAt: map[int][]span{}}
+	w.losses()
 	w.indexOps()
 	w.indexRuns()
 	for k, j := range w.jobs {
@@ -249,6 +254,11 @@ func (w *world) effectsOf(j *job) []*effect {
 			}
 		}
 	}
+	for _, e := range out {
+		if l, ok := w.lost[e.op]; ok && l.sure {
+			e.undone, e.until = l.lapse, earlier(e.until, l.lapse.To)
+		}
+	}
 	for i, e := range slices.Backward(out) {
 		e.timed = e.until
 		for _, x := range out[i+1:] {
@@ -262,7 +272,9 @@ func (w *world) effectsOf(j *job) []*effect {
 
 // by is the latest moment at which an operation may have taken effect.
 func (w *world) by(o *Op) time.Time {
-	switch {
+	switch l, lost := w.lost[o]; {
+	case lost && l.sure:
+		return l.lapse.Back
 	case o.Outcome != Info:
 		return o.Return
 	case w.k.Linger > 0 && !o.Return.IsZero():
@@ -295,8 +307,8 @@ func (e *effect) after(x *effect) bool {
 // settle looks for a sign of an unknown put: its payload. It reports whether the put surely did nothing.
 func (w *world) settle(j *job, e *effect, all []*effect) (nothing bool) {
 	payload := e.op.Spec.Payload
-	if payload == "" {
-		return false
+	if _, lost := w.lost[e.op]; lost || payload == "" {
+		return false // what was seen of it may be of the history that is lost
 	}
 	last := true
 	for _, x := range all {

@@ -172,8 +172,20 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 // run keeps the membership and the view until the node ends.
 func (n *Node) run() {
 	defer close(n.done)
-	beat := time.NewTicker(n.cfg.TTL / beatParts)
-	defer beat.Stop()
+	period := n.cfg.TTL / beatParts
+	next := time.Now().Add(period)
+	due := time.NewTimer(period)
+	defer due.Stop()
+	beat := func() {
+		if time.Now().Before(next) {
+			return
+		}
+		_ = n.beat(n.ctx)             // it has been told of
+		for !next.After(time.Now()) { // one that the store kept waiting stands for those that it made late
+			next = next.Add(period)
+		}
+		due.Reset(time.Until(next))
+	}
 	gap := time.NewTimer(0)
 	defer gap.Stop()
 	poked := n.poked
@@ -181,9 +193,10 @@ func (n *Node) run() {
 		select {
 		case <-n.stop:
 			return
-		case <-beat.C:
-			_ = n.beat(n.ctx) // it has been told of
+		case <-due.C:
+			beat()
 		case <-poked:
+			beat() // first, if both are wanted: a look that the store keeps waiting is to make no beat late
 			_ = n.look(n.ctx)
 			poked = nil
 			gap.Reset(pollGap)
@@ -337,16 +350,25 @@ func (n *Node) isReplaced() bool {
 	}
 }
 
+func (n *Node) isStopped() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close ends the membership, and everything that New and Start have begun. The engine is to have stopped.
 func (n *Node) Close(ctx context.Context) error {
-	n.exit.leaving.Store(true)
-	n.exit.ended.Store(true)
 	n.cancel()
 	select {
 	case <-n.stop:
 	default:
 		close(n.stop)
 	}
+	n.exit.leaving.Store(true) // after that: the engine has stopped, and is not told what to own any more
+	n.exit.ended.Store(true)
 	<-n.done
 	select {
 	case <-n.fit.over:

@@ -163,7 +163,7 @@ func (n *Node) notSeen(ctx context.Context, err error) error {
 // assign tells the engine what it is to own, if that has changed. A node that finds itself missing has not been heard of for too
 // long; it keeps what it has the leases of, and the next beat puts it back.
 func (n *Node) assign(v *view) {
-	if n.isReplaced() {
+	if n.isReplaced() || n.isStopped() {
 		return
 	}
 	if me, here := v.member(n.id); !here || me.Nonce != n.cfg.Member.Nonce {

@@ -8,8 +8,9 @@ import (
 )
 
 // protocol is the version of what nodes ask of each other and say of themselves. It changes when nodes of the version before could not
-// go on; a field that is new does not change it, since who does not know it refuses the request. A test that joins builds of different
-// versions sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/internal/cluster.protocol=2".
+// go on: also with a new field that requests carry which were there before, since who does not know it refuses them all. A field that
+// only a new feature sets does not change it. Nodes of different formats never meet (store.Format), so this counts within one. A test
+// that joins builds of different versions sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/internal/cluster.protocol=2".
 var protocol = "1"
 
 // speaks is the protocol as a number.

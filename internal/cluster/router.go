@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/store"
 )
 
 // Router does every call where its partition is: in this node's engine, or in that of the owner. It implements [carillon.Jobs],
@@ -93,6 +94,9 @@ func repeatable(err error, k kind) bool {
 	}
 	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
 		return false
+	}
+	if errors.Is(err, store.ErrFull) {
+		return false // there will be no room before somebody makes it
 	}
 	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }

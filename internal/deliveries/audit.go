@@ -187,33 +187,38 @@ func (a *audit) once(r *run) {
 // lost with its owner.
 func (a *audit) kept(r *run) {
 	for _, d := range r.seen {
-		if d.Answer != Success {
-			continue
-		}
-		switch {
-		case d.Reply == Acked && (r.record == nil || r.record.Status != "succeeded"):
-			a.addf("success", r.job,
-				"the success of attempt %d of run %s was acknowledged at %s, and the history has it as %s",
-				d.Attempt, r.id,
-				clock(d.Replied), status(r.record))
-			return
-		case !d.Stream && r.record != nil && r.record.Status != "succeeded" && r.record.Status != "skipped" &&
-			!a.mayBeLost(r, d):
-			a.addf("success", r.job,
-				"attempt %d of run %s was answered with success at %s, and the history has it as %s (%s)",
-				d.Attempt, r.id,
-				clock(d.Answered), status(r.record), r.record.Reason)
-			return
+		for _, w := range d.words() {
+			if w.Answer == Success && !a.keeps(r, &d, &w) {
+				return
+			}
 		}
 	}
+}
+
+// keeps judges one answer that is a success; it reports whether that is in order.
+func (a *audit) keeps(r *run, d *Delivery, w *Word) bool {
+	switch {
+	case w.Reply == Acked && (r.record == nil || r.record.Status != "succeeded"):
+		a.addf("success", r.job,
+			"the success of attempt %d of run %s was acknowledged at %s, and the history has it as %s",
+			d.Attempt, r.id, clock(w.Replied), status(r.record))
+		return false
+	case !d.Stream && r.record != nil && r.record.Status != "succeeded" && r.record.Status != "skipped" &&
+		!a.mayBeLost(r, d, w):
+		a.addf("success", r.job,
+			"attempt %d of run %s was answered with success at %s, and the history has it as %s (%s)",
+			d.Attempt, r.id, clock(w.Answered), status(r.record), r.record.Reason)
+		return false
+	}
+	return true
 }
 
 // mayBeLost reports whether a success may not have reached whoever waited for it, or did not count any more:
 // it was late, there was another attempt, the run was ended by a call or by the next time of the job, or
 // something was wrong.
-func (a *audit) mayBeLost(r *run, d Delivery) bool {
-	until := d.Answered.Add(a.h.Slack.Lazy)
-	late := d.Timeout == 0 || d.Answered.Sub(earliest(d.Started, d.At)) > d.Timeout/2
+func (a *audit) mayBeLost(r *run, d *Delivery, w *Word) bool {
+	until := w.Answered.Add(a.h.Slack.Lazy)
+	late := d.Timeout == 0 || w.Answered.Sub(earliest(d.Started, d.At)) > d.Timeout/2
 	other := slices.ContainsFunc(r.seen, func(x Delivery) bool {
 		return x.Attempt != d.Attempt ||
 			x.Token != d.Token
@@ -239,27 +244,33 @@ func (a *audit) adopted(r *run) {
 	}
 	for _, d := range r.seen {
 		handed := earliest(d.Started, d.At)
-		if d.Answer == NoAnswer || d.Reply != Stale || d.Answered.Sub(handed) > d.Lease/2 {
-			continue
-		}
-		newer := r.record.Attempt > d.Attempt || slices.ContainsFunc(r.seen, func(x Delivery) bool {
-			return x.Attempt > d.Attempt || (x.Attempt == d.Attempt && (x.Token != d.Token ||
-				x.Answer != NoAnswer && !x.Answered.Equal(d.Answered)))
-		})
-		if !newer && !a.touched(d.Job, handed.Add(-a.h.Slack.Wire), d.Replied) {
-			a.addf("refused", r.job,
-				"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale",
-				d.Attempt,
-				r.id, clock(handed), clock(d.Answered), d.Answer)
+		for _, w := range d.words() {
+			if w.Reply == Stale && w.Answered.Sub(handed) <= d.Lease/2 && !a.overtaken(r, &d, &w) &&
+				!a.touched(d.Job, handed.Add(-a.h.Slack.Wire), w.Replied) {
+				a.addf("refused", r.job,
+					"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale",
+					d.Attempt, r.id, clock(handed), clock(w.Answered), w.Answer)
+			}
 		}
 	}
+}
+
+// overtaken reports whether an answer may not have counted because another did: there is a later attempt, or
+// the same one was answered otherwise, or with another failure. A success that is said twice is one success.
+func (a *audit) overtaken(r *run, d *Delivery, w *Word) bool {
+	return r.record.Attempt > d.Attempt || slices.ContainsFunc(r.seen, func(x Delivery) bool {
+		return x.Attempt > d.Attempt || x.Attempt == d.Attempt && (x.Token != d.Token ||
+			slices.ContainsFunc(x.words(), func(o Word) bool {
+				return o.Answer != w.Answer || w.Answer == Failure && !o.Answered.Equal(w.Answered)
+			}))
+	})
 }
 
 // claimed: what the history says of a run was seen by somebody.
 func (a *audit) claimed(r *run) {
 	rec := r.record
 	if rec.Status == "succeeded" && !slices.ContainsFunc(r.seen,
-		func(d Delivery) bool { return d.Answer == Success && d.Attempt == rec.Attempt }) {
+		func(d Delivery) bool { return d.answers(Success) && d.Attempt == rec.Attempt }) {
 		a.addf("nobody", r.job, "run %s is recorded as succeeded with attempt %d, and nobody answered so",
 			r.id, rec.Attempt)
 	}

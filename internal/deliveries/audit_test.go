@@ -29,8 +29,8 @@ const (
 func request(run, job string, attempt, ms int, a deliveries.Answer) deliveries.Delivery {
 	return deliveries.Delivery{Run: run, Job: job, Life: "life of " + job, Cause: "schedule",
 		Scheduled: at(ms - ms%1000), Attempt: attempt,
-		Token: run, Receiver: "endpoint", Conn: "127.0.0.1:1", Timeout: time.Second, At: at(ms), Answer: a,
-		Answered: at(ms + 10)}
+		Token: run, Receiver: "endpoint", Conn: "127.0.0.1:1", Timeout: time.Second, At: at(ms),
+		Word: deliveries.Word{Answer: a, Answered: at(ms + 10)}}
 }
 
 func message(run, job string, attempt, ms int, a deliveries.Answer, r deliveries.Reply) deliveries.Delivery {
@@ -193,6 +193,26 @@ var lies = []struct {
 		a.touch("killed",
 			5000)
 	}, ""},
+	{"a failure counts, and then a success is stale", func(a *account) {
+		a.more(deliveries.Acked, deliveries.Success, deliveries.Stale)
+	}, ""},
+	{"so, and the success is acknowledged", func(a *account) {
+		a.more(deliveries.Stale, deliveries.Success, deliveries.Acked)
+	}, "success"},
+	{"a failure is stale though it was first", func(a *account) {
+		a.more(deliveries.Stale, deliveries.NoAnswer, deliveries.NoReply)
+	}, "refused"},
+	{"a success that is said twice is stale", func(a *account) {
+		a.refuse(beforeKill, 5900)
+		d := &a.Seen[beforeKill]
+		d.More = []deliveries.Word{{Answer: deliveries.Success, Answered: at(5950), Reply: deliveries.Acked,
+			Replied: at(5960)}}
+	}, "refused"},
+	{"a success is the second answer", func(a *account) {
+		d := &a.Seen[streamed]
+		d.More = []deliveries.Word{d.Word}
+		d.Answer, d.Reply = deliveries.Failure, deliveries.Stale
+	}, ""},
 	{"more runs than repeats", func(a *account) { a.Jobs[0].Repeats = 1 }, "repeats"},
 	{"fewer runs than repeats", func(a *account) { a.Jobs[0].Repeats = 3 }, "repeats"},
 	{"so, of a job that goes on", func(a *account) {
@@ -244,6 +264,16 @@ func (a *account) refuse(i, ms int) {
 	a.Seen = slices.Delete(a.Seen, afterKill, afterKill+1)
 }
 
+// more has the message that was acknowledged as a success fail first, and what else its worker says come then.
+func (a *account) more(first deliveries.Reply, then deliveries.Answer, reply deliveries.Reply) {
+	a.Runs[streamRun].Status = "failed"
+	d := &a.Seen[streamed]
+	d.Answer, d.Reply = deliveries.Failure, first
+	if then != deliveries.NoAnswer {
+		d.More = []deliveries.Word{{Answer: then, Answered: at(2015), Reply: reply, Replied: at(2030)}}
+	}
+}
+
 // stop halts a worker with a lease of 2 s, and hands it another attempt a while after the first.
 func (a *account) stop(ms int) {
 	a.Stops = []deliveries.Stop{{Receiver: "worker", From: at(49_000), To: at(60_000)}}
@@ -277,22 +307,24 @@ func TestEachLieIsFound(t *testing.T) {
 	}
 }
 
-// TestABookKeepsTheBestAnswer: a failure does not replace a success, nor a refusal an acknowledgement.
-func TestABookKeepsTheBestAnswer(t *testing.T) {
+// TestABookKeepsEachAnswer with what the system said to it: an acknowledged failure is no acknowledged success.
+func TestABookKeepsEachAnswer(t *testing.T) {
 	var b deliveries.Book
 	i := b.Saw(deliveries.Delivery{Run: "R"})
-	b.Answered(i, deliveries.Failure, at(1))
-	b.Answered(i, deliveries.Success, at(2))
-	b.Answered(i, deliveries.Failure, at(3))
-	b.Replied(i, deliveries.Stale, at(4))
-	b.Replied(i, deliveries.Acked, at(5))
-	b.Replied(i, deliveries.Stale, at(6))
+	b.Answered(i, deliveries.NoAnswer, at(0)) // it hangs
+	failure := b.Answered(i, deliveries.Failure, at(1))
+	success := b.Answered(i, deliveries.Success, at(2))
+	b.Replied(i, failure, deliveries.Stale, at(3)) // that was of a beat
+	b.Replied(i, failure, deliveries.Acked, at(4))
+	b.Replied(i, success, deliveries.Stale, at(5))
+	b.Replied(i, failure, deliveries.Stale, at(6))
 	b.Lost(deliveries.Loss{Receiver: "w"})
 	b.Stopped(deliveries.Stop{Receiver: "w"})
 	l := b.Ledger()
 	d := l.Seen[i]
-	if d.Answer != deliveries.Success || !d.Answered.Equal(at(2)) || d.Reply != deliveries.Acked ||
-		!d.Replied.Equal(at(5)) || d.At.IsZero() {
+	first := deliveries.Word{Answer: deliveries.Failure, Answered: at(1), Reply: deliveries.Acked, Replied: at(4)}
+	second := deliveries.Word{Answer: deliveries.Success, Answered: at(2), Reply: deliveries.Stale, Replied: at(5)}
+	if d.Word != first || len(d.More) != 1 || d.More[0] != second || d.At.IsZero() {
 		t.Errorf("the book has %+v", d)
 	}
 	if len(l.Losses) != 1 || len(l.Stops) != 1 {

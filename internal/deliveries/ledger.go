@@ -29,10 +29,29 @@ type Delivery struct {
 	Timeout   time.Duration
 	Started   time.Time `json:",omitzero"` // when the system says that it was handed out
 	At        time.Time // when it was read
-	Answer    Answer    `json:",omitempty"`
-	Answered  time.Time `json:",omitzero"` // just before the answer left
-	Reply     Reply     `json:",omitempty"`
-	Replied   time.Time `json:",omitzero"`
+	Word
+	More []Word `json:",omitempty"` // what its receiver answered after that, with the same token
+}
+
+// Word is an answer of a receiver, and what the system said to that answer.
+type Word struct {
+	Answer   Answer    `json:",omitempty"`
+	Answered time.Time `json:",omitzero"` // just before the answer left
+	Reply    Reply     `json:",omitempty"`
+	Replied  time.Time `json:",omitzero"`
+}
+
+// words are the answers to a delivery, in the order in which they were given.
+func (d *Delivery) words() []Word {
+	if d.Answer == NoAnswer {
+		return nil
+	}
+	return append([]Word{d.Word}, d.More...)
+}
+
+// answers reports whether one of the answers is a.
+func (d *Delivery) answers(a Answer) bool {
+	return slices.ContainsFunc(d.words(), func(w Word) bool { return w.Answer == a })
 }
 
 // Answer is what a receiver said to a delivery.
@@ -86,23 +105,29 @@ func (b *Book) Saw(d Delivery) int {
 	return len(b.l.Seen) - 1
 }
 
-// Answered notes what is about to be said to the delivery at a place. What is said first counts, and a
-// success more than that.
-func (b *Book) Answered(at int, a Answer, when time.Time) {
+// Answered notes what is about to be said to the delivery at a place, and returns which of its answers that is.
+func (b *Book) Answered(at int, a Answer, when time.Time) (word int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d := &b.l.Seen[at]; d.Answer == NoAnswer || (d.Answer == Failure && a == Success) {
+	d := &b.l.Seen[at]
+	if d.Answer == NoAnswer {
 		d.Answer, d.Answered = a, when
+		return 0
 	}
+	d.More = append(d.More, Word{Answer: a, Answered: when})
+	return len(d.More)
 }
 
-// Replied notes what the system said to the answer. An acknowledgement replaces a refusal: that may have been
-// of a beat.
-func (b *Book) Replied(at int, r Reply, when time.Time) {
+// Replied notes what the system said to an answer. An acknowledgement replaces a refusal: that may have been of a beat.
+func (b *Book) Replied(at, word int, r Reply, when time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d := &b.l.Seen[at]; d.Reply == NoReply || (d.Reply == Stale && r == Acked) {
-		d.Reply, d.Replied = r, when
+	w := &b.l.Seen[at].Word
+	if word > 0 {
+		w = &b.l.Seen[at].More[word-1]
+	}
+	if w.Reply == NoReply || (w.Reply == Stale && r == Acked) {
+		w.Reply, w.Replied = r, when
 	}
 }
 
@@ -124,6 +149,10 @@ func (b *Book) Stopped(s Stop) {
 func (b *Book) Ledger() Ledger {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Ledger{Seen: slices.Clone(b.l.Seen), Losses: slices.Clone(b.l.Losses),
+	seen := slices.Clone(b.l.Seen)
+	for i := range seen {
+		seen[i].More = slices.Clone(seen[i].More)
+	}
+	return Ledger{Seen: seen, Losses: slices.Clone(b.l.Losses),
 		Stops: slices.Clone(b.l.Stops)}
 }

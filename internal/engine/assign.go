@@ -51,22 +51,26 @@ func (p *owned) leave() {
 // slot for ever.
 func (p *owned) leaveBehind() {
 	now, elapsed := p.e.now(), p.e.elapsed()
-	known := map[partition.Token]bool{}
+	known := map[partition.Token]*behind{}
 	for i := range p.behind {
-		known[p.behind[i].tok] = true
+		known[p.behind[i].tok] = &p.behind[i]
 	}
+	var more []behind
 	var unknown []partition.Cancel
 	for _, h := range p.m.Handed() {
 		tok, _ := p.e.token(h.Token)
-		switch {
+		until := elapsed + max(0, h.Until-now) + int64(behindGrace)
+		switch b := known[tok]; {
 		case !h.Written:
 			unknown = append(unknown, h.Cancel)
-		case !known[tok]:
-			p.behind = append(p.behind, behind{Cancel: h.Cancel, tok: tok, until: elapsed + max(0, h.Until-now) + int64(behindGrace),
-				beats: h.Queue.Kind == streamKind && h.Here})
+		case b != nil:
+			b.until, b.shared = max(b.until, until), b.shared || h.Shared
+		default:
+			more = append(more, behind{Cancel: h.Cancel, tok: tok, until: until, beats: h.Queue.Kind == streamKind && h.Here, shared: h.Shared})
 		}
 	}
 	p.beaten = elapsed
+	p.behind = append(p.behind, more...)
 	slices.SortStableFunc(p.behind, func(a, b behind) int { return cmp.Compare(a.until, b.until) })
 	if len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
@@ -76,9 +80,10 @@ func (p *owned) leaveBehind() {
 // behind is an attempt of a term that is over, which a consumer here may have.
 type behind struct {
 	partition.Cancel
-	tok   partition.Token
-	until int64 // by Engine.elapsed
-	beats bool  // its consumer is here and does not beat, but says when it ends: until then this node does
+	tok    partition.Token
+	until  int64 // by Engine.elapsed
+	beats  bool  // its consumer is here and does not beat, but says when it ends: until then this node does
+	shared bool  // several consumers may have it: the last word of one is not that of all
 }
 
 // streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not beat.
@@ -126,7 +131,7 @@ func (p *owned) settleBehind(in *mail) {
 	for i := range in.losses {
 		over[in.losses[i].tok] = true
 	}
-	p.behind = slices.DeleteFunc(p.behind, func(b behind) bool { return over[b.tok] })
+	p.behind = slices.DeleteFunc(p.behind, func(b behind) bool { return over[b.tok] && !b.shared })
 	stale := setOf(in.refuted)
 	for i := range p.behind {
 		b := &p.behind[i]
@@ -137,11 +142,14 @@ func (p *owned) settleBehind(in *mail) {
 // behindGrace is how long after its end the consumer of such an attempt is told.
 const behindGrace = 5 * time.Second
 
-// endBehind tells those whose time is over.
+// endBehind tells those whose time is over. An attempt that has been made again under its token, and is in force here, has another
+// time, which its term sees to.
 func (p *owned) endBehind(now int64) {
 	n := 0
 	for ; n < len(p.behind) && p.behind[n].until <= now; n++ {
-		p.e.dispatcher.Cancel([]partition.Cancel{p.behind[n].Cancel})
+		if b := &p.behind[n]; p.m == nil || !p.m.InForce(b.tok) {
+			p.e.dispatcher.Cancel([]partition.Cancel{b.Cancel})
+		}
 	}
 	p.behind = slices.Delete(p.behind, 0, n)
 }

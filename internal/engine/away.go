@@ -265,12 +265,12 @@ func (e *Engine) parse(number int, s Said) (in mail, heard Heard) {
 	}
 	for _, text := range s.Lost {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok, false})
+			in.losses = append(in.losses, loss{tok: tok, former: true})
 		}
 	}
 	for _, text := range s.Undelivered {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok, true})
+			in.losses = append(in.losses, loss{tok: tok, undelivered: true, former: true})
 		}
 	}
 	return in, heard
@@ -281,9 +281,15 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 	if err := p.fetchRuns(in, now); err != nil {
 		return heard, 0, readError(err)
 	}
+	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool { // that one never left another node
+		return l.undelivered && p.m.HandedOut(l.tok)
+	})
 	seq = p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
-	p.hearBeats(in.beats, now, &results, func(b *beat) { heard.Stale = append(heard.Stale, b.text) })
+	p.hearBeats(in.beats, now, &results, func(b *beat) {
+		heard.Stale = append(heard.Stale, b.text)
+		seq = max(seq, p.m.Newest())
+	})
 	for i := range in.reports {
 		r := &in.reports[i]
 		verdict, err := p.judge(r, now)
@@ -295,6 +301,7 @@ func (p *owned) hearFor(in mail, heard Heard, now int64) (h Heard, seq uint64, e
 		case verdict != partition.Accepted:
 			if !results.answer(r) {
 				heard.Stale = append(heard.Stale, r.Token)
+				seq = max(seq, p.m.Newest())
 			}
 		default:
 			heard.Accepted = append(heard.Accepted, r.Token)

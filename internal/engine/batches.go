@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -117,6 +119,12 @@ func inBatch(i int, err error) error {
 
 // byPart is which requests of a batch, by index, fall to which partition.
 type byPart map[*owned][]int
+
+// inOrder are partitions by number. What is asked of several goes out in this order, whatever that of a map is: a run of the simulation
+// has to be the same each time.
+func inOrder[V any](parts map[*owned]V) []*owned {
+	return slices.SortedFunc(maps.Keys(parts), func(a, b *owned) int { return cmp.Compare(a.number, b.number) })
+}
 
 func (e *Engine) byPartition(reqs []partition.PutRequest) byPart {
 	parts := byPart{}

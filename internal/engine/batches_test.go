@@ -25,6 +25,7 @@ type mortal struct {
 	dead   bool
 	writes int
 	slow   time.Duration // of reading intents
+	fails  time.Duration // after which a write fails when it is cut off
 }
 
 type mortalShard struct {
@@ -58,6 +59,9 @@ func (m *mortal) do(apply func() error) error {
 	defer m.mu.Unlock()
 	lost := fmt.Errorf("%w: cut off", store.ErrUnknown)
 	if m.dead {
+		m.mu.Unlock()
+		time.Sleep(m.fails)
+		m.mu.Lock()
 		return lost
 	}
 	m.writes++

@@ -266,6 +266,16 @@ func (l *lane) reclaim(now int64) {
 	}
 }
 
+// damagedEvery is how often a partition is claimed that could not be loaded since what it needs is damaged.
+const damagedEvery = time.Minute
+
+// standStill notes that the partition could not be loaded, as what it needs is damaged.
+func (p *owned) standStill(cause error) {
+	p.cause, p.lost, p.away = cause, true, false
+	p.retryAt = p.e.elapsed() + int64(damagedEvery)
+	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", cause)
+}
+
 // sever has the store know that the last term is over, if it may not.
 func (p *owned) sever() {
 	if p.stray != nil {
@@ -278,7 +288,14 @@ func (p *owned) sever() {
 func (l *lane) install(terms []tenure) {
 	for i := range terms {
 		t := &terms[i]
-		t.p.claiming, t.p.lost = false, errors.Is(t.err, store.ErrDamaged)
+		t.p.claiming, t.p.lost = false, false
+		if errors.Is(t.err, store.ErrDamaged) {
+			stray := t.p.parting(t.term)
+			t.p.stray = &stray
+			t.p.standStill(t.err)
+			t.p.box.ring()
+			continue
+		}
 		if t.err != nil {
 			t.p.cause = t.err
 			if t.contested {

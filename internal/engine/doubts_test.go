@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -105,6 +106,99 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 		}
 		n.stop()
 	})
+}
+
+// TestALossOfAnEndedTermTakesNothingBack that this term has handed out: the token is the same, the consumer is another.
+func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
+	for name, said := range map[string]func(token string) engine.Said{
+		"it never left":       func(token string) engine.Said { return engine.Said{Undelivered: []string{token}} },
+		"its worker has left": func(token string) engine.Said { return engine.Said{Lost: []string{token}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, disk := context.Background(), memory.New(memory.Options{})
+				n, kill := startKillable(t, disk)
+				n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+				j := carillon.Job{Namespace: "default", Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}
+				if _, err := n.PutJob(ctx, j); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+				kill()
+				n = start(t, disk)
+				c := n.consume("q", 5, func(carillon.Run) *carillon.Result { return nil })
+				time.Sleep(time.Second)
+				had := c.got()
+				if len(had) != 1 || had[0].InDoubt != 1 {
+					t.Fatalf("handed out again: %+v", had)
+				}
+				number := carillon.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
+				if _, err := n.Hear(ctx, number, said(had[0].Token)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if again := c.got(); len(again) != 1 {
+					t.Errorf("handed out once more: %+v", again)
+				}
+				if err := n.CompleteRun(ctx, "default", carillon.Result{Token: had[0].Token, Outcome: carillon.OutcomeSuccess}); err != nil {
+					t.Errorf("its result: %v", err)
+				}
+				n.stop()
+			})
+		})
+	}
+}
+
+// TestNoResultIsStaleByAChangeThatIsLost though memory has it: the next owner takes the same token.
+func TestNoResultIsStaleByAChangeThatIsLost(t *testing.T) {
+	for name, change := range map[string]func(n *node, j carillon.Job) error{
+		"an edit": func(n *node, j carillon.Job) error {
+			j.Schedule = "@every 7s"
+			_, err := n.PutJob(context.Background(), j)
+			return err
+		},
+		"a delete": func(n *node, j carillon.Job) error {
+			_, err := n.DeleteJob(context.Background(), carillon.Key{Namespace: "default", Name: j.Name})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, disk := context.Background(), memory.New(memory.Options{})
+				m := &mortal{Store: disk, left: 1 << 30, fails: time.Second}
+				n := startWith(t, engine.Config{Store: killable{m}})
+				c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+				j := carillon.Job{Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}
+				if _, err := n.PutJob(ctx, j); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+				result := carillon.Result{Token: c.got()[0].Token, Outcome: carillon.OutcomeSuccess}
+				m.mu.Lock()
+				m.dead = true
+				m.mu.Unlock()
+				changed, answered := make(chan error, 1), make(chan error, 1)
+				go func() { changed <- change(n, j) }()
+				time.Sleep(100 * time.Millisecond)
+				go func() { answered <- n.CompleteRun(ctx, "default", result) }()
+				v := succeed(n.Engine, []partition.Delivery{{Run: &carillon.Run{Token: result.Token}}})
+				time.Sleep(5 * time.Second)
+				_ = n.hub.Close()
+				_ = n.Stop(ctx) // it is cut off
+				if err := <-changed; err == nil {
+					t.Error("the change was acknowledged")
+				}
+				if err := <-answered; carillon.KindOf(err) != carillon.Unavailable || v.stale != 0 {
+					t.Errorf("the result was refused: %v, and %d times on the stream", err, v.stale)
+				}
+				n = start(t, disk)
+				if err := n.CompleteRun(ctx, "default", result); err != nil {
+					t.Errorf("and then: %v", err)
+				}
+				n.stop()
+			})
+		})
+	}
 }
 
 // TestAResultReachesTheNextTerm that comes before the new owner has read anything.
@@ -223,6 +317,37 @@ func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if got := c.got(); len(got) != 1 {
 			t.Errorf("%d runs began when the lease had been renewed", len(got))
+		}
+		n.stop()
+	})
+}
+
+// TestAGiveBackIsOfWhoHandedItOut: an earlier owner tells that an attempt never left it, when the next one, for which it was in doubt,
+// has handed it out under the same token. That one left, and is not handed out to somebody else beside.
+func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, disk := context.Background(), memory.New(memory.Options{Partitions: 1})
+		n, kill := startKillable(t, disk)
+		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Due: carillon.In(10 * time.Second), Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		kill()
+		had := c.got()
+
+		n = start(t, disk)
+		c = n.consume("q", 2, func(carillon.Run) *carillon.Result { return nil })
+		time.Sleep(20 * time.Second)
+		if got := c.got(); len(had) != 1 || len(got) != 1 || got[0].Token != had[0].Token {
+			t.Fatalf("%+v were handed out after %+v", got, had)
+		}
+		if _, err := n.Hear(ctx, 0, engine.Said{Undelivered: []string{had[0].Token}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := c.got(); len(got) != 1 {
+			t.Errorf("handed out: %+v", got)
 		}
 		n.stop()
 	})

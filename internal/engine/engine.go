@@ -208,10 +208,16 @@ func (e *Engine) own(ctx context.Context) error {
 	}
 	all.Wait()
 	for i := range terms {
-		if terms[i].err != nil {
-			return terms[i].err
+		t := &terms[i]
+		switch {
+		case errors.Is(t.err, store.ErrDamaged):
+			t.p.abandon()
+			t.p.standStill(t.err)
+		case t.err != nil:
+			return t.err
+		default:
+			t.p.begin(t)
 		}
-		terms[i].p.begin(&terms[i])
 	}
 	return nil
 }

@@ -199,10 +199,10 @@ func (b *batch) apply() error {
 // applyAll is apply as long as the coordinator's term does not change.
 func (b *batch) applyAll() error {
 	results := make(chan error, len(b.byPart))
-	for p, indices := range b.byPart {
+	for _, p := range inOrder(b.byPart) {
 		go func() {
 			results <- b.e.insist(func() error {
-				return b.ask(func(ctx context.Context) error { return b.applyIn(ctx, p, indices) })
+				return b.ask(func(ctx context.Context) error { return b.applyIn(ctx, p, b.byPart[p]) })
 			})
 		}()
 	}
@@ -308,7 +308,7 @@ func (b *batch) clean() {
 	if err != nil || b.e.cfg.Peers != nil {
 		return
 	}
-	for p := range b.byPart {
+	for _, p := range inOrder(b.byPart) {
 		p.unmark(b.id, b.terms[p])
 	}
 }

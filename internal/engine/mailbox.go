@@ -43,6 +43,7 @@ type beat struct {
 type loss struct {
 	tok         partition.Token
 	undelivered bool // it never left: no attempt is used
+	former      bool // that was under an earlier term, of this node or another
 }
 
 // mail is what came in since the last round.

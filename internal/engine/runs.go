@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
@@ -214,21 +216,32 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
 	}
 	if run, err := e.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
-		return err
+		return p.certain(ctx, err)
 	}
+	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
 		verdict, err := p.judge(&report{tok, &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)
 		case verdict == partition.Missing:
-			err = carillon.Errorf(carillon.Unavailable, "", "the run was handed out by a node that has been killed, and is not known here yet: try again")
+			err = carillon.Errorf(carillon.Unavailable, "",
+				"the run was handed out by a node that has been killed, and is not known here yet: try again")
 		case verdict != partition.Accepted:
-			err = carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
+			err = refused
 		}
 		return struct{}{}, err
 	})
+	if errors.Is(err, refused) {
+		return p.certain(ctx, err)
+	}
 	return err
+}
+
+// certain returns a refusal when all is durable that memory goes by: if that is lost, its opposite may become true.
+func (p *owned) certain(ctx context.Context, refusal error) error {
+	_, err := askSeq(ctx, p, call{}, func(p *owned, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
+	return cmp.Or(err, refusal)
 }
 
 // SkipRun passes over a job's next scheduled time; see [carillon.Runs].

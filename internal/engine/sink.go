@@ -61,7 +61,7 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 	in := make([]loss, 0, len(tokens))
 	for _, t := range tokens {
 		if tok, p := e.token(t); p != nil {
-			in = append(in, loss{tok, undelivered})
+			in = append(in, loss{tok: tok, undelivered: undelivered})
 		}
 	}
 	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition }, func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
@@ -119,7 +119,7 @@ func (p *owned) hear(in mail, now int64) {
 	}
 	p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
-	p.hearBeats(in.beats, now, &results, func(b *beat) { stale(b.from, b.text) })
+	p.hearBeats(in.beats, now, &results, p.refuseBeat)
 	if !p.outlived() { // otherwise another owner may have handed the run out
 		p.confirm(in.beats, now)
 	}
@@ -161,6 +161,17 @@ func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(
 	}
 }
 
+// refuseBeat tells who beats for an attempt that it is over, once that is durable, as with results; otherwise the next term judges.
+func (p *owned) refuseBeat(b *beat) {
+	p.reply(p.m.Newest(), func(err error) {
+		if err != nil {
+			p.postpone(mail{beats: []beat{*b}})
+			return
+		}
+		stale(b.from, b.text)
+	})
+}
+
 // confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.
 func (p *owned) confirm(beats []beat, now int64) {
 	for i := range beats {
@@ -198,10 +209,11 @@ func (r *beside) answer(told *report) bool {
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
 func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
-		l := &losses[i]
-		if l.undelivered {
+		switch l := &losses[i]; {
+		case l.former && p.m.Made(l.tok): // somebody else has it now
+		case l.undelivered:
 			p.m.Undelivered(now, l.tok)
-		} else {
+		default:
 			p.m.Lost(now, l.tok, "the worker left")
 		}
 		seq = max(seq, p.m.After())
@@ -229,10 +241,15 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 		p.postpone(mail{reports: []report{*r}})
 	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
-	case verdict != partition.Accepted:
-		if !results.answer(r) {
-			stale(r.From, r.Token)
-		}
+	case verdict != partition.Accepted && results.answer(r):
+	case verdict != partition.Accepted: // by a change that may be lost: then its run is in doubt, and the token in force again
+		p.reply(p.m.Newest(), func(err error) {
+			if err != nil {
+				p.postpone(mail{reports: []report{*r}})
+			} else {
+				stale(r.From, r.Token)
+			}
+		})
 	default:
 		p.reply(p.m.After(), func(err error) {
 			switch {

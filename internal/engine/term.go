@@ -162,6 +162,11 @@ const minWindow = 256
 func (p *owned) begin(t *tenure) {
 	p.term, p.shard, p.m, p.homes, p.durable, p.unfinished = t.term, t.shard, t.m, t.homes, 0, true
 	p.sent, p.away, p.leaving, p.stray = 0, false, false, nil
+	p.box.keep(func(m *mail) {
+		for i := range m.losses {
+			m.losses[i].former = true
+		}
+	})
 	if p.passing != nil {
 		p.passing() // what it has not got heard, this node hears
 	}
@@ -219,7 +224,7 @@ func taken(cause error) bool {
 func (p *owned) takeBack(pledged []partition.Token) {
 	p.box.keep(func(m *mail) {
 		for _, tok := range pledged {
-			m.losses = append(m.losses, loss{tok, true})
+			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
 		}
 	})
 }

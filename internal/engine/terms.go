@@ -48,7 +48,7 @@ func (b *batch) learnTerms(ctx context.Context) {
 		err  error
 	}
 	terms := make(chan learned, len(b.byPart))
-	for p := range b.byPart {
+	for _, p := range inOrder(b.byPart) {
 		if term, known := b.e.termOf(p); known {
 			terms <- learned{p, term, nil}
 			continue

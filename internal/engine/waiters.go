@@ -77,8 +77,9 @@ func (e *Engine) checkWaiters(p *owned, term store.Term) (missing int64, err err
 		if err != nil {
 			return missing, err
 		}
-		for of, list := range e.waitersOf(page) {
-			n, err := e.checkWith(p, term, of, list)
+		waiters := e.waitersOf(page)
+		for _, of := range inOrder(waiters) {
+			n, err := e.checkWith(p, term, of, waiters[of])
 			if missing += n; err != nil {
 				return missing, err
 			}
@@ -185,7 +186,8 @@ func (e *Engine) findMissing(ctx context.Context, j *carillon.Job) error {
 		byPart[p] = append(byPart[p], ref)
 	}
 	there := map[string]bool{}
-	for p, refs := range byPart {
+	for _, p := range inOrder(byPart) {
+		refs := byPart[p]
 		shard, err := e.reader(p)
 		if err != nil {
 			return err

@@ -80,10 +80,13 @@ func (m *Machine) settleCounts() {
 
 // saidCounts are the counters of e as its record has them.
 func (e *entry) saidCounts() carillon.Counters {
-	c := e.state.Counters
-	if e.ref.Seq != 0 {
+	switch {
+	case e.ref.Seq != 0:
 		return carillon.Counters{}
+	case e.unsaid == carillon.Counters{}: // as mostly; what follows allocates
+		return e.state.Counters
 	}
+	c := e.state.Counters
 	each(&c, &e.unsaid, takeFrom)
 	return c
 }

@@ -59,6 +59,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
+	e.made = true
 	m.grants++
 	id := s.Identity(m.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
@@ -85,7 +86,7 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	r := &e.state.Run
 	r.Deadline = now + int64(j.TimeoutOrDefault())
 	e.renewal = j.LeaseOrDefault()
-	e.lease, e.granted = now+int64(e.renewal), now
+	e.lease, e.granted, e.putOff = now+int64(e.renewal), now, 0
 	switch {
 	case e.queue == nil:
 	case e.queue.Kind == "http":
@@ -194,9 +195,11 @@ type Handed struct {
 	Until   int64 // when it is over at the latest, UTC ns
 	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
+	Shared  bool  // several consumers may have it, so that the answer of one does not end it
 }
 
-// Handed are the attempts that consumers have, in the order of their jobs.
+// Handed are the attempts that consumers have, in the order of their jobs, and those that others may have of which it is not durable
+// yet what the answer of one came to.
 func (m *Machine) Handed() []Handed {
 	var held []*entry
 	for _, e := range m.live {
@@ -213,8 +216,12 @@ func (m *Machine) Handed() []Handed {
 		}
 		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
 			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
-			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0, Written: e.durable || e.first || e.seq >= e.since})
+			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0,
+				Written: e.durable || e.first || e.seq >= e.since, Shared: e.shared()})
 		}
+	}
+	for i := range m.others {
+		out = append(out, Handed{Cancel: m.others[i].Cancel, Until: m.others[i].until, Here: true, Written: true, Shared: true})
 	}
 	return out
 }

@@ -16,6 +16,7 @@
 //	TokenHome, TokenPool limit_home.go   the same in a cluster: what the partition hands out,
 //	                     limit_pool.go   and what it was handed
 //	Result, Beat         result.go       what consumers say; stale tokens change nothing
+//	                     late.go         ends of attempts that a process saw late, because it stood still
 //	                     progress.go     attempts that are not done: how far they are, when to go on
 //	                     retry.go        what happens on failure
 //	                     misfire.go      the node was down at fire time

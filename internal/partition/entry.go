@@ -37,6 +37,7 @@ type entry struct {
 	recalled bool // the store has it as parked
 	durable  bool // whether the grant is in the state as stored
 	first    bool // the attempt in force was written before it was handed out
+	made     bool // the attempt in force was made in this term; otherwise it was taken over
 	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
 
 	timer   int    // index in Machine.timers; -1 = not armed
@@ -54,6 +55,7 @@ type entry struct {
 	granted int64         // when the attempt in force was handed out
 	since   uint64        // the batch that filled when it was granted
 	lease   int64         // expiry as renewed by beats; state.Run.Lease is what is stored
+	putOff  int64         // until when its end waits, which was seen late; 0 = it was not. See late.go
 	renewal time.Duration // what a beat extends the lease to; 0 = not known yet
 	pledge  uint64        // it has not been handed out yet: the pledge's number
 	limit   *Limit        // of which the attempt in force holds a token; nil = none
@@ -199,7 +201,7 @@ func (m *Machine) rearm(e *entry) {
 	case e.place == ready || e.place == aside:
 		m.setWake(e, m.overlapDue(e))
 	case e.place == running:
-		at := earliest(earliest(e.lease, e.state.Run.Deadline), m.overlapDue(e))
+		at := earliest(max(e.over(), e.putOff), m.overlapDue(e))
 		if !e.durable {
 			at = earliest(at, m.keepDue(e))
 		}

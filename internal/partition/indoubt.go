@@ -227,6 +227,13 @@ func (m *Machine) concede(e *entry) {
 	}
 }
 
+// HandedOut reports whether this term has handed out the attempt in force that a token names. An attempt in doubt has the token of the
+// term before: what the owner of then did with it is another matter.
+func (m *Machine) HandedOut(tok Token) bool {
+	e := m.live[tok.Run]
+	return e != nil && e.place == running && e.since != 0 && m.names(e, tok)
+}
+
 // Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or whose time has yet to come
 // by this node's clock.
 func (m *Machine) Awaits(tok Token, now int64) bool {
@@ -257,6 +264,7 @@ func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 	m.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
+	e.made = false
 	m.grants++
 	m.rearm(e)
 }

@@ -125,6 +125,7 @@ type Machine struct {
 	stalled  []*line                   // those that are to wait again
 	charged  map[store.Ref]Limit       // tokens of attempts in force that are not in memory
 	cancels  []Cancel
+	others   []other // in the order of their batches
 	fills    backfills
 
 	edges  edges // who waits for jobs of this partition
@@ -202,6 +203,7 @@ func (m *Machine) Stats() Stats {
 
 // Cancels returns and forgets the attempts whose consumers must be told to stop.
 func (m *Machine) Cancels() []Cancel {
+	m.cancels = append(m.cancels, m.durableOthers()...)
 	c := m.cancels
 	m.cancels = nil
 	return c

@@ -258,6 +258,7 @@ func (m *Machine) fence(job *entry) {
 			m.leave(e, false)
 		}
 		m.concede(e)
+		e.state.Run.Grant.Term = store.Term{} // no report has ended it, so none is told again that it did
 		m.touch(e)
 		m.rearm(e)
 	}

@@ -85,13 +85,27 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	return s.batch, s.seq
 }
 
+// unchanged reports whether nothing has changed since the last batch was closed.
+func (m *Machine) unchanged() bool {
+	o := &m.out
+	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
+		len(m.fills.changed) == 0
+}
+
+// Newest is the number of the batch that must be durable before anybody is told something for good that goes by all that memory holds.
+func (m *Machine) Newest() uint64 {
+	if m.unchanged() {
+		return m.out.seq - 1
+	}
+	return m.out.seq
+}
+
 // seal closes the batch that fills. What changes from now on belongs to the next one.
 func (m *Machine) seal() {
-	o := &m.out
-	if len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
-		len(m.fills.changed) == 0 {
+	if m.unchanged() {
 		return
 	}
+	o := &m.out
 	m.settleCounts()
 	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}

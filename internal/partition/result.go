@@ -45,11 +45,14 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		m.keepGrant(e)
 		m.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:
+		m.stopOthers(e)
 		m.leave(e, true)
 		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
 	case r.Outcome == carillon.OutcomeReschedule:
+		m.stopOthers(e)
 		m.reschedule(e, now, r)
 	default:
+		m.stopOthers(e)
 		owner := e.owner()
 		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
 		if r.PauseJob && owner != nil && !owner.gone {
@@ -126,6 +129,7 @@ func (m *Machine) Beat(now int64, tok Token) Verdict {
 
 // extend gives the attempt in force its lease anew.
 func (m *Machine) extend(e *entry, now int64) {
+	e.putOff = 0
 	if e.state.Run.Kept { // nothing to write: whoever loads it waits as long
 		e.lease = max(e.lease, now+int64(keptFor))
 		m.rearm(e)
@@ -164,8 +168,16 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	if !m.names(e, tok) || e.place != running {
 		return Stale
 	}
+	m.stopOthers(e)
 	m.fail(e, now, failure{message: why, lost: true})
 	return Accepted
+}
+
+// Made reports whether the attempt in force has this token and was made in this term. One in doubt is made again with its token: what became
+// of it under an earlier term says nothing of it then.
+func (m *Machine) Made(tok Token) bool {
+	e := m.live[tok.Run]
+	return e != nil && e.place == running && e.made && m.names(e, tok)
 }
 
 // Undelivered takes back an attempt that never left, or whose stream has ended, for a consumer whose attempts go with their

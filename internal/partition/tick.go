@@ -56,10 +56,12 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 
 // overdue looks at an attempt in force whose lease, timeout or age has come to a limit.
 func (m *Machine) overdue(e *entry, now int64) {
-	over := e.state.Run.Deadline <= now || e.lease <= now
+	over := e.over() <= now
 	switch {
 	case over && m.specMissing(e):
 		m.block(e)
+	case over && m.waitsForWords(e, now):
+		m.rearm(e)
 	case over && e.state.Run.Kept:
 		m.miss(e, now)
 	case e.state.Run.Deadline <= now:

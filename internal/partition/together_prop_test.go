@@ -393,7 +393,8 @@ func (w *estate) once(name string) {
 	}
 	for id := range w.left {
 		for _, o := range passed[id.UID] {
-			if t := id.Scheduled; id.Cause == carillon.CauseSchedule && o.from <= t && t <= o.to {
+			// With the clock set back it may have yet to come for the next owner: then it can be skipped by hand, as any such time.
+			if t := id.Scheduled; !w.backs && id.Cause == carillon.CauseSchedule && o.from <= t && t <= o.to {
 				w.t.Fatalf("%s was handed out at a time that was passed over: %+v %+v", name, id, o)
 			}
 		}

@@ -253,7 +253,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 // takeOver goes on with an attempt that an earlier owner handed out. Beats may have renewed its lease since it was stored,
 // so it gets at least one beat interval (decisions.md 18).
 func (m *Machine) takeOver(e *entry, now int64) {
-	e.place, e.durable, e.granted = running, true, now
+	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
 	m.grants++
 	m.adoptToken(e)
 	if e.ref.Seq != 0 && e.parent == nil {

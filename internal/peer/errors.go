@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/store"
 )
 
 // errLate is why a request is refused that was on its way for too long.
@@ -38,6 +39,8 @@ func marked(err error) error {
 		reason = peerv1.Refusal_REASON_STRANGER
 	case errors.Is(err, cluster.ErrOlder):
 		reason = peerv1.Refusal_REASON_OLDER
+	case errors.Is(err, store.ErrFull):
+		return err // trying again is of no use
 	case errors.Is(err, engine.ErrNotTaken):
 		reason = peerv1.Refusal_REASON_NOT_TAKEN
 	default:

@@ -81,6 +81,31 @@ func (w *wire) Shard(p int, term store.Term) (store.Shard, error) {
 	return shard{s, w}, err
 }
 
+// Leaser is for [store.Store].
+func (w *wire) Leaser() store.Leaser { return leaser{w.Store.Leaser(), w} }
+
+// leaser is the leases as one life of the node reaches them: a dead node neither renews nor releases.
+type leaser struct {
+	store.Leaser
+	wire *wire
+}
+
+// Renew is for [store.Leaser].
+func (l leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+	if l.wire.cut.Load() {
+		return nil, errCut
+	}
+	return l.Leaser.Renew(ctx, node, held, ttl)
+}
+
+// Release is for [store.Leaser].
+func (l leaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	if l.wire.cut.Load() {
+		return errCut
+	}
+	return l.Leaser.Release(ctx, node, held)
+}
+
 type shard struct {
 	store.Shard
 	wire *wire

@@ -51,7 +51,7 @@ func wantAlone(t *testing.T, c *client.Client, s *server.Server) {
 		t.Errorf("skew %v, known %v", self.Skew, self.SkewKnown)
 	}
 	self.Skew, self.SkewKnown = 0, false
-	if want := (carillon.Node{ID: "one", Address: s.GRPCAddr(), HTTP: s.HTTPAddr(), Owns: 3}); self != want {
+	if want := (carillon.Node{ID: "one", Address: s.GRPCAddr(), HTTP: s.HTTPAddr(), Owns: 3, State: carillon.NodeFit}); self != want {
 		t.Errorf("got %+v, want %+v", self, want)
 	}
 	for i, p := range status.Partitions {

@@ -89,11 +89,11 @@ func TestAnExhaustedRunIsDeadUntilRedriven(t *testing.T) {
 		if _, err := w.sched.RedriveRun(w.t.Context(), carillon.DefaultNamespace, id); err != nil {
 			w.t.Fatal(err)
 		}
-		if got := await(w.t, payload); got != "true 1 \"kept\"\n" {
+		if got := await(w.t, payload); got != "true 3 \"kept\"\n" {
 			w.t.Errorf("redriven run: %s", got)
 		}
 		stop()
-		w.ended(id, carillon.RunSucceeded, 1)
+		w.ended(id, carillon.RunSucceeded, 3)
 	})
 }
 

@@ -9,6 +9,7 @@
 //	gate.go      a node that stands still
 //	link.go      what nodes say to each other: a network in memory that is slow, loses its way and comes back
 //	nemesis.go   the faults of a cluster
+//	lapse.go     a store that goes back in time
 //	weather.go   the store as a node sees it: delays, errors, lost acknowledgements, failing reads and leases
 //	audit.go     what the store committed, for the checker
 //	client.go    does the plan's operations and writes down what it was told

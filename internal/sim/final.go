@@ -89,7 +89,8 @@ func (w *world) unfinished(ctx context.Context, f *checker.Final) error {
 				return err
 			}
 			read, now := at[jobs[i].Key], &again[0].State
-			if read != nil && read.UID == now.UID.String() && read.Counters == checker.Counters(now.Counters) && now.Pending == jobs[i].State.Pending {
+			if read != nil && read.UID == now.UID.String() && read.Counters == checker.Counters(now.Counters) &&
+				now.Pending == jobs[i].State.Pending {
 				read.Unfinished = &n
 			}
 		}
@@ -205,6 +206,22 @@ func (w *world) clear(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// slots are those that hubs hold for attempts when every job is deleted, and everybody whose attempt ended with that has been told.
+func (w *world) slots() (left []string) {
+	for _, n := range w.nodes {
+		l := n.life()
+		if l == nil {
+			continue // it has left for good
+		}
+		for _, q := range l.hub.Queues() {
+			if q.InFlight != 0 || q.Held != 0 {
+				left = append(left, fmt.Sprintf("slots of %s at %s: %+v", q.Queue, n.name(), q))
+			}
+		}
+	}
+	return left
 }
 
 // leftovers looks for records, index entries and memory that nothing accounts for when every job is deleted.

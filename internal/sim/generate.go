@@ -55,13 +55,17 @@ var (
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
 	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
 		Storms: 4, Kinds: usual}
+	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their streams.
+	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
+		Storms: 8, Habits: true, Kinds: usual}
 	// Quiet is without faults: every run is attempted once.
 	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
 )
 
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
-	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops}
+	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
+	Doubts.Name: Doubts}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -130,9 +134,9 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func (g *generator) workers() {
 	p := g.plan
-	credits, to := 20, p.Busy
+	credits, to, end := 20, p.Busy, p.Busy+p.Calm+afterEnd
 	if !g.Habits { // nobody leaves while something may be on its way
-		to = p.Busy + p.Calm + time.Second
+		to = end
 	}
 	if g.Habits && g.oneIn(4) { // so few that runs wait, and are parked
 		credits, p.Slots = 1+g.r.IntN(2), 1
@@ -145,11 +149,17 @@ func (g *generator) workers() {
 		p.Workers = append(p.Workers, Worker{Name: fmt.Sprintf("tenant%d", i), Namespace: "tenant", Queues: queues, Credits: credits,
 			To: to, Good: !g.Habits})
 	}
+	if g.Habits { // its stream outlives what it has done: what that has left behind is seen
+		p.Workers[0].To, p.Workers[0].Reforms = end, p.Busy
+	}
 	for _, ns := range []string{"default", "tenant"} {
 		p.Workers = append(p.Workers, Worker{Name: "last-" + ns, Namespace: ns, Queues: queues, Credits: 20, Good: true,
-			From: p.Busy, To: p.Busy + p.Calm + time.Second})
+			From: p.Busy, To: end})
 	}
 }
+
+// afterEnd is how long after the end of a plan, when every job is deleted, workers are still there.
+const afterEnd = 2 * time.Second
 
 func (g *generator) habits() {
 	for _, h := range []Habit{

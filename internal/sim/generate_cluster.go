@@ -53,6 +53,10 @@ func (g *generator) clusterFaults() {
 		g.oneFault()
 		return
 	}
+	if g.Faults[0] == Lapse {
+		g.lapse()
+		return
+	}
 	switch g.r.IntN(6) {
 	case 0: // a rolling restart
 		at := g.between(3*time.Second, 8*time.Second)

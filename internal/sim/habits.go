@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -58,17 +59,29 @@ func (w *world) habit(luck *rand.Rand, among map[string]bool) string {
 var workerHabits = map[string]bool{Fails: true, Permanent: true, Later: true, Twice: true, Hangs: true, Crashes: true, Leaves: true,
 	MadeUp: true, LongBeats: true, Forgets: true, Progresses: true, Reschedules: true}
 
+// among are the habits of a worker: one that stays to the end does not go before.
+func (k *worker) among() map[string]bool {
+	if k.plan.Reforms == 0 {
+		return workerHabits
+	}
+	stays := maps.Clone(workerHabits)
+	delete(stays, Crashes)
+	delete(stays, Leaves)
+	return stays
+}
+
 var success = carillon.Result{Outcome: carillon.OutcomeSuccess}
 
 // treat does one run, well or badly.
 func (k *worker) treat(c *conn, r *carillon.Run, nth int) {
 	luck := k.w.luck("treat", r, nth)
 	habit := ""
-	if !k.plan.Good && time.Now().Before(k.w.at(k.plan.To)) {
-		habit = k.w.habit(luck, workerHabits)
+	good := k.plan.Good || k.plan.Reforms > 0 && !time.Now().Before(k.w.at(k.plan.Reforms))
+	if !good && time.Now().Before(k.w.at(k.plan.To)) {
+		habit = k.w.habit(luck, k.among())
 	}
 	most := 1500 * time.Millisecond
-	if k.plan.Good {
+	if good {
 		most = cmp.Or(k.w.plan.Work, 20*time.Millisecond)
 	}
 	if k.wait(c, r, between(luck, time.Millisecond, most)) != nil {

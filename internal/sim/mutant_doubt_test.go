@@ -3,7 +3,9 @@ package sim_test
 import (
 	"slices"
 
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/sim"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -24,6 +26,9 @@ var doubtMutants = []mutant{
 			}
 		}
 	})},
+	{"nobody is told to stop", sim.Doubts, []string{"S14"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Dispatcher: func(d engine.Dispatcher) engine.Dispatcher { return mute{d} }}
+	}},
 	{"a schedule begins a run too many", chaos, []string{"S2"}, batches(func(b *store.Batch) {
 		for i := range b.Puts {
 			if s := &b.Puts[i].State; s.Begun > 0 {
@@ -32,3 +37,8 @@ var doubtMutants = []mutant{
 		}
 	})},
 }
+
+// mute tells consumers of no end of their attempts.
+type mute struct{ engine.Dispatcher }
+
+func (mute) Cancel([]partition.Cancel) {}

@@ -12,7 +12,7 @@ import (
 
 // cluster reports whether a fault makes sense only among several nodes.
 func (f *Fault) cluster() bool {
-	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave}, f.Kind)
+	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave, Lapse}, f.Kind)
 }
 
 // late reports whether a node is not there in the beginning.
@@ -57,6 +57,8 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		fault.Targets = nil
 		defer w.rec.Break(fault)()
 		w.restart(ctx, f, actor)
+	case Lapse:
+		w.lapse(f, actor)
 	case EndpointCut:
 		fault.Targets = []string{f.Worker}
 		defer w.rec.Break(fault)()

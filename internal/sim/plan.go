@@ -63,6 +63,7 @@ type Worker struct {
 	Near      bool // in the node's process: its attempts are durable before it gets them
 	Good      bool // only succeeds, whatever the habits: what the time of rest has
 	From, To  time.Duration
+	Reforms   time.Duration `json:",omitempty"` // from then on it is good; 0 = never
 }
 
 // Habit is something that goes wrong in a share of attempts.
@@ -143,6 +144,7 @@ const (
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
 	Barred      FaultKind = "barred"                  // a node starts anew and is a member, and its claims, or its writes, fail
 	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
+	Lapse       FaultKind = "lapse"                   // the store goes back to what it held a while ago
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

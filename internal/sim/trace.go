@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/checker"
@@ -54,7 +55,11 @@ func Trace(h *checker.History) []string {
 			w.Attempt, w.Reason, w.Refused)
 	}
 	for i := range h.Final.Jobs {
-		add(h.End, "job %+v", h.Final.Jobs[i])
+		j, unfinished := h.Final.Jobs[i], "unknown"
+		if j.Unfinished != nil { // its address says nothing
+			unfinished, j.Unfinished = strconv.FormatUint(*j.Unfinished, 10), nil
+		}
+		add(h.End, "job %+v unfinished %s", j, unfinished)
 	}
 	for i := range h.Final.Runs {
 		add(h.End, "run %+v", h.Final.Runs[i])

@@ -252,6 +252,7 @@ func (k *worker) begin(c *conn, r *carillon.Run) {
 	has := c.doing[r.Token] || slices.ContainsFunc(k.unsaid, func(u said) bool { return u.res.Token == r.Token })
 	if !has {
 		c.doing[r.Token] = true
+		delete(k.sent, r.Token) // what was said of it before has been answered, or never will be
 	}
 	k.mu.Unlock()
 	if has {

@@ -49,12 +49,15 @@ type world struct {
 	rec     *checker.Recorder
 	log     *auditLog
 	disk    store.Store
+	memory  *memory.Store // below it
 	nodes   []*node
 	net     *network
 	hosts   []*endpoint
 	clients map[int]*client
 	cuts    cuts
 	calls   sync.WaitGroup // between nodes, on their way
+
+	left []string // slots that are held though nobody has anything
 
 	mu     sync.Mutex
 	failed []error // of the harness itself
@@ -97,7 +100,7 @@ func Run(p *Plan, o Options) (checker.History, error) {
 	}
 	w.calls.Wait()
 	h := until(w.rec.History())
-	h.Final.Left = left
+	h.Final.Left = slices.Concat(w.left, left)
 	return h, errors.Join(w.failed...)
 }
 
@@ -118,7 +121,8 @@ func newWorld(p *Plan, o Options) *world {
 	w.rec = checker.NewRecorder("sim/"+p.Profile, p.Seed, o.Mutant.Name, p.Constants(), nil)
 	w.dice = &dice{chance: w.chance, what: "dice"}
 	nonces := &dice{chance: w.chance, what: "nonce"}
-	w.disk = wrap(o.Mutant.Disk, store.Store(memory.New(memory.Options{Partitions: p.Partitions, MACKey: macKey(), Nonce: nonces.uint64})))
+	w.memory = memory.New(memory.Options{Partitions: p.Partitions, MACKey: macKey(), Nonce: nonces.uint64})
+	w.disk = wrap(o.Mutant.Disk, store.Store(w.memory))
 	w.log = newAuditLog(w.rec, p.Partitions)
 	for i := range p.Nodes {
 		w.nodes = append(w.nodes, &node{w: w, number: i})
@@ -186,6 +190,8 @@ func (w *world) live(ctx context.Context) {
 		w.fail(err)
 		w.rec.Finish(final)
 		w.fail(w.clear(ctx))
+		pauseUntil(actorFinal, w.at(w.plan.Busy+w.plan.Calm+afterEnd-time.Millisecond))
+		w.left = w.slots()
 	})
 	wg.Wait()
 }

@@ -31,7 +31,7 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 			return nil, folderError(f.dir, err)
 		}
 	}
-	e.lost = &losses{fs: f.fs, dir: f.path(), tell: opt.Events.Damaged}
+	e.lost = &losses{fs: f.fs, dir: f.path(), tell: opt.Events.Damaged, halted: make(chan struct{})}
 	l := &listener{Events: opt.Events, guard: e.guard, lost: e.lost}
 	var err error
 	e.db, err = openPebble(f.path(), opt.pebbleOptions(e.guard, l, readOnly, f.ready))
@@ -66,7 +66,10 @@ func openPebble(dir string, opt *pebbledb.Options) (db *pebbledb.DB, err error) 
 func (e *engine) release(clean bool) error {
 	var err error
 	if e.db != nil {
-		err = e.db.Close()
+		err = e.lost.unlessHalted(e.db.Close)
+	}
+	if errors.Is(err, errHalted) {
+		e.guard.fail(err) // what is left of Pebble writes nothing more, and ends with the process
 	}
 	if r := e.guard.recovery; r != nil {
 		err = errors.Join(err, r.close(clean && err == nil && e.failure() == nil))
@@ -82,11 +85,14 @@ func (e *engine) failure() error { return folderError(e.dir, e.guard.Err()) }
 func (e *engine) close() error {
 	clean := false
 	if !e.readOnly && e.failure() == nil {
-		clean = e.db.Flush() == nil
+		clean = e.lost.unlessHalted(e.db.Flush) == nil
 	}
 	err := e.release(clean)
-	if first := e.failure(); first != nil {
+	if first := e.failure(); first != nil && !errors.Is(first, errHalted) {
 		return first
+	}
+	if errors.Is(err, errHalted) {
+		return nil
 	}
 	return folderError(e.dir, err)
 }

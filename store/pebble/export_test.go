@@ -13,3 +13,13 @@ func Built(s *Store, writes []store.Write) (operations, bytes int, err error) {
 	}
 	return int(req.ops.Count()), req.ops.Len(), req.ops.Close()
 }
+
+// SayFormat has a store say that it is of a format.
+func SayFormat(s *Store, format int) error {
+	m, err := readMeta(s.engines.now.db)
+	if err != nil {
+		return err
+	}
+	m.Format = format
+	return m.write(s.engines.now.db)
+}

@@ -2,6 +2,8 @@ package pebble
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
 )
@@ -42,11 +44,37 @@ func fatalError(format string, args []any) error {
 func (l *listener) events() *pebbledb.EventListener {
 	return &pebbledb.EventListener{
 		BackgroundError: l.background,
-		DataCorruption: func(info pebbledb.DataCorruptionInfo) {
-			l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
-		},
+		DataCorruption:  l.corrupt,
 		WriteStallBegin: func(info pebbledb.WriteStallBeginInfo) { l.stall(info.Reason) },
 		WriteStallEnd:   func() { l.stall("") },
+	}
+}
+
+// corrupt is called by whoever reads a damaged block, before it gets the error.
+func (l *listener) corrupt(info pebbledb.DataCorruptionInfo) {
+	l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
+	if panics() {
+		l.lost.halt()
+	}
+}
+
+// panicking is the function of Pebble's compactions that panics if what follows a SingleDelete cannot be read.
+const panicking = "skipDueToSingleDeleteElision"
+
+// panics reports whether the goroutine would end the process for the damage: it is one of Pebble's own, so nothing could recover
+// it. It stays where it is instead, which is without the store's mutex, until the process ends. The tables that it was merging
+// stay taken, so no other compaction meets the damage, and Pebble would wait for it in vain when it is closed (engine.release).
+func panics() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, panicking) {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }
 

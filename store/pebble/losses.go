@@ -32,6 +32,9 @@ type losses struct {
 	dir  string
 	tell func(Loss) // may be nil
 
+	halted   chan struct{} // closed when a compaction was halted that Pebble believes to be under way
+	haltOnce sync.Once
+
 	mu       sync.Mutex
 	spans    []span               // in the order of their keys
 	examined map[string]time.Time // tables that were looked through
@@ -69,6 +72,33 @@ func (l *losses) found(path string, smallest, largest []byte, cause error) {
 		l.tell(s.loss())
 	}
 }
+
+// halt ends what the calling goroutine does, for ever.
+func (l *losses) halt() {
+	l.haltOnce.Do(func() { close(l.halted) })
+	select {}
+}
+
+// unlessHalted calls f, which waits for Pebble's compactions. If one of them was halted, or is meanwhile, f never ends, and is
+// not waited for.
+func (l *losses) unlessHalted(f func() error) error {
+	select {
+	case <-l.halted:
+		return errHalted
+	default:
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-l.halted:
+		return errHalted
+	}
+}
+
+// errHalted says that Pebble cannot be closed. What was acknowledged is durable without it.
+var errHalted = errors.New("a compaction met damage and was halted")
 
 // add keeps a span.
 func (l *losses) add(s span) {

@@ -82,6 +82,9 @@ func (s *Store) loadFrom(e *engine) error {
 	if err != nil {
 		return err
 	}
+	if store.Extends(m.Format) {
+		m.Format = store.Format()
+	}
 	if err := store.CheckFormat(m.Format); err != nil {
 		kind := ErrOlder
 		if errors.Is(err, store.ErrNewerFormat) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,7 +203,7 @@ func TestOpenAgain(t *testing.T) {
 		if i == 0 {
 			meta = s.Meta()
 		}
-		if got := s.Meta(); got.Partitions != 16 || !bytes.Equal(got.MACKey, meta.MACKey) || len(got.MACKey) != 32 || got.Format != 1 {
+		if got := s.Meta(); got.Partitions != 16 || !bytes.Equal(got.MACKey, meta.MACKey) || len(got.MACKey) != 32 || got.Format != store.Format() {
 			t.Errorf("open %d: %+v, want %+v", i, got, meta)
 		}
 		if err := s.Close(); err != nil {
@@ -211,5 +212,37 @@ func TestOpenAgain(t *testing.T) {
 	}
 	if _, err := pebble.Open(dir, pebble.Options{Partitions: 70_000}); err == nil {
 		t.Error("70,000 partitions were accepted")
+	}
+}
+
+// TestOpenOtherFormats opens stores whose records are of another format: the one before is taken over, others are refused.
+func TestOpenOtherFormats(t *testing.T) {
+	for format, want := range map[int]error{1: nil, store.Format(): nil, store.Format() + 1: pebble.ErrNewer} {
+		t.Run(strconv.Itoa(format), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			s, err := pebble.Open(dir, pebble.Options{Partitions: 1})
+			if err == nil {
+				err = errors.Join(pebble.SayFormat(s, format), s.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s, err := pebble.Open(dir, pebble.Options{})
+				switch {
+				case want != nil:
+					checkFolderError(t, err, want)
+				case err != nil:
+					t.Fatal(err)
+				case s.Meta().Format != store.Format():
+					t.Errorf("it is of format %d", s.Meta().Format)
+				}
+				if err == nil {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }

@@ -32,7 +32,7 @@ FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETUR
 	// Who takes partitions must have opened this very store: another may have been made in its place, with other partitions. And
 	// its sessions must be what they were made: a pooler may give it another one for each transaction.
 	sessionOfSQL = `
-SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND mac_key = $2),
+SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND signing_key = $2),
 	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in the middle of a

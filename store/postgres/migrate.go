@@ -72,6 +72,14 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 			return m, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	// Again: who became a member since. The migrations have locked out those that come.
+	if err := mayMigrate(ctx, tx, version, len(files)); err != nil {
+		return m, err
+	}
+	// What is refused is not changed: the build that made it goes on with it.
+	if err := checkTables(ctx, tx); err != nil {
+		return m, err
+	}
 	return readMeta(ctx, tx, partitions)
 }
 
@@ -79,7 +87,7 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 var additive = map[int]bool{2: true, 3: true}
 
 // ErrInUse says that nodes live that know the tables only as they are.
-var ErrInUse = errors.New("nodes live that do not know the tables as this version makes them: end all of them first")
+var ErrInUse = store.ErrInUse
 
 // mayMigrate refuses a change of the tables under nodes that could not go on with it.
 func mayMigrate(ctx context.Context, tx pgx.Tx, from, to int) error {
@@ -131,12 +139,12 @@ func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
 func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, mac_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, signing_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		store.Format(), partitions, key)
 	if err != nil {
 		return m, err
 	}
-	row := tx.QueryRow(ctx, "SELECT format, partitions, mac_key FROM carillon_meta")
+	row := tx.QueryRow(ctx, "SELECT format, partitions, signing_key FROM carillon_meta")
 	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
 		return m, err
 	}

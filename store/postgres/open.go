@@ -94,10 +94,6 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.leases.Close()
 		return nil, err
 	}
-	if err := s.checkTables(ctx); err != nil {
-		s.leases.Close()
-		return nil, err
-	}
 	withoutCancels(config)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		s.leases.Close()

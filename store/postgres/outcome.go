@@ -30,9 +30,8 @@ const (
 	codeStarting       = "57P03" // or ending, or recovering
 	codeShutdown       = "57P01"
 	codeCrash          = "57P02"
+	codeDiskFull       = "53100"
 	codeTooMany        = "53300" // connections
-	codeNoTable        = "42P01"
-	codeNoColumn       = "42703"
 )
 
 // codeOf is the code of a server's error; empty if the server said nothing.
@@ -54,6 +53,8 @@ func outcome(err error) error {
 		return nil
 	case answered && e.SeverityUnlocalized == "ERROR" && e.Code == codeDivision:
 		return store.ErrFenced
+	case answered && e.SeverityUnlocalized == "ERROR" && e.Code == codeDiskFull:
+		return fmt.Errorf("%w: %w", store.ErrFull, e)
 	case answered && e.SeverityUnlocalized == "ERROR" && e.Code != codeCompletion:
 		return fmt.Errorf("store: PostgreSQL refused the write: %w", explained(err))
 	case !answered && pgconn.SafeToRetry(err):

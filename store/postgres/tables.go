@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // ErrOtherTables says that the tables are not those of their version: a build of this program that was never released made them, or
@@ -15,22 +18,20 @@ var ErrOtherTables = errors.New("the tables are not what this version of carillo
 var used = []string{fenceSQL, deleteSQL, putSQL, redriveSQL, runSQL, trimSQL, expireSQL, smallGoneSQL, smallSQL, claimSQL, joinSQL, retireSQL,
 	leaveSQL, membersSQL, renewSQL, releaseSQL, ownersSQL}
 
-// checkTables refuses tables that lack what the statements name, whatever version they say they are of.
-func (s *Store) checkTables(ctx context.Context) error {
-	conn, err := s.leases.Acquire(ctx)
-	if err != nil {
-		return failed("connect to PostgreSQL", err)
-	}
-	defer conn.Release()
+// checkTables refuses tables that lack what the statements name, or have it with another type, whatever version they say they are of.
+func checkTables(ctx context.Context, tx pgx.Tx) error {
 	for _, sql := range used {
-		switch _, err := conn.Conn().Prepare(ctx, "", sql); codeOf(err) {
-		case codeNoTable, codeNoColumn:
+		_, err := tx.Conn().Prepare(ctx, "", sql)
+		if otherTables(codeOf(err)) {
 			return fmt.Errorf("%w (%w)", ErrOtherTables, err)
-		default:
-			if err != nil {
-				return failed("look at the tables", err)
-			}
+		}
+		if err != nil {
+			return fmt.Errorf("look at the tables: %w", err)
 		}
 	}
 	return nil
 }
+
+// otherTables reports whether a statement of ours fails with a code because tables are not what it was written for. The class is that of
+// syntax and access: names that are not there, operators and functions that types do not have.
+func otherTables(code string) bool { return strings.HasPrefix(code, "42") && code != codeNoRight }

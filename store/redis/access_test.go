@@ -74,6 +74,59 @@ func TestTLS(t *testing.T) {
 	wantNames(t, sh, "a")
 }
 
+// The files that a URL names are used: a server of a private authority that wants a certificate of its clients.
+func TestTLSOfAURL(t *testing.T) {
+	certificate, key, _ := authority(t)
+	port := realserver.Port(t)
+	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
+		"tls-ca-cert-file="+certificate, "tls-auth-clients=yes")
+	at := fmt.Sprintf("rediss://127.0.0.1:%d?prefix=%s", port, fresh().Prefix)
+	through := func(query string) (*redis.Store, error) {
+		o, err := redis.ParseURL(at + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return redis.Open(t.Context(), o)
+	}
+	for query, what := range map[string]string{
+		"": "a private authority", "&sslrootcert=" + certificate: "a server that wants a certificate",
+		"&sslcert=" + certificate + "&sslkey=" + key: "a private authority, with a certificate",
+	} {
+		if s, err := through(query); err == nil {
+			t.Errorf("%s: it opens", what)
+			_ = s.Close()
+		}
+	}
+	s, err := through("&sslrootcert=" + certificate + "&sslcert=" + certificate + "&sslkey=" + key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sh, _ := own(t, s, 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+}
+
+// Files that cannot be used are an error that names the parameter, before anything is connected to.
+func TestTLSFilesRefused(t *testing.T) {
+	certificate, key, _ := authority(t)
+	_, other, _ := authority(t)
+	for query, want := range map[string]string{
+		"rediss://h?sslrootcert=/nowhere":                               "sslrootcert of the URL of Redis: open /nowhere",
+		"rediss://h?sslrootcert=" + key:                                 "sslrootcert of the URL of Redis: there is no certificate",
+		"rediss://h?sslcert=" + certificate:                             "belong together",
+		"rediss://h?sslkey=" + key:                                      "belong together",
+		"rediss://h?sslcert=/nowhere&sslkey=" + key:                     "sslcert and sslkey of the URL of Redis: open /nowhere",
+		"rediss://h?sslcert=" + certificate + "&sslkey=" + other:        "sslcert and sslkey of the URL of Redis",
+		"redis://h?sslrootcert=" + certificate:                          "begins with rediss://",
+		"redis://h?sslcert=" + certificate + "&sslkey=" + key:           "begins with rediss://",
+		"rediss://u:secret@h?sslcert=" + certificate + "&sslkey=/secre": "open /secre",
+	} {
+		if _, err := redis.ParseURL(query); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
 // authority is a certificate of 127.0.0.1 that has signed itself, in files.
 func authority(t *testing.T) (certificate, key string, roots *x509.CertPool) {
 	t.Helper()

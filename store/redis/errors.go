@@ -47,6 +47,9 @@ func failure(err error) error { return fmt.Errorf("store: redis: %w", err) }
 
 // applyFailure says how an Apply ended that ended with an error.
 func applyFailure(err error) error {
+	if noRoom(err) {
+		return fmt.Errorf("%w: redis: %w", store.ErrFull, err)
+	}
 	if notBegun(err) {
 		return failure(err)
 	}
@@ -73,4 +76,10 @@ func away(err error) bool {
 		return true
 	}
 	return broken(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLoading)
+}
+
+// noRoom reports whether the server has refused a write since its memory or its disk is full.
+func noRoom(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && (strings.HasPrefix(answer.Error(), "OOM ") || strings.HasPrefix(answer.Error(), "MISCONF "))
 }

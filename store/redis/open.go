@@ -3,7 +3,6 @@ package redis
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,7 +88,7 @@ func (s *Store) same(ctx context.Context) error {
 	var meta []string
 	err := s.ask(ctx, func(ctx context.Context) (err error) {
 		key := storeKey(s.opt.Prefix, "meta")
-		meta, err = s.client.Do(ctx, s.client.B().Hmget().Key(key).Field("partitions", "mackey").Build()).AsStrSlice()
+		meta, err = s.client.Do(ctx, s.client.B().Hmget().Key(key).Field("partitions", "signing_key").Build()).AsStrSlice()
 		return err
 	})
 	switch {
@@ -103,32 +102,6 @@ func (s *Store) same(ctx context.Context) error {
 		s.settled(err)
 	}
 	return err
-}
-
-// create makes the store if it is not there, and reads what it was created with.
-func (s *Store) create(ctx context.Context) error {
-	mac := make([]byte, 32)
-	rand.Read(mac) // never fails
-	meta, err := createScript.Exec(ctx, s.client, []string{storeKey(s.opt.Prefix, "meta")},
-		[]string{strconv.Itoa(store.Format()), strconv.Itoa(s.opt.Partitions), string(mac)}).AsStrSlice()
-	if err != nil {
-		return failure(err)
-	}
-	if len(meta) != 3 {
-		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
-	}
-	format, err := strconv.Atoi(meta[0])
-	if err == nil && format > 0 {
-		if err := store.CheckFormat(format); err != nil {
-			return err
-		}
-	}
-	partitions, err2 := strconv.Atoi(meta[1])
-	if err != nil || err2 != nil || format < 1 || partitions < 1 || partitions > MaxPartitions || len(meta[2]) != len(mac) {
-		return fmt.Errorf("%w: the key %s", store.ErrDamaged, storeKey(s.opt.Prefix, "meta"))
-	}
-	s.meta = store.Meta{Format: format, Partitions: partitions, MACKey: []byte(meta[2])}
-	return nil
 }
 
 // check refuses a partition that is not there.

@@ -83,8 +83,9 @@ func (o Options) withDefaults() (Options, error) {
 // ParseURL reads options from a URL: redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With
 // sentinel=NAME the addresses are those of sentinels, who know the primary by that name; with sentinel_login=yes they are told
 // user and password as well. With rediss://
-// connections are made by TLS, and the server's certificate is verified against the system's authorities. An error never
-// repeats the password.
+// connections are made by TLS, and the server's certificate is verified against the system's authorities, or with sslrootcert=FILE
+// against those of the file. With sslcert=FILE and sslkey=FILE the server is shown a certificate. The files are PEM, and are read
+// once. An error never repeats the password.
 func ParseURL(text string) (Options, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	var o Options
@@ -161,8 +162,15 @@ func (o *Options) parameters(query string) error {
 	if err != nil {
 		return fmt.Errorf("store: the parameters of the URL of Redis: %w", err)
 	}
+	var files tlsFiles
 	for name, list := range values {
 		switch value := list[len(list)-1]; name {
+		case "sslrootcert":
+			files.authorities = value
+		case "sslcert":
+			files.certificate = value
+		case "sslkey":
+			files.key = value
 		case "prefix":
 			o.Prefix = value
 		case "sentinel":
@@ -173,8 +181,9 @@ func (o *Options) parameters(query string) error {
 			}
 			o.SentinelLogin = value == "yes"
 		default:
-			return fmt.Errorf("store: a URL of Redis has no parameter %q; there are prefix, sentinel and sentinel_login", name)
+			return fmt.Errorf("store: a URL of Redis has no parameter %q; there are prefix, sentinel, sentinel_login, sslrootcert, "+
+				"sslcert and sslkey", name)
 		}
 	}
-	return nil
+	return files.read(o.TLS)
 }

@@ -36,6 +36,8 @@ var (
 	membersText string
 	//go:embed lua/create.lua
 	createText string
+	//go:embed lua/upgrade.lua
+	upgradeText string
 
 	applyScript   = rueidis.NewLuaScript(applyText)
 	recordsScript = rueidis.NewLuaScriptReadOnly(recordsText)
@@ -46,6 +48,7 @@ var (
 	leaveScript   = rueidis.NewLuaScript(leaveText)
 	membersScript = rueidis.NewLuaScript(membersText)
 	createScript  = rueidis.NewLuaScript(createText)
+	upgradeScript = rueidis.NewLuaScript(upgradeText)
 	claimScript   = rueidis.NewLuaScript(claimText)
 	renewScript   = rueidis.NewLuaScript(renewText)
 	releaseScript = rueidis.NewLuaScript(releaseText)

@@ -76,7 +76,8 @@ func (s *Session) report(results []carillon.Result) {
 	}
 	reports := make([]partition.Report, len(results))
 	var seats []*dispatch.Seat // in the order of the results, so that no decision hangs on that of a map
-	done := map[*dispatch.Seat]int{}
+	type ended struct{ n, again int }
+	done := map[*dispatch.Seat]ended{}
 	s.mu.Lock()
 	for i, r := range results {
 		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
@@ -84,18 +85,17 @@ func (s *Session) report(results []carillon.Result) {
 			s.adopt(r.Token)
 			continue
 		}
-		if a := s.held[r.Token]; a != nil && a.sent {
-			s.forget(r.Token)
-			if a.seat != nil {
-				if done[a.seat]++; done[a.seat] == 1 {
-					seats = append(seats, a.seat)
-				}
+		if f := s.release(r.Token); f.seat != nil { // also what was to be delivered again
+			e := done[f.seat]
+			if e.n == 0 {
+				seats = append(seats, f.seat)
 			}
+			done[f.seat] = ended{e.n + 1, e.again + f.again}
 		}
 	}
 	s.mu.Unlock()
 	for _, seat := range seats {
-		seat.Done(done[seat], 0)
+		seat.Done(done[seat].n, done[seat].again)
 	}
 	s.sink.Reports(reports)
 }

@@ -48,7 +48,8 @@ type Session struct {
 type attempt struct {
 	seat *dispatch.Seat // nil: adopted, delivered through another session
 	sent bool           // received by the worker
-	void bool           // cancelled before that: it stays here
+	void bool           // let go of before that: it stays here
+	had  bool           // an earlier delivery of its token was received
 
 	words uint64 // that the worker had said when it was delivered
 }
@@ -78,11 +79,13 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 		s.mu.Unlock()
 		return false
 	}
+	var before []freed
 	for i := range ds {
 		d := &ds[i]
 		a := &attempt{seat: s.seats[d.Queue.Address], words: s.words}
-		s.forget(d.Run.Token)
-		s.held[d.Run.Token] = a
+		if f := s.replace(d.Run.Token, a); f.seat != nil {
+			before = append(before, f)
+		}
 		s.out.addRun(d.Run, a)
 	}
 	full := s.out.bytes > s.options.MaxPendingBytes
@@ -90,6 +93,9 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	s.mu.Unlock()
 	if full {
 		s.hold()
+	}
+	for _, f := range before {
+		f.done()
 	}
 	return true
 }
@@ -143,18 +149,13 @@ func (s *Session) Cancel(token string) {
 		s.mu.Unlock()
 		return
 	}
-	s.forget(token)
-	again := 0
-	if a.sent {
+	f := s.release(token)
+	if a.sent || a.had {
 		s.out.addToken(&s.out.cancels, token)
 		s.announce()
-	} else {
-		a.void, again = true, 1 // the worker never sees it, so its credit is not used
 	}
 	s.mu.Unlock()
-	if a.seat != nil {
-		a.seat.Done(1, again)
-	}
+	f.done()
 }
 
 // Drain implements [dispatch.Worker].
@@ -208,16 +209,13 @@ func (s *Session) Confirmed(token string) {
 // Stale implements [partition.Reporter].
 func (s *Session) Stale(token string) {
 	s.mu.Lock()
-	a := s.held[token]
-	s.forget(token)
+	f := s.release(token)
 	if s.err == nil {
 		s.out.addToken(&s.out.stales, token)
 		s.announce()
 	}
 	s.mu.Unlock()
-	if a != nil && a.seat != nil {
-		a.seat.Done(1, 0)
-	}
+	f.done()
 }
 
 // forget ends the session's hold on a token. The lock is held.

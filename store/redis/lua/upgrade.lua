@@ -1,0 +1,20 @@
+#!lua
+-- Makes a store of format ARGV[1] one of format ARGV[2], unless members live. Returns those that do. What is not of format ARGV[1]
+-- another node has changed meanwhile. From format 1 on the key that signs tokens has another name: a node of format 1 that opened
+-- the store before joins and claims only where it finds it under the old one.
+if redis.call('HGET', KEYS[2], 'format') ~= ARGV[1] then return {} end
+local time = redis.call('TIME')
+local now, all, out = time[1] * 1000000 + time[2], redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #all, 2 do
+  local till, ttl = string.match(all[i + 1], '^(%d+) (%d+) ')
+  till = till or string.match(all[i + 1], '^%d+') -- of the first builds, which did not say for how long
+  if now < tonumber(till) and (not ttl or tonumber(till) < now + 2 * ttl) then out[#out + 1] = all[i] end
+end
+if #out > 0 then return out end
+local key = redis.call('HGET', KEYS[2], 'mackey')
+if key then
+  redis.call('HSET', KEYS[2], 'signing_key', key)
+  redis.call('HDEL', KEYS[2], 'mackey')
+end
+redis.call('HSET', KEYS[2], 'format', ARGV[2])
+return out
