@@ -28,7 +28,7 @@ of --store pebble:DIR; its node must be stopped. Nothing is changed. The command
 A damaged store is not repaired: restore a backup. Where there is none and nodes still start with it, they serve what is
 left; put lost jobs again under new names, or move the readable ones to a new store.`,
 		Example: `carillon store check /var/lib/carillon`,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    arguments(1, 1),
 		RunE:    func(cmd *cobra.Command, words []string) error { return checkStore(cmd, a, words[0]) },
 	}
 	addOutput(cmd)
