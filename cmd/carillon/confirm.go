@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,7 @@ func (m *many) String() string {
 	if m.more {
 		return fmt.Sprintf("more than %d", m.n)
 	}
-	return fmt.Sprint(m.n)
+	return strconv.Itoa(m.n)
 }
 
 // confirm shows what is about to be done and reports whether to do it. verb and noun are such as "delete" and "jobs".
@@ -70,14 +71,14 @@ func (c *confirmation) confirm(a app, verb, noun string, m *many) (bool, error) 
 		return true, nil
 	}
 	for _, name := range m.names {
-		a.say("  %s", name)
+		a.sayf("  %s", name)
 	}
 	if m.n > len(m.names) {
-		a.say("  … and %s in all", m)
+		a.sayf("  … and %s in all", m)
 	}
 	switch {
 	case c.dryRun:
-		a.say("%s %s would be affected by %s.", m, noun, verb)
+		a.sayf("%s %s would be affected by %s.", m, noun, verb)
 		return false, nil
 	case m.n == 0:
 		return true, nil // nothing to lose; the node says so
@@ -90,7 +91,7 @@ func (c *confirmation) confirm(a app, verb, noun string, m *many) (bool, error) 
 		return false, fmt.Errorf("no answer: %w", err)
 	}
 	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
-		a.say("Nothing was done.")
+		a.sayf("Nothing was done.")
 		return false, nil
 	}
 	return true, nil

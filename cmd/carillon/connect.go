@@ -82,7 +82,7 @@ func (c *connection) explain(err error) error {
 	switch e.Kind {
 	case carillon.Unavailable:
 		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
-		if c.listens() {
+		if c.listens(context.Background()) {
 			explained.Message = c.notGRPC(e)
 		}
 	case carillon.InvalidArgument: // the call is unknown there
@@ -101,8 +101,8 @@ func (c *connection) notGRPC(e *carillon.Error) string {
 }
 
 // listens reports whether anything takes connections at the address, be it a node or not.
-func (c *connection) listens() bool {
-	conn, err := net.DialTimeout("tcp", c.server, time.Second)
+func (c *connection) listens(ctx context.Context) bool {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", c.server)
 	if err != nil {
 		return false
 	}

@@ -105,17 +105,17 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
-		a.say("carillon: %s\nRun \"%s --help\" for what it takes.", usage.message, cmd.CommandPath())
+		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", usage.message, cmd.CommandPath())
 		return exitUsage
 	}
 	known, isKnown := errors.AsType[*carillon.Error](err)
 	switch {
 	case !isKnown:
-		a.say("carillon: %s", err)
+		a.sayf("carillon: %s", err)
 	case wantsJSON(cmd):
 		a.reportJSON(known)
 	default:
-		a.say("carillon: %s", sentence(known))
+		a.sayf("carillon: %s", sentence(known))
 	}
 	return exitCode(err)
 }

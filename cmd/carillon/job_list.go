@@ -51,7 +51,7 @@ func (l *jobList) run(cmd *cobra.Command, a app) error {
 			return printMessage(a.out, &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest})
 		}
 		if rest != "" {
-			a.say("These are the first %d; --limit 0 shows all.", len(jobs))
+			a.sayf("These are the first %d; --limit 0 shows all.", len(jobs))
 		}
 		return printTable(a.out, []string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobRows(jobs))
 	})

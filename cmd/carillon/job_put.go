@@ -138,7 +138,7 @@ func readFile(file string, in io.Reader) ([]byte, error) {
 // printPut prints the outcome of a put.
 func (a app) printPut(cmd *cobra.Command, put *carillon.Put) error {
 	for _, w := range put.Warnings {
-		a.say("warning: %s", w)
+		a.sayf("warning: %s", w)
 	}
 	if wantsJSON(cmd) {
 		return printMessage(a.out, wire.PutToProto(put))

@@ -24,8 +24,8 @@ func newApp(in io.Reader, out, errs io.Writer) app {
 	return app{in: in, out: &visible{w: out}, raw: out, errs: errs}
 }
 
-// say prints a line beside the result.
-func (a app) say(format string, args ...any) {
+// sayf prints a line beside the result.
+func (a app) sayf(format string, args ...any) {
 	fmt.Fprintf(&visible{w: a.errs}, format+"\n", args...)
 }
 

@@ -66,7 +66,7 @@ func (l *runList) show(ctx context.Context, cmd *cobra.Command, a app, node cari
 		return printMessage(a.out, &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest})
 	}
 	if rest != "" {
-		a.say("These are the newest %d; --limit 0 shows all.", len(runs))
+		a.sayf("These are the newest %d; --limit 0 shows all.", len(runs))
 	}
 	return printTable(a.out, []string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runRows(runs))
 }

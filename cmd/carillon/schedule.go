@@ -67,7 +67,7 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 		if after.IsZero() {
 			after = now
 		}
-		a.say("It does not fire after %s.", moment(after))
+		a.sayf("It does not fire after %s.", moment(after))
 	}
 	printTimes(a, times, q.TimeZone)
 	return nil

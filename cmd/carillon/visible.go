@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,7 +17,7 @@ type visible struct {
 
 // Write implements io.Writer.
 func (v *visible) Write(p []byte) (int, error) {
-	text := append(v.rest, p...)
+	text := slices.Concat(v.rest, p)
 	var b strings.Builder
 	for len(text) > 0 && (utf8.FullRune(text) || len(text) >= utf8.UTFMax) {
 		r, size := utf8.DecodeRune(text)

@@ -230,7 +230,7 @@ func OnLoopback(host string) bool {
 // from a browser.
 func (c Config) allowHost(hostport string) bool {
 	host := strings.ToLower(strings.TrimSuffix(hostOf(hostport), "."))
-	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && host == strings.ToLower(advertised) {
+	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && strings.EqualFold(host, advertised) {
 		return true
 	}
 	if isPrivateName(host) || slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {

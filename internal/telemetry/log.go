@@ -3,7 +3,6 @@ package telemetry
 import (
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 )
 
@@ -25,6 +24,6 @@ func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, erro
 // TakeStandardLog lets what libraries write to the standard logger, such as net/http about a connection that talks out of turn, come
 // out of to, at level debug: what others do wrong. It is for a program's main, since there is one standard logger.
 func TakeStandardLog(to *slog.Logger) {
-	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(to.Handler(), slog.LevelDebug).Writer())
+	slog.SetLogLoggerLevel(slog.LevelDebug)
+	slog.SetDefault(to)
 }
