@@ -269,10 +269,11 @@ func (l *lane) reclaim(now int64) {
 // damagedEvery is how often a partition is claimed that could not be loaded since what it needs is damaged.
 const damagedEvery = time.Minute
 
-// standStill notes that the partition could not be loaded, as what it needs is damaged.
+// standStill notes that the partition could not be loaded, as what it needs is damaged. Another node of a cluster may be able to.
 func (p *owned) standStill(cause error) {
 	p.cause, p.lost, p.away = cause, true, false
 	p.retryAt = p.e.elapsed() + int64(damagedEvery)
+	p.failed(cause)
 	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", cause)
 }
 
