@@ -112,8 +112,8 @@ func TestAnAnswerStopsWhoeverElseHasTheAttempt(t *testing.T) {
 				}
 				first.say(t, req)
 				time.Sleep(3 * time.Second)
-				if !slices.Equal(second.cancels, []string{has[0].Token}) {
-					t.Errorf("the other is told to stop %q", second.cancels)
+				if !slices.Equal(second.heard().cancels, []string{has[0].Token}) {
+					t.Errorf("the other is told to stop %q", second.heard().cancels)
 				}
 				if slots := n.inFlight(); slots != 0 {
 					t.Errorf("%d slots are held though nobody has anything", slots)
@@ -143,14 +143,14 @@ func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			second.say(t, carillon.WorkRequest{Beats: []carillon.Beat{{Token: has[0].Token, RunID: has[0].ID}}})
 		}
-		if len(second.cancels) > 0 {
-			t.Errorf("it was told to stop %q", second.cancels)
+		if len(second.heard().cancels) > 0 {
+			t.Errorf("it was told to stop %q", second.heard().cancels)
 		}
 		second.say(t, carillon.WorkRequest{Results: []carillon.Result{
 			{Token: has[0].Token, RunID: has[0].ID, Outcome: carillon.OutcomeSuccess}}})
 		time.Sleep(time.Second)
-		if second.acks != 1 || n.inFlight() != 0 {
-			t.Errorf("%d acknowledgements, %d in flight", second.acks, n.inFlight())
+		if second.heard().acks != 1 || n.inFlight() != 0 {
+			t.Errorf("%d acknowledgements, %d in flight", second.heard().acks, n.inFlight())
 		}
 		n.stop()
 	})
@@ -173,7 +173,7 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		}
 		c.say(t, carillon.WorkRequest{Results: []carillon.Result{{Token: got[0].Token, RunID: got[0].ID, Outcome: carillon.OutcomeSuccess}}})
 		time.Sleep(time.Second)
-		if c.acks != 1 {
+		if c.heard().acks != 1 {
 			t.Error("its result was not taken")
 		}
 		n.stop()

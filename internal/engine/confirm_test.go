@@ -38,22 +38,22 @@ func TestAnAttemptInForceIsConfirmed(t *testing.T) {
 					synctest.Wait()
 				}
 				ask(false)
-				if old.confirmed != 0 {
+				if old.heard().confirmed != 0 {
 					t.Error("what nobody asked about was confirmed")
 				}
 				ask(true)
-				if old.confirmed != 1 || old.stale != 0 {
-					t.Errorf("in force: %d confirmed, %d stale", old.confirmed, old.stale)
+				if old.heard().confirmed != 1 || old.heard().stale != 0 {
+					t.Errorf("in force: %d confirmed, %d stale", old.heard().confirmed, old.heard().stale)
 				}
 				time.Sleep(8 * time.Second) // the question has extended the lease
 				ask(true)
-				if old.confirmed != 2 || old.stale != 0 {
-					t.Errorf("extended: %d confirmed, %d stale", old.confirmed, old.stale)
+				if h := old.heard(); h.confirmed != 2 || h.stale != 0 {
+					t.Errorf("extended: %d confirmed, %d stale", h.confirmed, h.stale)
 				}
 				time.Sleep(20 * time.Second)
 				ask(true)
-				if old.confirmed != 2 || old.stale != 1 {
-					t.Errorf("over: %d confirmed, %d stale", old.confirmed, old.stale)
+				if h := old.heard(); h.confirmed != 2 || h.stale != 1 {
+					t.Errorf("over: %d confirmed, %d stale", h.confirmed, h.stale)
 				}
 				f.stop()
 			})

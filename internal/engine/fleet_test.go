@@ -267,7 +267,7 @@ func TestPartitionsMoveUnderLoad(t *testing.T) {
 						t.Errorf("job %s: attempt %d", r.Job, r.Attempt)
 					}
 				}
-				acks += w.acks
+				acks += w.heard().acks
 			}
 			if len(seen) != jobs || acks != jobs {
 				t.Errorf("%d of %d jobs have run, %d results were acknowledged", len(seen), jobs, acks)
@@ -313,8 +313,8 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		if got, err := f.nodes[1].GetRun(context.Background(), "default", run.ID); err != nil || got.Status != carillon.RunSucceeded || got.Attempt != 1 {
 			t.Errorf("%+v %v", got, err)
 		}
-		if old.acks != 1 {
-			t.Errorf("%d acknowledgements", old.acks)
+		if old.heard().acks != 1 {
+			t.Errorf("%d acknowledgements", old.heard().acks)
 		}
 		f.stop()
 	})

@@ -52,13 +52,17 @@ func (n *node) stop() {
 
 // consumer is a worker that records what it gets and lets handle say what to answer.
 type consumer struct {
-	mu               sync.Mutex
-	runs             []carillon.Run
-	acks             int
-	stale, confirmed int
-	cancels          []string
-	done             chan struct{}
+	mu   sync.Mutex // of runs and told
+	runs []carillon.Run
+	told told
+	done chan struct{}
 	carillon.Session
+}
+
+// told is what a consumer was told of attempts.
+type told struct {
+	acks, stale, confirmed int
+	cancels                []string
 }
 
 func (n *node) consume(queue string, credits int, handle func(carillon.Run) *carillon.Result) *consumer {
@@ -84,10 +88,10 @@ func (c *consumer) run(queue string, handle func(carillon.Run) *carillon.Result)
 		}
 		var req carillon.WorkRequest
 		c.mu.Lock()
-		c.acks += len(msg.Acks)
-		c.stale += len(msg.Stale)
-		c.confirmed += len(msg.Confirmed)
-		c.cancels = append(c.cancels, msg.Cancel...)
+		c.told.acks += len(msg.Acks)
+		c.told.stale += len(msg.Stale)
+		c.told.confirmed += len(msg.Confirmed)
+		c.told.cancels = append(c.told.cancels, msg.Cancel...)
 		for _, r := range msg.Runs {
 			c.runs = append(c.runs, r)
 			if res := handle(r); res != nil {
@@ -107,6 +111,15 @@ func (c *consumer) got() []carillon.Run {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]carillon.Run(nil), c.runs...)
+}
+
+// heard returns what the consumer was told so far.
+func (c *consumer) heard() told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.told
+	t.cancels = slices.Clone(t.cancels)
+	return t
 }
 
 func success(carillon.Run) *carillon.Result {

@@ -136,15 +136,15 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 				t.Fatalf("%d: %+v %v", i, got, err)
 			}
 		}
-		if len(c.got()) != 1 || c.acks != 0 { // an acknowledgement would say that the run has ended
-			t.Fatalf("%d runs on one credit, %d acknowledged", len(c.got()), c.acks)
+		if len(c.got()) != 1 || c.heard().acks != 0 { // an acknowledgement would say that the run has ended
+			t.Fatalf("%d runs on one credit, %d acknowledged", len(c.got()), c.heard().acks)
 		}
 		if _, err := n.CancelRun(ctx, "default", run.ID); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if len(c.cancels) != 1 || c.cancels[0] != run.Token {
-			t.Fatalf("told to stop: %v", c.cancels)
+		if len(c.heard().cancels) != 1 || c.heard().cancels[0] != run.Token {
+			t.Fatalf("told to stop: %v", c.heard().cancels)
 		}
 		late := carillon.Result{Token: run.Token, Outcome: carillon.OutcomeProgress}
 		if err := n.CompleteRun(ctx, "default", late); !errors.Is(err, carillon.FailedPrecondition) {

@@ -185,8 +185,8 @@ func TestAResultSurvivesAReadError(t *testing.T) {
 			t.Fatalf("run %+v %v, delivered again %d times", run, err, len(c.got()))
 		}
 		n.stop()
-		if <-c.done; c.acks != 1 {
-			t.Fatalf("%d acknowledgements", c.acks)
+		if <-c.done; c.heard().acks != 1 {
+			t.Fatalf("%d acknowledgements", c.heard().acks)
 		}
 	})
 }

@@ -45,9 +45,8 @@ func lapsing(t *testing.T) (n *node, c *consumer, r carillon.Run, fail func()) {
 
 // counts are how often a consumer was told that a result is durable, and that it is stale.
 func (c *consumer) counts() (acks, stale int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.acks, c.stale
+	h := c.heard()
+	return h.acks, h.stale
 }
 
 // TestARefusalWaitsUntilItIsDurable that the attempt is over: an owner that takes its place may find it in force.

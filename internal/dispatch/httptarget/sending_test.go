@@ -168,28 +168,29 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 func TestRequestsWithinAttempts(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex // of random and seen, which the endpoint's goroutines use too
 			random := rand.New(rand.NewPCG(seed, 1))
-			var mu sync.Mutex // of all that follows
+			draw := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
 			attempts, seen := map[string]int{}, map[string]int{}
 			overNetwork(t, func(t *testing.T, d *desk, n *network) {
 				n.fate = func() fate {
-					mu.Lock()
-					defer mu.Unlock()
-					if random.IntN(3) > 0 {
+					if draw(3) > 0 {
 						return passes
 					}
-					return fate(random.IntN(numFates))
+					return fate(draw(numFates))
 				}
 				methods := []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"}
 				for range 20 {
-					batch := 1 + random.IntN(8)
+					batch := 1 + draw(8)
 					for range batch {
 						v := delivery(len(attempts), "http://a.example.com/")
-						mu.Lock()
-						v.Target.HTTP.Method = methods[random.IntN(len(methods))]
-						v.Run.Data.Bytes = bytes.Repeat([]byte("x"), random.IntN(3)*4000)
+						v.Target.HTTP.Method = methods[draw(len(methods))]
+						v.Run.Data.Bytes = bytes.Repeat([]byte("x"), draw(3)*4000)
 						attempts[v.Run.Token]++
-						mu.Unlock()
 						d.deliver(t, v)
 					}
 					for range batch {
@@ -199,12 +200,13 @@ func TestRequestsWithinAttempts(t *testing.T) {
 			}, func(w http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				seen[r.Header.Get("Carillon-Token")]++
-				breaks := random.IntN(5) == 0
 				mu.Unlock()
-				if breaks {
+				if draw(5) == 0 {
 					panic(http.ErrAbortHandler)
 				}
 			})
+			mu.Lock()
+			defer mu.Unlock()
 			for token, n := range seen {
 				if n > attempts[token] {
 					t.Fatalf("seed %d: %s: %d requests, %d attempts", seed, token, n, attempts[token])
