@@ -185,7 +185,7 @@ func attemptOf(r *carillon.Run, name string) checker.Attempt {
 	return checker.Attempt{
 		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
 		Number: r.Attempt, Token: r.Token, Payload: hashOf(r.Data.Bytes), Worker: name,
-		Started: r.Started, Lease: r.Lease,
+		Started: r.Started, Lease: r.Lease, InDoubt: r.InDoubt,
 	}
 }
 

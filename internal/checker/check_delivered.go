@@ -1,5 +1,7 @@
 package checker
 
+import "slices"
+
 // delivered: S12, the history does not deny what consumers had: a run of which somebody had an attempt is not one that did not run,
 // and has as many attempts as were seen of it. S2, and the schedule begins no more runs, by their ids, than it may.
 func (c *check) delivered(j *job) {
@@ -38,4 +40,24 @@ func (c *check) repeated(j *job) {
 	if ran > limit {
 		c.addf("S2", j.String(), "the schedule began %d runs, and may begin %d", ran, limit)
 	}
+}
+
+// leftBefore reports whether the first attempt of a run may have been handed out before its job was paused, by an owner that ended
+// without order before that was durable. It is in doubt then: a pause takes back only what nobody can have had, so it is made again,
+// however long that takes. The owner must have ended after the run was due, and the pause cannot have come long before: what was
+// handed out then was durable.
+func (c *check) leftBefore(r *run, a *Attempt) bool {
+	j, due := r.job, a.Scheduled.Add(-c.wrong(r.job, a.Scheduled, a.At))
+	return r.inDoubt() && slices.ContainsFunc(c.faults(j), func(f *Fault) bool {
+		since := later(due, f.From.Add(-lazy-c.k.Dispatch))
+		ended := earlier(a.At, f.To.Add(c.k.OwnerLease+c.k.Dispatch))
+		return !f.worker() && f.Skew == 0 && since.Before(ended) && !c.surelyPaused(j, since, ended)
+	})
+}
+
+// inDoubt reports whether the product says of a run that an attempt of it was in doubt. A worker is told with the attempt, an HTTP
+// endpoint is not.
+func (r *run) inDoubt() bool {
+	return slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return a.InDoubt > 0 }) ||
+		slices.ContainsFunc(r.records, func(rec FinalRun) bool { return rec.InDoubt > 0 })
 }

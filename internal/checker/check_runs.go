@@ -62,7 +62,8 @@ func (c *check) content(r *run) {
 }
 
 // pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An attempt may be on
-// its way for a moment, longer when something was wrong; and one that never arrived may have gone before it.
+// its way for a moment, longer when something was wrong; one that never arrived may have gone before it; and one in doubt is made
+// again.
 func (c *check) pausedAt(r *run, a *Attempt) bool {
 	if redriven(r, a.At) {
 		return false
@@ -74,7 +75,7 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 	if t, found := c.trouble(r.job, since, a.At, a); found {
 		since = earlier(since, t.Add(-c.k.Dispatch))
 	}
-	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At)
+	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At) && !c.leftBefore(r, a)
 }
 
 // passedInPause reports whether the time of a run came while the job was surely paused, and the times of that pause were not

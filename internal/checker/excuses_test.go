@@ -304,6 +304,20 @@ func overtaken() *tale {
 	return t
 }
 
+// patchedLast is a one-shot with a patch of its content that had to wait for the node, and a put that came later and was applied before
+// it: it runs at the time of that put.
+func patchedLast() *tale {
+	t := newTale()
+	t.put("a", Job{Payload: "o", Due: sec(50)}, 0, 50)
+	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"payload"}, Spec: &Job{Payload: "p"},
+		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(12.5), Changed: true}}, 1, 4)
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", Relative: true, DueIn: 10 * time.Second, KeepRuns: 1000},
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(12.5), Changed: true}}, 2, 3)
+	t.Faults = []Fault{{Kind: "kill", From: sec(0.5), To: sec(2)}}
+	t.ran("a", 12.5, 12.6)
+	return t
+}
+
 // timedOut is a job one of whose runs died of its timeout, was answered too late, and was redriven much later.
 func timedOut() *tale {
 	t := held("a", Job{Lease: time.Minute, Timeout: 8 * time.Second, Policy: Policy{Kind: "drop"}}, 50, 10, 3)
@@ -459,6 +473,11 @@ var excused = []corruption{
 	{"more times skipped by a clock that was behind", "S12", behind, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
 	{"retried sooner than the put before the patch says", "I11", overtaken, func(t *tale) { t.moved(1, 11.1) }},
 	{"the put before the patch was refused", "I11", overtaken, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"at the time of a put that was refused", "S2", patchedLast, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"at the time of a put that a patch replaced", "S2", patchedLast, func(t *tale) {
+		o := &t.Ops[1]
+		o.Fields, o.Spec.Due, o.Answer.NextRun = append(o.Fields, "due"), sec(40), sec(40)
+	}},
 	{"busy by a clock that was not so far behind", "L1", busyBehind, func(t *tale) { t.Faults[0].Skew = -time.Second }},
 	{"a clock that was behind all the time", "S10", swung, func(t *tale) { t.Faults[1].Skew = -500 * time.Millisecond }},
 	{"patched before it came back", "S2", cameBack, func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},

@@ -370,6 +370,7 @@ type FinalRun struct {
 	Finished  time.Time `json:",omitzero"`
 	Backfill  string    `json:",omitempty"`
 	UID       string    `json:",omitempty"` // of the job whose run it is, which need not be there any more
+	InDoubt   int       `json:",omitempty"` // how many of its attempts were in doubt, as the product says
 }
 
 // Owner is who a node thinks owns a partition.

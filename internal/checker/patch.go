@@ -58,3 +58,23 @@ func (e *effect) pauses() (paused, known bool) {
 	}
 	return false, false
 }
+
+// keepTimes finds out until when the times of each definition may have been in force: those after it may have kept them. Which those
+// are, calls that waited for the node do not tell by when they were made.
+func keepTimes(all []*effect) {
+	for _, e := range all {
+		e.timed = e.until
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, e := range slices.Backward(all) {
+			for _, x := range all {
+				keeps := e.job != nil && x.job != nil && x.timed.After(e.timed) && !e.after(x) &&
+					(sameTimes(e.job, x.job) || !x.op.retimes())
+				if keeps {
+					e.timed, changed = x.timed, true
+				}
+			}
+		}
+	}
+}

@@ -259,14 +259,7 @@ func (w *world) effectsOf(j *job) []*effect {
 			e.undone, e.until = l.lapse, earlier(e.until, l.lapse.To)
 		}
 	}
-	for i, e := range slices.Backward(out) {
-		e.timed = e.until
-		for _, x := range out[i+1:] {
-			if e.job != nil && x.job != nil && (sameTimes(e.job, x.job) || !x.op.retimes()) {
-				e.timed = later(e.timed, x.timed)
-			}
-		}
-	}
+	keepTimes(out)
 	return out
 }
 

@@ -320,7 +320,7 @@ func TestOtherContentFencesWhatLeft(t *testing.T) {
 }
 
 // TestRunsWithRecordsOfTheirOwnInDoubt are made again as they were: what was triggered, what goes beside another, what is tried
-// again, what was parked.
+// again, what was parked. A pause takes none of them back.
 func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 	for name, prepare := range map[string]func(r *rig){
 		"triggered": func(r *rig) {
@@ -352,18 +352,24 @@ func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 			r.advance(time.Second)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, partition.Config{})
-			prepare(r)
-			r.flush()
-			left := r.deliver(1)[0]
-			r.kill(time.Minute)
-			r.recall()
-			d := r.again(left)
-			if v := r.succeed(d); v != partition.Accepted {
-				t.Errorf("its success is answered %d", v)
-			}
-		})
+		for _, paused := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, paused %v", name, paused), func(t *testing.T) {
+				r := newRig(t, partition.Config{})
+				prepare(r)
+				r.flush()
+				left := r.deliver(1)[0]
+				r.kill(time.Minute)
+				if paused { // before the next owner has made it again
+					r.whole(keyOf("a"))
+					r.pause("a", true)
+				}
+				r.recall()
+				d := r.again(left)
+				if v := r.succeed(d); v != partition.Accepted {
+					t.Errorf("its success is answered %d", v)
+				}
+			})
+		}
 	}
 }
 
