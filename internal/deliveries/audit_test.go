@@ -193,6 +193,9 @@ var lies = []struct {
 		a.touch("killed",
 			5000)
 	}, ""},
+	{"so, on a link that was cut beyond the lease", func(a *account) { a.holdUp(8000, 8010) }, ""},
+	{"so, and told before the lease ended", func(a *account) { a.holdUp(8000, 6500) }, "refused"},
+	{"so, on a link that was whole in time", func(a *account) { a.holdUp(6500, 8010) }, "refused"},
 	{"a failure counts, and then a success is stale", func(a *account) {
 		a.more(deliveries.Acked, deliveries.Success, deliveries.Stale)
 	}, ""},
@@ -233,6 +236,11 @@ var lies = []struct {
 	{"a skip not counted", func(a *account) { a.Live[0].SkippedN = 0 }, "counters"},
 	{"a stopped worker gets more", func(a *account) { a.stop(4000) }, "stopped"},
 	{"so, while its leases go on", func(a *account) { a.stop(1000) }, ""},
+	{"so, of another node", func(a *account) { a.stop(4000); a.Seen[len(a.Seen)-1].Node = "b" }, ""},
+	{"so, of the same node", func(a *account) {
+		a.stop(4000)
+		a.Seen[len(a.Seen)-1].Node, a.Seen[len(a.Seen)-2].Node = "b", "b"
+	}, "stopped"},
 }
 
 // cancel has a run cancelled with attempts that nobody saw, some of them in doubt.
@@ -272,6 +280,14 @@ func (a *account) more(first deliveries.Reply, then deliveries.Answer, reply del
 	if then != deliveries.NoAnswer {
 		d.More = []deliveries.Word{{Answer: then, Answered: at(2015), Reply: reply, Replied: at(2030)}}
 	}
+}
+
+// holdUp has a valid result, on a link that is cut until one moment, told to be stale at another.
+func (a *account) holdUp(until, told int) {
+	a.refuse(beforeKill, 5900)
+	a.Seen[beforeKill].Replied = at(told)
+	a.Breaks = append(a.Breaks, deliveries.Break{Kind: "cut off from clients", From: at(5850), To: at(until),
+		Holds: true})
 }
 
 // stop halts a worker with a lease of 2 s, and hands it another attempt a while after the first.

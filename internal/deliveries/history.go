@@ -62,6 +62,7 @@ type Break struct {
 	Kind     string
 	From, To time.Time
 	Ends     bool // a term may have ended without order: its attempts in flight may come again
+	Holds    bool // a link may have kept what receivers answered, and have let it go when it was over
 }
 
 // Slack is how exact the harness's times are, and what the system promises to remember.
