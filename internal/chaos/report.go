@@ -84,6 +84,7 @@ func (c *crew) account(h *checker.History) deliveries.History {
 	for _, at := range c.doors.Deaths() {
 		out.Breaks = append(out.Breaks, deliveries.Break{Kind: "kill", From: at, To: at, Ends: true})
 	}
+	out.Breaks = append(out.Breaks, c.halts...)
 	for _, f := range h.Faults {
 		if !strings.HasPrefix(f.Kind, "worker") && !f.Orderly {
 			out.Breaks = append(out.Breaks, deliveries.Break{Kind: f.Kind, From: f.From, To: f.To,

@@ -246,7 +246,7 @@ func (a *audit) adopted(r *run) {
 		handed := earliest(d.Started, d.At)
 		for _, w := range d.words() {
 			if w.Reply == Stale && w.Answered.Sub(handed) <= d.Lease/2 && !a.overtaken(r, &d, &w) &&
-				!a.heldUp(&d, &w) && !a.touched(d.Job, handed.Add(-a.h.Slack.Wire), w.Replied) {
+				!a.heldUp(r, &d, &w) && !a.touched(d.Job, handed.Add(-a.h.Slack.Wire), w.Replied) {
 				a.addf("refused", r.job,
 					"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale",
 					d.Attempt, r.id, clock(handed), clock(w.Answered), w.Answer)
@@ -255,12 +255,21 @@ func (a *audit) adopted(r *run) {
 	}
 }
 
-// heldUp reports whether a link may have kept an answer until the lease had ended: it had been cut when the
-// answer left, it still was when the lease ended, and the reply did not come before that.
-func (a *audit) heldUp(d *Delivery, w *Word) bool {
-	end := earliest(d.Started, d.At).Add(d.Lease)
+// heldUp reports whether an answer may have been kept on its way until the lease had ended: by a link that had
+// been cut when it left and still was when the lease ended, or so by a halted node that is not the owner, or not
+// any more: the attempt came again from another. The reply did not come before that. A halted owner hears what
+// has arrived before it ends a lease.
+func (a *audit) heldUp(r *run, d *Delivery, w *Word) bool {
+	owner, end := d.Node, earliest(d.Started, d.At).Add(d.Lease)
+	for i := range r.seen {
+		x := &r.seen[i]
+		if again := earliest(x.Started, x.At); x.Attempt == d.Attempt && again.Add(x.Lease).After(end) && again.Before(w.Replied) {
+			owner, end = x.Node, again.Add(x.Lease)
+		}
+	}
 	return w.Replied.After(end) && slices.ContainsFunc(a.h.Breaks, func(b Break) bool {
-		return b.Holds && !b.From.After(w.Answered.Add(a.h.Slack.Wire)) && b.To.Add(a.h.Slack.Wire).After(end)
+		return b.Holds && (b.Node == "" || b.Node != owner) && !b.From.After(w.Answered.Add(a.h.Slack.Wire)) &&
+			b.To.Add(a.h.Slack.Wire).After(end)
 	})
 }
 

@@ -8,7 +8,7 @@
 // it, but the excuses are few and each names an event:
 //
 //	an owner that ended without order (Break.Ends)   its attempts in flight may come again
-//	a link that was cut and held (Break.Holds)       an answer may have come after the lease
+//	a link or a node that held (Break.Holds)         an answer may have come after the lease
 //	a link or a receiver that lost something (Loss)  an attempt that failed may have been seen by nobody
 //	a call that changed the job (Touch)              its runs may have ended otherwise than they would have
 //

@@ -61,8 +61,9 @@ type Touch struct {
 type Break struct {
 	Kind     string
 	From, To time.Time
-	Ends     bool // a term may have ended without order: its attempts in flight may come again
-	Holds    bool // a link may have kept what receivers answered, and have let it go when it was over
+	Ends     bool   // a term may have ended without order: its attempts in flight may come again
+	Holds    bool   // what receivers answered may have been kept on its way, and have gone on when it was over
+	Node     string // that kept it, and was in order otherwise; "" = a link
 }
 
 // Slack is how exact the harness's times are, and what the system promises to remember.
