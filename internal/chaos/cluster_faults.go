@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/deliveries"
 	"github.com/carillonhq/carillon/internal/link"
 )
 
@@ -147,10 +148,13 @@ func (s *siege) roll(ctx context.Context) error {
 func (s *siege) freezeOne(ctx context.Context) error {
 	m := s.one()
 	s.harm(m)
+	from := time.Now()
 	if err := m.Freeze(); err != nil {
 		return err
 	}
-	return errors.Join(s.last(ctx), m.Thaw())
+	err := errors.Join(s.last(ctx), m.Thaw())
+	s.halts = append(s.halts, deliveries.Break{Kind: "freeze", From: from, To: time.Now(), Holds: true, Node: m.Name})
+	return err
 }
 
 // cutStore cuts a node off from the store, and from nobody else.

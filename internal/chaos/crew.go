@@ -27,6 +27,7 @@ type crew struct {
 	bursts []*user
 	away   *elsewhere             // a worker in a process of its own; nil: there is none
 	owners func() []checker.Owner // in the end; nil: nobody asks
+	halts  []deliveries.Break     // of single nodes
 
 	clients  sync.WaitGroup
 	bursting sync.WaitGroup

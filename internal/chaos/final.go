@@ -109,7 +109,7 @@ func (c *crew) restless(ctx context.Context, cl talker) (left []string, err erro
 		} {
 			for series, value := range samples(text, name) {
 				if value != 0 {
-					left = append(left, fmt.Sprintf("%s is %v", series, value))
+					left = append(left, fmt.Sprintf("%s is %v at %s", series, value, n.HTTP))
 				}
 			}
 		}

@@ -45,6 +45,10 @@ type ended struct {
 func (c *crew) report() Report {
 	h := c.record.History()
 	r := Report{History: h, Ledger: c.book.Ledger()}
+	for i := range r.Ledger.Seen {
+		d := &r.Ledger.Seen[i]
+		d.Node = nodeOf(h.Claims, d)
+	}
 	if h.Final.Whole { // or it was not read, and nothing can be matched with it
 		r.Account = c.account(&h)
 	} else {
@@ -80,13 +84,33 @@ func (c *crew) account(h *checker.History) deliveries.History {
 	for _, at := range c.doors.Deaths() {
 		out.Breaks = append(out.Breaks, deliveries.Break{Kind: "kill", From: at, To: at, Ends: true})
 	}
+	out.Breaks = append(out.Breaks, c.halts...)
 	for _, f := range h.Faults {
 		if !strings.HasPrefix(f.Kind, "worker") && !f.Orderly {
 			out.Breaks = append(out.Breaks, deliveries.Break{Kind: f.Kind, From: f.From, To: f.To,
-				Ends: endsTerms(f.Kind)})
+				Ends: endsTerms(f.Kind), Holds: f.Holds && strings.HasPrefix(f.Kind, "cut off")})
 		}
 	}
 	return out
+}
+
+// nodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names. Where that
+// is not certain it is a node of its own.
+func nodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
+	if len(claims) == 0 {
+		return ""
+	}
+	id, err := carillon.ParseRunID(d.Run)
+	var last checker.Claim
+	for _, x := range claims {
+		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) && x.Invoke.After(last.Invoke) {
+			last = x
+		}
+	}
+	if last.Node == "" || last.Return.After(d.Started) {
+		return "unknown, of " + d.Token
+	}
+	return last.Node
 }
 
 // endsTerms reports whether an owner may end its term without order in a fault, other than by a kill: the

@@ -52,6 +52,7 @@ type laborer struct {
 	conn    *cuttable
 	client  *client.Client
 	open    map[string][]int // results that wait for an answer, by token
+	doing   map[string]bool  // attempts that are being worked on, by token
 	unsaid  []words
 	busy    sync.WaitGroup
 }
@@ -67,7 +68,7 @@ const credits = 20
 
 // run connects, again and again, until ctx ends.
 func (l *laborer) run(ctx context.Context) {
-	l.open = map[string][]int{}
+	l.open, l.doing = map[string][]int{}, map[string]bool{}
 	back := func() {}
 	for ctx.Err() == nil {
 		if l.connect(ctx) == nil {
@@ -150,10 +151,14 @@ func (l *laborer) receive(ctx context.Context) {
 			switch h := l.habit(); {
 			case h == crash:
 				return
-			case l.waits(run.Token): // in doubt, and handed out again: one attempt has one result, as with package worker
+			case l.has(run.Token): // in doubt, and handed out again: one attempt has one result, as with package worker
 				l.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: run.Queue, N: 1}}})
 			default:
-				l.busy.Go(func() { l.do(ctx, run, h) })
+				l.begin(run.Token)
+				l.busy.Go(func() {
+					defer l.end(run.Token)
+					l.do(ctx, run, h)
+				})
 			}
 		}
 		if msg.Drain {
@@ -162,11 +167,24 @@ func (l *laborer) receive(ctx context.Context) {
 	}
 }
 
-// waits reports whether a result of an attempt has been said, and not been answered yet.
-func (l *laborer) waits(token string) bool {
+// has reports whether an attempt is being worked on, or its result has been said and not been answered yet. An answer names a token and
+// no result: of two that differ nobody could say which one it is to.
+func (l *laborer) has(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.open[token]) > 0
+	return l.doing[token] || len(l.open[token]) > 0
+}
+
+func (l *laborer) begin(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doing[token] = true
+}
+
+func (l *laborer) end(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.doing, token)
 }
 
 func (l *laborer) habit() habit {

@@ -3,8 +3,10 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	sched "github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/grpcapi"
 )
 
 // wire is a connection that a test can cut.
@@ -162,4 +165,98 @@ func forged(runs []sched.Run) []sched.Run {
 		out[i] = r
 	}
 	return out
+}
+
+// desk is a node of which a worker sees its session alone: the test says what comes, and hears what the worker says.
+type desk struct {
+	sched.Scheduler
+	say   chan sched.WorkResponse
+	heard chan sched.WorkRequest
+}
+
+func (d *desk) Connect(context.Context, sched.Hello) (sched.Session, error) { return d, nil }
+
+func (d *desk) Send(ctx context.Context, req sched.WorkRequest) error {
+	select {
+	case d.heard <- req:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *desk) Receive(ctx context.Context) (sched.WorkResponse, error) {
+	select {
+	case msg := <-d.say:
+		return msg, nil
+	case <-ctx.Done():
+		return sched.WorkResponse{}, ctx.Err()
+	}
+}
+
+func (d *desk) Close() error { return nil }
+
+// worker runs a worker of the campaigns, which behaves well, on the desk until the test ends.
+func (d *desk) worker(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := grpcapi.NewServer(grpcapi.NewService(d, grpcapi.Options{}))
+	served, worked := make(chan error, 1), make(chan struct{})
+	go func() { served <- server.Serve(listener) }()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		stop()
+		<-worked
+		server.Stop()
+		must(t, <-served)
+	})
+	go func() {
+		defer close(worked)
+		spec := chaos.WorkerSpec{Name: "w", Address: listener.Addr().String(), Seed: 1}
+		chaos.Work(ctx, spec, strings.NewReader(""), io.Discard)
+	}()
+}
+
+// hears is the next thing that the worker says.
+func (d *desk) hears(t *testing.T) sched.WorkRequest {
+	t.Helper()
+	select {
+	case req := <-d.heard:
+		return req
+	case <-time.After(patience):
+		t.Fatal("the worker says nothing")
+		return sched.WorkRequest{}
+	}
+}
+
+// TestAWorkerOfTheCampaignsAnswersOnce hands it an attempt in doubt again while it works on it, and once more
+// while its result waits for an answer. An answer names a token: of two results nobody could say which is meant.
+func TestAWorkerOfTheCampaignsAnswersOnce(t *testing.T) {
+	d := &desk{say: make(chan sched.WorkResponse), heard: make(chan sched.WorkRequest)}
+	d.worker(t)
+	var first sched.WorkRequest
+	for len(first.Credits) == 0 {
+		first = d.hears(t)
+	}
+	q, now := first.Credits[0].Queue, time.Now()
+	run := sched.Run{ID: "r", Namespace: "default", Job: "j", Queue: q, Token: "token", Attempt: 1, Scheduled: now,
+		Due: now, Started: now, Lease: time.Minute}
+	results, credits := 0, 0
+	take := func(most int) {
+		for credits < most {
+			req := d.hears(t)
+			results += len(req.Results)
+			for _, c := range req.Credits {
+				credits += c.N
+			}
+		}
+	}
+	d.say <- sched.WorkResponse{Runs: []sched.Run{run, run}}
+	take(2)
+	d.say <- sched.WorkResponse{Runs: []sched.Run{run}}
+	take(3)
+	if results != 1 {
+		t.Errorf("it said %d results of one attempt", results)
+	}
 }

@@ -237,7 +237,7 @@ func (a *audit) lost(stream bool, from, to time.Time) bool {
 }
 
 // adopted: a result of the attempt in force is not stale, whatever happened to the owner since it handed it
-// out.
+// out, unless it was held up until the lease had ended.
 func (a *audit) adopted(r *run) {
 	if r.record == nil || a.jobs[r.job].Overlap == "replace" {
 		return
@@ -246,13 +246,31 @@ func (a *audit) adopted(r *run) {
 		handed := earliest(d.Started, d.At)
 		for _, w := range d.words() {
 			if w.Reply == Stale && w.Answered.Sub(handed) <= d.Lease/2 && !a.overtaken(r, &d, &w) &&
-				!a.touched(d.Job, handed.Add(-a.h.Slack.Wire), w.Replied) {
+				!a.heldUp(r, &d, &w) && !a.touched(d.Job, handed.Add(-a.h.Slack.Wire), w.Replied) {
 				a.addf("refused", r.job,
 					"attempt %d of run %s, handed out at %s, answered at %s with %s, is told to be stale",
 					d.Attempt, r.id, clock(handed), clock(w.Answered), w.Answer)
 			}
 		}
 	}
+}
+
+// heldUp reports whether an answer may have been kept on its way until the lease had ended: by a link that had
+// been cut when it left and still was when the lease ended, or so by a halted node that is not the owner, or not
+// any more: the attempt came again from another. The reply did not come before that. A halted owner hears what
+// has arrived before it ends a lease.
+func (a *audit) heldUp(r *run, d *Delivery, w *Word) bool {
+	owner, end := d.Node, earliest(d.Started, d.At).Add(d.Lease)
+	for i := range r.seen {
+		x := &r.seen[i]
+		if again := earliest(x.Started, x.At); x.Attempt == d.Attempt && again.Add(x.Lease).After(end) && again.Before(w.Replied) {
+			owner, end = x.Node, again.Add(x.Lease)
+		}
+	}
+	return w.Replied.After(end) && slices.ContainsFunc(a.h.Breaks, func(b Break) bool {
+		return b.Holds && (b.Node == "" || b.Node != owner) && !b.From.After(w.Answered.Add(a.h.Slack.Wire)) &&
+			b.To.Add(a.h.Slack.Wire).After(end)
+	})
 }
 
 // overtaken reports whether an answer may not have counted because another did: there is a later attempt, or

@@ -193,6 +193,19 @@ var lies = []struct {
 		a.touch("killed",
 			5000)
 	}, ""},
+	{"so, on a link that was cut beyond the lease", func(a *account) { a.holdUp(8000, 8010) }, ""},
+	{"so, and told before the lease ended", func(a *account) { a.holdUp(8000, 6500) }, "refused"},
+	{"so, at a halted node that passes it on", func(a *account) {
+		a.holdUp(8000, 8010)
+		a.Breaks[len(a.Breaks)-1].Node, a.Seen[beforeKill].Node = "b", "a"
+	}, ""},
+	{"so, at its halted owner", func(a *account) {
+		a.holdUp(8000, 8010)
+		a.Breaks[len(a.Breaks)-1].Node, a.Seen[beforeKill].Node = "a", "a"
+	}, "refused"},
+	{"so, when another has handed it out again", func(a *account) { a.takeOver(8400) }, ""},
+	{"so, before the lease that it gave ended", func(a *account) { a.takeOver(7600) }, "refused"},
+	{"so, on a link that was whole in time", func(a *account) { a.holdUp(6500, 8010) }, "refused"},
 	{"a failure counts, and then a success is stale", func(a *account) {
 		a.more(deliveries.Acked, deliveries.Success, deliveries.Stale)
 	}, ""},
@@ -233,6 +246,11 @@ var lies = []struct {
 	{"a skip not counted", func(a *account) { a.Live[0].SkippedN = 0 }, "counters"},
 	{"a stopped worker gets more", func(a *account) { a.stop(4000) }, "stopped"},
 	{"so, while its leases go on", func(a *account) { a.stop(1000) }, ""},
+	{"so, of another node", func(a *account) { a.stop(4000); a.Seen[len(a.Seen)-1].Node = "b" }, ""},
+	{"so, of the same node", func(a *account) {
+		a.stop(4000)
+		a.Seen[len(a.Seen)-1].Node, a.Seen[len(a.Seen)-2].Node = "b", "b"
+	}, "stopped"},
 }
 
 // cancel has a run cancelled with attempts that nobody saw, some of them in doubt.
@@ -272,6 +290,24 @@ func (a *account) more(first deliveries.Reply, then deliveries.Answer, reply del
 	if then != deliveries.NoAnswer {
 		d.More = []deliveries.Word{{Answer: then, Answered: at(2015), Reply: reply, Replied: at(2030)}}
 	}
+}
+
+// holdUp has a valid result, on a link that is cut until one moment, told to be stale at another.
+func (a *account) holdUp(until, told int) {
+	a.refuse(beforeKill, 5900)
+	a.Seen[beforeKill].Replied = at(told)
+	a.Breaks = append(a.Breaks, deliveries.Break{Kind: "cut off from clients", From: at(5850), To: at(until),
+		Holds: true})
+}
+
+// takeOver halts the owner of an attempt, which another hands out again, to a worker that crashes. The result
+// that the first one kept is told to be stale at a moment.
+func (a *account) takeOver(told int) {
+	a.holdUp(8000, told)
+	a.Breaks[len(a.Breaks)-1].Node, a.Seen[beforeKill].Node = "a", "a"
+	again := message("K", "killed", 1, 5900, deliveries.NoAnswer, deliveries.NoReply)
+	again.Node = "b"
+	a.Seen = append(a.Seen, again)
 }
 
 // stop halts a worker with a lease of 2 s, and hands it another attempt a while after the first.

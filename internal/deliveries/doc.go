@@ -8,6 +8,7 @@
 // it, but the excuses are few and each names an event:
 //
 //	an owner that ended without order (Break.Ends)   its attempts in flight may come again
+//	a link or a node that held (Break.Holds)         an answer may have come after the lease
 //	a link or a receiver that lost something (Loss)  an attempt that failed may have been seen by nobody
 //	a call that changed the job (Touch)              its runs may have ended otherwise than they would have
 //
@@ -24,7 +25,7 @@
 //	refused   the result of the attempt in force, with its token and within its lease, is not stale
 //	repeats   a job with repeats has as many runs, no more and no fewer
 //	counters  a job's counters are the sums of its history
-//	stopped   a receiver that let a lease end without a word gets nothing before it speaks
+//	stopped   a receiver that let a lease end without a word gets nothing of that node before it speaks
 //
 //	ledger.go   what receivers write down
 //	history.go  what the system says, and what was done to it

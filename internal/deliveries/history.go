@@ -61,7 +61,9 @@ type Touch struct {
 type Break struct {
 	Kind     string
 	From, To time.Time
-	Ends     bool // a term may have ended without order: its attempts in flight may come again
+	Ends     bool   // a term may have ended without order: its attempts in flight may come again
+	Holds    bool   // what receivers answered may have been kept on its way, and have gone on when it was over
+	Node     string // that kept it, and was in order otherwise; "" = a link
 }
 
 // Slack is how exact the harness's times are, and what the system promises to remember.

@@ -23,6 +23,7 @@ type Delivery struct {
 	Attempt   int
 	Token     string
 	Receiver  string
+	Node      string `json:",omitempty"` // that handed it out; "" if there is one only
 	Stream    bool   `json:",omitempty"` // it came on a worker's stream
 	Conn      string `json:",omitempty"` // the other end of the connection of a request
 	Lease     time.Duration

@@ -2,35 +2,35 @@ package deliveries
 
 import "time"
 
-// stopped: a receiver that is halted lets leases end; when the first one has, it gets nothing more before it
-// speaks. What came is read when it goes on, and says when it was handed out.
+// stopped: a receiver that is halted lets leases end; when the first one has, the node that had handed it out
+// hands it nothing more before it speaks. Nodes do not tell each other. What came is read when it goes on, and
+// says when it was handed out.
 func (a *audit) stopped() {
 	for _, s := range a.l.Stops {
-		silent := a.firstLapse(s)
-		if silent.IsZero() {
-			continue
-		}
+		silent := a.lapses(s)
 		for _, d := range a.l.Seen {
-			if d.Receiver == s.Receiver && d.Stream && d.Started.After(silent.Add(a.h.Slack.Tick)) &&
+			since, lapsed := silent[d.Node]
+			if lapsed && d.Receiver == s.Receiver && d.Stream && d.Started.After(since.Add(a.h.Slack.Tick)) &&
 				d.Started.Before(s.To) {
 				a.addf("stopped", d.Job,
 					"attempt %d of run %s was handed to %s at %s, silent since a lease ended at %s",
 					d.Attempt,
-					d.Run, d.Receiver, clock(d.Started), clock(silent))
+					d.Run, d.Receiver, clock(d.Started), clock(since))
 			}
 		}
 	}
 }
 
-// firstLapse is when the first lease ended of what a receiver had got while it was halted; zero: none did.
-func (a *audit) firstLapse(s Stop) (first time.Time) {
+// lapses are when, by node, the first lease ended of what a receiver had got while it was halted.
+func (a *audit) lapses(s Stop) map[string]time.Time {
+	first := map[string]time.Time{}
 	for _, d := range a.l.Seen {
 		end := d.Started.Add(d.Lease)
 		if d.Receiver != s.Receiver || !d.Stream || d.Started.Before(s.From) || end.After(s.To) {
 			continue
 		}
-		if first.IsZero() || end.Before(first) {
-			first = end
+		if before, lapsed := first[d.Node]; !lapsed || end.Before(before) {
+			first[d.Node] = end
 		}
 	}
 	return first
