@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"net/netip"
@@ -31,7 +32,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup:               setupNode,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually,
-			"page": page, "sidecar": sidecar},
+			"member": member, "page": page, "sidecar": sidecar},
 	})
 }
 
@@ -86,4 +87,18 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("no output of %q matched %q within 20 s", args[1:], args[0])
+}
+
+// member keeps a text of the JSON that was printed last in the environment: member next_page_token TOKEN.
+func member(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: member NAME VARIABLE")
+	}
+	var printed map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
+	text, ok := printed[args[0]].(string)
+	if !ok {
+		ts.Fatalf("no text %s in %v", args[0], printed)
+	}
+	ts.Setenv(args[1], text)
 }

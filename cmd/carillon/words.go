@@ -26,8 +26,7 @@ var (
 )
 
 // finishedStatuses are those that the history can be asked for.
-var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
-	carillon.RunSkipped}
+var finishedStatuses = carillon.FinishedStatuses()
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
 	words := make([]string, 0, len(values))

@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -13,97 +14,83 @@ import (
 
 const defaultPage = 100
 
-// pageSize checks and completes a page size.
-func pageSize(n int) (int, error) {
-	switch {
-	case n == 0:
-		return defaultPage, nil
-	case n < 0 || n > carillon.MaxBatch:
-		return 0, carillon.Errorf(carillon.InvalidArgument, "page_size", "%d is not between 1 and %d", n, carillon.MaxBatch)
-	}
-	return n, nil
-}
-
 // ListJobs reads jobs of all partitions in name order, as the store has them: that an attempt has just been handed out shows
 // about a second later.
 func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
-	size, err := pageSize(q.PageSize)
-	if err != nil {
+	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(q.PageToken)
+	q.Namespace, q.PageSize = cmp.Or(q.Namespace, carillon.DefaultNamespace), cmp.Or(q.PageSize, defaultPage)
+	pages := e.jobPages(&q)
+	after, err := pages.place(q.PageToken)
 	if err != nil {
-		return carillon.JobPage{}, carillon.Errorf(carillon.InvalidArgument, "page_token", "this is not a page token")
-	}
-	if q.Namespace == "" {
-		q.Namespace = carillon.DefaultNamespace
+		return carillon.JobPage{}, err
 	}
 	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase,
 		MaxSpec: partition.InlineSpec}
-	m, err := e.newMerge(ctx, sq, size)
+	m, err := e.newMerge(ctx, sq, q.PageSize)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
-	return m.page(ctx, size)
-}
-
-// pageToken is where the page after these jobs begins.
-func pageToken(jobs []carillon.Job) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(jobs[len(jobs)-1].Name))
+	page, more, err := m.page(ctx, q.PageSize)
+	if more {
+		page.NextPageToken = pages.at([]byte(page.Jobs[len(page.Jobs)-1].Name))
+	}
+	return page, err
 }
 
 // ListRuns reads finished runs, newest first; see [carillon.Runs].
 func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
-	size, err := pageSize(q.PageSize)
+	if err := q.Validate(); err != nil {
+		return carillon.RunPage{}, err
+	}
+	q.Namespace, q.PageSize = cmp.Or(q.Namespace, carillon.DefaultNamespace), cmp.Or(q.PageSize, defaultPage)
+	pages := e.runPages(&q)
+	place, err := pages.place(q.PageToken)
 	if err != nil {
 		return carillon.RunPage{}, err
 	}
-	if q.Namespace == "" {
-		q.Namespace = carillon.DefaultNamespace
+	cursors := map[int][]byte{} // how far each partition has been read
+	if place != nil {
+		if err := json.Unmarshal(place, &cursors); err != nil {
+			return carillon.RunPage{}, fmt.Errorf("a page token of this store: %w", err)
+		}
 	}
-	cursors, err := parseCursors(q.PageToken)
-	if err != nil {
-		return carillon.RunPage{}, err
-	}
-	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: size + 1}
+	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: q.PageSize + 1}
 	parts := e.parts
 	if q.Job != "" {
 		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
-		if err := carillon.ValidateKey(key); err != nil {
-			return carillon.RunPage{}, err
-		}
 		sq.Job, parts = &key, []*owned{e.partitionOf(key)}
-	} else if q.Status == nil || *q.Status != carillon.RunDead {
-		return carillon.RunPage{}, carillon.Errorf(carillon.InvalidArgument, "status",
-			"runs across jobs can be listed with status dead only; name a job for the others")
 	}
-	return e.mergeRuns(ctx, parts, sq, cursors, size)
+	page, more, err := e.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
+	if !more {
+		return page, err
+	}
+	if place, err = json.Marshal(cursors); err != nil {
+		return page, err
+	}
+	page.NextPageToken = pages.at(place)
+	return page, nil
 }
 
-// mergeRuns reads a page of several partitions, newest first.
-func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte, size int) (carillon.RunPage, error) {
+// mergeRuns reads a page of several partitions, newest first, and moves their cursors on; more: there are others.
+func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte, size int) (
+	page carillon.RunPage, more bool, err error,
+) {
 	all, err := e.runsOf(ctx, parts, q, cursors)
 	if err != nil {
-		return carillon.RunPage{}, err
+		return page, false, err
 	}
 	if len(parts) > 1 {
 		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return int(min(max(b.Finished-a.Finished, -1), 1)) })
 	}
-	var page carillon.RunPage
-	more := len(all) > size
+	more = len(all) > size
 	all = all[:min(size, len(all))]
 	for i := range all {
 		page.Runs = append(page.Runs, partition.RunOf(&all[i]))
 		cursors[int(all[i].ID.Partition)] = all[i].Cursor
 	}
-	if more {
-		token, err := json.Marshal(cursors)
-		if err != nil {
-			return page, err
-		}
-		page.NextPageToken = base64.RawURLEncoding.EncodeToString(token)
-	}
-	return page, nil
+	return page, more, nil
 }
 
 // runsOf reads runs of several partitions; they stand in the order of the partitions.
@@ -122,20 +109,4 @@ func (e *Engine) runsOf(ctx context.Context, parts []*owned, q store.RunQuery, c
 		return nil
 	})
 	return slices.Concat(read...), err
-}
-
-// parseCursors reads a page token of runs: how far each partition has been read.
-func parseCursors(token string) (map[int][]byte, error) {
-	cursors := map[int][]byte{}
-	if token == "" {
-		return cursors, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err == nil {
-		err = json.Unmarshal(raw, &cursors)
-	}
-	if err != nil || cursors == nil { // nil: it says null
-		return nil, carillon.Errorf(carillon.InvalidArgument, "page_token", "this is not a page token")
-	}
-	return cursors, nil
 }

@@ -99,38 +99,35 @@ func (m *merge) first() *source {
 	return best
 }
 
-// page reads a page of at most size jobs.
-func (m *merge) page(ctx context.Context, size int) (carillon.JobPage, error) {
-	var page carillon.JobPage
+// page reads a page of at most size jobs; more: there are others.
+func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more bool, err error) {
 	bytes := 0
 	for s := m.first(); s != nil; s = m.first() {
 		if len(page.Jobs) == size {
-			page.NextPageToken = pageToken(page.Jobs)
-			return page, nil
+			return page, true, nil
 		}
 		r, err := whole(ctx, s)
 		if err != nil {
-			return page, err
+			return page, false, err
 		}
 		if bytes += len(r.Spec); bytes > pageBytes && len(page.Jobs) > 0 {
-			page.NextPageToken = pageToken(page.Jobs)
-			return page, nil
+			return page, true, nil
 		}
 		s.next = s.next[1:]
 		if err := m.refill(ctx, s); err != nil {
-			return page, err
+			return page, false, err
 		}
 		if !r.Exists {
 			continue // deleted while the list was read
 		}
 		j, err := store.DecodeSpec(r.Spec, r.Key)
 		if err != nil {
-			return page, readError(err)
+			return page, false, readError(err)
 		}
 		partition.StatusOf(&j, &r.State, s.number)
 		page.Jobs = append(page.Jobs, j)
 	}
-	return page, nil
+	return page, false, nil
 }
 
 // whole is the next record of a source with its spec, however long.

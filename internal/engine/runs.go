@@ -171,7 +171,7 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 func deadRuns(namespace, job string) (store.RunQuery, error) {
 	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
 	if job == "" {
-		return q, nil
+		return q, carillon.ValidateNamespace(namespace)
 	}
 	dead, key := carillon.RunDead, carillon.Key{Namespace: namespace, Name: job}
 	q.Job, q.Status = &key, &dead

@@ -188,6 +188,7 @@ func (p *player) work(t *testing.T, queue, body string) string {
 
 var (
 	anyTime  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	anyPage  = regexp.MustCompile(`"next_page_token":"[^"]+"`)
 	anyUID   = regexp.MustCompile(`"uid":"[^"]*"`)
 	anyToken = regexp.MustCompile(`"token":"[^"]*"`)
 	anyRun   = regexp.MustCompile(`"id":"([0-9a-v]{40,})"`)
@@ -209,6 +210,7 @@ func (p *player) mask(answer string) string {
 	answer = anyRun.ReplaceAllString(answer, `"id":"RUN"`)
 	answer = ofFill.ReplaceAllString(answer, `"backfill":"ID"`)
 	answer = anyUID.ReplaceAllString(answer, `"uid":"UID"`)
+	answer = anyPage.ReplaceAllString(answer, `"next_page_token":"PAGE"`)
 	answer = anyToken.ReplaceAllString(answer, `"token":"TOKEN"`)
 	answer = anySkew.ReplaceAllString(answer, `"skew":"SKEW"`)
 	answer = anyPort.ReplaceAllString(answer, "127.0.0.1:PORT")

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/carillonhq/carillon"
+)
+
+// TestPageTokensAreOfTheirList: a token is taken for the list that it was made for alone, and not once a bit of it is
+// another.
+func TestPageTokensAreOfTheirList(t *testing.T) {
+	e := &Engine{macKey: []byte("key")}
+	dead, failed, staged := carillon.RunDead, carillon.RunFailed, carillon.PhaseStaged
+	lists := []pageToken{
+		e.jobPages(&carillon.JobQuery{Namespace: "a"}), e.jobPages(&carillon.JobQuery{Namespace: "b"}),
+		e.jobPages(&carillon.JobQuery{Namespace: "a", Prefix: "p"}), e.jobPages(&carillon.JobQuery{Namespace: "a", Label: "p"}),
+		e.jobPages(&carillon.JobQuery{Namespace: "ap"}), e.jobPages(&carillon.JobQuery{Namespace: "a", Phase: &staged}),
+		e.runPages(&carillon.RunQuery{Namespace: "a", Status: &dead}), e.runPages(&carillon.RunQuery{Namespace: "b", Status: &dead}),
+		e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p"}),
+		e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p", Status: &failed}),
+		(&Engine{macKey: []byte("another")}).jobPages(&carillon.JobQuery{Namespace: "a"}),
+	}
+	for i, made := range lists {
+		token := made.at([]byte("place"))
+		for k, asked := range lists {
+			if place, err := asked.place(token); (err == nil) != (i == k) || err == nil && string(place) != "place" {
+				t.Errorf("a token of %q for %q: %q, %v", made.list, asked.list, place, err)
+			}
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for bit := range 8 * len(raw) {
+			raw[bit/8] ^= 1 << (bit % 8)
+			if place, err := made.place(base64.RawURLEncoding.EncodeToString(raw)); err == nil {
+				t.Errorf("a token of %q with bit %d turned over: %q", made.list, bit, place)
+			}
+			raw[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	for _, forged := range []string{"zzz", "null", "not base64!", "AA", base64.RawURLEncoding.EncodeToString([]byte(`{"1":"AA=="}`))} {
+		_, err := lists[0].place(forged)
+		if e, ok := err.(*carillon.Error); !ok || e.Kind != carillon.InvalidArgument || e.Field != "page_token" {
+			t.Errorf("%q: %v", forged, err)
+		}
+	}
+	if place, err := lists[0].place(""); place != nil || err != nil {
+		t.Errorf("no token: %q, %v", place, err)
+	}
+}

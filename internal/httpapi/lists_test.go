@@ -1,0 +1,127 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+)
+
+// TestListsThatCannotBeAreRefused: over REST, gRPC and the SDK alike, a list that can find nothing names the field that is
+// wrong.
+func TestListsThatCannotBeAreRefused(t *testing.T) {
+	n := startNode(t)
+	remote, err := client.Dial(strings.TrimPrefix(n.conn.Target(), "dns:///"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = remote.Close() })
+	phase := func(p carillon.Phase) *carillon.Phase { return &p }
+	status := func(s carillon.RunStatus) *carillon.RunStatus { return &s }
+
+	for i, w := range []struct {
+		field string
+		q     carillon.JobQuery
+	}{
+		{"namespace", carillon.JobQuery{Namespace: "Upper"}},
+		{"namespace", carillon.JobQuery{Namespace: long(64)}},
+		{"prefix", carillon.JobQuery{Prefix: "a:b"}},
+		{"prefix", carillon.JobQuery{Prefix: long(513)}},
+		{"label", carillon.JobQuery{Label: "=x"}},
+		{"label", carillon.JobQuery{Label: "a=" + long(300)}},
+		{"phase", carillon.JobQuery{Phase: phase(99)}},
+		{"page_size", carillon.JobQuery{PageSize: -1}},
+		{"page_size", carillon.JobQuery{PageSize: 1001}},
+		{"page_token", carillon.JobQuery{PageToken: "zzz"}},
+		{"page_token", carillon.JobQuery{PageToken: "bmFtZQ"}},
+	} {
+		what := fmt.Sprintf("jobs/%d/%s", i, w.field)
+		_, err := remote.ListJobs(t.Context(), w.q)
+		n.wantError(t, what, err, w.field)
+		path := "/v1/namespaces/" + orDefault(w.q.Namespace) + "/jobs?prefix=" + url.QueryEscape(w.q.Prefix) + "&label=" +
+			url.QueryEscape(w.q.Label) + "&page_token=" + w.q.PageToken
+		if w.q.PageSize != 0 {
+			path += fmt.Sprint("&page_size=", w.q.PageSize)
+		}
+		if w.q.Phase != nil {
+			path += fmt.Sprint("&phase=", *w.q.Phase)
+		}
+		n.wantProblem(t, what, n.rest(t, "GET", path, ""), w.field)
+	}
+
+	for i, w := range []struct {
+		field string
+		q     carillon.RunQuery
+	}{
+		{"namespace", carillon.RunQuery{Namespace: "Upper", Job: "j"}},
+		{"namespace", carillon.RunQuery{Namespace: "Upper", Status: status(carillon.RunDead)}},
+		{"job", carillon.RunQuery{Job: "a//b"}},
+		{"status", carillon.RunQuery{}},
+		{"status", carillon.RunQuery{Status: status(carillon.RunFailed)}},
+		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunScheduled)}},
+		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunStaged)}},
+		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunRunning)}},
+		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunRetrying)}},
+		{"status", carillon.RunQuery{Job: "j", Status: status(99)}},
+		{"page_size", carillon.RunQuery{Job: "j", PageSize: 1001}},
+		{"page_token", carillon.RunQuery{Job: "j", PageToken: "zzz"}},
+		{"page_token", carillon.RunQuery{Job: "j", PageToken: "eyIxIjoiQUE9PSJ9"}},
+	} {
+		what := fmt.Sprintf("runs/%d/%s", i, w.field)
+		_, err := remote.ListRuns(t.Context(), w.q)
+		n.wantError(t, what, err, w.field)
+		path := "/v1/namespaces/" + orDefault(w.q.Namespace) + "/runs?"
+		if w.q.Job != "" {
+			path = "/v1/namespaces/" + orDefault(w.q.Namespace) + "/jobs/" + w.q.Job + ":runs?"
+		}
+		path += "page_token=" + w.q.PageToken
+		if w.q.PageSize != 0 {
+			path += fmt.Sprint("&page_size=", w.q.PageSize)
+		}
+		if w.q.Status != nil {
+			path += fmt.Sprint("&status=", *w.q.Status)
+		}
+		n.wantProblem(t, what, n.rest(t, "GET", path, ""), w.field)
+	}
+}
+
+// TestPageTokensOfOtherLists: a token of one namespace shows nothing of it in another.
+func TestPageTokensOfOtherLists(t *testing.T) {
+	n := startNode(t)
+	for _, ns := range []string{"aaa", "bbb"} {
+		for i := range 3 {
+			job := fmt.Sprintf(`{%s}`, rightTarget)
+			if a := n.rest(t, "PUT", fmt.Sprintf("/v1/namespaces/%s/jobs/%d", ns, i), job); a.status != http.StatusCreated {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+		}
+	}
+	first := n.rest(t, "GET", "/v1/namespaces/aaa/jobs?page_size=1", "")
+	var page pb.ListJobsResponse
+	if err := json.Unmarshal([]byte(first.body), &struct {
+		NextPageToken *string `json:"next_page_token"`
+	}{&page.NextPageToken}); err != nil || page.GetNextPageToken() == "" {
+		t.Fatalf("%s: %v", first.body, err)
+	}
+	rest := n.rest(t, "GET", "/v1/namespaces/aaa/jobs?page_token="+page.GetNextPageToken(), "")
+	if rest.status != http.StatusOK || strings.Count(rest.body, `"uid"`) != 2 {
+		t.Errorf("the rest is %d %s", rest.status, rest.body)
+	}
+	for _, other := range []string{"bbb/jobs?", "aaa/jobs?prefix=1&", "aaa/runs?status=dead&", "aaa/jobs/1:runs?"} {
+		a := n.rest(t, "GET", "/v1/namespaces/"+other+"page_token="+page.GetNextPageToken(), "")
+		n.wantProblem(t, other, a, "page_token")
+	}
+}
+
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return carillon.DefaultNamespace
+	}
+	return namespace
+}
