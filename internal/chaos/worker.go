@@ -51,8 +51,8 @@ type laborer struct {
 	session carillon.Session
 	conn    *cuttable
 	client  *client.Client
-	open    map[string][]int // results that wait for an answer, by token
-	doing   map[string]bool  // attempts that are being worked on, by token
+	answers answers         // to what was said in this session
+	doing   map[string]bool // attempts that are being worked on, by token
 	unsaid  []words
 	busy    sync.WaitGroup
 }
@@ -68,7 +68,7 @@ const credits = 20
 
 // run connects, again and again, until ctx ends.
 func (l *laborer) run(ctx context.Context) {
-	l.open, l.doing = map[string][]int{}, map[string]bool{}
+	l.answers, l.doing = newAnswers(), map[string]bool{}
 	back := func() {}
 	for ctx.Err() == nil {
 		if l.connect(ctx) == nil {
@@ -126,7 +126,7 @@ func (l *laborer) cut() {
 	l.conn.cut()
 	_ = l.client.Close() // its connection is gone already
 	l.session, l.client, l.conn = nil, nil, nil
-	l.open = map[string][]int{}
+	l.answers = newAnswers()
 }
 
 // receive takes messages until the session ends.
@@ -172,7 +172,7 @@ func (l *laborer) receive(ctx context.Context) {
 func (l *laborer) has(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doing[token] || len(l.open[token]) > 0
+	return l.doing[token] || l.answers.waits(token)
 }
 
 func (l *laborer) begin(token string) {
@@ -212,9 +212,8 @@ func (l *laborer) answered(tokens []string, v checker.ResultVerdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range tokens {
-		if open := l.open[t]; len(open) > 0 {
-			l.sees.told(open[0], t, v)
-			l.open[t] = open[1:]
+		if place, ok := l.answers.told(t, v); ok {
+			l.sees.told(place, t, v)
 		}
 	}
 }
@@ -311,7 +310,7 @@ func (l *laborer) sent(token, id string, number int, kind checker.ResultKind) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[token] = append(l.open[token], at)
+	l.answers.said(token, at)
 }
 
 // send sends if there is a session. That it could not is seen from the answer that does not come.

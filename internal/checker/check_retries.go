@@ -49,7 +49,8 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
 func (c *check) expired(r *run, before, a *Attempt) bool {
-	alive, wrong := before.At, c.drift(r.job, before.At, a.At)
+	begun, wrong := c.begun(before), c.drift(r.job, before.At, a.At)
+	alive := begun
 	for _, b := range r.beats {
 		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) && !c.unheard(r.job, before, b, a.At) {
 			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
@@ -59,12 +60,21 @@ func (c *check) expired(r *run, before, a *Attempt) bool {
 		}
 	}
 	// A beat may have been lost on its way: then the lease counts from the beginning. So it has to be a whole one at least.
-	if a.At.Sub(before.At) >= c.lease(r.job)-wrong && (alive.Equal(before.At) || a.At.Sub(alive) >= c.lease(r.job)/2) {
+	if a.At.Sub(begun) >= c.lease(r.job)-wrong && (alive.Equal(begun) || a.At.Sub(alive) >= c.lease(r.job)/2) {
 		return true
 	}
 	return slices.ContainsFunc(r.job.effects, func(e *effect) bool {
-		return e.job != nil && e.job.Timeout > 0 && a.At.Sub(before.At) >= e.job.Timeout-wrong
+		return e.job != nil && e.job.Timeout > 0 && a.At.Sub(begun) >= e.job.Timeout-wrong
 	})
+}
+
+// begun is when an attempt began that came then: before it came, if its way to the worker took time, but not by more than a run may be late
+// altogether. Its lease counts from there.
+func (c *check) begun(a *Attempt) time.Time {
+	if way := a.At.Sub(a.Started); c.k.Apply > 0 && way > 0 && way <= c.k.Dispatch {
+		return a.Started
+	}
+	return a.At
 }
 
 // retries: I11, attempts are counted and spaced as the policy says.

@@ -55,6 +55,14 @@ func lost() *tale {
 	return t
 }
 
+// underWay is lost, where the first attempt was some time on its way to the worker: its lease counts from when it was handed out.
+func underWay() *tale {
+	t := lost()
+	t.Constants.Apply = 100 * time.Millisecond
+	t.Attempts[0].Started, t.Attempts[1].At = sec(5.02), sec(9.05)
+	return t
+}
+
 // stopped is lost, where the first attempt came to a worker that was stopped, and the second went elsewhere.
 func stopped() *tale {
 	t := lost()
@@ -299,6 +307,10 @@ var corruptions = []corruption{
 		return t
 	}, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1) }},
 	{"attempted again for nothing", "S10", lost, func(t *tale) { t.Attempts[1].At = sec(8) }},
+	{"within the lease, which began on the way", "S10", underWay, func(t *tale) { t.Attempts[1].At = sec(9.01) }},
+	{"within the lease, and it came at once", "S10", underWay, func(t *tale) { t.Attempts[0].Started = t.Attempts[0].At }},
+	{"within the lease, and nothing takes that long", "S10", underWay, func(t *tale) { t.Attempts[0].Started = sec(3.9) }},
+	{"within the lease, where nothing takes time", "S10", underWay, func(t *tale) { t.Constants.Apply = 0 }},
 	{"one failure, two attempts", "S10", retried, func(t *tale) {
 		t.Attempts[1].Token, t.Attempts[1].Number = t.Attempts[0].Token, 1
 		t.attempt("a", 5, 7.8, 2)

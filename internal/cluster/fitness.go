@@ -119,9 +119,9 @@ func (f *fitness) note(began, now, answering time.Duration, err error) (changed 
 // never is since when a store answers that does not.
 const never = time.Duration(math.MaxInt64)
 
-// lasts reports whether something has failed for so long, while the store answered all else, that it is the node's own fault.
-func lasts(since, now, answering, ttl time.Duration) bool {
-	return answering != never && now-max(since, answering) >= ttl/unfitParts
+// lasts reports whether something failed for so long, while the store answered all else, that it is the node's own fault.
+func lasts(since, until, answering, ttl time.Duration) bool {
+	return answering != never && until-max(since, answering) >= ttl/unfitParts
 }
 
 // watch looks at what the engine fails on and what it serves. It asks for a proof if there is a reason to, and refuses partitions that the
@@ -134,10 +134,11 @@ func (f *fitness) watch(failing []engine.Failure, serves map[int]bool, now, answ
 	}
 	f.recover(serves, now)
 	for _, x := range failing {
-		since := now - x.For
+		until := now - x.Ago
+		since := until - x.For
 		r := f.refused[x.Partition]
 		proven := f.is && f.failing == 0 && f.proven >= since
-		if !proven || r != nil && r.active || r == nil && !lasts(since, now, answering, f.ttl) {
+		if !proven || r != nil && r.active || !lasts(since, until, answering, f.ttl) {
 			continue
 		}
 		if r == nil {

@@ -1,7 +1,9 @@
 package cluster_test
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +132,75 @@ func TestAllAreUnfit(t *testing.T) {
 		b.mute.Store(false)
 		f.shared(35*time.Second, a, b)
 		end()
+	})
+}
+
+// stumble has the store refuse all writes of the nodes for a moment in which each of their partitions writes something.
+func (f *fleet) stumble(nodes ...*node) {
+	f.t.Helper()
+	for _, n := range nodes {
+		n.mute.Store(true)
+	}
+	var puts sync.WaitGroup
+	for i := range 8 * parts {
+		n := nodes[i%len(nodes)]
+		puts.Go(func() {
+			_, _ = n.Router().PutJob(f.t.Context(), far(fmt.Sprint("stumble/", i))) // or it is refused, for the store
+		})
+	}
+	pass(150 * time.Millisecond)
+	for _, n := range nodes {
+		n.mute.Store(false)
+	}
+	puts.Wait()
+}
+
+// TestAFaultOfTheStoreIsNoNodesFault however often the store has it, at whatever distance.
+func TestAFaultOfTheStoreIsNoNodesFault(t *testing.T) {
+	for _, every := range []time.Duration{700 * time.Millisecond, 1500 * time.Millisecond, 11 * time.Second} {
+		t.Run(every.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, a, b := pair(t)
+				for range 20 {
+					f.stumble(a, b)
+					pass(every)
+				}
+				f.shared(3*time.Second, a, b)
+				for _, n := range []*node{a, b} {
+					if k := n.log.count("cannot serve"); k > 0 {
+						t.Errorf("%s called partitions %d times its own fault", n.id, k)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestARefusedPartitionMayStumbleWithTheStore: what was refused once is not refused again for what befalls all partitions.
+func TestARefusedPartitionMayStumbleWithTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		p := b.engine.Holdings()[0].Partition
+		b.cut.Store(true)
+		pass(5 * time.Second)
+		b.spoilt.Store(int64(p) + 1)
+		b.cut.Store(false)
+		pass(8 * time.Second)
+		f.settle(0, a, b)
+		if b.log.count("cannot serve") != 1 {
+			t.Fatal("it was not refused")
+		}
+		b.spoilt.Store(0)
+		pass(15 * time.Second)
+		f.shared(3*time.Second, a, b)
+		for range 10 {
+			f.stumble(a, b)
+			pass(1500 * time.Millisecond)
+		}
+		f.shared(3*time.Second, a, b)
+		if k := b.log.count("cannot serve"); k != 1 {
+			t.Errorf("it was refused %d times more", k-1)
+		}
 	})
 }
 

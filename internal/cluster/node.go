@@ -34,6 +34,8 @@ type Local interface {
 	Holdings() []store.Holding
 	// Failing is what it is to own and fails to claim, to load or to write, by partition.
 	Failing() []engine.Failure
+	// Outage is how long ago it last lost most of what it owned together; ever is false if it never has.
+	Outage() (ago time.Duration, ever bool)
 	// ReloadNamespace reads the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }
@@ -269,12 +271,17 @@ func (n *Node) doubt() {
 	n.assign(n.view.Load())
 }
 
-// answering is since when the store has answered whenever the node said that it lives; never, if it did not last.
+// answering is since when the store has answered whenever the node said that it lives, and has ended no more than single terms; never, if
+// it did not answer last. A store that fails over may answer the beats before and after.
 func (n *Node) answering() time.Duration {
 	if n.elapsed()-time.Duration(n.joined.Load()) > 2*n.cfg.TTL/beatParts {
 		return never
 	}
-	return time.Duration(n.steady.Load())
+	since := time.Duration(n.steady.Load())
+	if ago, ever := n.local.Outage(); ever && since != never {
+		since = max(since, n.elapsed()-ago)
+	}
+	return since
 }
 
 // look is beat without a word on the node itself. Whoever has waited for the turn while another look began shares what that one

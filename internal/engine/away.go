@@ -255,7 +255,7 @@ func (e *Engine) parse(number int, s Said) (in mail, heard Heard) {
 		r := s.Reports[i]
 		r.From = nil
 		if tok, ok := of(r.Token); ok {
-			in.reports = append(in.reports, report{tok, &r})
+			in.reports = append(in.reports, report{tok: tok, Report: &r})
 		}
 	}
 	for _, b := range s.Beats {

@@ -6,7 +6,8 @@ import "time"
 type Failure struct {
 	Partition int
 	For       time.Duration
-	Err       error // the newest
+	Ago       time.Duration // since the newest, if it has a term again; otherwise 0: it still fails
+	Err       error         // the newest
 }
 
 // steadyFor is how long a term must last without a failure until those before it are forgotten.
@@ -38,7 +39,11 @@ func (e *Engine) Failing() (out []Failure) {
 	now := e.elapsed()
 	for _, p := range e.parts {
 		if f := p.failing.Load(); f != nil && p.wanted.Load() && p.fails(f, now) {
-			out = append(out, Failure{p.number, time.Duration(now - f.since), f.err})
+			until := now
+			if p.serving.Load() {
+				until = f.last
+			}
+			out = append(out, Failure{p.number, time.Duration(until - f.since), time.Duration(now - until), f.err})
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type call struct {
 type report struct {
 	tok partition.Token
 	*partition.Report
+	place uint64 // in the order in which they came into the mailbox; 0 = it has not come yet
 }
 
 // beat is a sign of life with its token read.
@@ -68,6 +70,8 @@ type mailbox struct {
 	mu     sync.Mutex
 	in     mail
 	closed bool
+	came   uint64 // reports that have come so far
+	mixed  bool   // they may not stand in the order in which they came
 
 	rung atomic.Bool // a round is wanted
 	wake func()      // makes the lane look
@@ -81,9 +85,31 @@ func (b *mailbox) put(f func(m *mail)) bool {
 		return false
 	}
 	f(&b.in)
+	b.number()
 	b.mu.Unlock()
 	b.ring()
 	return true
+}
+
+// number gives reports that have just come their places. The lock is held.
+func (b *mailbox) number() {
+	rs := b.in.reports
+	i := len(rs)
+	for ; i > 0 && rs[i-1].place == 0; i-- {
+	}
+	for ; i < len(rs); i++ {
+		b.came++
+		rs[i].place = b.came
+	}
+}
+
+// order has reports that were put back stand before those that have come since: of what two consumers say of an attempt that both have,
+// the first counts. The lock is held.
+func (b *mailbox) order() {
+	if b.mixed {
+		slices.SortStableFunc(b.in.reports, func(x, y report) int { return cmp.Compare(x.place, y.place) })
+		b.mixed = false
+	}
 }
 
 // keep puts mail back for the next round, whenever that is: nobody is woken.
@@ -91,7 +117,23 @@ func (b *mailbox) keep(f func(m *mail)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
+		b.order()
 		f(&b.in)
+		b.number()
+		b.mixed = true
+	}
+}
+
+// putBack keeps what consumers said, until the next round.
+func (b *mailbox) putBack(in *mail) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.in.reports = append(b.in.reports, in.reports...)
+		b.in.beats = append(b.in.beats, in.beats...)
+		b.in.losses = append(b.in.losses, in.losses...)
+		b.number()
+		b.mixed = true
 	}
 }
 
@@ -109,6 +151,7 @@ func (b *mailbox) answer() bool { return b.rung.Load() && b.rung.Swap(false) }
 func (b *mailbox) take() mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.order()
 	m := b.in
 	b.in = mail{}
 	return m
@@ -119,6 +162,7 @@ func (b *mailbox) take() mail {
 func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.order()
 	m = b.in
 	b.in = mail{}
 	ready := 0
@@ -157,6 +201,7 @@ func (b *mailbox) close() mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	b.order()
 	m := b.in
 	b.in = mail{}
 	return m

@@ -220,7 +220,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
-		verdict, err := p.judge(&report{tok, &partition.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)

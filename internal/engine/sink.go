@@ -20,7 +20,7 @@ func (e *Engine) Reports(rs []partition.Report) {
 			stale(rs[i].From, rs[i].Token)
 			continue
 		}
-		in = append(in, report{tok, &rs[i]})
+		in = append(in, report{tok: tok, Report: &rs[i]})
 	}
 	each(e, in, func(r *report) uint16 { return r.tok.Run.Partition }, func(m *mail, same []report) { m.reports = append(m.reports, same...) })
 }
@@ -221,14 +221,9 @@ func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
 	return seq
 }
 
-// postpone keeps for the next round what consumers said: what they are not answered they need not send again.
-func (p *owned) postpone(in mail) {
-	p.box.keep(func(m *mail) {
-		m.reports = append(m.reports, in.reports...)
-		m.beats = append(m.beats, in.beats...)
-		m.losses = append(m.losses, in.losses...)
-	})
-}
+// postpone keeps for the next round what consumers said: what they are not answered they need not send again. What has come meanwhile
+// waits behind it.
+func (p *owned) postpone(in mail) { p.box.putBack(&in) }
 
 func (p *owned) hearReport(r *report, now int64, results *beside) {
 	verdict, err := p.judge(r, now)

@@ -201,6 +201,7 @@ func (p *owned) lose(cause error) {
 		p.leaveBehind()
 	}
 	p.away, p.lostAt = p.away || taken(cause), time.Now()
+	p.lostTerm.Store(p.e.elapsed())
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray

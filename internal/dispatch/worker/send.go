@@ -102,8 +102,8 @@ func (s *Session) report(results []carillon.Result) {
 
 // beat passes beats on. A token unknown here was delivered through another session: this one holds it from now on, within
 // a bound, so that the worker can be told to stop it.
-func (s *Session) beat(beats []carillon.Beat) {
-	if len(beats) == 0 {
+func (s *Session) beat(bs []carillon.Beat) {
+	if len(bs) == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -111,11 +111,11 @@ func (s *Session) beat(beats []carillon.Beat) {
 		s.mu.Unlock()
 		return
 	}
-	for _, b := range beats {
+	for _, b := range bs {
 		s.adopt(b.Token)
 	}
 	s.mu.Unlock()
-	s.sink.Beats(beats, s)
+	s.sink.Beats(bs, beats{s})
 }
 
 // goingOn is the beats of attempts that do not end by what is told along with them: the answer to that is the answer to both.

@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A fault of the whole store ends most terms of a node at about the same time: each partition meets it with its next write, or with the
+// next renewal of its lease. Such an outage says nothing of a single partition or of a single node, so who looks for those that fail by
+// themselves counts from the end of the last one. Otherwise a store that fails over twice within a few seconds would look like partitions
+// that fail for all that time.
+
+// Outage is how long ago the node last lost most of its terms together; ever is false if it never has.
+func (e *Engine) Outage() (ago time.Duration, ever bool) {
+	now := e.elapsed()
+	var all []tenancy
+	for _, p := range e.parts {
+		if t := (tenancy{p.serving.Load(), p.lostTerm.Load()}); p.wanted.Load() && (t.serves || t.lost != 0) {
+			all = append(all, t)
+		}
+	}
+	at := lastOutage(all, int64(e.cfg.LeaseTTL/renewParts))
+	return time.Duration(now - at), at != 0
+}
+
+// tenancy is what outages are found from: whether a partition has a term now, and when it last lost one.
+type tenancy struct {
+	serves bool
+	lost   int64 // by Engine.elapsed; 0 = never
+}
+
+// lastOutage is the last instant before which, within a time, more terms were lost than went on, and two at least; 0 = there is none.
+func lastOutage(all []tenancy, within int64) int64 {
+	slices.SortFunc(all, func(a, b tenancy) int { return cmp.Compare(b.lost, a.lost) })
+	serving := 0
+	for _, t := range all {
+		serving += count(t.serves)
+	}
+	again, next := 0, 0 // of those from i to next, which were lost together: how many serve again
+	for i, last := range all {
+		for ; next < len(all) && all[next].lost != 0 && last.lost-all[next].lost <= within; next++ {
+			again += count(all[next].serves)
+		}
+		if lost := next - i; lost >= 2 && lost > serving-again {
+			return last.lost
+		}
+		if next > i {
+			again -= count(last.serves)
+		}
+	}
+	return 0
+}
+
+// count is 1 for what is so.
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
