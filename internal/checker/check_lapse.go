@@ -134,31 +134,57 @@ func (c *check) vanished(r *run) bool {
 }
 
 // ranInVain reports whether a run vanished with what had let it begin: the end of another one of its
-// schedule, or the success of a job that it comes after. Neither is known any more, so that its time came
-// while it had to wait, and the rules of overlap and misfire may pass over it. What could have begun without
-// either is in doubt, and made again.
+// schedule, the success of a job that it comes after, or a call. None of that is known any more, so that its
+// time came while it had to wait, and the rules of overlap and misfire may pass over it. What could have begun
+// without is in doubt, and made again.
 func (c *check) ranInVain(r *run) bool {
-	if !c.vanished(r) {
-		return false
-	}
-	a := r.first()
-	waits := c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool { return len(s.After) > 0 })
-	asked := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // it ended another one, or a pause
-		_, lost := c.lost[o]
-		return lost && !o.Invoke.After(a.At)
-	})
-	return waits || asked || slices.ContainsFunc(r.job.runs, func(o *run) bool {
+	return c.vanished(r) && (c.lostCall(r) || c.lostWin(r) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
 		before := o.first()
-		return before.Cause == CauseSchedule && before.Scheduled.Before(a.Scheduled) && c.goesOnAgain(o, a.At)
+		return before.Cause == CauseSchedule && before.Scheduled.Before(r.first().Scheduled) && c.goesOnAgain(o, r.first().At)
+	}))
+}
+
+// lostCall reports whether a call is lost that may have let a run begin: one that ended another run, or a
+// pause, or changed the job. A trigger and a backfill have runs of their own.
+func (c *check) lostCall(r *run) bool {
+	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
+		_, lost := c.lost[o]
+		beside := o.Kind == Trigger || o.Kind == Backfill || o.Kind == BackfillCancel
+		return lost && !beside && !o.Invoke.After(r.first().At)
+	})
+}
+
+// lostWin reports whether a success is lost of a job that a run came after.
+func (c *check) lostWin(r *run) bool {
+	a := r.first()
+	return c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool {
+		return slices.ContainsFunc(s.After, func(name string) bool { return c.wonInVain(c.jobs[key{r.job.namespace, name}], a.At) })
+	})
+}
+
+// wonInVain reports whether a success of a job that was told of by an instant may be lost. Of a job of which
+// nothing is known it may be.
+func (c *check) wonInVain(j *job, by time.Time) bool {
+	if j == nil {
+		return true
+	}
+	if j.wins == nil {
+		j.wins = c.winsOf(j)
+	}
+	return slices.ContainsFunc(j.wins, func(w span) bool {
+		return !w.from.After(by) && slices.ContainsFunc(c.lapses, func(f *Fault) bool { return w.to.After(f.From) && !by.After(f.To) })
 	})
 }
 
 // goesOnAgain reports whether a run may have been going on when the stretch began that is lost and in which
-// something was handed out.
+// something was handed out. That it was over is durable when its consumer is told.
 func (c *check) goesOnAgain(r *run, at time.Time) bool {
 	to := c.possible(r, len(r.attempts)-1).to
 	return slices.ContainsFunc(c.lapses, func(f *Fault) bool {
-		return !at.After(f.To) && to.After(f.From.Add(-lazy))
+		over := slices.ContainsFunc(r.results, func(res *Result) bool {
+			return (res.Kind == Success || res.Kind == Permanent) && res.Verdict == Acked && !res.Told.After(f.From)
+		})
+		return !at.After(f.To) && !over && to.After(f.From.Add(-lazy))
 	})
 }
 

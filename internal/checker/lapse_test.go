@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -89,6 +90,51 @@ func lostEnd() *tale {
 	return t
 }
 
+// lostNext is a job that runs each second, and the newest time of those that came meanwhile. That the run of 19.5 s had ended, and the
+// next begun, is lost: the one is made again, and the other one's time is passed over. The store goes back to 19.65 s.
+func lostNext() *tale {
+	t := newTale()
+	t.put("a", Job{Schedule: "@every 1s", Payload: "p"}, 18.5, 19.5)
+	t.Faults = []Fault{{Kind: "lapse", From: sec(19.65), Back: sec(21), To: sec(22), Minor: true}}
+	t.attempt("a", 19.5, 19.6, 1)
+	t.said(Success, 19.7)
+	t.ran("a", 20.5, 20.6)
+	t.attempt("a", 19.5, 22.1, 1)
+	t.said(Success, 22.2)
+	t.skipped("a", "misfire", 20.5, 20.5, 1, 22.21)
+	for s := 21.5; s < 60; s++ {
+		t.ran("a", s, max(s, 22.2)+0.1)
+	}
+	t.is("a")
+	return t
+}
+
+// asIfKept says that the end of the run of 19.5 s was durable: the next one needed nothing that is lost.
+func asIfKept(t *tale) {
+	t.Faults[0].From = sec(19.9)
+	t.Attempts, t.Results = slices.Delete(t.Attempts, 2, 3), slices.Delete(t.Results, 2, 3)
+}
+
+// lostNextAnd is lostNext when the run before was durably over, and something else that let the next one begin is lost.
+func lostNextAnd(lost func(t *tale)) func() *tale {
+	return func() *tale {
+		t := lostNext()
+		asIfKept(t)
+		lost(t)
+		return t
+	}
+}
+
+// afterB has the job come after b, which succeeds shortly before each of its times.
+func afterB(t *tale) {
+	t.Ops[0].Spec.After = []string{"b"}
+	t.put("b", Job{Schedule: "@every 1s", Payload: "p"}, 18.25, 19.25)
+	for s := 19.25; s < 60; s++ {
+		t.ran("b", s, s+0.01)
+	}
+	t.is("b")
+}
+
 // lostGrant is a run whose grant is lost: the audit of the store goes back with it.
 func lostGrant() *tale {
 	t := owners()
@@ -150,6 +196,11 @@ var lapses = []corruption{
 		r := &t.Final.Runs[0]
 		r.Scheduled, r.From, r.Skipped = sec(19.5), sec(19.5), 1
 	}},
+	{"passed over, and the end before it is kept", "S12", lostNext, asIfKept},
+	{"passed over for a trigger that is lost", "S12", lostNextAnd(func(t *tale) {
+		t.op(Op{Kind: Skip, Job: "a", RunID: "a@20.5"}, 20.1, 20.2)
+	}), func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID, t.Ops[1].Answer.RunID = Trigger, "", "x" }},
+	{"passed over, and the success before it is kept", "S12", lostNextAnd(afterB), func(t *tale) { t.Faults[0].From = sec(20.4) }},
 	{"a time was passed over, and nothing was lost", "S12", lostEnd, func(t *tale) { t.Faults[0].Back = time.Time{} }},
 	{"a record of the history that was left", "S17", wentBack, func(t *tale) { t.ended("a", "succeeded", 20, 20.2) }},
 	{"granted as if it were known", "S11", lostGrant, func(t *tale) { t.Writes[len(t.Writes)-1].From = "granted" }},
