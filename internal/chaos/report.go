@@ -47,7 +47,7 @@ func (c *crew) report() Report {
 	r := Report{History: h, Ledger: c.book.Ledger()}
 	for i := range r.Ledger.Seen {
 		d := &r.Ledger.Seen[i]
-		d.Node = nodeOf(h.Claims, d)
+		d.Node = NodeOf(h.Claims, d)
 	}
 	if h.Final.Whole { // or it was not read, and nothing can be matched with it
 		r.Account = c.account(&h)
@@ -94,9 +94,9 @@ func (c *crew) account(h *checker.History) deliveries.History {
 	return out
 }
 
-// nodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names. Where that
+// NodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names. Where that
 // is not certain it is a node of its own.
-func nodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
+func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	if len(claims) == 0 {
 		return ""
 	}

@@ -179,3 +179,30 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestAnAnswerThatComesByAnother gives the slot back of who has the attempt and stays silent, on the node that handed it out: another
+// worker there answers it, which got it from the next owner.
+func TestAnAnswerThatComesByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
+		f.deal(func(int) int { return 0 })
+		f.settled()
+		n := f.nodes[0]
+		mute := n.consume("q", 1, silent)
+		j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 30 * time.Second}
+		if _, err := n.PutJob(context.Background(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		f.deal(func(int) int { return 1 })
+		f.settled()
+		run := mute.got()[0]
+		n.consume("q", 0, silent).say(t, carillon.WorkRequest{Results: []carillon.Result{
+			{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}}})
+		time.Sleep(40 * time.Second)
+		if slots := n.inFlight(); slots != 0 {
+			t.Errorf("%d slots are held though the attempt is over", slots)
+		}
+		f.stop()
+	})
+}

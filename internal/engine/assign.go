@@ -64,9 +64,9 @@ func (p *owned) leaveBehind() {
 		case !h.Written:
 			unknown = append(unknown, h.Cancel)
 		case b != nil:
-			b.until, b.shared = max(b.until, until), b.shared || h.Shared
+			b.until = max(b.until, until)
 		default:
-			more = append(more, behind{Cancel: h.Cancel, tok: tok, until: until, beats: h.Queue.Kind == streamKind && h.Here, shared: h.Shared})
+			more = append(more, behind{Cancel: h.Cancel, tok: tok, until: until, beats: h.Queue.Kind == streamKind && h.Here})
 		}
 	}
 	p.beaten = elapsed
@@ -80,10 +80,9 @@ func (p *owned) leaveBehind() {
 // behind is an attempt of a term that is over, which a consumer here may have.
 type behind struct {
 	partition.Cancel
-	tok    partition.Token
-	until  int64 // by Engine.elapsed
-	beats  bool  // its consumer is here and does not beat, but says when it ends: until then this node does
-	shared bool  // several consumers may have it: the last word of one is not that of all
+	tok   partition.Token
+	until int64 // by Engine.elapsed
+	beats bool  // its consumer is here and does not beat, but says when it ends: until then this node does
 }
 
 // streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not beat.
@@ -116,8 +115,8 @@ func (r refuted) Stale(token string) {
 	r.p.box.keep(func(m *mail) { m.refuted = append(m.refuted, token) })
 }
 
-// settleBehind forgets attempts of terms that are over of which consumers have said the last word, and beats no more for those that
-// are not in force.
+// settleBehind beats no more for attempts of which consumers have said the last word, or which are not in force. They stay until their
+// time is over: who has said it may have got the attempt from the next owner, and another here has it still.
 func (p *owned) settleBehind(in *mail) {
 	if len(p.behind) == 0 || len(in.reports)+len(in.losses)+len(in.refuted) == 0 {
 		return
@@ -131,11 +130,10 @@ func (p *owned) settleBehind(in *mail) {
 	for i := range in.losses {
 		over[in.losses[i].tok] = true
 	}
-	p.behind = slices.DeleteFunc(p.behind, func(b behind) bool { return over[b.tok] && !b.shared })
 	stale := setOf(in.refuted)
 	for i := range p.behind {
 		b := &p.behind[i]
-		b.beats = b.beats && !stale[b.Token]
+		b.beats = b.beats && !over[b.tok] && !stale[b.Token]
 	}
 }
 

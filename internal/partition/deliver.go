@@ -195,7 +195,6 @@ type Handed struct {
 	Until   int64 // when it is over at the latest, UTC ns
 	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
-	Shared  bool  // several consumers may have it, so that the answer of one does not end it
 }
 
 // Handed are the attempts that consumers have, in the order of their jobs, and those that others may have of which it is not durable
@@ -217,11 +216,11 @@ func (m *Machine) Handed() []Handed {
 		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
 			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0,
-				Written: e.durable || e.first || e.seq >= e.since, Shared: e.shared()})
+				Written: e.durable || e.first || e.seq >= e.since})
 		}
 	}
 	for i := range m.others {
-		out = append(out, Handed{Cancel: m.others[i].Cancel, Until: m.others[i].until, Here: true, Written: true, Shared: true})
+		out = append(out, Handed{Cancel: m.others[i].Cancel, Until: m.others[i].until, Here: true, Written: true})
 	}
 	return out
 }
