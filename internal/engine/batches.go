@@ -71,6 +71,7 @@ func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]c
 func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition.PutRequest, error) {
 	reqs := make([]partition.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
+	e.enter(ctx, -1, "")
 	at := cmp.Or(seen(ctx), e.now())
 	for i := range jobs {
 		req, err := e.request(jobs[i], carillon.PutOptions{})

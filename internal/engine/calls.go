@@ -148,7 +148,15 @@ func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, 
 		}})
 	}
 	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
+	p.e.enter(ctx, p.number, c.of)
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
+}
+
+// enter waits for the moment of a call, in a simulation.
+func (e *Engine) enter(ctx context.Context, partition int, of string) {
+	if f := e.cfg.Enter; f != nil {
+		f(ctx, partition, of)
+	}
 }
 
 // overdue reports whether ctx has ended, or would have if its timer had come to it: after a pause of the whole process a round

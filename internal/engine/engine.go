@@ -65,6 +65,11 @@ type Config struct {
 	// before it looks what must be read. A simulation waits in it until it is the partition's turn, so that what several want at
 	// one instant always goes to the same one.
 	Turn func(partition int)
+	// Enter is called, if not nil, on a caller's goroutine and without locks: before its call goes to a partition,
+	// before random bytes are drawn for it (partition -1), and before a batch tries to store a share. of is the
+	// id of the batch, if it is for one. Calls that waited for the same thing come at one instant. A simulation
+	// lets them wait in Enter, each for a moment of its own, so that they always come in the same order.
+	Enter func(ctx context.Context, partition int, of string)
 }
 
 // Events are told what happens. Any may be nil; they must not block.

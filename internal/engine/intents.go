@@ -93,6 +93,7 @@ func (t turn) give() { <-t }
 
 // putAcross stores jobs of several partitions. The background goes on when the caller's ctx has ended.
 func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+	e.enter(ctx, -1, "")
 	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
@@ -137,7 +138,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 // decide writes the intent, unless ctx ends before.
 func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 	intents := partition.Intents(b.id, b.reqs[0].At, b.reqs)
-	sent := decision.send(ctx, b.coordinator, call{}, func(p *owned, _ int64) (struct{}, uint64, error) {
+	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (struct{}, uint64, error) {
 		b.term = p.term
 		p.m.Write(intents...)
 		return struct{}{}, p.m.After(), nil
@@ -175,7 +176,7 @@ func (b *batch) ask(f func(ctx context.Context) error) error {
 
 // write has the coordinator write small records.
 func (b *batch) write(ctx context.Context, small []store.Small) error {
-	_, err := ask(ctx, b.coordinator, call{}, func(p *owned, _ int64) (struct{}, error) {
+	_, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (struct{}, error) {
 		if p.term != b.term {
 			return struct{}{}, errDeposed
 		}
@@ -232,6 +233,7 @@ func (b *batch) complete() {
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
+	b.e.enter(ctx, p.number, b.id)
 	term, err := b.termFor(ctx, p)
 	if err != nil {
 		return err
@@ -270,7 +272,7 @@ func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
 // applyShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
 // they are durable, what the puts came to.
 func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, stored func([]carillon.Put)) (struct{}, error) {
-	c := call{pending: true}
+	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
 	}

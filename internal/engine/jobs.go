@@ -16,6 +16,7 @@ import (
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
 func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+	e.enter(ctx, -1, "")
 	req, err := e.request(job, carillon.ResolvePut(opts))
 	if err != nil {
 		return carillon.Put{}, err

@@ -64,6 +64,7 @@ func (l *lane) putJoint(ctx context.Context, reqs []partition.PutRequest, parts 
 			j.portions = append(j.portions, s)
 		}
 	}
+	l.e.enter(ctx, j.portions[0].p.number, "")
 	if !l.joints.put(j) {
 		return nil, errStopping()
 	}

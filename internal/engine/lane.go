@@ -69,6 +69,10 @@ func (l *lane) run() {
 		select {
 		case <-l.bell:
 		case <-timer.C:
+			select { // one pass does for both
+			case <-l.bell:
+			default:
+			}
 		}
 		if l.e.stopping() {
 			l.end()

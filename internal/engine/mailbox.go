@@ -19,6 +19,8 @@ type call struct {
 	pending bool // the pending runs of the jobs in refs must be in memory, too
 	relayed bool // a node asks, which asks the next owner when the term ends: it does not wait for what is on its way
 
+	of string // the id of the batch that it is for, if it is for one
+
 	asked bool // refs are being read
 	read  bool // they have been, or need not be
 

@@ -109,7 +109,7 @@ func (b *batch) confirm(ctx context.Context) error {
 
 // retake goes on under the coordinator's next term, if the intent is there.
 func (b *batch) retake(ctx context.Context) error {
-	term, err := ask(ctx, b.coordinator, call{}, func(p *owned, _ int64) (store.Term, error) { return p.term, nil })
+	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (store.Term, error) { return p.term, nil })
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,13 @@ const (
 	actorEndpoint  = 400 // + number
 	actorFault     = 432 // + number, the last of them shared
 	actorReader    = 600 // + node · maxPartitions + first partition: ends of reads for several
+	actorDoor      = 700 // + node · doorway + rank: calls that go to its partitions
 
 	maxPartitions = 16
 	maxNodes      = 6
 	maxWorkers    = 8
 	maxFaults     = actorReader - actorFault
+	doorway       = (grain - actorDoor) / maxNodes
 )
 
 // pause lets at least d pass, at least a nanosecond, until the clock shows a time that is the actor's alone.

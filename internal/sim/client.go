@@ -163,7 +163,7 @@ func (c *client) ask(rec checker.Op, f func(ctx context.Context, api Scheduler, 
 func (c *client) call(f func(ctx context.Context, api Scheduler) error) (err error) {
 	order := c.w.chance.now("which nodes", uint64(c.number)).Perm(len(c.w.nodes))
 	for _, i := range order[:min(len(order), 3)] {
-		if err = c.w.nodes[i].call(f); !errors.Is(err, carillon.Unavailable) || outcomeOf(err) != checker.Fail {
+		if err = c.w.nodes[i].call(fmt.Sprintf("client%d", c.number), f); !errors.Is(err, carillon.Unavailable) || outcomeOf(err) != checker.Fail {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@
 //	chance.go    where chance comes from: a function of the seed, who asks and what about, never of the order of asking
 //	node.go      a node: engine and hub; it can be killed, and only what was durable survives
 //	gate.go      a node that stands still
+//	door.go      the order of calls that come to a node at one instant
 //	link.go      what nodes say to each other: a network in memory that is slow, loses its way and comes back
 //	nemesis.go   the faults of a cluster
 //	lapse.go     a store that goes back in time
@@ -27,6 +28,7 @@
 //   - chance is a function of the seed and of what is asked (chance.go);
 //   - nobody who shares something with others acts at the same nanosecond as they do: each actor has a residue, and waits
 //     until the clock shows it (pause);
+//   - calls into a node that come at one nanosecond go in one after the other, in the order of their names (door.go);
 //   - no decision of the product hangs on the order of a map, or on a select with two ready cases.
 //
 // Dropping an operation from a plan therefore leaves the rest as it was, which is what the shrinker lives on.

@@ -210,7 +210,7 @@ func (e *endpoint) complete(r *carillon.Run, after time.Duration) {
 	for range 5 {
 		pause(e.actor, after)
 		i := e.sent(r, checker.Success, 0)
-		err := e.w.pickNode(e.actor).call(func(ctx context.Context, api Scheduler) error {
+		err := e.w.pickNode(e.actor).call(e.name+" "+r.ID, func(ctx context.Context, api Scheduler) error {
 			return api.CompleteRun(ctx, r.Namespace, carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
 		})
 		switch {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -160,7 +161,9 @@ func (l *link) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Call
 
 // carry takes a call to the other node, and its answer back.
 func (l *link) carry(c *call) {
-	luck := l.from.node.w.chance.now("call", uint64(l.actor()), c.hash())
+	about := c.hash()
+	c.from = fmt.Sprintf("node%d %x", l.from.node.number, about)
+	luck := l.from.node.w.chance.now("call", uint64(l.actor()), about)
 	if !l.travel(l.actor(), between(luck, 50*time.Microsecond, 3*time.Millisecond)) {
 		return
 	}

@@ -33,6 +33,7 @@ type node struct {
 	number  int
 	weather weather
 	gate    gate
+	door    door
 
 	mu    sync.Mutex
 	lives int
@@ -77,6 +78,7 @@ func (n *node) start(ctx context.Context) error {
 			n.gate.wait()
 			pause(actorPartition+n.number*maxPartitions+p, 0)
 		},
+		Enter: n.enter,
 	}
 	if n.w.plan.cluster() {
 		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1
@@ -246,12 +248,12 @@ func (n *node) life() *life {
 var errDown = carillon.Errorf(carillon.Unavailable, "", "the node is down")
 
 // call runs f against the node, with a deadline.
-func (n *node) call(f func(ctx context.Context, api Scheduler) error) error {
+func (n *node) call(who string, f func(ctx context.Context, api Scheduler) error) error {
 	l := n.life()
 	if l == nil {
 		return errDown
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(calling(context.Background(), who), callTimeout)
 	defer cancel()
 	if err := n.gate.reach(ctx); err != nil {
 		return err // who knows whether it was heard

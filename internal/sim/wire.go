@@ -28,6 +28,7 @@ type call struct {
 	headers metadata.MD
 	timeout time.Duration // what its caller has left; 0 = it has no deadline
 	done    chan answer
+	from    string // tells it from others that come at the same moment
 }
 
 // answer is what comes back: a message, or an error as a status.
@@ -64,7 +65,7 @@ func (c *call) hash() uint64 {
 
 // do does the call as gRPC's server would.
 func (c *call) do(s *peer.Server) answer {
-	ctx := metadata.NewIncomingContext(context.Background(), c.headers)
+	ctx := calling(metadata.NewIncomingContext(context.Background(), c.headers), c.from)
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)

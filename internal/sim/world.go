@@ -125,7 +125,7 @@ func newWorld(p *Plan, o Options) *world {
 	w.disk = wrap(o.Mutant.Disk, store.Store(w.memory))
 	w.log = newAuditLog(w.rec, p.Partitions)
 	for i := range p.Nodes {
-		w.nodes = append(w.nodes, &node{w: w, number: i})
+		w.nodes = append(w.nodes, &node{w: w, number: i, door: door{actor: actorDoor + i*doorway}})
 	}
 	for i, name := range p.Endpoints {
 		w.hosts = append(w.hosts, newEndpoint(w, i, name))

@@ -22,7 +22,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	shards := make([]*shard, len(writes))
 	for i, w := range writes {
 		sh, ok := w.Shard.(*shard)
-		if !ok || s.partitions[sh.p.number()] != sh.p {
+		if !ok || s.partitions[sh.p.number] != sh.p {
 			return errOtherStore
 		}
 		shards[i] = sh
@@ -42,7 +42,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 // lockAll locks the shards' partitions in order of number, so that two groups never wait for each other.
 func lockAll(shards []*shard) (unlock func()) {
 	inOrder := slices.SortedFunc(slices.Values(shards), func(a, b *shard) int {
-		return cmp.Compare(a.p.number(), b.p.number())
+		return cmp.Compare(a.p.number, b.p.number)
 	})
 	for _, sh := range inOrder {
 		sh.p.mu.Lock()

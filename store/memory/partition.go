@@ -14,6 +14,8 @@ import (
 // partition is one partition of a store. A batch is applied, and the term compared, under its lock, which is all that
 // atomic and fenced mean here.
 type partition struct {
+	number int // it never changes: it is read without the lock
+
 	mu      sync.RWMutex
 	owner   store.Owner // Node is empty if nobody holds it
 	closed  bool
@@ -24,15 +26,13 @@ type partition struct {
 
 func newPartition(number int) *partition {
 	return &partition{
+		number:  number,
 		owner:   store.Owner{Partition: number},
 		records: newRecords(number),
 		history: newHistory(),
 		small:   newTree(lessSmall),
 	}
 }
-
-// number is the partition's. It never changes.
-func (p *partition) number() int { return p.owner.Partition }
 
 // newTree makes an index. The partition's lock guards it.
 func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {

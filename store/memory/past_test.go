@@ -2,6 +2,9 @@ package memory_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,5 +59,35 @@ func TestAStoreGoesBack(t *testing.T) {
 	}
 	if err := write(shard, "new"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGroupsBesideAStoreThatGoesBack are applied or refused, and share nothing unguarded with it.
+func TestGroupsBesideAStoreThatGoesBack(t *testing.T) {
+	s := memory.New(memory.Options{Partitions: 2})
+	past := s.Past()
+	var back sync.WaitGroup
+	back.Go(func() {
+		for range 100 {
+			s.Revert(past)
+		}
+	})
+	defer back.Wait()
+	for i := range 100 {
+		terms, err := s.Leaser().Claim(t.Context(), "node", []int{0, 1}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group []store.Write
+		for p, term := range terms {
+			shard, err := s.Shard(p, term)
+			if err != nil {
+				t.Fatal(err)
+			}
+			group = append(group, store.Write{Shard: shard, Batch: put(fmt.Sprint(i))})
+		}
+		if err := s.ApplyGroup(t.Context(), group); err != nil && !errors.Is(err, store.ErrFenced) {
+			t.Fatal(err)
+		}
 	}
 }
