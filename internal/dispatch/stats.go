@@ -12,6 +12,7 @@ import (
 type QueueStats struct {
 	Queue     partition.Queue
 	Consumers int
+	Silent    int // consumers that get nothing before they have spoken again
 	Credits   int // deliveries that may come now
 	InFlight  int // delivered and not done
 	Held      int // held back for gates of keys
@@ -24,8 +25,8 @@ func (h *Hub) Queues() []QueueStats {
 	defer h.mu.Unlock()
 	all := make([]QueueStats, 0, len(h.queues))
 	for _, q := range h.sorted() {
-		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.seats), Credits: q.credits, InFlight: q.whole.flight,
-			Held: len(q.held), Waiting: len(q.waiting)})
+		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.seats), Silent: q.silent, Credits: q.credits,
+			InFlight: q.whole.flight, Held: len(q.held), Waiting: len(q.waiting)})
 	}
 	return all
 }

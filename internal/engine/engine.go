@@ -132,6 +132,7 @@ type Engine struct {
 	clock      time.Time // what monotonic readings count from
 	settings   *settings
 	limiter    *limiter
+	census     census
 	claims     *claims
 	couriers   couriers
 	loads      chan struct{} // as many as its capacity are under way
@@ -167,6 +168,9 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 		e.wg.Go(l.run)
 		e.wg.Go(l.committer)
 		e.wg.Go(l.lookUp)
+	}
+	if c, ok := e.store.(store.Counter); ok {
+		e.wg.Go(func() { e.countStored(c) })
 	}
 	go e.keep()
 	return nil
@@ -339,19 +343,6 @@ func (e *Engine) Stats() partition.Stats {
 			sum.Bytes += s.Bytes
 			sum.InFlight += s.InFlight
 			sum.Backfills += s.Backfills
-		}
-	}
-	return sum
-}
-
-// Depths is how many due runs wait in memory for a consumer or for room, by queue, as of the last second.
-func (e *Engine) Depths() map[partition.Queue]int {
-	sum := map[partition.Queue]int{}
-	for _, p := range e.parts {
-		if waiting := p.depths.Load(); waiting != nil {
-			for _, w := range *waiting {
-				sum[w.Queue] += w.N
-			}
 		}
 	}
 	return sum

@@ -201,8 +201,7 @@ func (p *owned) park(now int64) {
 	maps.DeleteFunc(p.unserved, func(q partition.Queue, _ bool) bool { return !p.m.Remembers(q) })
 	before := now - int64(p.m.StageAfter())
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)
-	depths := slices.Clone(p.lineup)
-	p.depths.Store(&depths)
+	p.showDepths()
 	if p.m.Crowded(now) {
 		p.m.StageAside(before, stageAtOnce)
 	}

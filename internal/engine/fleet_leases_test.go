@@ -333,7 +333,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		put("a")
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		if got := n.Depths()[partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}]; got != 1 {
+		if got := n.Backlog()[partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}].Ready; got != 1 {
 			t.Errorf("%d runs are seen to wait", got)
 		}
 		n.stop()

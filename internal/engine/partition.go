@@ -73,7 +73,7 @@ type owned struct {
 	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns
 	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
 	stats        atomic.Pointer[partition.Stats]
-	depths       atomic.Pointer[[]partition.Waiting] // once a second
+	depths       atomic.Pointer[[]depth] // once a second
 }
 
 func newOwned(l *lane, number int) *owned {

@@ -100,10 +100,20 @@ func (m *Machine) startClocks(e *entry, now int64) {
 // begun tells that the attempt is on its way to a consumer, from whom or from whose silence we hear next.
 func (m *Machine) begun(e *entry, q Queue, now int64) {
 	if m.cfg.Events.Fired != nil {
-		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Lateness: time.Duration(now - e.state.Run.Due)})
+		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
 	}
 	m.rearm(e)
 	m.lighten(e)
+}
+
+// lateness is how late the attempt begins that is handed out now. A job that was put with a time of the past was not late
+// before it was put.
+func (e *entry) lateness(now int64) time.Duration {
+	due := e.state.Run.Due
+	if e.ref.Seq == 0 { // a pending run is made when it is due
+		due = max(due, e.state.Updated)
+	}
+	return time.Duration(now - due)
 }
 
 // generation is that of the content that e runs by: its job's, or its own.

@@ -85,7 +85,6 @@ func set[T comparable](v *T, def T) {
 type Events struct {
 	Fired    func(Fired)
 	Finished func(carillon.RunStatus)
-	Retried  func()
 	Skipped  func(reason string, n uint64)
 	Staged   func(q Queue, n int) // due runs that found nobody to take them, or too few, and wait in the store
 }
@@ -94,7 +93,8 @@ type Events struct {
 type Fired struct {
 	Queue    Queue
 	Attempt  int
-	Lateness time.Duration // since the attempt was due
+	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
+	Lateness time.Duration // since the attempt was due or, if that is later, the job was put
 }
 
 // Machine is the state of one partition in memory. It is used from one goroutine.

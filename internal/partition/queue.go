@@ -31,6 +31,12 @@ func ParseQueue(s string) Queue {
 	return Queue{ns, kind, address}
 }
 
+// Plain is the queue whose runs q names: q, unless they are parked for want of a permit.
+func (q Queue) Plain() Queue {
+	q.Address, _, _ = strings.Cut(q.Address, "\x00")
+	return q
+}
+
 // QueueOf is the queue of a job's target.
 func QueueOf(namespace string, t carillon.Target) Queue {
 	q := Queue{Namespace: namespace, Kind: t.Kind()}

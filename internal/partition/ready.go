@@ -141,6 +141,20 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 	return out
 }
 
+// Oldest is when the run was due that has waited longest in a queue, in memory; 0 if none does.
+func (m *Machine) Oldest(name Queue) (due int64) {
+	q := m.queues[name]
+	if q == nil {
+		return 0
+	}
+	for rank := range q.lists {
+		if l := q.lists[rank]; len(l) > 0 && (due == 0 || l[0].state.Run.Due < due) {
+			due = l[0].state.Run.Due
+		}
+	}
+	return due
+}
+
 // Head is the first run that waits in a queue; the zero head if none does.
 func (m *Machine) Head(name Queue, now int64) Head {
 	q := m.queues[name]

@@ -40,9 +40,6 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	e.place = idle
 	m.touch(e)
 	m.rearm(e)
-	if m.cfg.Events.Retried != nil {
-		m.cfg.Events.Retried()
-	}
 }
 
 // exhausted is how a run ends that has no attempts left.

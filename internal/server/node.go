@@ -72,7 +72,8 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
-		Depths: n.engine.Depths, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
+		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
+		Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
 }

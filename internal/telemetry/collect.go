@@ -1,13 +1,14 @@
 package telemetry
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -16,7 +17,10 @@ type Sources struct {
 	Queues     func() []dispatch.QueueStats
 	Workers    func() []dispatch.WorkerStats
 	Engine     func() partition.Stats
-	Depths     func() map[partition.Queue]int
+	Backlog    func() map[partition.Queue]engine.Backlog
+	Dead       func() map[string]int // by namespace
+	Missing    func() int            // names that jobs wait for and that no job has
+	Now        func() time.Time
 	Partitions func() (owned, all int)
 	Trouble    func() error // why the store cannot write; nil if it can
 	Damaged    func() int   // tables of the store that are damaged
@@ -25,7 +29,7 @@ type Sources struct {
 // Watch adds the figures of the sources, once.
 func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s, m}) }
 
-// maxQueues is the most queues of one reading.
+// maxQueues is the most queues, and the most namespaces, of one reading.
 const maxQueues = 1000
 
 // collector reads the sources.
@@ -72,16 +76,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(partitionsOwned, owned)
 	show(partitionsAll, parts)
 	c.cluster(out, show)
-	c.depths(show)
-	all := c.sources.Queues()
-	show(queues, len(all))
-	for _, q := range all[:min(len(all), maxQueues)] {
-		labels := []string{q.Queue.Namespace, q.Queue.Kind, q.Queue.Address}
-		show(queueConsumers, q.Consumers, labels...)
-		show(queueCredits, q.Credits, labels...)
-		show(queueInFlight, q.InFlight, labels...)
-		show(queuePartitions, q.Waiting, labels...)
+	show(missingJobs, c.sources.Missing())
+	dead := c.sources.Dead()
+	namespaces := slices.Sorted(maps.Keys(dead))
+	for _, ns := range namespaces[:min(len(namespaces), maxQueues)] {
+		show(deadRuns, dead[ns], ns)
 	}
+	c.queues(out, show)
 }
 
 // cluster shows what the node knows of its cluster.
@@ -104,13 +105,4 @@ func (c *collector) workers() (n int) {
 		}
 	}
 	return n
-}
-
-// depths shows the queues in which runs wait, also those that nobody serves.
-func (c *collector) depths(show func(name string, n int, labels ...string)) {
-	depths := c.sources.Depths()
-	names := slices.SortedFunc(maps.Keys(depths), func(a, b partition.Queue) int { return cmp.Compare(a.String(), b.String()) })
-	for _, q := range names[:min(len(names), maxQueues)] {
-		show(queueDepth, depths[q], q.Namespace, q.Kind, q.Address)
-	}
 }

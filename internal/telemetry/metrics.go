@@ -109,7 +109,6 @@ func (m *Metrics) Events() engine.Events {
 		Events: partition.Events{
 			Fired:    m.onFired,
 			Finished: m.onFinished,
-			Retried:  m.retried.Inc,
 			Skipped:  func(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) },
 			Staged:   m.countStaged,
 		},
@@ -121,6 +120,9 @@ func (m *Metrics) Events() engine.Events {
 func (m *Metrics) onFired(f partition.Fired) {
 	if f.Attempt == 1 {
 		m.fired.Inc()
+	}
+	if f.Retry {
+		m.retried.Inc()
 	}
 	if c := m.attempts[f.Queue.Kind]; c != nil {
 		c.Inc()

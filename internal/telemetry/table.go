@@ -23,6 +23,9 @@ const (
 	runsStaged    = "carillon_runs_staged_total"
 	lateness      = "carillon_lateness_seconds"
 	inFlight      = "carillon_runs_in_flight"
+	stagedRuns    = "carillon_staged_runs"
+	deadRuns      = "carillon_dead_runs"
+	missingJobs   = "carillon_missing_jobs"
 
 	commits        = "carillon_commit_seconds"
 	commitRecords  = "carillon_commit_records"
@@ -49,8 +52,12 @@ const (
 
 	workers         = "carillon_workers"
 	queues          = "carillon_queues"
+	unservedQueues  = "carillon_unserved_queues"
 	queueDepth      = "carillon_queue_depth"
+	queueStaged     = "carillon_queue_staged"
+	queueOldest     = "carillon_queue_oldest_seconds"
 	queueConsumers  = "carillon_queue_consumers"
+	queueSilent     = "carillon_queue_silent_consumers"
 	queueCredits    = "carillon_queue_credits"
 	queueInFlight   = "carillon_queue_in_flight"
 	queuePartitions = "carillon_queue_waiting_partitions"
@@ -77,11 +84,14 @@ var table = []Metric{
 	{runsFailed, counter, nil, "Runs that ran out of attempts and were dropped."},
 	{runsDead, counter, nil, "Runs that ran out of attempts and are kept as dead."},
 	{runsCancelled, counter, nil, "Runs cancelled, by a caller or because their job was deleted or changed."},
-	{runsRetried, counter, nil, "Attempts that failed and are to be retried."},
+	{runsRetried, counter, nil, "Retries handed to a consumer: attempts after a run's first, but for the first after a reschedule or a redrive."},
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
 	{runsStaged, counter, []string{"kind"}, "Due runs put aside in the store because nobody took them, by kind of target."},
-	{lateness, histogram, nil, "From when an attempt was due to when it was handed to a consumer."},
+	{lateness, histogram, nil, "From when an attempt was due, or its job was put or changed if that was later, to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
+	{stagedRuns, gauge, nil, "Due runs that wait in the store, of the node's partitions; counted every 10 s, or less often if there are many."},
+	{deadRuns, gauge, []string{"namespace"}, "Dead runs that are kept, of the node's partitions; counted as staged runs are."},
+	{missingJobs, gauge, nil, "Names that jobs wait for (`after`) and that no job has, as of about a minute ago."},
 
 	{commits, histogram, nil, "How long a batch took to become durable."},
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
@@ -107,9 +117,13 @@ var table = []Metric{
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
 	{workers, gauge, nil, "Workers connected."},
-	{queues, gauge, nil, "Queues in use. At most 1,000 of them, in the order of their names, are shown one by one."},
-	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room; those parked in the store are not counted."},
+	{queues, gauge, nil, "Queues with consumers or with due runs that wait. At most 1,000 of them are shown one by one, those with such runs first."},
+	{unservedQueues, gauge, nil, "Queues of workers and of Dapr in which due runs wait and that nobody serves here who can be heard."},
+	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room."},
+	{queueStaged, gauge, ofQueue, "Due runs that wait in the store, for a consumer, for room or for a permit; counted as all staged runs are."},
+	{queueOldest, gauge, ofQueue, "How long the oldest of the runs that wait, in memory or in the store, has been due."},
 	{queueConsumers, gauge, ofQueue, "Consumers of the queue."},
+	{queueSilent, gauge, ofQueue, "Those of them that get nothing, because a lease or a timeout ended without a word from them."},
 	{queueCredits, gauge, ofQueue, "Attempts that its consumers would take now."},
 	{queueInFlight, gauge, ofQueue, "Attempts that its consumers have."},
 	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},

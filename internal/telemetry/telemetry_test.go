@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
@@ -28,18 +29,20 @@ func queueOf(i int) partition.Queue {
 	return partition.Queue{Namespace: "ns", Kind: "worker", Address: fmt.Sprintf("q%04d", i)}
 }
 
+// now is when the metrics are read.
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // busy are metrics to which everything has happened.
 func busy(queues int) *telemetry.Metrics {
 	m := telemetry.New("v1")
 	e := m.Events()
 	e.Scheduled(3)
 	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
-	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour})
+	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
 	e.Fired(partition.Fired{Queue: partition.Queue{Kind: "of a later version"}, Attempt: 1})
 	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
 		e.Finished(s)
 	}
-	e.Retried()
 	e.Skipped("overlap", 5)
 	e.Committed(10, 2*time.Millisecond, nil)
 	e.Committed(1, time.Second, errors.New("no"))
@@ -47,11 +50,19 @@ func busy(queues int) *telemetry.Metrics {
 		Queues: func() []dispatch.QueueStats {
 			all := make([]dispatch.QueueStats, queues)
 			for i := range all {
-				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 1, Credits: 2, InFlight: 3, Waiting: 4}
+				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 2, Silent: 1, Credits: 2, InFlight: 3, Waiting: 4}
 			}
 			return all
 		},
-		Depths: func() map[partition.Queue]int { return map[partition.Queue]int{queueOf(0): 7} },
+		Backlog: func() map[partition.Queue]engine.Backlog {
+			return map[partition.Queue]engine.Backlog{
+				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8, Oldest: now.Add(-time.Hour).UnixNano()},
+				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
+			}
+		},
+		Dead:    func() map[string]int { return map[string]int{"ns": 5} },
+		Missing: func() int { return 4 },
+		Now:     func() time.Time { return now },
 		Workers: func() []dispatch.WorkerStats {
 			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
 		},
@@ -93,7 +104,12 @@ func TestWhatIsCounted(t *testing.T) {
 		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`, "carillon_lateness_seconds_count 3",
 		"carillon_commit_seconds_count 1", "carillon_commit_records_sum 10", "carillon_commit_failures_total 1",
 		"carillon_resident_jobs 7", "carillon_window_bytes 8", "carillon_runs_in_flight 9",
-		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 1",
+		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
+		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4", "carillon_unserved_queues 1",
+		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
+		`carillon_queue_consumers{kind="worker",namespace="ns",queue="q9999"} 0`,
 		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") && !strings.Contains(text, "\n"+line+" ") {
@@ -107,8 +123,11 @@ func TestNotEveryQueueIsShown(t *testing.T) {
 	if n := strings.Count(text, "carillon_queue_credits{"); n != 1000 {
 		t.Errorf("%d queues are shown", n)
 	}
-	if !strings.Contains(text, "carillon_queues 1500") {
+	if !strings.Contains(text, "carillon_queues 1502") {
 		t.Error("their number is not shown")
+	}
+	if !strings.Contains(text, `carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`) {
+		t.Error("a queue in which runs wait is not shown")
 	}
 }
 

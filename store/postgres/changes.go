@@ -198,6 +198,11 @@ func queueText(queue string) string { return queueEscapes.Replace(queue) }
 
 var queueEscapes = strings.NewReplacer("\x00", "|", "|", `\|`, `\`, `\\`)
 
+// queueOf is the queue that queueText wrote.
+func queueOf(text string) string { return queuePlain.Replace(text) }
+
+var queuePlain = strings.NewReplacer(`\\`, `\`, `\|`, "|", "|", "\x00")
+
 // The statements, in the order in which a group is done. An array for each column, a row for each change.
 const (
 	fenceSQL = `

@@ -54,6 +54,31 @@ var brokenQueries = []broken{
 	{fault: "pages Due by offset", caughtBy: "due/pages stand writes between them", build: pagesByOffset},
 	{fault: "leaves stale due entries", caughtBy: "due/a rewrite replaces the entry", build: staleDue},
 	{fault: "leaves a deleted job in the due index", caughtBy: "batch/a delete leaves nothing", build: staleDue},
+	{fault: "does not count what is staged", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+		count: func(c *store.Counts) { clear(c.Staged) }})},
+	{fault: "takes the first that is staged for the oldest", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+		count: func(c *store.Counts) {
+			for queue, s := range c.Staged {
+				s.Oldest++
+				c.Staged[queue] = s
+			}
+		}})},
+	{fault: "counts the dead of all namespaces as one's", caughtBy: "count/what is dead, by namespace", build: asking(faults{
+		count: func(c *store.Counts) {
+			sum := 0
+			for _, n := range c.Dead {
+				sum += n
+			}
+			for namespace := range c.Dead {
+				c.Dead[namespace] = sum
+			}
+		}})},
+	{fault: "counts what has left", caughtBy: "count/what has left is not counted", build: asking(faults{
+		count: func(c *store.Counts) {
+			for namespace := range c.Dead {
+				c.Dead[namespace]++
+			}
+		}})},
 	{fault: "ignores MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
 		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery { q.MaxSpec = 0; return q })})},
 	{fault: "leaves out a spec of just MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{

@@ -33,6 +33,7 @@ type faults struct {
 	small  hook[store.SmallQuery, []store.Small]
 	leaser func(l store.Leaser) store.Leaser
 	meta   func(m store.Meta) store.Meta
+	count  func(c *store.Counts)
 	crash  func() // loses what is not durable
 }
 
@@ -71,6 +72,15 @@ func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) erro
 		return next(writes)
 	}
 	return s.faults.group(writes, next)
+}
+
+// Count asks the store below, and lets a fault change the answer.
+func (s *faultyStore) Count(ctx context.Context, partitions []int) (store.Counts, error) {
+	c, err := s.Store.(store.Counter).Count(ctx, partitions)
+	if err == nil && s.faults.count != nil {
+		s.faults.count(&c)
+	}
+	return c, err
 }
 
 func (s *faultyStore) Leaser() store.Leaser {

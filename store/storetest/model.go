@@ -190,3 +190,18 @@ func (m *model) small(q store.SmallQuery) []store.Small {
 		return x.Kind == q.Kind && strings.HasPrefix(x.Key, q.Prefix) && (q.After == "" || x.Key > q.After)
 	}, func(a, b store.Small) int { return cmp.Compare(a.Key, b.Key) })
 }
+
+func (m *model) counts() store.Counts {
+	c := store.NewCounts()
+	for _, r := range m.records {
+		if r.State.Phase == carillon.PhaseStaged {
+			c.AddStaged(r.State.Queue, 1, r.State.Run.Due)
+		}
+	}
+	for _, r := range m.runs {
+		if isDead(r) {
+			c.Dead[r.Key.Namespace]++
+		}
+	}
+	return c
+}

@@ -210,6 +210,9 @@ func (p *player) compare() {
 	same(p, "Read", refs, got, want, canonRecord)
 	p.compareRecords()
 	p.compareRuns()
+	if _, ok := p.store.(store.Counter); ok {
+		p.wantCounts([]int{p.model.partition}, p.model.counts())
+	}
 	small := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
 		Limit: 1 + p.IntN(9)}
 	same(p, "Small", small, p.s.small(small), p.model.small(small), canonSmall)

@@ -1,0 +1,38 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+var _ store.Counter = (*Store)(nil)
+
+// Count implements [store.Counter].
+func (s *Store) Count(ctx context.Context, partitions []int) (store.Counts, error) {
+	out := store.NewCounts()
+	for _, number := range partitions {
+		if _, err := s.Shard(number, store.Term{}); err != nil {
+			return store.Counts{}, err
+		}
+		if err := ctx.Err(); err != nil {
+			return store.Counts{}, err
+		}
+		s.partitions[number].count(&out)
+	}
+	return out, nil
+}
+
+// count adds what the partition holds.
+func (p *partition) count(out *store.Counts) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	p.records.staged.Scan(func(r *store.Record) bool {
+		out.AddStaged(r.State.Queue, 1, r.State.Run.Due)
+		return true
+	})
+	p.history.dead.Scan(func(r *store.RunRecord) bool {
+		out.Dead[r.Key.Namespace]++
+		return true
+	})
+}
