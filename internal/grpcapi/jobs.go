@@ -65,6 +65,9 @@ func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]cari
 	if len(ms) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d", len(ms), carillon.MaxBatch)
 	}
+	if err := carillon.ValidateNamespace(namespace(ns)); err != nil {
+		return nil, err // also of a batch that is empty
+	}
 	for i, m := range ms {
 		if err := place(m, ns, ""); err != nil {
 			return nil, wire.Within(fmt.Sprintf("jobs[%d]", i), err)

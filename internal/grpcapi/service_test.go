@@ -95,6 +95,10 @@ func TestRefused(t *testing.T) {
 			return err
 		},
 	}
+	_, err := c.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Namespace: "Upper"})
+	if e, ok := errors.AsType[*carillon.Error](wire.ErrorFromStatus(err)); !ok || e.Field != "namespace" {
+		t.Errorf("an empty batch of a namespace that cannot be: %v", err)
+	}
 	for field, request := range map[string]*pb.StartBackfillRequest{
 		"from": {Name: "x", From: &timestamppb.Timestamp{Nanos: -1}}, "to": {Name: "x", To: &timestamppb.Timestamp{Nanos: -1}},
 		"overlap": {Name: "x", Overlap: 77}, "name": {},

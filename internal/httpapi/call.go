@@ -105,7 +105,7 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 			return carillon.Errorf(carillon.InvalidArgument, field, "given twice, as %s and as %s", other, name)
 		}
 		seen[field] = name
-		if vs[0] == "" {
+		if vs[0] == "" && !strings.HasPrefix(field, "if_") { // a filter that is left open; a condition is none
 			continue
 		}
 		v, err := queryValue(name, mem.field, vs[0])

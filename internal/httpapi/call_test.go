@@ -31,6 +31,8 @@ func TestRequests(t *testing.T) {
 			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfAbsent: true}},
 		{"PUT " + ns + "/jobs/x", `{}`, []string{"If-Match", `"12"`},
 			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfGeneration: 12}},
+		{"PUT " + ns + "/jobs/x", `{"repeats":3.0,"catch_up_limit":2e2}`, nil,
+			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{Repeats: 3, CatchUpLimit: 200}}},
 		{"PUT " + ns + "/jobs/x?if_absent=true", `{}`, nil,
 			&pb.PutJobRequest{Namespace: "ns", Name: "x", Job: &pb.Job{}, IfAbsent: true}},
 		{"PUT " + ns + "/jobs/x?ifGeneration=3", `{}`, nil,

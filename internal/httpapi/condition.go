@@ -19,8 +19,19 @@ const (
 )
 
 // conditional reports whether a request is to be done under a condition only. HTTP has a status of its own for that.
-func conditional(r *http.Request) bool {
-	return r.Header.Get(headerIfMatch) != "" || r.Header.Get(headerIfNoneMatch) != ""
+func conditional(r *http.Request) bool { return has(r, headerIfMatch) || has(r, headerIfNoneMatch) }
+
+// has reports whether a request has a header. One that is empty is there: a caller whose ETag was lost on the way must not
+// change what it has not seen.
+func has(r *http.Request, header string) bool { return len(r.Header.Values(header)) > 0 }
+
+// only is the value of a header that may be given once.
+func only(r *http.Request, header string) (string, error) {
+	values := r.Header.Values(header)
+	if len(values) > 1 {
+		return "", carillon.Errorf(carillon.InvalidArgument, header, "given twice")
+	}
+	return values[0], nil
 }
 
 // readHeaders puts what the headers say into the message. A condition that the call cannot honour is refused: ignoring it
@@ -39,12 +50,12 @@ func readHeaders(r *http.Request, req proto.Message) error {
 		}
 		return ifNoneMatch(r, &m.IfAbsent)
 	case *pb.PatchJobRequest:
-		if r.Header.Get(headerIfNoneMatch) != "" {
+		if has(r, headerIfNoneMatch) {
 			return carillon.NotSupported(headerIfNoneMatch)
 		}
 		return ifMatch(r, &m.IfGeneration)
 	}
-	if r.Header.Get(headerIfMatch) != "" {
+	if has(r, headerIfMatch) {
 		return carillon.NotSupported(headerIfMatch)
 	}
 	return carillon.NotSupported(headerIfNoneMatch)
@@ -52,9 +63,12 @@ func readHeaders(r *http.Request, req proto.Message) error {
 
 // ifMatch reads `If-Match: "<generation>"`.
 func ifMatch(r *http.Request, generation *uint64) error {
-	tag := r.Header.Get(headerIfMatch)
-	if tag == "" {
+	if !has(r, headerIfMatch) {
 		return nil
+	}
+	tag, err := only(r, headerIfMatch)
+	if err != nil {
+		return err
 	}
 	inner, opened := strings.CutPrefix(tag, `"`)
 	inner, closed := strings.CutSuffix(inner, `"`)
@@ -68,14 +82,15 @@ func ifMatch(r *http.Request, generation *uint64) error {
 
 // ifNoneMatch reads `If-None-Match: *`.
 func ifNoneMatch(r *http.Request, absent *bool) error {
-	switch r.Header.Get(headerIfNoneMatch) {
-	case "":
-		return nil
-	case "*":
-		*absent = true
+	if !has(r, headerIfNoneMatch) {
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, headerIfNoneMatch, "must be *")
+	tag, err := only(r, headerIfNoneMatch)
+	if err == nil && tag != "*" {
+		err = carillon.Errorf(carillon.InvalidArgument, headerIfNoneMatch, "must be *")
+	}
+	*absent = err == nil
+	return err
 }
 
 // setETag says the generation of the job in a reply.

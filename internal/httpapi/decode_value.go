@@ -26,7 +26,7 @@ func scalar(path string, fd protoreflect.FieldDescriptor, t json.Token) (protore
 		}
 		return protoreflect.ValueOfBool(v), nil
 	case json.Number:
-		return number(path, fd, v.String())
+		return number(path, fd, plainDigits(v.String()))
 	case string:
 		return quoted(path, fd, v)
 	}
@@ -92,6 +92,17 @@ func number(path string, fd protoreflect.FieldDescriptor, s string) (protoreflec
 		return protoreflect.ValueOfFloat64(n), numberError(path, s, err, -math.MaxFloat64, math.MaxFloat64)
 	}
 	return protoreflect.Value{}, wrongType(path, wanted(fd))
+}
+
+// plainDigits writes a whole number in digits alone: in JSON 3.0 and 3e2 are whole numbers as well. Anything else stays as it is.
+func plainDigits(s string) string {
+	if !strings.ContainsAny(s, ".eE") {
+		return s
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
+		return strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	return s
 }
 
 // numberError is why s is not a number between low and high.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -83,47 +82,5 @@ func TestInterceptor(t *testing.T) {
 	send(face(t, &echo{}, Options{Interceptor: note}), "GET /v1/namespaces/ns/jobs/x", "")
 	if called != pb.SchedulerService_GetJob_FullMethodName {
 		t.Errorf("called %q", called)
-	}
-}
-
-// TestOpenAPI: the document is the API's: every path is in it, and the words are those that REST uses.
-func TestOpenAPI(t *testing.T) {
-	w := send(face(t, &echo{}, Options{}), "GET /openapi.json", "")
-	var doc struct {
-		Paths       map[string]map[string]any
-		Definitions map[string]struct {
-			Properties map[string]any
-			Enum       []string
-		}
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
-	for _, rt := range allRoutes() {
-		var path strings.Builder
-		for _, s := range rt.segments {
-			path.WriteString("/" + s.word)
-			if s.field != "" {
-				path.WriteString("{" + s.field + "}")
-			}
-		}
-		if rt.verb != "" {
-			path.WriteString(":" + rt.verb)
-		}
-		if doc.Paths[path.String()][strings.ToLower(rt.method)] == nil {
-			t.Errorf("%s %s is not in the document", rt.method, path.String())
-		}
-	}
-	job := (&pb.Job{}).ProtoReflect().Descriptor()
-	for name, m := range membersFor(job) {
-		if name == camelCase(name) && strings.Contains(string(m.field.Name()), "_") {
-			continue // the document has the snake_case names
-		}
-		if doc.Definitions["Job"].Properties[name] == nil && name != "dataBase64" {
-			t.Errorf("%s of a job is not in the document", name)
-		}
-	}
-	if got := doc.Definitions["Overlap"].Enum; strings.Join(got, " ") != "serial skip allow replace" {
-		t.Errorf("overlap is one of %v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -46,6 +47,10 @@ func TestRefused(t *testing.T) {
 		{job, `{"repeats":-1}`, 400, "repeats", "out of range 0"},
 		{job, `{"repeats":"18446744073709551616"}`, 400, "repeats", "out of range"},
 		{job, `{"repeats":1.5}`, 400, "repeats", "whole number"},
+		{job, `{"repeats":1e-1}`, 400, "repeats", "whole number"},
+		{job, `{"repeats":"1.0"}`, 400, "repeats", "whole number"},
+		{job, `{"repeats":-1.0}`, 400, "repeats", "out of range 0"},
+		{job, `{"repeats":1e30}`, 400, "repeats", "whole number"},
 		{job, `{"repeats":true}`, 400, "repeats", "a number"},
 		{job, `{"catch_up_limit":3000000000}`, 400, "catch_up_limit", "out of range"},
 		{job, `{"failure_policy":{"exponential":{"factor":"2"}}}`, 400, "failure_policy.exponential.factor", "a number"},
@@ -68,6 +73,8 @@ func TestRefused(t *testing.T) {
 		{job + "?force=true", `{}`, 400, "force", "unknown query parameter"},
 		{job + "?name=y", `{}`, 400, "name", "unknown query parameter"},
 		{job + "?if_absent=yes", `{}`, 400, "if_absent", "true or false"},
+		{job + "?if_absent=", `{}`, 400, "if_absent", "true or false"},
+		{job + "?if_generation=", `{}`, 400, "if_generation", "whole number"},
 		{job + "?if_absent=true&if_absent=true", `{}`, 400, "if_absent", "given twice"},
 		{job + "?a=%zz", `{}`, 400, "", "query"},
 		{"GET /v1/namespaces/ns/jobs?pageSize=1&page_size=2", ``, 400, "page_size", "given twice, as pageSize and as page_size"},
@@ -129,10 +136,32 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestConditionGivenTwiceIsRefused: which of the two would hold?
+func TestConditionGivenTwiceIsRefused(t *testing.T) {
+	for _, c := range []struct{ header, one, two string }{
+		{"If-Match", `"1"`, `"2"`},
+		{"If-None-Match", "*", ""},
+	} {
+		e := &echo{}
+		r := httptest.NewRequest(http.MethodPut, "/v1/namespaces/ns/jobs/x", strings.NewReader("{}"))
+		r.Header[c.header] = []string{c.one, c.two}
+		w := httptest.NewRecorder()
+		face(t, e, Options{}).ServeHTTP(w, r)
+		p := read(t, c.header, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
+		if w.Code != 400 || p.Field != c.header || p.Detail != "given twice" || e.asked != nil {
+			t.Errorf("%s: status %d, %+v", c.header, w.Code, p)
+		}
+	}
+}
+
 func TestConditionsRefused(t *testing.T) {
 	for _, c := range []struct{ request, header, value, field string }{
 		{"PUT /v1/namespaces/ns/jobs/x", "If-Match", "12", "If-Match"},
 		{"PUT /v1/namespaces/ns/jobs/x", "If-Match", `"0"`, "If-Match"},
+		{"PUT /v1/namespaces/ns/jobs/x", "If-Match", ``, "If-Match"},
+		{"PUT /v1/namespaces/ns/jobs/x", "If-None-Match", ``, "If-None-Match"},
+		{"PATCH /v1/namespaces/ns/jobs/x", "If-Match", ``, "If-Match"},
+		{"POST /v1/namespaces/ns/jobs/x:pause", "If-Match", ``, "If-Match"},
 		{"PUT /v1/namespaces/ns/jobs/x", "If-Match", `*`, "If-Match"},
 		{"PUT /v1/namespaces/ns/jobs/x", "If-None-Match", `"3"`, "If-None-Match"},
 		{"PATCH /v1/namespaces/ns/jobs/x", "If-None-Match", "*", "If-None-Match"},

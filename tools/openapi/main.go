@@ -1,9 +1,21 @@
-// Command openapi finishes the OpenAPI document that protoc-gen-openapiv2 wrote, for what protobuf has no words for: enum
-// values are written in short, payloads under two names, every error is a problem document.
+// Command openapi finishes the OpenAPI documents that protoc-gen-openapiv3 wrote, one for each service, for what protobuf and
+// its annotations have no words for: errors are problem documents, REST has names, headers and ranges of its own, and null
+// stands for the default.
 //
-//	openapi IN OUT
+//	openapi IN PROTOS OUT
 //
-// IN is removed.
+// IN is the folder of those documents; it is removed. PROTOS is the folder of the .proto files. Everything that is said here by
+// name must be in the documents, so that nothing outlives what it was said of; tests of internal/httpapi hold the result against
+// the code.
+//
+//	main.go      reading, merging, writing
+//	schemas.go   what messages and enums look like in JSON
+//	inputs.go    what of them may be sent
+//	calls.go     parameters, headers, bodies, links
+//	answers.go   what calls answer: statuses, problem documents
+//	ranges.go    what values fields take
+//	words.go     what the enums' values mean, from the .proto files
+//	plain.go     what is served besides the API
 package main
 
 import (
@@ -11,16 +23,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: openapi IN OUT")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: openapi IN PROTOS OUT")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "openapi:", err)
 		os.Exit(1)
 	}
@@ -29,46 +42,105 @@ func main() {
 // object is any JSON object.
 type object = map[string]any
 
-func run(in, out string) error {
-	text, err := os.ReadFile(in)
+// document is what is being made.
+type document struct {
+	paths   object
+	schemas object
+	tags    []any
+}
+
+func run(in, protos, out string) error {
+	d, err := read(in)
 	if err != nil {
 		return err
 	}
-	// Definitions are called v1Job, after the package; a reader knows a Job.
-	text = []byte(strings.NewReplacer(`#/definitions/v1`, `#/definitions/`, `#/definitions/SchedulerService`, `#/definitions/`,
-		`#/definitions/ClusterService`, `#/definitions/`).Replace(string(text)))
-	var doc object
-	if err := json.Unmarshal(text, &doc); err != nil {
+	words, err := readWords(protos)
+	if err != nil {
 		return err
 	}
-	doc["info"] = object{
-		"title":       "Carillon",
-		"version":     "v1",
-		"description": "A distributed job scheduler. Job names contain \"/\"; in paths they are written as they are.",
-	}
-	definitions := object{"Problem": problemSchema()}
-	for name, schema := range doc["definitions"].(object) {
-		finishSchema(schema.(object))
-		definitions[plainName(name)] = schema
-	}
-	doc["definitions"] = definitions
-	for path, methods := range doc["paths"].(object) {
-		for _, method := range slices.Sorted(maps.Keys(methods.(object))) {
-			finishMethod(path, methods.(object)[method].(object))
-		}
-	}
-	if err := write(out, doc); err != nil {
+	// What is said of names that are not there panics: it is a mistake in this command, to be mended before anything is written.
+	d.finishSchemas(words)
+	d.addRanges()
+	d.addInputs()
+	d.finishCalls()
+	d.addPlain()
+	d.prune()
+	if err := write(out, d.whole()); err != nil {
 		return err
 	}
-	return os.Remove(in)
+	return os.RemoveAll(in)
 }
 
-// plainName is a definition's name without its package or service.
-func plainName(name string) string {
-	for _, prefix := range []string{"v1", "SchedulerService", "ClusterService"} {
-		name = strings.TrimPrefix(name, prefix)
+// read merges the documents in a folder.
+func read(dir string) (*document, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "carillon", "v1", "*.openapi.json"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no documents in %s: %w", dir, err)
 	}
-	return name
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(b, a) }) // the scheduler first
+	d := &document{paths: object{}, schemas: object{}}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		// Schemas are called carillon.v1.Job; a reader knows a Job.
+		text = []byte(strings.ReplaceAll(string(text), `"#/components/schemas/carillon.v1.`, `"#/components/schemas/`))
+		var part struct {
+			OpenAPI    string
+			Paths      object
+			Components struct{ Schemas object }
+			Tags       []object
+		}
+		if err := json.Unmarshal(text, &part); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if !strings.HasPrefix(part.OpenAPI, "3.1.") {
+			return nil, fmt.Errorf("%s is of OpenAPI %s", file, part.OpenAPI)
+		}
+		maps.Copy(d.paths, part.Paths)
+		for name, schema := range part.Components.Schemas {
+			d.schemas[strings.TrimPrefix(name, "carillon.v1.")] = schema
+		}
+		for _, tag := range part.Tags {
+			d.tags = append(d.tags, object{"name": plainTag(tag["name"].(string)), "description": tag["description"]})
+		}
+	}
+	return d, nil
+}
+
+// plainTag is a service's name as a reader says it.
+func plainTag(service string) string { return strings.TrimSuffix(service, "Service") }
+
+// whole is the document with what stands around its paths and schemas.
+func (d *document) whole() object {
+	return object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title":   "Carillon",
+			"version": "v1",
+			"summary": "A distributed job scheduler.",
+			"description": "Durable jobs, each of whose runs goes to exactly one consumer at its time.\n\n" +
+				"Names of jobs contain \"/\". In a path it may be written as it is or as %2F.\n\n" +
+				"Field names are snake_case; camelCase is read as well. A field that is null is as one that is not given. " +
+				"Durations are Go or ISO 8601 durations, such as 90s or PT90S. 64-bit integers are strings. Lengths are counted in " +
+				"bytes of UTF-8.",
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"contact": object{"name": "Carillon", "url": "https://github.com/carillonhq/carillon"},
+		},
+		"servers": []any{
+			object{"url": "/", "description": "The node that this document comes from."},
+			object{"url": "{scheme}://{node}", "description": "Any node.", "variables": object{
+				"scheme": object{"default": "http", "enum": []any{"http", "https"},
+					"description": "https where something in front of the node speaks TLS."},
+				"node": object{"default": "127.0.0.1:7080", "description": "Where the node listens for REST: its setting --http."},
+			}},
+		},
+		"security":   []any{}, // nobody is authenticated
+		"tags":       d.tags,
+		"paths":      d.paths,
+		"components": object{"schemas": d.schemas, "responses": responses(), "headers": responseHeaders()},
+	}
 }
 
 func write(out string, doc object) error {
@@ -85,118 +157,62 @@ func write(out string, doc object) error {
 	return f.Close()
 }
 
-// finishSchema finishes one definition.
-func finishSchema(schema object) {
-	if _, ok := schema["enum"]; ok {
-		finishEnum(schema)
-		return
-	}
-	properties, _ := schema["properties"].(object)
-	finishBytes(properties, "data", object{})
-	finishBytes(properties, "response", object{"type": "string"})
-	if properties != nil {
-		schema["additionalProperties"] = false // unknown fields are refused
-	}
-}
-
-// finishEnum writes an enum's values as REST does: OVERLAP_SERIAL is "serial", and OVERLAP_UNSPECIFIED is not written.
-func finishEnum(schema object) {
-	values := schema["enum"].([]any)
-	prefix := strings.TrimSuffix(values[0].(string), "UNSPECIFIED")
-	words := []any{}
-	description, _, _ := strings.Cut(schema["description"].(string), "\n\n")
-	for _, v := range values[1:] {
-		words = append(words, strings.ToLower(strings.TrimPrefix(v.(string), prefix)))
-	}
-	for line := range strings.SplitSeq(schema["description"].(string), "\n") {
-		name, what, ok := strings.Cut(strings.TrimPrefix(line, " - "), ": ")
-		if ok && strings.HasPrefix(name, prefix) && name != values[0] {
-			description += "\n - " + strings.ToLower(strings.TrimPrefix(name, prefix)) + ": " + what
+// prune takes out the schemas that nothing refers to.
+func (d *document) prune() {
+	used := map[string]bool{"Problem": true}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case object:
+			if to := refName(v); to != "" && !used[to] && d.schemas[to] != nil {
+				used[to] = true
+				walk(d.schemas[to])
+			}
+			for _, inner := range v {
+				walk(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				walk(inner)
+			}
 		}
 	}
-	schema["enum"], schema["description"] = words, description
-	delete(schema, "default")
+	walk(d.paths)
+	maps.DeleteFunc(d.schemas, func(name string, _ any) bool { return !used[name] })
 }
 
-// finishBytes gives bytes their two names.
-func finishBytes(properties object, name string, plain object) {
-	inBase64, ok := properties[name].(object)
-	if !ok || inBase64["format"] != "byte" {
-		return
-	}
-	plain["description"] = inBase64["description"]
-	properties[name], properties[name+"_base64"] = plain, inBase64
-}
-
-// finishMethod finishes one call.
-func finishMethod(path string, method object) {
-	responses := method["responses"].(object)
-	if method["operationId"] == "SchedulerService_PutJob" || method["operationId"] == "SchedulerService_CreateJob" {
-		responses["201"] = object{"description": "The job was created.", "schema": responses["200"].(object)["schema"]}
-	}
-	responses["default"] = object{
-		"description": "A problem document (RFC 9457), application/problem+json.",
-		"schema":      object{"$ref": "#/definitions/Problem"},
-	}
-	kept := []any{}
-	parameters, _ := method["parameters"].([]any)
-	for _, p := range parameters {
-		p := p.(object)
-		if p["in"] == "query" && p["type"] == "array" {
-			continue // a patch's fields are those that its body has
+// must is the object that a path of names leads to.
+func must(o object, names ...string) object {
+	for _, name := range names {
+		next, ok := o[name].(object)
+		if !ok {
+			panic(fmt.Sprintf("there is no %s in %v", name, names))
 		}
-		if values, ok := p["enum"].([]any); ok {
-			p["enum"] = queryWords(values)
-			delete(p, "default")
-			p["description"], _, _ = strings.Cut(p["description"].(string), "\n\n")
-		}
-		kept = append(kept, p)
+		o = next
 	}
-	method["parameters"] = append(kept, headers(path, method["operationId"].(string))...)
+	return o
 }
 
-// queryWords are an enum's values in a query.
-func queryWords(values []any) []any {
-	prefix := strings.TrimSuffix(values[0].(string), "UNSPECIFIED")
-	words := []any{}
-	for _, v := range values[1:] {
-		words = append(words, strings.ToLower(strings.TrimPrefix(v.(string), prefix)))
-	}
-	return words
+// ref refers to a schema.
+func ref(name string) object { return object{"$ref": schemaPrefix + name} }
+
+const schemaPrefix = "#/components/schemas/"
+
+// refName is the name of the schema that a reference is to; empty if s is none.
+func refName(s object) string {
+	to, _ := s["$ref"].(string)
+	return strings.TrimPrefix(to, schemaPrefix)
 }
 
-// headers are the headers that a call knows.
-func headers(path, operation string) []any {
-	header := func(name, description string) any {
-		return object{"name": name, "in": "header", "required": false, "type": "string", "description": description}
+// clone copies a schema with all that is in it.
+func clone[T any](v T) T {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
 	}
-	ifMatch := header("If-Match", `"<generation>": only over this generation.`)
-	switch {
-	case operation == "SchedulerService_PutJob":
-		return []any{ifMatch, header("If-None-Match", "*: only if there is none of the name.")}
-	case operation == "SchedulerService_PatchJob":
-		return []any{ifMatch}
-	case strings.HasSuffix(path, ":complete"):
-		return []any{header("Carillon-Token", "The token that the delivery came with.")}
+	var out T
+	if err := json.Unmarshal(text, &out); err != nil {
+		panic(err)
 	}
-	return nil
-}
-
-// problemSchema is the schema of every error.
-func problemSchema() object {
-	text := func(description string) object { return object{"type": "string", "description": description} }
-	return object{
-		"type":        "object",
-		"description": "Why a call failed (RFC 9457).",
-		"required":    []any{"type", "title", "status", "code", "detail"},
-		"properties": object{
-			"type":            text("Always about:blank."),
-			"title":           text("The status in words."),
-			"status":          object{"type": "integer", "description": "The HTTP status."},
-			"code":            text("Stable; for programs."),
-			"field":           text("The offending field, for example target.http.url."),
-			"detail":          text("A sentence that a user can act on."),
-			"outcome_unknown": object{"type": "boolean", "description": "The change may or may not have been made."},
-		},
-	}
+	return out
 }

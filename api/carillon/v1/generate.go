@@ -3,4 +3,4 @@
 package carillonv1
 
 //go:generate go -C ../../../tools tool buf generate --template buf.gen.yaml
-//go:generate go -C ../../../tools run ./openapi ../internal/httpapi/openapi.swagger.json ../internal/httpapi/openapi.json
+//go:generate go -C ../../../tools run ./openapi ../internal/httpapi/openapi.parts ../api ../internal/httpapi/openapi.json

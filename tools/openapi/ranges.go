@@ -1,0 +1,132 @@
+package main
+
+import (
+	"maps"
+	"strings"
+)
+
+// What values the strings take that have a grammar of their own. A format is one that only people know, and testers that are told.
+var (
+	// A Go or ISO 8601 duration; empty is the default.
+	span      = object{"format": "span", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|P.*[0-9].*)?$`}
+	moment    = object{"format": "moment"}
+	namespace = object{"maxLength": 63, "pattern": "^[a-z0-9-]*$"}
+	jobName   = object{"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText}
+	cron      = object{"format": "schedule", "maxLength": 1024}
+	zone      = object{"format": "time-zone"}
+	retries   = object{"minimum": 0, "maximum": 1_000_000}
+	page      = object{"minimum": 0, "maximum": 1000}
+	limitKey  = object{"format": "printable", "maxLength": 256, "pattern": printable + "*$"}
+	queueName = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
+	daprWord  = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
+	uint64s   = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
+)
+
+const (
+	printable = `^[^\u0000-\u001f\u007f-\u009f]` // and whatever else Unicode says is not to be printed
+	nameText  = `^[^:\u0000-\u001f\u007f-\u009f]+$`
+)
+
+// fieldRanges are the ranges of what is sent: of the fields of messages in bodies.
+var fieldRanges = map[string]object{
+	"Job.after":                     {"maxItems": 16, "uniqueItems": true},
+	"Job.after[]":                   jobName,
+	"Job.catch_up_limit":            {"minimum": 0, "maximum": 10_000},
+	"Job.catch_up_window":           span,
+	"Job.content_type":              {"format": "media-type", "maxLength": 256},
+	"Job.due_time":                  moment,
+	"Job.labels":                    {"maxProperties": 64, "propertyNames": object{"format": "label-key", "minLength": 1, "maxLength": 128, "pattern": `^[^=\u0000-\u001f\u007f-\u009f]+$`}},
+	"Job.labels{}":                  {"format": "printable", "maxLength": 256, "pattern": printable + "*$"},
+	"Job.lease":                     span,
+	"Job.limit_key":                 limitKey,
+	"Job.metadata":                  {"propertyNames": object{"minLength": 1}},
+	"Job.name":                      {"format": "job-name", "maxLength": 512, "pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
+	"Job.namespace":                 namespace,
+	"Job.note":                      {"maxLength": 4096},
+	"Job.repeats":                   uint64s,
+	"Job.schedule":                  cron,
+	"Job.spread":                    span,
+	"Job.time_zone":                 zone,
+	"Job.timeout":                   span,
+	"Job.ttl":                       moment,
+	"History.keep":                  span,
+	"History.runs":                  {"minimum": -1, "maximum": 10_000},
+	"ConstantPolicy.interval":       span,
+	"ConstantPolicy.max_retries":    retries,
+	"SchedulePolicy.cron":           {"format": "cron", "minLength": 1, "maxLength": 1024},
+	"SchedulePolicy.max_retries":    retries,
+	"ExponentialPolicy.factor":      {"minimum": 0},
+	"ExponentialPolicy.initial":     span,
+	"ExponentialPolicy.jitter":      span,
+	"ExponentialPolicy.max":         span,
+	"ExponentialPolicy.max_retries": retries,
+	"WorkerTarget.queue":            queueName,
+	"HttpTarget.url":                {"format": "http-url", "minLength": 1, "maxLength": 8192},
+	"HttpTarget.method":             {"enum": []any{"", "POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"}},
+	"HttpTarget.headers":            {"propertyNames": object{"format": "header-name", "minLength": 1, "pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
+	"HttpTarget.headers{}":          {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
+	"DaprTarget.app_id":             daprWord,
+	"DaprTarget.actor_type":         daprWord,
+	"DaprTarget.actor_id":           daprWord,
+	"DaprTarget.concurrency_key":    daprWord,
+	"Progress.percent":              {"minimum": 0, "maximum": 100},
+	"Progress.message":              {"maxLength": 1024},
+}
+
+// bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.
+var bodyRanges = map[string]object{
+	"BatchPutJobs.jobs":         {"maxItems": 1000},
+	"PauseJob.note":             {"maxLength": 4096},
+	"ResumeJob.note":            {"maxLength": 4096},
+	"StartBackfill.rate":        {"minimum": 0, "maximum": 100_000},
+	"PutNamespace.limits":       {"maxProperties": 10_000, "propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256, "pattern": printable + "+$"}},
+	"PutNamespace.limits{}":     {"minimum": 0, "maximum": 1_000_000},
+	"PreviewSchedule.schedule":  cron,
+	"PreviewSchedule.time_zone": zone,
+	"PreviewSchedule.due_time":  moment,
+	"PreviewSchedule.count":     {"minimum": 0, "maximum": 1000},
+	"CompleteRun.retry_after":   span,
+	"CompleteRun.token":         {"minLength": 1},
+	"RedriveRuns.job":           {"format": "job-name", "maxLength": 512},
+}
+
+// parameterRanges are the ranges of parameters, by name, and by call where calls differ.
+var parameterRanges = map[string]object{
+	"namespace":         {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
+	"GetNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
+	"PutNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
+	"name":              jobName,
+	"job":               jobName,
+	"id":                {"format": "run-id"},
+	"GetBackfill.id":    {"format": "backfill-id"},
+	"CancelBackfill.id": {"format": "backfill-id"},
+	"DrainNode.id":      {"format": "node-name"},
+	"page_size":         page,
+	"page_token":        {"format": "page-token"},
+	"ListJobs.prefix":   {"format": "job-name", "maxLength": 512, "pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
+	"DeleteJobs.prefix": {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
+	"label":             {"format": "printable"},
+	"phase":             {},
+	"status":            {},
+	"if_absent":         {},
+	"if_generation":     uint64s,
+}
+
+// addRanges gives the fields of messages their ranges.
+func (d *document) addRanges() {
+	for field, r := range fieldRanges {
+		message, name, _ := strings.Cut(field, ".")
+		maps.Copy(fieldOf(must(d.schemas, message, "properties"), name), clone(r))
+	}
+}
+
+// fieldOf is the schema of a field, of its elements if the name ends with [], of its values if it ends with {}.
+func fieldOf(properties object, name string) object {
+	if list, ok := strings.CutSuffix(name, "[]"); ok {
+		return must(properties, list, "items")
+	}
+	if mapping, ok := strings.CutSuffix(name, "{}"); ok {
+		return must(properties, mapping, "additionalProperties")
+	}
+	return must(properties, name)
+}
