@@ -49,7 +49,8 @@ func TestANodeThatComesHearsOfSettings(t *testing.T) {
 		for looks := a.looks.Load(); a.looks.Load() == looks; {
 			pass(time.Millisecond)
 		}
-		b := f.start("b") // a has just looked who lives
+		synctest.Wait() // until the look has ended
+		b := f.start("b")
 		if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: true}); err != nil {
 			t.Fatal(err)
 		}
