@@ -58,6 +58,11 @@ var (
 	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their streams.
 	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
 		Storms: 8, Habits: true, Kinds: usual}
+	// Pauses is with many pauses, and runs that wait for a token of a limit, on a node that is killed: attempts in doubt are made again
+	// long after their job was paused.
+	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150, Faults: []FaultKind{Kill, StreamCut},
+		Storms: 12, Habits: true, HTTP: true, Crons: true, Limited: []int{1, 2},
+		Kinds: append(slices.Clone(usual), Weight{checker.Pause, 40}, Weight{checker.Resume, 20})}
 	// Quiet is without faults: every run is attempted once.
 	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
 )
@@ -65,7 +70,7 @@ var (
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
 	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
-	Doubts.Name: Doubts}
+	Doubts.Name: Doubts, Pauses.Name: Pauses}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6

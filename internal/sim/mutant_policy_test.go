@@ -26,6 +26,7 @@ func weighted(p sim.Profile, faults []sim.FaultKind, more ...sim.Weight) sim.Pro
 // wrong clocks and endpoints that are down.
 var policyMutants = []mutant{
 	{"a pause lets one more run begin", quiet, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
+	{"a pause lets one more run begin after a kill", sim.Pauses, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
 	{"a patch of a note is a put", weighted(quiet, nil, sim.Weight{Kind: checker.Patch, N: 40}), []string{"S2", "S12"},
 		api(func(s sim.Scheduler) sim.Scheduler { return rearmed{s} })},
 	{"attempts are counted with another batch", weighted(killing, nil, sim.Weight{Kind: checker.Trigger, N: 20}), []string{"S16"}, batches(drifting)},
