@@ -99,6 +99,7 @@ func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		other.Reports([]partition.Report{{From: v, Result: success}})
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if v.accepted != 1 || v.stale != 0 {
 			t.Errorf("the result was accepted %d times, and said to be stale %d times", v.accepted, v.stale)
 		}
