@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	sched "github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/checker"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 )
 
@@ -197,7 +199,7 @@ func (d *desk) Receive(ctx context.Context) (sched.WorkResponse, error) {
 func (d *desk) Close() error { return nil }
 
 // worker runs a worker of the campaigns, which behaves well, on the desk until the test ends.
-func (d *desk) worker(t *testing.T) {
+func (d *desk) worker(t *testing.T, out io.Writer) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -214,7 +216,7 @@ func (d *desk) worker(t *testing.T) {
 	go func() {
 		defer close(worked)
 		spec := chaos.WorkerSpec{Name: "w", Address: listener.Addr().String(), Seed: 1}
-		chaos.Work(ctx, spec, strings.NewReader(""), io.Discard)
+		chaos.Work(ctx, spec, strings.NewReader(""), out)
 	}()
 }
 
@@ -230,18 +232,24 @@ func (d *desk) hears(t *testing.T) sched.WorkRequest {
 	}
 }
 
-// TestAWorkerOfTheCampaignsAnswersOnce hands it an attempt in doubt again while it works on it, and once more
-// while its result waits for an answer. An answer names a token: of two results nobody could say which is meant.
-func TestAWorkerOfTheCampaignsAnswersOnce(t *testing.T) {
-	d := &desk{say: make(chan sched.WorkResponse), heard: make(chan sched.WorkRequest)}
-	d.worker(t)
+// begins is a run for the worker, which has just connected.
+func (d *desk) begins(t *testing.T) sched.Run {
+	t.Helper()
 	var first sched.WorkRequest
 	for len(first.Credits) == 0 {
 		first = d.hears(t)
 	}
-	q, now := first.Credits[0].Queue, time.Now()
-	run := sched.Run{ID: "r", Namespace: "default", Job: "j", Queue: q, Token: "token", Attempt: 1, Scheduled: now,
-		Due: now, Started: now, Lease: time.Minute}
+	now := time.Now()
+	return sched.Run{ID: "r", Namespace: "default", Job: "j", Queue: first.Credits[0].Queue, Token: "token", Attempt: 1,
+		Scheduled: now, Due: now, Started: now, Lease: time.Minute}
+}
+
+// TestAWorkerOfTheCampaignsAnswersOnce hands it an attempt in doubt again while it works on it, and once more
+// while its result waits for an answer. An answer names a token: of two results nobody could say which is meant.
+func TestAWorkerOfTheCampaignsAnswersOnce(t *testing.T) {
+	d := &desk{say: make(chan sched.WorkResponse), heard: make(chan sched.WorkRequest)}
+	d.worker(t, io.Discard)
+	run := d.begins(t)
 	results, credits := 0, 0
 	take := func(most int) {
 		for credits < most {
@@ -258,5 +266,43 @@ func TestAWorkerOfTheCampaignsAnswersOnce(t *testing.T) {
 	take(3)
 	if results != 1 {
 		t.Errorf("it said %d results of one attempt", results)
+	}
+}
+
+// TestARefusalMayBeOfABeat that a worker had said before its result: the answer to that comes after it.
+func TestARefusalMayBeOfABeat(t *testing.T) {
+	d := &desk{say: make(chan sched.WorkResponse), heard: make(chan sched.WorkRequest)}
+	r, w := io.Pipe()
+	d.worker(t, w)
+	t.Cleanup(func() { must(t, r.Close()) }) // before the worker is waited for: nobody reads any more
+	told := make(chan checker.ResultVerdict, 9)
+	go func() {
+		defer close(told)
+		for lines := json.NewDecoder(r); ; {
+			var line struct{ Told checker.ResultVerdict }
+			if lines.Decode(&line) != nil {
+				return
+			}
+			if line.Told != "" {
+				told <- line.Told
+			}
+		}
+	}()
+	run := d.begins(t)
+	d.say <- sched.WorkResponse{Runs: []sched.Run{run}}
+	for len(d.hears(t).Results) == 0 {
+		continue
+	}
+	d.say <- sched.WorkResponse{Stale: []string{run.Token}}
+	d.say <- sched.WorkResponse{Acks: []string{run.Token}}
+	for _, want := range []checker.ResultVerdict{checker.Stale, checker.Acked} {
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("it noted %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("it did not note %q", want)
+		}
 	}
 }

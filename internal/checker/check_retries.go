@@ -106,7 +106,7 @@ func (c *check) retries(r *run) {
 // policies are the definitions that may have been in force during a run, also because a redrive brought back the one that the run
 // carries; fresh says that its count may have begun again.
 func (c *check) policies(r *run) (defs []*effect, fresh bool) {
-	from, to := r.first().At, r.attempts[len(r.attempts)-1].At
+	from, to := c.sent(r.first()), r.attempts[len(r.attempts)-1].At
 	if r.first().Number > 1 { // the first that was seen was not the first
 		from = earlier(from, r.first().Scheduled)
 	}

@@ -443,6 +443,24 @@ func heldUpForGood() *tale {
 	return t
 }
 
+// heldUpOverAnEdit is a job whose run was made again since the job was changed, and came to its worker when that was long ago. Before
+// the change the policy allowed more attempts than after it.
+func heldUpOverAnEdit() *tale {
+	t := newTale()
+	before := Job{Schedule: "@every 30s", Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: new(2)}}
+	t.put("a", before, 0, 30)
+	after := Job{Schedule: "@every 30s", Payload: "q", Policy: Policy{Kind: "drop"}, KeepRuns: 1000}
+	t.op(Op{Kind: Put, Job: "a", Spec: &after, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60.3), Changed: true}}, 30.3, 30.4)
+	t.attempt("a", 30, 36.1, 1).Started = sec(30)
+	next := t.attempt("a", 30, 36.15, 2)
+	next.Started, next.Payload = sec(30.4), "q"
+	t.said(Success, 36.3)
+	t.Faults = []Fault{{Kind: "cut off from clients", From: sec(29.9), To: sec(36), Holds: true, Outside: true}}
+	f := t.is("a")
+	f.Generation, f.Payload = 2, "q"
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -593,6 +611,7 @@ var excused = []corruption{
 	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
 	{"sent after it was cancelled", "S3", heldUpCancelled, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"sent after its job was deleted", "S2", heldUpDeleted, func(t *tale) { t.Faults[0].From = sec(9.2) }},
+	{"made again, and the change was long ago", "I11", heldUpOverAnEdit, func(t *tale) { t.Attempts[0].Started = sec(35) }},
 	{"handed out after it was done", "S4", heldUp, func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
 	{"handed out while the node was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(6) }},
 	{"handed out long before it was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(3) }},

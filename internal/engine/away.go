@@ -30,7 +30,7 @@ type words struct {
 	beats   []beat
 	losses  []loss
 
-	results *beside // among them, and what is left of the mail that they were taken from
+	results *beside // among them, in what is left of the mail that they were taken from, and in what has come in since
 }
 
 func (w *words) len() int { return len(w.reports) + len(w.beats) + len(w.losses) }
@@ -121,6 +121,7 @@ func (p *owned) say(ctx context.Context, w *words) (left *words) {
 	cancel()
 	switch {
 	case err == nil:
+		p.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are passed on next
 		w.answer(heard)
 		return &words{}
 	case !hopeless(err):

@@ -188,6 +188,13 @@ type beside struct {
 	tokens  map[string]bool // nil: not looked for yet
 }
 
+// add adds reports that have come in since.
+func (r *beside) add(reports []report) {
+	if len(reports) > 0 {
+		r.reports, r.tokens = append(r.reports, reports...), nil
+	}
+}
+
 // have reports whether one is of this token.
 func (r *beside) have(token string) bool {
 	if r.tokens == nil {

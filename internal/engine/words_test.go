@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store/memory"
 )
 
 // TestWordsBesideAResult that is said a second time: what becomes of the result is the answer to them all, also if it is passed on to
@@ -71,4 +72,37 @@ func TestWordsBesideAResult(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAResultThatComesWhileABeatIsPassedOn is the answer to the beat too, which the owner refuses, as the run has ended with that
+// success.
+func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 1}), 2, nil)
+		f.deal(func(int) int { return 1 })
+		f.settled()
+		owner, other := f.nodes[1], f.nodes[0]
+		worker := owner.consume("q", 1, silent)
+		owner.putOnce(time.Hour)
+		run := worker.got()[0]
+		success := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
+		worker.say(t, carillon.WorkRequest{Results: []carillon.Result{success}})
+		time.Sleep(time.Second)
+		f.between = func(_ int, what any) error {
+			if _, ok := what.(engine.Said); ok {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		v := &verdicts{}
+		other.Beats([]carillon.Beat{{Token: run.Token, RunID: run.ID}}, v)
+		time.Sleep(100 * time.Millisecond)
+		other.Reports([]partition.Report{{From: v, Result: success}})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if v.accepted != 1 || v.stale != 0 {
+			t.Errorf("the result was accepted %d times, and said to be stale %d times", v.accepted, v.stale)
+		}
+		f.stop()
+	})
 }
