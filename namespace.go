@@ -1,5 +1,7 @@
 package carillon
 
+import "maps"
+
 // Namespace is what is set for a namespace as a whole. A namespace that nobody has set anything for has the zero settings.
 type Namespace struct {
 	Name string
@@ -8,6 +10,27 @@ type Namespace struct {
 	// Limits is, for each limit key, how many attempts of the jobs with that key may be in force at a time, across the
 	// cluster. A key that is not here is not limited; 0 lets nothing run.
 	Limits map[string]int
+	// Generation counts what has been set, from 1: that of a namespace that nobody has set anything for. In a put, if it is not
+	// 0, it is the generation that the settings are meant to replace.
+	Generation uint64
+}
+
+// Over is what a put of n leaves, over the settings in force: the generation counts on if anything changes. A put that is
+// meant for another generation is refused, and so is one without any limits that would remove limits unless it says which
+// generation it is meant for: an empty body must not set free what is limited.
+func (n Namespace) Over(old Namespace) (Namespace, error) {
+	switch {
+	case n.Generation != 0 && n.Generation != old.Generation:
+		return old, Errorf(FailedPrecondition, "generation", "namespace %q is at generation %d", old.Name, old.Generation)
+	case n.Generation == 0 && len(n.Limits) == 0 && len(old.Limits) != 0:
+		return old, Errorf(FailedPrecondition, "limits", "it would remove the limits that namespace %q has, %d of them; "+
+			"to do that say the generation that is to be replaced, %d, in generation or If-Match", old.Name, len(old.Limits), old.Generation)
+	}
+	n.Generation = old.Generation
+	if n.Strict != old.Strict || !maps.Equal(n.Limits, old.Limits) {
+		n.Generation++
+	}
+	return n, nil
 }
 
 // Validate names the first field that is wrong.

@@ -29,7 +29,7 @@ type Jobs interface {
 	GetJob(ctx context.Context, key Key) (Job, error)
 	ListJobs(ctx context.Context, q JobQuery) (JobPage, error)
 	// DeleteJob removes the job and cancels its run in force; unknown → NotFound.
-	DeleteJob(ctx context.Context, key Key) (Deleted, error)
+	DeleteJob(ctx context.Context, key Key, opts ...DeleteOption) (Deleted, error)
 	// DeleteJobs removes every job whose name begins with the prefix, which must not be empty.
 	DeleteJobs(ctx context.Context, namespace, prefix string) (int, error)
 }
@@ -68,7 +68,7 @@ type Backfills interface {
 type Namespaces interface {
 	// GetNamespace is the namespace's settings; every namespace has some.
 	GetNamespace(ctx context.Context, name string) (Namespace, error)
-	// PutNamespace replaces the namespace's settings.
+	// PutNamespace replaces the namespace's settings: see [Namespace.Over] for what it refuses.
 	PutNamespace(ctx context.Context, ns Namespace) (Namespace, error)
 }
 
@@ -165,6 +165,31 @@ func ResolvePut(opts []PutOption) PutOptions {
 		return PutOptions{}
 	}
 	var o PutOptions
+	for _, f := range opts {
+		f(&o)
+	}
+	return o
+}
+
+// DeleteOptions is what DeleteOption sets.
+type DeleteOptions struct {
+	IfGeneration uint64 // 0 = any
+}
+
+// DeleteOption narrows a delete.
+type DeleteOption func(*DeleteOptions)
+
+// DeleteIfGeneration deletes only generation n; otherwise FailedPrecondition.
+func DeleteIfGeneration(n uint64) DeleteOption {
+	return func(o *DeleteOptions) { o.IfGeneration = n }
+}
+
+// ResolveDelete collects the options.
+func ResolveDelete(opts []DeleteOption) DeleteOptions {
+	if len(opts) == 0 {
+		return DeleteOptions{}
+	}
+	var o DeleteOptions
 	for _, f := range opts {
 		f(&o)
 	}

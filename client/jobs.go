@@ -85,8 +85,9 @@ func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (c *Client) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
-	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name})
+func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name,
+		IfGeneration: carillon.ResolveDelete(opts).IfGeneration})
 	if err != nil {
 		return carillon.Deleted{}, err
 	}

@@ -13,7 +13,7 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 	return namespace(c.service.GetNamespace(ctx, &pb.GetNamespaceRequest{Name: name}))
 }
 
-// PutNamespace replaces a namespace's settings; see [carillon.Namespaces]. Repeating it is harmless.
+// PutNamespace replaces a namespace's settings; see [carillon.Namespaces].
 func (c *Client) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 	return namespace(c.service.PutNamespace(ctx, wire.PutNamespaceToProto(&ns)))
 }

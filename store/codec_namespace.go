@@ -17,6 +17,7 @@ func EncodeNamespace(n *carillon.Namespace) []byte {
 		w.sint(2, int64(n.Limits[key]))
 		w.end(at)
 	}
+	w.uint(3, n.Generation)
 	return w.b
 }
 
@@ -30,6 +31,8 @@ func DecodeNamespace(b []byte, name string) (carillon.Namespace, error) {
 			n.Strict = r.bool()
 		case 2:
 			r.limit(&n)
+		case 3:
+			n.Generation = r.uint()
 		default:
 			r.skip()
 		}

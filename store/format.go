@@ -15,7 +15,8 @@ import (
 //
 //	1  the first
 //	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
-//	   and Cancelled; AttemptError.Redriven; small records of kind 'd'
+//	   and Cancelled; AttemptError.Redriven; small records of kind 'd'; Namespace.generation, which a build without it
+//	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
 var format = "2"
 
 // Format is the version of everything this program writes. A store of another one is refused, see [CheckFormat].

@@ -15,7 +15,8 @@ import (
 type jobDelete struct {
 	connection
 	confirmation
-	prefix string
+	prefix       string
+	ifGeneration uint64
 }
 
 // newJobDelete is `carillon job delete`.
@@ -32,6 +33,9 @@ func newJobDelete(a app) *cobra.Command {
 			if flag := d.needless(); flag != "" && len(words) == 1 {
 				return usagef("--%s has no effect on one job, which is removed without a question", flag)
 			}
+			if len(words) == 0 && cmd.Flags().Changed("if-generation") {
+				return usagef("--if-generation is about one job; --prefix removes all of their generations")
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, words []string) error {
@@ -44,6 +48,7 @@ func newJobDelete(a app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&d.prefix, "prefix", "", "remove every job whose name begins with it")
+	cmd.Flags().Uint64Var(&d.ifGeneration, "if-generation", 0, "only this `generation` of the job; 0 is any")
 	d.confirmation.add(cmd)
 	d.connection.add(cmd)
 	addOutput(cmd)
@@ -51,7 +56,7 @@ func newJobDelete(a app) *cobra.Command {
 }
 
 func (d *jobDelete) one(ctx context.Context, cmd *cobra.Command, a app, node *client.Client, name string) error {
-	deleted, err := node.DeleteJob(ctx, d.key(name))
+	deleted, err := node.DeleteJob(ctx, d.key(name), carillon.DeleteIfGeneration(d.ifGeneration))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -46,9 +47,10 @@ func newNamespaceGet(a app) *cobra.Command {
 // namespaceSet is the flags of `carillon namespace set`.
 type namespaceSet struct {
 	connection
-	strict  bool
-	limits  []string
-	unlimit []string
+	strict       bool
+	limits       []string
+	unlimit      []string
+	ifGeneration uint64
 }
 
 // newNamespaceSet is `carillon namespace set`.
@@ -57,7 +59,7 @@ func newNamespaceSet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change settings of a namespace and leave the rest",
-		Long:  "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put.",
+		Long:  "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\ngeneration that was read; if somebody else has changed them meanwhile, this is done again.",
 		Example: `carillon namespace set default --limit licence=3 --limit database=20
 carillon namespace set default --strict=false --unlimit licence`,
 		Args: arguments(1, 1),
@@ -67,12 +69,8 @@ carillon namespace set default --strict=false --unlimit licence`,
 				return err
 			}
 			return s.call(cmd, func(ctx context.Context, node *client.Client) error {
-				ns, err := node.GetNamespace(ctx, words[0])
+				ns, err := s.set(ctx, node, words[0], change)
 				if err != nil {
-					return err
-				}
-				change(&ns)
-				if ns, err = node.PutNamespace(ctx, ns); err != nil {
 					return err
 				}
 				return showNamespace(cmd, a, &ns)
@@ -83,9 +81,31 @@ carillon namespace set default --strict=false --unlimit licence`,
 	cmd.Flags().BoolVar(&s.strict, "strict", false, "refuse recurring jobs whose retries can take as long as their interval")
 	cmd.Flags().StringArrayVar(&s.limits, "limit", nil, "`key=n`: at most n attempts of the jobs with this limit key at a time; repeatable")
 	cmd.Flags().StringArrayVar(&s.unlimit, "unlimit", nil, "limit `key` that is limited no more; repeatable")
+	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation", 0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
 	addOutput(cmd)
 	return cmd
+}
+
+// set reads the settings, changes them and puts them over the generation that was read. If others have put some in
+// between it begins anew: what they changed is kept, until the call's time is over.
+func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string, change func(*carillon.Namespace)) (
+	carillon.Namespace, error,
+) {
+	for {
+		ns, err := node.GetNamespace(ctx, name)
+		if err != nil {
+			return ns, err
+		}
+		change(&ns)
+		if s.ifGeneration != 0 {
+			ns.Generation = s.ifGeneration
+		}
+		ns, err = node.PutNamespace(ctx, ns)
+		if s.ifGeneration != 0 || !errors.Is(err, carillon.FailedPrecondition) || ctx.Err() != nil {
+			return ns, err
+		}
+	}
 }
 
 // change is what the flags ask for.
@@ -134,7 +154,7 @@ func showNamespace(cmd *cobra.Command, a app, ns *carillon.Namespace) error {
 
 // printNamespace describes a namespace for people.
 func printNamespace(w io.Writer, ns *carillon.Namespace) error {
-	fields := []field{{"name", ns.Name}, {"strict", strconv.FormatBool(ns.Strict)}}
+	fields := []field{{"name", ns.Name}, {"generation", strconv.FormatUint(ns.Generation, 10)}, {"strict", strconv.FormatBool(ns.Strict)}}
 	for _, key := range slices.Sorted(maps.Keys(ns.Limits)) {
 		fields = append(fields, field{fmt.Sprintf("limit of %s", key), strconv.Itoa(ns.Limits[key])})
 	}

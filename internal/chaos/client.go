@@ -16,7 +16,7 @@ type caller interface {
 	PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error)
 	SetPaused(ctx context.Context, key carillon.Key, p carillon.Pause) (carillon.Job, error)
 	GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error)
-	DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error)
+	DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error)
 	TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error)
 	CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error)
 }

@@ -102,8 +102,12 @@ func (r rest) ask(ctx context.Context, method, name string) (carillon.Job, error
 }
 
 // DeleteJob removes a job.
-func (r rest) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
-	return carillon.Deleted{}, r.do(ctx, http.MethodDelete, "/v1/namespaces/"+namespace+"/jobs/"+key.Name, nil, nil, nil)
+func (r rest) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+	header := http.Header{}
+	if o := carillon.ResolveDelete(opts); o.IfGeneration != 0 {
+		header.Set("If-Match", strconv.Quote(strconv.FormatUint(o.IfGeneration, 10)))
+	}
+	return carillon.Deleted{}, r.do(ctx, http.MethodDelete, "/v1/namespaces/"+namespace+"/jobs/"+key.Name, header, nil, nil)
 }
 
 // TriggerJob runs a job now.

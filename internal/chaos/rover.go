@@ -83,8 +83,8 @@ func (r *rover) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, err
 	return via(r, func(c *client.Client) (carillon.Job, error) { return c.GetJob(ctx, key) })
 }
 
-func (r *rover) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
-	return via(r, func(c *client.Client) (carillon.Deleted, error) { return c.DeleteJob(ctx, key) })
+func (r *rover) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+	return via(r, func(c *client.Client) (carillon.Deleted, error) { return c.DeleteJob(ctx, key, opts...) })
 }
 
 func (r *rover) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
@@ -139,8 +139,8 @@ func (r restRover) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, 
 	return r.any().GetJob(ctx, key)
 }
 
-func (r restRover) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
-	return r.any().DeleteJob(ctx, key)
+func (r restRover) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+	return r.any().DeleteJob(ctx, key, opts...)
 }
 
 func (r restRover) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {

@@ -19,9 +19,11 @@ func TestSettingsAreAnnounced(t *testing.T) {
 		f := newFleet(t)
 		a, b, c, d := f.start("a"), f.start("b"), f.start("c"), f.start("d")
 		f.settle(3*time.Second, a, b, c, d)
+		strict := false
 		put := func() {
 			t.Helper()
-			if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+			strict = !strict
+			if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: strict}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -90,9 +90,9 @@ func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob implements [carillon.Jobs].
-func (r *Router) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
+func (r *Router) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
 	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Deleted, error) {
-		return s.DeleteJob(ctx, key)
+		return s.DeleteJob(ctx, key, opts...)
 	})
 }
 

@@ -136,12 +136,12 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key) (carillon.Deleted, error) {
+func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
 	if err := carillon.ValidateKey(key); err != nil {
 		return carillon.Deleted{}, err
 	}
 	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
-		return p.m.Delete(now, key)
+		return p.m.Delete(now, key, opts...)
 	})
 }
 

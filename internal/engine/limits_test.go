@@ -318,10 +318,11 @@ func TestALimitThatGoes(t *testing.T) {
 		if got := len(c.got()); got != 0 {
 			t.Fatalf("%d ran under a limit of 0 after a restart", got)
 		}
-		if set, err := n.GetNamespace(ctx, ""); err != nil || len(set.Limits) != 1 || set.Name != "default" {
+		set, err := n.GetNamespace(ctx, "")
+		if err != nil || len(set.Limits) != 1 || set.Name != "default" {
 			t.Fatalf("%+v %v", set, err)
 		}
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{}); err != nil {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{Generation: set.Generation}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -32,6 +32,14 @@ func (s *settings) get(namespace string) *carillon.Namespace {
 	return s.byName[namespace]
 }
 
+// inForce is what is set for a namespace; its limits are shared.
+func (s *settings) inForce(name string) carillon.Namespace {
+	if n := s.get(name); n != nil {
+		return *n
+	}
+	return carillon.Namespace{Name: name, Generation: 1}
+}
+
 func (s *settings) set(n *carillon.Namespace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +61,7 @@ func (s *settings) replace(own func(name string) bool, read map[string]*carillon
 		}
 	}
 	for name, n := range read {
-		if old := s.byName[name]; old == nil || old.Strict != n.Strict || !maps.Equal(old.Limits, n.Limits) {
+		if old := s.byName[name]; old == nil || old.Generation != n.Generation || old.Strict != n.Strict || !maps.Equal(old.Limits, n.Limits) {
 			s.byName[name] = n
 			changed = append(changed, name)
 		}
@@ -109,6 +117,7 @@ func decodeSettings(all []store.Small) (map[string]*carillon.Namespace, error) {
 		if err != nil {
 			return nil, fmt.Errorf("settings of namespace %q: %w", small.Key, err)
 		}
+		n.Generation = max(n.Generation, 1) // it was stored before there were generations
 		kept[n.Name] = &n
 	}
 	return kept, nil
@@ -144,11 +153,8 @@ func (e *Engine) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 		return carillon.Namespace{}, err
 	}
 	return ask(ctx, e.settingsOf(name), call{}, func(p *owned, _ int64) (carillon.Namespace, error) {
-		n := carillon.Namespace{Name: name}
-		if set := p.e.settings.get(name); set != nil {
-			n = *set
-			n.Limits = maps.Clone(set.Limits)
-		}
+		n := p.e.settings.inForce(name)
+		n.Limits = maps.Clone(n.Limits)
 		return n, nil
 	})
 }
@@ -162,24 +168,64 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 	if err := n.Validate(); err != nil {
 		return carillon.Namespace{}, err
 	}
-	set := n
-	set.Limits = maps.Clone(n.Limits)
+	n.Limits = maps.Clone(n.Limits)
 	return ask(ctx, e.settingsOf(n.Name), call{}, func(p *owned, _ int64) (carillon.Namespace, error) {
-		small := store.Small{Kind: smallNamespace, Key: n.Name}
-		if set.Strict || len(set.Limits) > 0 { // otherwise nothing need be stored
-			small.Value = store.EncodeNamespace(&set)
+		old := p.unsettled.newest(p.term, n.Name)
+		if old == nil {
+			old = new(e.settings.inForce(n.Name))
 		}
-		p.m.Write(small)
-		p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
-			if failed == nil {
-				p.settingsRead.Add(1)
-				e.settings.set(&set)
-				e.limitsChanged(n.Name)
-				if e.cfg.Announce != nil {
-					e.cfg.Announce(n.Name)
-				}
-			}
-		})
-		return n, nil
+		put, err := n.Over(*old)
+		if err == nil && put.Generation != old.Generation {
+			p.set(put)
+		}
+		put.Limits = maps.Clone(put.Limits)
+		return put, err
 	})
+}
+
+// set writes settings, which are in force once they are durable. They are written also if nothing is set any more: a
+// generation is never used again.
+func (p *owned) set(n carillon.Namespace) {
+	p.m.Write(store.Small{Kind: smallNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
+	p.unsettled.add(p.term, &n)
+	p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
+		p.unsettled.done(&n)
+		if failed != nil {
+			return
+		}
+		p.settingsRead.Add(1)
+		p.e.settings.set(&n)
+		p.e.limitsChanged(n.Name)
+		if p.e.cfg.Announce != nil {
+			p.e.cfg.Announce(n.Name)
+		}
+	})
+}
+
+// unsettled is the newest settings of a term, by name, that are on their way to the store. A put goes over those: two that
+// come at once, meant for the same generation, must not both be taken.
+type unsettled struct {
+	term   store.Term
+	byName map[string]*carillon.Namespace
+}
+
+// newest is what the next put of the name goes over; nil is what is in force.
+func (u *unsettled) newest(term store.Term, name string) *carillon.Namespace {
+	if u.term != term { // what an earlier term wrote is in the store, or nowhere
+		return nil
+	}
+	return u.byName[name]
+}
+
+func (u *unsettled) add(term store.Term, n *carillon.Namespace) {
+	if u.term != term || u.byName == nil {
+		u.term, u.byName = term, map[string]*carillon.Namespace{}
+	}
+	u.byName[n.Name] = n
+}
+
+func (u *unsettled) done(n *carillon.Namespace) {
+	if u.byName[n.Name] == n {
+		delete(u.byName, n.Name)
+	}
 }

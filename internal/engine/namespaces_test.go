@@ -3,7 +3,11 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +78,91 @@ func TestAStrictNamespace(t *testing.T) {
 	})
 }
 
+// TestSettingsHaveGenerations: each change counts one, what changes nothing does not, and a generation that is not the
+// newest is refused. It goes on over a restart, and over settings that are no more.
+func TestSettingsHaveGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		s := memory.New(memory.Options{Partitions: 4})
+		n := start(t, s)
+		limited, other := map[string]int{"k": 3}, map[string]int{"k": 4}
+		for i, c := range []struct {
+			put  carillon.Namespace
+			want uint64 // 0: refused
+		}{
+			{carillon.Namespace{}, 1},
+			{carillon.Namespace{Limits: limited, Generation: 2}, 0},
+			{carillon.Namespace{Limits: limited, Generation: 1}, 2},
+			{carillon.Namespace{Limits: limited, Generation: 1}, 0},
+			{carillon.Namespace{Limits: limited}, 2},
+			{carillon.Namespace{}, 0}, // it would set free what is limited
+			{carillon.Namespace{Strict: true}, 0},
+			{carillon.Namespace{Limits: other}, 3},
+			{carillon.Namespace{Limits: other, Strict: true}, 4},
+			{carillon.Namespace{Generation: 4}, 5},
+			{carillon.Namespace{Limits: limited, Generation: 1}, 0},
+			{carillon.Namespace{Limits: limited}, 6},
+		} {
+			before, err := n.GetNamespace(ctx, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.put.Name = "a"
+			after := c.put
+			got, err := n.PutNamespace(ctx, c.put)
+			if c.want == 0 {
+				if after = before; !errors.Is(err, carillon.FailedPrecondition) {
+					t.Errorf("%d: %+v, %v", i, got, err)
+				}
+			} else if after.Generation = c.want; err != nil || !reflect.DeepEqual(got, after) {
+				t.Errorf("%d: %+v, %v; want %+v", i, got, err, after)
+			}
+			n.stop()
+			n = start(t, s)
+			if is, err := n.GetNamespace(ctx, "a"); err != nil || is.Generation != after.Generation || is.Strict != after.Strict ||
+				!maps.Equal(is.Limits, after.Limits) {
+				t.Errorf("%d: in force is %+v, %v; want %+v", i, is, err, after)
+			}
+		}
+		n.stop()
+	})
+}
+
+// TestOneOfManyPutsOfSettingsWins: of several that are meant for one generation one is taken, also while the store
+// has not answered yet.
+func TestOneOfManyPutsOfSettingsWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 4})}
+		n := start(t, f)
+		f.fail(func(apply func() error) error { time.Sleep(time.Second); return apply() })
+		const operators = 5
+		var taken atomic.Int64
+		var all sync.WaitGroup
+		for round := range 3 {
+			for i := range operators {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+					limits := map[string]int{"k": 10*round + i}
+					_, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Limits: limits, Generation: uint64(round + 1)})
+					switch {
+					case err == nil:
+						taken.Add(1)
+					case !errors.Is(err, carillon.FailedPrecondition):
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if got := taken.Swap(0); got != 1 {
+				t.Errorf("round %d: %d puts over one generation were taken", round, got)
+			}
+		}
+		f.fail(nil)
+		n.stop()
+	})
+}
+
 func TestSettingsAreDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -84,7 +173,7 @@ func TestSettingsAreDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.fail(func(func() error) error { return errors.New("no") })
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Strict: true}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Strict: true, Limits: want.Limits}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("acknowledged: %v", err)
 		}
 		f.fail(nil)
@@ -93,7 +182,7 @@ func TestSettingsAreDurable(t *testing.T) {
 			t.Errorf("in force: %+v %v", got, err)
 		}
 		f.fail(func(apply func() error) error { return errors.Join(apply(), store.ErrUnknown) })
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a"}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Generation: 2}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("acknowledged: %v", err)
 		}
 		f.fail(nil)

@@ -49,7 +49,8 @@ type owned struct {
 	polled       int64              // by Engine.elapsed, as swept is
 	swept        int64
 
-	backfillsSwept string // key of the ended backfill that was looked at last
+	unsettled      unsettled // settings of namespaces
+	backfillsSwept string    // key of the ended backfill that was looked at last
 
 	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
 	sweeping bool             // marks are being looked through

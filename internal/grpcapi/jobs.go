@@ -132,7 +132,11 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 	if err != nil {
 		return nil, err
 	}
-	deleted, err := s.scheduler.DeleteJob(ctx, k)
+	var opts []carillon.DeleteOption
+	if n := m.GetIfGeneration(); n != 0 {
+		opts = append(opts, carillon.DeleteIfGeneration(n))
+	}
+	deleted, err := s.scheduler.DeleteJob(ctx, k, opts...)
 	if err != nil {
 		return nil, err
 	}

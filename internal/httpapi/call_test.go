@@ -152,9 +152,10 @@ func TestReplies(t *testing.T) {
 			`{"id":"b","namespace":"","job":"","overlap":"serial","rate":0.5,"status":"cancelled","total":"1152921504606846976",` +
 				`"begun":"0","succeeded":"0","failed":"0","next_time":"2026-01-02T03:04:05Z"}`},
 		{"GET /v1/namespaces/ns/jobs/x:backfills", &pb.ListBackfillsResponse{}, 200, "", `{"backfills":[]}`},
-		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns"}, 200, "", `{"name":"ns","strict":false,"limits":{}}`},
-		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true, Limits: map[string]int32{"b": 0, "a": 7}}, 200, "",
-			`{"name":"","strict":true,"limits":{"a":7,"b":0}}`},
+		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns", Generation: 1}, 200, `"1"`,
+			`{"name":"ns","strict":false,"limits":{},"generation":"1"}`},
+		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true, Limits: map[string]int32{"b": 0, "a": 7}, Generation: 2}, 200, `"2"`,
+			`{"name":"","strict":true,"limits":{"a":7,"b":0},"generation":"2"}`},
 		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
 			`{"times":["2026-01-02T03:04:05Z"]}`},
 	} {

@@ -50,10 +50,11 @@ func readHeaders(r *http.Request, req proto.Message) error {
 		}
 		return ifNoneMatch(r, &m.IfAbsent)
 	case *pb.PatchJobRequest:
-		if has(r, headerIfNoneMatch) {
-			return carillon.NotSupported(headerIfNoneMatch)
-		}
-		return ifMatch(r, &m.IfGeneration)
+		return onlyIfMatch(r, &m.IfGeneration)
+	case *pb.DeleteJobRequest:
+		return onlyIfMatch(r, &m.IfGeneration)
+	case *pb.PutNamespaceRequest:
+		return onlyIfMatch(r, &m.Generation)
 	}
 	if has(r, headerIfMatch) {
 		return carillon.NotSupported(headerIfMatch)
@@ -61,7 +62,15 @@ func readHeaders(r *http.Request, req proto.Message) error {
 	return carillon.NotSupported(headerIfNoneMatch)
 }
 
-// ifMatch reads `If-Match: "<generation>"`.
+// onlyIfMatch is ifMatch for a call that knows no other condition.
+func onlyIfMatch(r *http.Request, generation *uint64) error {
+	if has(r, headerIfNoneMatch) {
+		return carillon.NotSupported(headerIfNoneMatch)
+	}
+	return ifMatch(r, generation)
+}
+
+// ifMatch reads `If-Match: "<generation>"`, which must be what the body or the query says, if that says any.
 func ifMatch(r *http.Request, generation *uint64) error {
 	if !has(r, headerIfMatch) {
 		return nil
@@ -75,6 +84,9 @@ func ifMatch(r *http.Request, generation *uint64) error {
 	n, err := strconv.ParseUint(inner, 10, 64)
 	if !opened || !closed || err != nil || n == 0 {
 		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, `must be a generation in quotes, such as "3"`)
+	}
+	if *generation != 0 && *generation != n {
+		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, "is %d, and the request says %d; leave one of them out", n, *generation)
 	}
 	*generation = n
 	return nil
@@ -93,16 +105,18 @@ func ifNoneMatch(r *http.Request, absent *bool) error {
 	return err
 }
 
-// setETag says the generation of the job in a reply.
+// setETag says the generation of what is in a reply.
 func setETag(w http.ResponseWriter, reply proto.Message) {
-	var job *pb.Job
+	var n uint64
 	switch m := reply.(type) {
 	case *pb.Job:
-		job = m
+		n = m.GetStatus().GetGeneration()
 	case *pb.PutJobResponse:
-		job = m.GetJob()
+		n = m.GetJob().GetStatus().GetGeneration()
+	case *pb.Namespace:
+		n = m.GetGeneration()
 	}
-	if n := job.GetStatus().GetGeneration(); n != 0 {
+	if n != 0 {
 		w.Header().Set("ETag", `"`+strconv.FormatUint(n, 10)+`"`)
 	}
 }

@@ -10,18 +10,13 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
-	"github.com/carillonhq/carillon/client"
 )
 
 // TestListsThatCannotBeAreRefused: over REST, gRPC and the SDK alike, a list that can find nothing names the field that is
 // wrong.
 func TestListsThatCannotBeAreRefused(t *testing.T) {
 	n := startNode(t)
-	remote, err := client.Dial(strings.TrimPrefix(n.conn.Target(), "dns:///"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = remote.Close() })
+	remote := n.remote(t)
 	phase := func(p carillon.Phase) *carillon.Phase { return &p }
 	status := func(s carillon.RunStatus) *carillon.RunStatus { return &s }
 

@@ -165,7 +165,11 @@ func TestConditionsRefused(t *testing.T) {
 		{"PUT /v1/namespaces/ns/jobs/x", "If-Match", `*`, "If-Match"},
 		{"PUT /v1/namespaces/ns/jobs/x", "If-None-Match", `"3"`, "If-None-Match"},
 		{"PATCH /v1/namespaces/ns/jobs/x", "If-None-Match", "*", "If-None-Match"},
-		{"DELETE /v1/namespaces/ns/jobs/x", "If-Match", `"3"`, "If-Match"},
+		{"DELETE /v1/namespaces/ns/jobs/x", "If-None-Match", `*`, "If-None-Match"},
+		{"DELETE /v1/namespaces/ns/jobs/x", "If-Match", `3`, "If-Match"},
+		{"DELETE /v1/namespaces/ns/jobs?prefix=x", "If-Match", `"3"`, "If-Match"},
+		{"PUT /v1/namespaces/ns", "If-None-Match", `*`, "If-None-Match"},
+		{"POST /v1/namespaces/ns/jobs/x:pause", "If-Match", `"3"`, "If-Match"},
 		{"POST /v1/namespaces/ns/jobs/x:trigger", "If-None-Match", `*`, "If-None-Match"},
 		{"PUT /v1/namespaces/ns/jobs/x", "Content-Encoding", `gzip`, "Content-Encoding"},
 	} {

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/httpapi"
@@ -219,6 +222,11 @@ func (n *node) wantProblem(t *testing.T, what string, a answer, field string) {
 
 func (n *node) wantError(t *testing.T, what string, err error, field string) {
 	t.Helper()
+	for _, d := range status.Convert(err).Details() { // as a client that knows google.rpc alone reads it
+		if b, ok := d.(*errdetails.BadRequest); ok && b.GetFieldViolations()[0].GetField() != field {
+			t.Errorf("%s: gRPC says %v; want the field %s", what, b, field)
+		}
+	}
 	e, ok := errors.AsType[*carillon.Error](wire.ErrorFromStatus(err))
 	if !ok || e.Kind != carillon.InvalidArgument || e.Field != field || e.Message == "" {
 		t.Errorf("%s: gRPC answers %v; want the field %s", what, err, field)

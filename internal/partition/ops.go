@@ -324,10 +324,13 @@ func (m *Machine) runsOf(job *entry) []*entry {
 }
 
 // Delete removes a job with all its unfinished runs, which stay in the history as cancelled.
-func (m *Machine) Delete(now int64, key carillon.Key) (carillon.Deleted, error) {
+func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
 	e := m.find(key)
 	if e == nil {
 		return carillon.Deleted{}, notFound(key)
+	}
+	if o := carillon.ResolveDelete(opts); o.IfGeneration != 0 && o.IfGeneration != e.state.Generation {
+		return carillon.Deleted{}, otherGeneration(e)
 	}
 	d := carillon.Deleted{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}
 	m.remove(e)

@@ -127,7 +127,7 @@ func (s pauseless) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pau
 type deleteless struct{ sim.Scheduler }
 
 // DeleteJob is for [sim.Scheduler].
-func (s deleteless) DeleteJob(ctx context.Context, k carillon.Key) (carillon.Deleted, error) {
+func (s deleteless) DeleteJob(ctx context.Context, k carillon.Key, _ ...carillon.DeleteOption) (carillon.Deleted, error) {
 	_, err := s.GetJob(ctx, k)
 	return carillon.Deleted{}, err
 }

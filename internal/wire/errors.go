@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
+	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -73,6 +75,62 @@ func ProblemToProto(e *carillon.Error) *pb.Problem {
 	return &pb.Problem{Code: e.Kind.String(), Field: text(e.Field), Detail: text(e.Message), OutcomeUnknown: e.Unknown}
 }
 
+// ErrorDomain is the domain of the reasons in a google.rpc.ErrorInfo: the contract that has them. A reason is the code of
+// the problem in capitals.
+const ErrorDomain = "carillon.v1"
+
+// Keys of the metadata of a google.rpc.ErrorInfo: what else the problem says.
+const (
+	infoField   = "field"
+	infoUnknown = "outcome_unknown"
+)
+
+// details are the error as the details of a status: the problem, which says all, and what programs know that have never
+// heard of Carillon.
+func details(e *carillon.Error) []protoadapt.MessageV1 {
+	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(e.Kind.String()), Domain: ErrorDomain}
+	if e.Field != "" {
+		info.Metadata = map[string]string{infoField: text(e.Field)}
+	}
+	if e.Unknown {
+		if info.Metadata == nil {
+			info.Metadata = map[string]string{}
+		}
+		info.Metadata[infoUnknown] = "true"
+	}
+	list := []protoadapt.MessageV1{ProblemToProto(e), info}
+	if e.Kind == carillon.InvalidArgument && e.Field != "" {
+		list = append(list, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: text(e.Field), Description: text(e.Message)}}})
+	}
+	return list
+}
+
+// fromDetails is the error that a status says; said: a server of ours has said it. Its problem says all. Of what somebody in
+// between has passed on without it, as much as is left is taken.
+func fromDetails(st *status.Status, cause error) (e *carillon.Error, said bool) {
+	e = &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: cause}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *pb.Problem:
+			return &carillon.Error{Kind: carillon.ParseKind(d.GetCode()), Field: d.GetField(), Message: d.GetDetail(),
+				Unknown: d.GetOutcomeUnknown(), Err: cause}, true
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == ErrorDomain {
+				said = true
+				e.Kind = carillon.ParseKind(strings.ToLower(d.GetReason()))
+				e.Field, e.Unknown = d.GetMetadata()[infoField], d.GetMetadata()[infoUnknown] == "true"
+				e.Message = strings.TrimPrefix(st.Message(), e.Field+": ")
+			}
+		case *errdetails.BadRequest:
+			if v := d.GetFieldViolations(); len(v) > 0 && !said {
+				e.Field, e.Message = v[0].GetField(), v[0].GetDescription()
+			}
+		}
+	}
+	return e, said
+}
+
 // ErrorToStatus is err as a gRPC error that carries it whole; nil stays nil.
 func ErrorToStatus(err error) error {
 	if err == nil {
@@ -84,14 +142,14 @@ func ErrorToStatus(err error) error {
 		message = text(e.Field) + ": " + message
 	}
 	st := status.New(GRPCCode(e.Kind), message)
-	if whole, err := st.WithDetails(ProblemToProto(e)); err == nil {
+	if whole, err := st.WithDetails(details(e)...); err == nil {
 		st = whole
 	}
 	return st.Err()
 }
 
 // ErrorFromStatus is a gRPC error as an [carillon.Error], equal to the one that ErrorToStatus was given; nil stays nil.
-// One without a problem was made on the way: after a lost connection or a deadline nobody knows whether the server made
+// One without details of ours was made on the way: after a lost connection or a deadline nobody knows whether the server made
 // the change.
 func ErrorFromStatus(err error) error {
 	if err == nil {
@@ -104,13 +162,8 @@ func ErrorFromStatus(err error) error {
 	if !ok {
 		return ToError(err)
 	}
-	for _, d := range st.Details() {
-		if p, ok := d.(*pb.Problem); ok {
-			return &carillon.Error{Kind: carillon.ParseKind(p.GetCode()), Field: p.GetField(), Message: p.GetDetail(),
-				Unknown: p.GetOutcomeUnknown(), Err: err}
-		}
-	}
-	return &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: err}
+	e, _ := fromDetails(st, err)
+	return e
 }
 
 // Unanswered reports whether an error of [ErrorFromStatus] was made on the way: the server has not said it.
@@ -119,7 +172,11 @@ func Unanswered(e *carillon.Error) bool {
 		return false
 	}
 	st, ok := status.FromError(e.Err)
-	return ok && !slices.ContainsFunc(st.Details(), func(d any) bool { _, said := d.(*pb.Problem); return said })
+	if !ok {
+		return false
+	}
+	_, said := fromDetails(st, e.Err)
+	return !said
 }
 
 // kindOfCode is the kind of a code that came without a problem.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
@@ -32,6 +35,57 @@ func TestErrorsCrossWhole(t *testing.T) {
 				t.Errorf("errors.Is(err, %v) is false", k)
 			}
 		}
+	}
+}
+
+// TestErrorsAsOthersReadThem: programs that do not know the problem find the reason and the field in google.rpc's details,
+// and what those say alone is the same error.
+func TestErrorsAsOthersReadThem(t *testing.T) {
+	for k := carillon.Internal; k <= carillon.DataLoss; k++ {
+		for _, sent := range []*carillon.Error{
+			{Kind: k, Field: "target.http.url", Message: "is wrong"}, {Kind: k, Message: "is wrong"},
+			{Kind: k, Field: "name", Message: "is wrong", Unknown: true}, {Kind: k, Message: "\xff", Unknown: true},
+		} {
+			st := status.Convert(ErrorToStatus(sent))
+			var others []protoadapt.MessageV1
+			fields := 0
+			for _, d := range st.Details() {
+				switch d := d.(type) {
+				case *pb.Problem:
+					continue
+				case *errdetails.ErrorInfo:
+					if d.GetDomain() != ErrorDomain || d.GetReason() != strings.ToUpper(k.String()) {
+						t.Errorf("%+v: %v", sent, d)
+					}
+				case *errdetails.BadRequest:
+					v := d.GetFieldViolations()
+					if fields += len(v); v[0].GetField() != sent.Field || v[0].GetDescription() != sent.Message {
+						t.Errorf("%+v: %v", sent, d)
+					}
+				}
+				others = append(others, d.(protoadapt.MessageV1))
+			}
+			if want := k == carillon.InvalidArgument && sent.Field != ""; (fields == 1) != want || fields > 1 {
+				t.Errorf("%+v: %d fields to blame", sent, fields)
+			}
+			rest, err := status.New(st.Code(), st.Message()).WithDetails(others...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := errors.AsType[*carillon.Error](ErrorFromStatus(rest.Err()))
+			if !ok || got.Kind != k || got.Field != sent.Field || got.Message != text(sent.Message) || got.Unknown != sent.Unknown || Unanswered(got) {
+				t.Errorf("sent %+v, read %+v", sent, got)
+			}
+		}
+	}
+	foreign, err := status.New(codes.InvalidArgument, "no").WithDetails(&errdetails.ErrorInfo{Reason: "NOT_FOUND", Domain: "else.where"},
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "f", Description: "d"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ok := errors.AsType[*carillon.Error](ErrorFromStatus(foreign.Err()))
+	if !ok || got.Kind != carillon.InvalidArgument || got.Field != "f" || got.Message != "d" || !Unanswered(got) {
+		t.Errorf("of somebody else: %+v", got)
 	}
 }
 

@@ -116,7 +116,7 @@ func headers(call string) []any {
 	switch call {
 	case "PutJob":
 		return []any{ifMatch, header("If-None-Match", "Only if there is none of the name.", object{"enum": []any{"*"}})}
-	case "PatchJob":
+	case "PatchJob", "DeleteJob", "PutNamespace":
 		return []any{ifMatch}
 	case "CompleteRun":
 		return []any{header("Carillon-Token", "The token that the delivery came with, if the body has none.", object{})}

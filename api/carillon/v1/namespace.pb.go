@@ -30,7 +30,9 @@ type Namespace struct {
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
 	// For each limit key, how many attempts of the jobs with that key may be in force at a time, across the cluster. A key
 	// that is not here is not limited; 0 lets nothing run.
-	Limits        map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Limits map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Counts what has been set, from 1: that of a namespace for which nobody has set anything.
+	Generation    uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -86,15 +88,25 @@ func (x *Namespace) GetLimits() map[string]int32 {
 	return nil
 }
 
+func (x *Namespace) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xae\x01\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xce\x01\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12:\n" +
-	"\x06limits\x18\x03 \x03(\v2\".carillon.v1.Namespace.LimitsEntryR\x06limits\x1a9\n" +
+	"\x06limits\x18\x03 \x03(\v2\".carillon.v1.Namespace.LimitsEntryR\x06limits\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x04R\n" +
+	"generation\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"

@@ -471,7 +471,8 @@ type PatchJobRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The new values.
 	Job *Job `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
-	// The fields of job that count, top level only. In REST they are those that the body has.
+	// The fields of job that count. Those within failure_policy and history can be named by their path, as in
+	// "failure_policy.exponential.initial"; the others only as a whole. In REST they are those that the body has.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Only over this generation; 0 is any. In REST also `If-Match: "<generation>"`.
 	IfGeneration  uint64 `protobuf:"varint,5,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
@@ -751,7 +752,9 @@ type DeleteJobRequest struct {
 	// The job's namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The job's name.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Only at this generation; 0 is any. In REST also `If-Match: "<generation>"`.
+	IfGeneration  uint64 `protobuf:"varint,3,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,6 +801,13 @@ func (x *DeleteJobRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteJobRequest) GetIfGeneration() uint64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
 }
 
 // DeleteJobResponse is the outcome of a delete.
@@ -1265,7 +1275,7 @@ type ListRunsRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The job's name; absent is across jobs, for which status must be dead.
 	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	// Runs that ended so.
+	// Runs that ended so: succeeded, failed, dead, cancelled or skipped.
 	Status RunStatus `protobuf:"varint,3,opt,name=status,proto3,enum=carillon.v1.RunStatus" json:"status,omitempty"`
 	// Default 100, at most 1,000.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2235,8 +2245,10 @@ type PutNamespaceRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// As in Namespace.
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
-	// As in Namespace.
-	Limits        map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// As in Namespace. None at all over settings that have limits is refused, unless the generation is given.
+	Limits map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Only over this generation, as GetNamespace said it; 0 is any. In REST also `If-Match: "<generation>"`.
+	Generation    uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2290,6 +2302,13 @@ func (x *PutNamespaceRequest) GetLimits() map[string]int32 {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *PutNamespaceRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // PreviewScheduleRequest asks for PreviewSchedule.
@@ -2480,10 +2499,11 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"`\n" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.carillon.v1.JobR\x04jobs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"D\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"i\n" +
 	"\x10DeleteJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"O\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12#\n" +
+	"\rif_generation\x18\x03 \x01(\x04R\fifGeneration\"O\n" +
 	"\x11DeleteJobResponse\x12\x18\n" +
 	"\adeleted\x18\x01 \x01(\bR\adeleted\x12 \n" +
 	"\vinterrupted\x18\x02 \x01(\bR\vinterrupted\"I\n" +
@@ -2570,11 +2590,14 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\")\n" +
 	"\x13GetNamespaceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xc2\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xe2\x01\n" +
 	"\x13PutNamespaceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12D\n" +
-	"\x06limits\x18\x03 \x03(\v2,.carillon.v1.PutNamespaceRequest.LimitsEntryR\x06limits\x1a9\n" +
+	"\x06limits\x18\x03 \x03(\v2,.carillon.v1.PutNamespaceRequest.LimitsEntryR\x06limits\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x04R\n" +
+	"generation\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe1\x01\n" +

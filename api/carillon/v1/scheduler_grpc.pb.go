@@ -53,7 +53,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // SchedulerService is everything Carillon does. Nothing is answered before what it did is durable. Every error status
-// carries a Problem.
+// carries a Problem, a google.rpc.ErrorInfo, and a google.rpc.BadRequest if a field is to blame.
 type SchedulerServiceClient interface {
 	// PutJob stores a job, replacing an older one of the name unless asked otherwise.
 	PutJob(ctx context.Context, in *PutJobRequest, opts ...grpc.CallOption) (*PutJobResponse, error)
@@ -108,7 +108,7 @@ type SchedulerServiceClient interface {
 	CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*Backfill, error)
 	// GetNamespace shows the settings of a namespace; every namespace has some.
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
-	// PutNamespace replaces the settings of a namespace. It is harmless to repeat.
+	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
@@ -405,7 +405,7 @@ type SchedulerService_WorkClient = grpc.BidiStreamingClient[WorkRequest, WorkRes
 // for forward compatibility.
 //
 // SchedulerService is everything Carillon does. Nothing is answered before what it did is durable. Every error status
-// carries a Problem.
+// carries a Problem, a google.rpc.ErrorInfo, and a google.rpc.BadRequest if a field is to blame.
 type SchedulerServiceServer interface {
 	// PutJob stores a job, replacing an older one of the name unless asked otherwise.
 	PutJob(context.Context, *PutJobRequest) (*PutJobResponse, error)
@@ -460,7 +460,7 @@ type SchedulerServiceServer interface {
 	CancelBackfill(context.Context, *CancelBackfillRequest) (*Backfill, error)
 	// GetNamespace shows the settings of a namespace; every namespace has some.
 	GetNamespace(context.Context, *GetNamespaceRequest) (*Namespace, error)
-	// PutNamespace replaces the settings of a namespace. It is harmless to repeat.
+	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
