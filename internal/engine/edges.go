@@ -125,13 +125,13 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 	if err := e.register(ctx, byPart); err != nil {
 		return nil, err
 	}
-	together := make(map[carillon.Key]bool, len(reqs))
+	together := make(map[carillon.Key]*carillon.Job, len(reqs))
 	for i := range reqs {
-		together[reqs[i].Job.Key()] = true
+		together[reqs[i].Job.Key()] = reqs[i].Job
 	}
 	for p, list := range byPart {
 		for _, w := range list {
-			if w.exists || together[w.edge.Of] {
+			if w.exists || together[w.edge.Of] != nil {
 				continue
 			}
 			by, ok, err := e.lastSuccess(ctx, p, w.edge.Of)
@@ -148,6 +148,9 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 	}
 	for i := range warnings {
 		slices.Sort(warnings[i])
+		if w := e.cycle(ctx, reqs[i].Job, together); w != "" {
+			warnings[i] = append(warnings[i], w)
+		}
 	}
 	return warnings, nil
 }

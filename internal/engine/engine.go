@@ -61,6 +61,10 @@ type Config struct {
 	// [Engine.ReloadNamespace]. It must not block. What is lost heals within 5 s.
 	Announce func(namespace string)
 
+	// Advise says what stands in the way of a queue's runs now, for the answer to a put; "" if nothing does. Nil: nothing is known.
+	// It must not block.
+	Advise func(q partition.Queue) (warning string)
+
 	// Turn is called, if not nil, on a lane's goroutine before it looks whether a partition wants a round, and with its first one
 	// before it looks what must be read. A simulation waits in it until it is the partition's turn, so that what several want at
 	// one instant always goes to the same one.

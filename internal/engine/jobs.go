@@ -35,6 +35,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	}
 	e.scheduled(1)
 	put.Warnings = append(put.Warnings, warnings...)
+	e.advise(&put)
 	return put, nil
 }
 
@@ -102,6 +103,7 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 		return put, err
 	}
 	put.Warnings = append(put.Warnings, warnings...)
+	e.advise(&put)
 	return put, nil
 }
 

@@ -48,10 +48,13 @@ func TestWhereANodeMayListen(t *testing.T) {
 func TestStoresThatAreRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
+		"host=db password=hunter2": "has no scheme", "host=db password=hunter:2": "has no scheme", "user:hunter2@db/carillon": "has no scheme",
+		"memory:hunter2":         "says too much",
 		"cassandra://localhost":  `"cassandra" is not supported`,
 		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {
-		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -30,20 +32,33 @@ func parseStore(text string) (scheme, rest string, err error) {
 	case text == "":
 		return "", "", fmt.Errorf("store: none is given; there are %s", supportedStores)
 	case !ok:
-		return "", "", fmt.Errorf("store: %q has no scheme; there are %s", text, supportedStores)
+		return "", "", fmt.Errorf("store: the URL has no scheme; there are %s", supportedStores)
 	case scheme == "pebble" && rest == "":
 		return "", "", fmt.Errorf("store: %q names no folder; write pebble:DIR", text)
 	case scheme == "memory" && rest != "":
-		return "", "", fmt.Errorf("store: %q says too much: the URL is \"memory:\"", text)
+		return "", "", errors.New("store: the URL says too much: it is \"memory:\"")
 	case scheme == "redis" || scheme == "rediss":
 		_, err := redis.ParseURL(text)
 		return "redis", rest, err
 	case shared(scheme):
 		return "postgres", rest, postgres.CheckURL(text)
+	case scheme != "pebble" && scheme != "memory" && !isScheme(scheme, rest): // it may be a password, and is not repeated
+		return "", "", fmt.Errorf("store: the URL has no scheme; there are %s", supportedStores)
 	case scheme != "pebble" && scheme != "memory":
 		return "", "", fmt.Errorf("store: %q is not supported; there are %s", scheme, supportedStores)
 	}
 	return scheme, rest, nil
+}
+
+// isScheme reports whether what stands before the first colon is certainly a scheme: in "host=db password=a:b" and in
+// "user:password@host/db" it is not.
+func isScheme(text, rest string) bool {
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(text) <= 20 && (strings.HasPrefix(rest, "//") || !strings.ContainsAny(rest, "@="))
 }
 
 // shared reports whether other nodes may open the store of a scheme at the same time.
@@ -189,6 +204,10 @@ func (t *trouble) pebbleEvents() pebble.Events {
 			if reason != "" {
 				t.log.Warn("the store waits for the disk", "reason", reason)
 			}
+		},
+		Exposed: func(dir string, mode fs.FileMode) {
+			t.log.Warn("others may look into the store's folder, which holds payloads and the key of tokens: chmod 700 it",
+				"folder", dir, "mode", fmt.Sprintf("%#o", mode))
 		},
 		Log: func(text string) { t.log.Debug("pebble", "text", text) },
 	}

@@ -12,6 +12,7 @@ import (
 var (
 	ErrLocked        = errors.New("another process uses the folder")
 	ErrNotFolder     = errors.New("not a folder")
+	ErrNotMade       = errors.New("the folder cannot be made")
 	ErrForeign       = errors.New("the folder holds something else")
 	ErrNewer         = errors.New("the store is of a newer version")
 	ErrOlder         = errors.New("the store is of an older version, which this one cannot bring up to date")
@@ -28,6 +29,7 @@ var (
 var advice = map[error]string{
 	ErrLocked:        "stop the other carillon, or give this one a folder of its own",
 	ErrNotFolder:     "give the path of a folder",
+	ErrNotMade:       "give a path at which this user can make one",
 	ErrForeign:       "give an empty folder, or one that carillon made",
 	ErrNewer:         "run the carillon that wrote it, or a later one",
 	ErrOlder:         "run the carillon that wrote it",
@@ -40,11 +42,20 @@ var advice = map[error]string{
 	ErrIO:            "look at the system's log; carillon tries again by itself",
 }
 
+// closedAdvice is what a user can do if the store was not opened, where that is something else.
+var closedAdvice = map[error]string{
+	ErrReplaced: "start carillon again",
+	ErrDiskFull: "make room, and start carillon again",
+	ErrIO:       "look at the system's log, and start carillon again when the disk is well",
+}
+
 // FolderError says what is wrong with a store's folder and what a user can do about it.
 type FolderError struct {
 	Kind error // one of the errors of this package
 	Dir  string
 	Err  error // the cause; nil if there is none
+	// Closed: the store was not opened, so nobody tries again.
+	Closed bool
 }
 
 // Error is a sentence that a user can act on.
@@ -53,7 +64,11 @@ func (e *FolderError) Error() string {
 	if e.Err != nil {
 		s += " (" + e.Err.Error() + ")"
 	}
-	if a := advice[e.Kind]; a != "" {
+	a := advice[e.Kind]
+	if b, ok := closedAdvice[e.Kind]; ok && e.Closed {
+		a = b
+	}
+	if a != "" {
 		s += ": " + a
 	}
 	return s
@@ -78,6 +93,26 @@ func folderError(dir string, err error) error {
 	return &FolderError{Kind: kindOf(err), Dir: dir, Err: err}
 }
 
+// notOpened is the error of an open.
+func notOpened(err error) error {
+	f, ok := errors.AsType[*FolderError](err)
+	if !ok {
+		return err
+	}
+	closed := *f
+	closed.Closed = true
+	return &closed
+}
+
+// notMade says why a folder could not be made.
+func notMade(dir string, err error) error {
+	kind := kindOf(err)
+	if kind == ErrDamaged { // there is nothing yet that could be damaged
+		kind = ErrNotMade
+	}
+	return &FolderError{Kind: kind, Dir: dir, Err: err}
+}
+
 // systemError reports whether the operating system, rather than what stands in a file, is the cause.
 func systemError(err error) bool {
 	_, errno := errors.AsType[syscall.Errno](err)
@@ -93,7 +128,7 @@ func kindOf(err error) error {
 		return ErrReadOnly
 	case errors.Is(err, fs.ErrPermission):
 		return ErrPermission
-	case errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL):
 		return ErrNotFolder
 	case pebbledb.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), errors.Is(err, errKey),
 		errors.Is(err, pebbledb.ErrDBDoesNotExist), errors.Is(err, pebbledb.ErrDBNotPristine):

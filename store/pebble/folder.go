@@ -86,8 +86,8 @@ func openFolder(dir string, opt *Options) (*folder, error) {
 	if _, err := f.look(); err != nil {
 		return nil, err
 	}
-	if err := f.fs.MkdirAll(f.dir, 0o750); err != nil {
-		return nil, folderError(f.dir, err)
+	if err := f.fs.MkdirAll(f.dir, folderMode); err != nil {
+		return nil, notMade(f.dir, err)
 	}
 	if opt.FS == vfs.Default {
 		if name, remote := remoteFileSystem(f.dir); remote {
@@ -236,7 +236,7 @@ func (f *folder) replace(name string, text []byte) error {
 
 // write makes a durable file.
 func (f *folder) write(name string, text []byte) error {
-	file, err := f.fs.Create(name, vfs.WriteCategoryUnspecified)
+	file, err := privately(f.fs).Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,9 @@ type guard struct {
 	err      error
 }
 
-func newGuard(f *folder) *guard { return &guard{FS: f.fs, folder: f, failed: make(chan struct{})} }
+func newGuard(f *folder) *guard {
+	return &guard{FS: privately(f.fs), folder: f, failed: make(chan struct{})}
+}
 
 // Err is the first failure, nil if there was none.
 func (g *guard) Err() error {

@@ -39,12 +39,15 @@ func Open(dir string, opt Options) (*Store, error) {
 	}
 	f, err := openFolder(dir, &opt)
 	if err != nil {
-		return nil, err
+		return nil, notOpened(err)
+	}
+	if mode, is := f.exposed(); is && opt.Events.Exposed != nil {
+		opt.Events.Exposed(f.dir, mode)
 	}
 	s := &Store{opt: opt, folder: f}
 	if err := s.load(); err != nil {
 		_ = f.lock.Close() // the error that counts is there
-		return nil, err
+		return nil, notOpened(err)
 	}
 	s.committer = newCommitter(s)
 	s.running.Go(s.committer.run)

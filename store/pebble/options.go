@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"fmt"
+	"io/fs"
 	"time"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -53,6 +54,8 @@ type Events struct {
 	Background func(err error)
 	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
 	Stall func(reason string)
+	// Exposed: others than its user may look into the folder, which is left as it is.
+	Exposed func(dir string, mode fs.FileMode)
 	// Log: what Pebble says, for debugging.
 	Log func(text string)
 }
@@ -109,11 +112,11 @@ func (o Options) withDefaults() (Options, error) {
 // formatMajorVersion is Pebble's own format; it is part of store.Format.
 const formatMajorVersion = pebbledb.FormatValueSeparation
 
-// pebbleOptions are Pebble's options for a folder below fs.
-func (o *Options) pebbleOptions(fs vfs.FS, l *listener, readOnly, mustExist bool) *pebbledb.Options {
+// pebbleOptions are Pebble's options for a folder in files.
+func (o *Options) pebbleOptions(files vfs.FS, l *listener, readOnly, mustExist bool) *pebbledb.Options {
 	const memTables = 3
 	p := &pebbledb.Options{
-		FS:                 fs,
+		FS:                 files,
 		ReadOnly:           readOnly,
 		ErrorIfNotExists:   mustExist,
 		FormatMajorVersion: formatMajorVersion,

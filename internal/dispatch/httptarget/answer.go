@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -105,13 +106,37 @@ func unanswered(err, cause error, timeout time.Duration) (message string, perman
 		return refused.Error(), true
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Sprintf("DNS: %s: %s", dns.Name, dns.Err), false
+		return "DNS: " + dns.Name + ": " + lookupFailure(dns), false
 	}
 	if handshake, ok := errors.AsType[*handshakeError](err); ok {
-		return "TLS: " + handshake.err.Error(), false
+		return "TLS: " + plain(handshake.err), false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return "connect: " + err.Error(), false
+		return "connect: " + plain(err), false
 	}
-	return "connection: " + err.Error(), false
+	return "connection: " + plain(err), false
+}
+
+// lookupFailure is why a name was not found. The error itself names the resolver, which is the operator's business.
+func lookupFailure(err *net.DNSError) string {
+	switch {
+	case err.IsNotFound:
+		return "no such host"
+	case err.IsTimeout:
+		return "timeout"
+	}
+	return "the lookup failed"
+}
+
+// plain is a network error without the addresses of both ends: the node's own, and what the target's name has resolved to.
+func plain(err error) string {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return err.Error()
+	}
+	inner := op.Err
+	if call, ok := errors.AsType[*os.SyscallError](inner); ok {
+		inner = call.Err
+	}
+	return op.Op + ": " + inner.Error()
 }

@@ -2,6 +2,7 @@ package httptarget
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,6 +260,38 @@ func TestUnreachable(t *testing.T) {
 	d := open(t, New(Options{Allow: loopback}))
 	if r := d.do(t, delivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
 		t.Errorf("%+v", r.Result)
+	}
+}
+
+// TestNothingIsLearntOfTheNetwork looks for the addresses of both ends and of the resolver in what a job's owner is told.
+func TestNothingIsLearntOfTheNetwork(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close() // with a reset
+		}
+	}()
+	_, open1, _ := net.SplitHostPort(l.Addr().String())
+	gone := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "udp", Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 53), Port: 53}, Err: syscall.ECONNREFUSED}
+	}}
+	for name, o := range map[string]Options{
+		"refused": {Resolver: names(t, "127.0.0.1")}, "reset": {Resolver: names(t, "127.0.0.1"), Allow: loopback},
+		"no resolver": {Resolver: gone},
+	} {
+		for _, scheme := range []string{"http", "https"} {
+			for _, port := range []string{open1, "1"} {
+				r := open(t, New(o)).do(t, delivery(1, scheme+"://x.example.com:"+port+"/"))
+				if r.Message == "" || strings.Contains(r.Message, "127.0.0") || strings.Contains(r.Message, "loopback") {
+					t.Errorf("%s: %s", name, r.Message)
+				}
+			}
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
-		agreed := tls.Client(raw, conf)
+		m := newMeter(raw)
+		agreed := tls.Client(m, conf)
 		if err := agreed.HandshakeContext(ctx); err != nil {
 			_ = raw.Close()
 			return nil, &handshakeError{err}
@@ -42,6 +43,7 @@ func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
 		if agreed.ConnectionState().NegotiatedProtocol == "h2" {
 			return agreed, nil // net/http looks for this type
 		}
+		m.off()
 		return &conn{Conn: agreed}, nil
 	}
 }

@@ -18,9 +18,10 @@ type RefusedError struct {
 	Why  string
 }
 
-// Error names the address and the way out.
+// Error names the way out. It does not name the address: whoever puts jobs would learn from it what names within the operator's
+// network resolve to.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("address %s is refused: %s (allow it with --allow-target %s/%d)", e.Addr, e.Why, e.Addr, e.Addr.BitLen())
+	return "the target's address is refused: it is not a public one (an operator can allow it with --allow-target)"
 }
 
 // control implements [net.Dialer.Control].

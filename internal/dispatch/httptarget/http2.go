@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -38,6 +39,7 @@ func newHTTP2Conns() *http2Conns {
 			DisableCompression:     true,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: MaxResponseHeader,
+			HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: MaxResponseRead}, // nothing more of a body is read
 		},
 	}
 }
@@ -49,7 +51,7 @@ func (h *http2Conns) upgrade(authority string, raw *tls.Conn) http.RoundTripper 
 		_ = raw.Close()
 		return noConn{err}
 	}
-	c := &http2Conn{conn: made}
+	c := &http2Conn{conn: made, meter: raw.NetConn().(*meter)} // dialTLS has made it
 	shared, err := h.share(authority, c)
 	if shared != c {
 		_ = made.Close() // another connection was ready first
@@ -102,17 +104,21 @@ func (h *http2Conns) close() {
 // http2Conn sends requests on one connection, and says of those that failed whether another may be tried.
 type http2Conn struct {
 	conn     *http.ClientConn
+	meter    *meter
 	answered atomic.Bool // at least once: what fails before may fail on every connection
 	gone     atomic.Bool // it takes no more requests
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (c *http2Conn) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.meter.begin()
 	resp, err := c.conn.RoundTrip(req)
 	if err == nil {
 		c.answered.Store(true)
+		resp.Body = &meteredBody{ReadCloser: resp.Body, end: sync.OnceFunc(c.meter.end)}
 		return resp, nil
 	}
+	c.meter.end()
 	s, ok := req.Context().Value(sendingKey{}).(*sending)
 	if !ok || req.Context().Err() != nil {
 		return nil, err
@@ -134,6 +140,18 @@ func (c *http2Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &refusedStreamError{}
 	}
 	return nil, err
+}
+
+// meteredBody ends its attempt on a meter when it is closed.
+type meteredBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements [io.Closer].
+func (b *meteredBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // errGoAway is what net/http says when a GOAWAY has left out a request: the target promises that it has not been and will

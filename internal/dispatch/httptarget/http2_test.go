@@ -37,10 +37,15 @@ type stream struct {
 	conn   net.Conn
 }
 
-func (s stream) answer() {
+func (s stream) answer() { s.headers(true) }
+
+// begin answers with headers only: a body is to follow.
+func (s stream) begin() { s.headers(false) }
+
+func (s stream) headers(last bool) {
 	var block bytes.Buffer
 	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: last})
 }
 
 func newTarget2(t *testing.T, treat func(n int64, s stream)) (*target2, *desk) {

@@ -21,6 +21,7 @@ import (
 // An attempt is at most one request that the target may have read: see [sending] and [http2Conns].
 type Target struct {
 	options Options
+	guard   *guard // nil: somebody else dials
 	client  *http.Transport
 	http2   *http2Conns
 
@@ -43,8 +44,11 @@ func New(o Options) *Target {
 	if o.Dial != nil {
 		return newTarget(o, o.Dial)
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: guard{o.Allow}.control}
-	return newTarget(o, dialer.DialContext)
+	g := guard{o.Allow}
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: g.control}
+	t := newTarget(o, dialer.DialContext)
+	t.guard = &g
+	return t
 }
 
 func newTarget(o Options, dial dialFunc) *Target {

@@ -1,0 +1,75 @@
+package httptarget
+
+import (
+	"errors"
+	"math"
+	"net"
+	"sync"
+)
+
+// A target of HTTP/2 may send frames that nobody asked for, such as SETTINGS and PING, as fast as the network carries them,
+// and net/http reads and answers each of them for as long as the connection lasts. So what may be read from a connection is
+// metered: a share for each attempt that is under way on it, and little while there is none. A target that exceeds it loses
+// its connection. HTTP/1 needs none of this: net/http closes a connection on which something comes that was not asked for,
+// and reads no more than the headers and the body of one answer.
+const (
+	// perAttempt is what one attempt may read: headers, what is read of a body, and as much again that was on its way.
+	perAttempt = 512 << 10
+	// whileIdle is what may come while there is none: the end of bodies that were not read, pings for an hour.
+	whileIdle = 64 << 10
+)
+
+// errUnasked says that a target sends what nobody has asked for.
+var errUnasked = errors.New("the target sent more than an answer needs")
+
+// meter is a network connection, below TLS, from which only so much is read.
+type meter struct {
+	net.Conn
+
+	mu     sync.Mutex
+	flying int // attempts under way
+	left   int // bytes
+}
+
+// newMeter makes a meter with room for a handshake.
+func newMeter(c net.Conn) *meter { return &meter{Conn: c, left: perAttempt} }
+
+// off ends the metering.
+func (m *meter) off() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = math.MaxInt
+}
+
+// Read implements [net.Conn].
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.mu.Lock()
+	m.left -= n
+	over := m.left < 0
+	m.mu.Unlock()
+	if over {
+		_ = m.Conn.Close()
+		return 0, errUnasked
+	}
+	return n, err
+}
+
+// begin makes room for what one more attempt reads.
+func (m *meter) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.flying == 0 {
+		m.left = 0
+	}
+	m.flying++
+	m.left += perAttempt
+}
+
+// end takes the room of an attempt away.
+func (m *meter) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.flying--
+	m.left = min(m.left, max(whileIdle, m.flying*perAttempt))
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// Whoever puts a job that is valid and will not do what he expects is told so in the answer, by the owner of its partition,
+// from what that node knows: it asks no other node, and reads the store only for jobs that wait for others. What it cannot
+// know, as what a name will resolve to, it does not guess. Each warning has the field before a colon.
+
+// lateBy is how far in the past a job must be due for a warning: clocks differ, and calls take their time.
+const lateBy = time.Minute
+
+// advise adds to the answer to a put what the job's author may not expect.
+func (e *Engine) advise(put *carillon.Put) {
+	if !put.Changed {
+		return
+	}
+	j := &put.Job
+	if e.cfg.Advise != nil {
+		if w := e.cfg.Advise(partition.QueueOf(j.Namespace, j.Target)); w != "" {
+			put.Warnings = append(put.Warnings, w)
+		}
+	}
+	if j.LimitKey != "" {
+		if _, limited := e.settings.limit(partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}); !limited {
+			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %q, so nothing is limited", j.Namespace, j.LimitKey))
+		}
+	}
+	if w := dueInThePast(j); w != "" {
+		put.Warnings = append(put.Warnings, w)
+	}
+}
+
+// dueInThePast warns of a one-shot whose time had come long before it was put.
+func dueInThePast(j *carillon.Job) string {
+	st := j.Status
+	if j.Recurring() || st == nil || st.NextRun.IsZero() || st.Current != nil {
+		return ""
+	}
+	if by := st.Updated.Sub(st.NextRun); by > lateBy {
+		return fmt.Sprintf("due_time: it was %v ago, so the job runs at once", by.Round(time.Second))
+	}
+	return ""
+}
+
+const (
+	// cycleDepth is how far the jobs are followed that a job waits for, and cycleJobs how many are looked at.
+	cycleDepth = 16
+	cycleJobs  = 256
+)
+
+// cycle is a warning if a job waits, by way of others, for itself; together are the jobs that are put with it, as they will
+// be. It looks at no more than a few jobs, and what cannot be read is passed over: the put does not depend on it.
+func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carillon.Key]*carillon.Job) string {
+	from := map[string]string{} // of each name, who waits for it
+	level := []*carillon.Job{j}
+	for range cycleDepth {
+		var next []string
+		for _, waits := range level {
+			for _, name := range waits.After {
+				if name == j.Name {
+					return "after: " + cycleText(from, waits.Name, name)
+				}
+				if _, seen := from[name]; !seen && len(from) < cycleJobs {
+					from[name] = waits.Name
+					next = append(next, name)
+				}
+			}
+		}
+		if len(next) == 0 {
+			return ""
+		}
+		level = e.jobsNamed(ctx, j.Namespace, next, together)
+	}
+	return ""
+}
+
+// cycleText says by whom a job waits for itself.
+func cycleText(from map[string]string, last, first string) string {
+	path := []string{first}
+	for name := last; name != first && name != ""; name = from[name] {
+		path = append(path, name)
+	}
+	path = append(path, first)
+	slices.Reverse(path)
+	for i := range path {
+		path[i] = fmt.Sprintf("%.64q", path[i])
+	}
+	if n := len(path); n > 8 {
+		path = slices.Concat(path[:4], []string{"…"}, path[n-3:])
+	}
+	return "the jobs wait for each other (" + strings.Join(path, " after ") + "), so none of them runs unless one is triggered"
+}
+
+// jobsNamed are those of the named jobs that there are: as they are put now, or as the store has them.
+func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
+	byPart := map[*owned][]store.Ref{}
+	for _, name := range names {
+		key := carillon.Key{Namespace: namespace, Name: name}
+		if j := together[key]; j != nil {
+			out = append(out, j)
+			continue
+		}
+		p := e.partitionOf(key)
+		byPart[p] = append(byPart[p], store.Ref{Key: key})
+	}
+	for _, p := range inOrder(byPart) {
+		shard, err := e.reader(p)
+		if err != nil {
+			continue
+		}
+		records, err := shard.Read(ctx, byPart[p])
+		if err != nil {
+			continue
+		}
+		for i := range records {
+			if !records[i].Exists {
+				continue
+			}
+			if j, err := store.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.After) > 0 {
+				out = append(out, &j)
+			}
+		}
+	}
+	return out
+}

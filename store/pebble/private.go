@@ -1,0 +1,69 @@
+package pebble
+
+import (
+	"io/fs"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A store holds payloads, and the key that signs tokens: nobody but its user should read it. So its folder is made with mode
+// 0700 and its files with 0600, whatever the umask says. What others have made wider is told at the start and left alone.
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+)
+
+// privately is fs whose new files are for their user alone; only the operating system's own knows modes.
+func privately(under vfs.FS) vfs.FS {
+	if under != vfs.Default {
+		return under
+	}
+	return privateFS{under}
+}
+
+// privateFS is the operating system's file system, with private files.
+type privateFS struct{ vfs.FS }
+
+// Create makes a file.
+func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := p.FS.Create(name, category)
+	return p.private(name, f, err)
+}
+
+// OpenReadWrite opens a file for both, and makes it if need be.
+func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := p.FS.OpenReadWrite(name, category, opts...)
+	return p.private(name, f, err)
+}
+
+// MkdirAll makes a folder, and those above it.
+func (p privateFS) MkdirAll(dir string, _ os.FileMode) error { return p.FS.MkdirAll(dir, folderMode) }
+
+// Unwrap is what Pebble asks for the file system below.
+func (p privateFS) Unwrap() vfs.FS { return p.FS }
+
+// private takes the file that was opened from all others.
+func (p privateFS) private(name string, f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, fileMode); err != nil {
+		_ = f.Close() // the error that counts is there
+		return nil, err
+	}
+	return f, nil
+}
+
+// exposed reports whether others than the folder's user may look into it, and its mode.
+func (f *folder) exposed() (mode fs.FileMode, is bool) {
+	if f.fs != vfs.Default {
+		return 0, false
+	}
+	info, err := os.Stat(f.dir)
+	if err != nil {
+		return 0, false // whoever opens it is told
+	}
+	mode = info.Mode().Perm()
+	return mode, mode&0o077 != 0
+}
