@@ -6,6 +6,7 @@
 // accepted), which is why they are read and written here rather than by protojson:
 //
 //	handler.go        what is served where, and what is around every call
+//	cors.go           what pages of trusted origins may do in a browser
 //	routes.go         a path and a method to a call
 //	call.go           one call: request to message, method, message to response
 //	condition.go      If-Match, If-None-Match, ETag, Carillon-Token

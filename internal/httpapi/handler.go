@@ -33,7 +33,7 @@ type Options struct {
 	Other http.Handler
 	// AllowHost judges the Host of a request, against DNS rebinding. Default: all are allowed.
 	AllowHost func(host string) bool
-	// TrustedOrigins are those besides the node's own from which a browser may change something, for example
+	// TrustedOrigins are those besides the node's own whose pages may use the API in a browser, for example
 	// "https://admin.example.com". Default none.
 	TrustedOrigins []string
 
@@ -78,7 +78,7 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	return h.around(origins.Handler(http.HandlerFunc(h.dispatch))), nil
+	return h.around(cors(o.TrustedOrigins, origins.Handler(http.HandlerFunc(h.dispatch)))), nil
 }
 
 // around is what holds for every request: headers that keep browsers from guessing, the host, and panics.

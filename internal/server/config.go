@@ -55,7 +55,7 @@ type Config struct {
 	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides IP addresses, the host
 	// of Advertise, and names that nobody can register: those without a dot, and under .localhost, .internal and .cluster.local.
 	Hosts []string
-	// TrustedOrigins are the origins besides the node's own whose pages may change something, such as
+	// TrustedOrigins are the origins besides the node's own whose pages may use the API in a browser, such as
 	// "https://admin.example.com". Default none.
 	TrustedOrigins []string
 

@@ -83,14 +83,12 @@ def fitting_policy(policy):
         exponential["factor"] = max(1, min(exponential.get("factor") or 1, 10))
 
 
-def drop_generation(case, kwargs):
-    """A put is either of a job that is there or of one that is not."""
-    for where in (case.headers, kwargs.get("headers")):
-        if where and "If-Match" in where:
-            del where["If-Match"]
-    if case.query:
-        case.query.pop("if_generation", None)
-        case.query.pop("if_absent", None)
+def one_condition(case):
+    """A put is over a job that is there, or where there is none."""
+    given = [(where, name) for where, name in ((case.headers, "If-Match"), (case.headers, "If-None-Match"),
+                                               (case.query, "if_absent"), (case.query, "if_generation")) if where and name in where]
+    for where, name in given[1:]:
+        del where[name]
 
 
 def fitting_times(body):
@@ -109,8 +107,8 @@ def before_call(context, case, kwargs):
     operation = case.operation.definition.raw.get("operationId")
     if operation in ("PutJob", "CreateJob", "PatchJob"):
         fitting_job(body, path)
-        if operation == "PutJob" and "If-None-Match" in kwargs.get("headers", {}):
-            drop_generation(case, kwargs)
+        if operation == "PutJob":
+            one_condition(case)
         if operation == "PatchJob":  # what fits depends on the job that is there
             for field in ("schedule", "due_time", "data", "data_base64", "content_type", *RECURRING):
                 body.pop(field, None)
