@@ -56,6 +56,10 @@ type Config struct {
 	Now      func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log      *slog.Logger     // default: discard
 	Events   Events
+	// Enter is called, if not nil, before each try of a call, on its goroutine and without locks. Calls that waited for
+	// the same owner try again at one instant. A simulation lets them wait in Enter, so that they always go in the
+	// same order; see also Enter of [engine.Config].
+	Enter func(ctx context.Context, partition int, of string)
 }
 
 // Events are told what happens. Any may be nil; they must not block.

@@ -51,6 +51,9 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 	var zero T
 	began, lost := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		if f := r.n.cfg.Enter; f != nil {
+			f(ctx, p, "")
+		}
 		v := r.n.view.Load()
 		value, err := attempt(ctx, r, v, p, f)
 		if err == nil || !repeatable(err, k) || r.n.last(v) {

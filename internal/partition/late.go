@@ -8,9 +8,16 @@ import "time"
 // arrived meanwhile. An end that is seen in time does not wait.
 
 const (
-	// seenInTime is how late a timer may be: more than the scheduler of a process that runs needs.
+	// seenInTime is how late a timer may be and count as in time. It is not exact, and need not be: a word that
+	// arrives so shortly before the end races with the timer in any case, by its way through the network and the
+	// hub. Longer, and what a halt of that length held up would be refused; shorter, and each end would wait
+	// behind the timers and the collector of a busy process.
 	seenInTime = 5 * time.Millisecond
-	// readWithin is what a process needs, when it goes on, to read what has arrived.
+	// readWithin is what a process needs at least, when it goes on, to read what has arrived, however short the
+	// halt was. A connection holds no more than its window, 64 KiB unless it has grown: some hundred words, which
+	// are read within a few milliseconds. The rest is for many connections, and for a machine that is short of CPU,
+	// which is why it stood still; a longer halt adds its own length. Too long costs a run that is lost indeed
+	// this much more before it goes elsewhere; too short refuses results that came in time.
 	readWithin = 250 * time.Millisecond
 )
 

@@ -25,7 +25,8 @@ const (
 	actorEndpoint  = 400 // + number
 	actorFault     = 432 // + number, the last of them shared
 	actorReader    = 600 // + node · maxPartitions + first partition: ends of reads for several
-	actorDoor      = 700 // + node · doorway + rank: calls that go to its partitions
+	actorAnswer    = 700 // + from · maxNodes + to: what one node answers another
+	actorDoor      = 736 // + node · doorway + rank: calls that go to its partitions
 
 	maxPartitions = 16
 	maxNodes      = 6

@@ -102,11 +102,6 @@ func TestReplayOfACluster(t *testing.T) {
 		p := sim.Cluster.Generate(i)
 		again(t, &p)
 	})
-	others := []sim.Profile{sim.Moves, sim.Tokens, sim.Torn, sim.Bars, sim.Ends}
-	each(t, 4*len(others), func(t *testing.T, i uint64) {
-		p := others[i%uint64(len(others))].Generate(i)
-		again(t, &p)
-	})
 }
 
 // TestANodeIsBarred: it lives, and cannot claim or commit. The others do all the work, and nothing is late for longer than after a crash.

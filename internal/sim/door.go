@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/carillonhq/carillon"
 )
 
 // door is where calls go into a node's engine. Calls that waited for the same thing, such as the next owner of
@@ -76,8 +78,11 @@ func calling(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, caller{}, who)
 }
 
-// enter is for [engine.Config].
+// enter is for [engine.Config] and [cluster.Config].
 func (n *node) enter(ctx context.Context, partition int, of string) {
 	who, _ := ctx.Value(caller{}).(string)
 	n.door.enter(fmt.Sprintf("%s/%d/%s", who, partition, of))
 }
+
+// attempt is for [httptarget.Options].
+func (n *node) attempt(r *carillon.Run) { n.door.enter(fmt.Sprintf("%s/%d", r.ID, r.Attempt)) }

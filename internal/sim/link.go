@@ -55,7 +55,7 @@ func (l *life) dial(m store.Member) (cluster.Peer, error) {
 // actor is that of the way from one node to the other.
 func (l *link) actor() int { return actorLink + l.from.node.number*maxNodes + l.to.node.number }
 
-func (l *link) back() int { return actorLink + l.to.node.number*maxNodes + l.from.node.number }
+func (l *link) back() int { return actorAnswer + l.to.node.number*maxNodes + l.from.node.number }
 
 // cut reports whether nothing gets through at the moment.
 func (l *link) cut() bool {

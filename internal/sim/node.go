@@ -83,7 +83,7 @@ func (n *node) start(ctx context.Context) error {
 	if n.w.plan.cluster() {
 		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1
 		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
-			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now})
+			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now, Enter: n.enter})
 		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers, engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
 		config.Announce, config.MayClaim = l.member.Announce, l.member.MayClaim
 	}
@@ -94,7 +94,7 @@ func (n *node) start(ctx context.Context) error {
 	l.api = wrap(m.API, l.scheduler())
 	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
 		Accept:     sessions.Accept(sessions.Options{}),
-		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial, Now: n.now})},
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial, Now: n.now, Enter: n.attempt})},
 		Now:        n.now,
 	})
 	if err := l.engine.Start(ctx, wrap(m.Dispatcher, engine.Dispatcher(l.hub))); err != nil {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/carillonhq/carillon"
 )
 
 // Options configure HTTP targets.
@@ -24,6 +26,9 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
+	// Enter is called, if not nil, on the goroutine of an attempt before its request. Attempts that begin at one instant
+	// are given connections in no order. A simulation lets them wait in Enter, each for a moment of its own.
+	Enter func(run *carillon.Run)
 }
 
 // Limits and defaults.

@@ -113,6 +113,9 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 // attempt makes the request and judges its answer.
 func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, answered, slow bool) {
 	d := &f.delivery
+	if enter := t.options.Enter; enter != nil {
+		enter(d.Run)
+	}
 	watched, s := watch(ctx, f.end, t.options.Now)
 	req, err := newRequest(watched, d, t.options.Secrets(d.Queue.Namespace), t.options.Now())
 	if err != nil {
