@@ -126,6 +126,7 @@ type Node struct {
 
 	fit      *fitness
 	doubts   doubts // guarded by turn
+	outages  outages
 	exit     exit
 	draining atomic.Bool
 	settled  atomic.Bool  // everything assigned was owned once
@@ -285,7 +286,7 @@ func (n *Node) answering() time.Duration {
 	if ago, ever := n.local.Outage(); ever && since != never {
 		since = max(since, n.elapsed()-ago)
 	}
-	return since
+	return max(since, time.Duration(n.outages.last.Load()))
 }
 
 // look is beat without a word on the node itself. Whoever has waited for the turn while another look began shares what that one

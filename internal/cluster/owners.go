@@ -146,6 +146,7 @@ func (n *Node) poll(ctx context.Context) error {
 	n.seekHeirs(ctx, v)
 	before := n.view.Swap(v)
 	close(before.next)
+	n.outages.look(v, began, n.cfg.TTL/unfitParts)
 	n.assign(v)
 	n.compare(members)
 	n.peers.keep(members, n.id)

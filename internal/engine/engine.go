@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -143,6 +144,7 @@ type Engine struct {
 	renewNow   chan struct{} // holds one when leases are to be renewed at once
 	missed     chan struct{} // settings that were announced could not be read
 	assigning  sync.Mutex    // one Assign at a time
+	outage     atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
 // New makes an engine; Start makes it run.

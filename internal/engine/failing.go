@@ -5,8 +5,8 @@ import "time"
 // Failure is why and for how long a partition that the node is to own could not be claimed, loaded or written.
 type Failure struct {
 	Partition int
-	For       time.Duration
-	Ago       time.Duration // since the newest, if it has a term again; otherwise 0: it still fails
+	For       time.Duration // without the terms in between
+	Ago       time.Duration // since that was over, if it has a term again; otherwise 0: it still fails
 	Err       error         // the newest
 }
 
@@ -15,8 +15,9 @@ const steadyFor = 2 * time.Second
 
 // failing is what a partition fails on. It is of the lane's goroutine; others read what is published.
 type failing struct {
-	since, last int64 // by Engine.elapsed
-	err         error
+	since int64 // by Engine.elapsed; later by as much as it has served meanwhile
+	last  int64
+	err   error
 }
 
 // failed notes that the partition could not be claimed, loaded or written. That another node owns it is no failure.
@@ -25,6 +26,9 @@ func (p *owned) failed(err error) {
 	f := &failing{since: now, last: now, err: err}
 	if old := p.failing.Load(); old != nil && p.fails(old, now) {
 		f.since = old.since
+		if p.serving.Load() {
+			f.since += now - p.beganAt.Load()
+		}
 	}
 	p.failing.Store(f)
 }
@@ -41,7 +45,7 @@ func (e *Engine) Failing() (out []Failure) {
 		if f := p.failing.Load(); f != nil && p.wanted.Load() && p.fails(f, now) {
 			until := now
 			if p.serving.Load() {
-				until = f.last
+				until = max(f.last, p.beganAt.Load())
 			}
 			out = append(out, Failure{p.number, time.Duration(until - f.since), time.Duration(now - until), f.err})
 		}

@@ -13,15 +13,22 @@ import (
 
 // Outage is how long ago the node last lost most of its terms together; ever is false if it never has.
 func (e *Engine) Outage() (ago time.Duration, ever bool) {
-	now := e.elapsed()
+	at := e.outage.Load()
+	return time.Duration(e.elapsed() - at), at != 0
+}
+
+// lostTerm notes that a partition has lost its term, which may be part of an outage.
+func (p *owned) lostTerm() {
+	p.lostLast.Store(p.e.elapsed())
 	var all []tenancy
-	for _, p := range e.parts {
-		if t := (tenancy{p.serving.Load(), p.lostTerm.Load()}); p.wanted.Load() && (t.serves || t.lost != 0) {
+	for _, p := range p.e.parts {
+		if t := (tenancy{p.serving.Load(), p.lostLast.Load()}); p.wanted.Load() && (t.serves || t.lost != 0) {
 			all = append(all, t)
 		}
 	}
-	at := lastOutage(all, int64(e.cfg.LeaseTTL/renewParts))
-	return time.Duration(now - at), at != 0
+	at := lastOutage(all, int64(p.e.cfg.LeaseTTL/renewParts))
+	for was := p.e.outage.Load(); at > was && !p.e.outage.CompareAndSwap(was, at); was = p.e.outage.Load() {
+	}
 }
 
 // tenancy is what outages are found from: whether a partition has a term now, and when it last lost one.

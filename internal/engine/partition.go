@@ -68,7 +68,8 @@ type owned struct {
 	wanted       atomic.Bool   // this node is to own it
 	serving      atomic.Bool   // it does, and answers calls
 	failing      atomic.Pointer[failing]
-	lostTerm     atomic.Int64 // when a term was last lost, by Engine.elapsed; 0 = never
+	beganAt      atomic.Int64 // when it last began to, by Engine.elapsed
+	lostLast     atomic.Int64 // when a term was last lost, by Engine.elapsed; 0 = never
 	published    atomic.Pointer[store.Term]
 	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
 	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns

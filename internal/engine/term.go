@@ -172,6 +172,7 @@ func (p *owned) begin(t *tenure) {
 	}
 	p.gone, p.sweeping = map[string]int64{}, false
 	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
+	p.beganAt.Store(p.e.elapsed())
 	p.serving.Store(true)
 	p.blocked, p.unserved, p.moved = map[partition.Queue]bool{}, map[partition.Queue]bool{}, map[partition.Queue]int{}
 	p.wake = 0
@@ -201,7 +202,6 @@ func (p *owned) lose(cause error) {
 		p.leaveBehind()
 	}
 	p.away, p.lostAt = p.away || taken(cause), time.Now()
-	p.lostTerm.Store(p.e.elapsed())
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray
@@ -210,6 +210,7 @@ func (p *owned) lose(cause error) {
 		p.failing.Store(nil)
 	}
 	p.drop(cause)
+	p.lostTerm()
 	if lost := p.e.cfg.Events.Lost; lost != nil {
 		lost(p.number)
 	}

@@ -70,7 +70,7 @@ var (
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
 	Tokens.Name: Tokens, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
-	Doubts.Name: Doubts, Pauses.Name: Pauses}
+	Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6

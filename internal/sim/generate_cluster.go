@@ -53,8 +53,12 @@ func (g *generator) clusterFaults() {
 		g.oneFault()
 		return
 	}
-	if g.Faults[0] == Lapse {
+	switch g.Faults[0] {
+	case Lapse:
 		g.lapse()
+		return
+	case Failover:
+		g.failovers()
 		return
 	}
 	switch g.r.IntN(6) {

@@ -12,7 +12,7 @@ import (
 
 // cluster reports whether a fault makes sense only among several nodes.
 func (f *Fault) cluster() bool {
-	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave, Lapse}, f.Kind)
+	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave, Lapse, Failover}, f.Kind)
 }
 
 // late reports whether a node is not there in the beginning.
@@ -59,6 +59,8 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		w.restart(ctx, f, actor)
 	case Lapse:
 		w.lapse(f, actor)
+	case Failover:
+		w.failover(f, actor)
 	case EndpointCut:
 		fault.Targets = []string{f.Worker}
 		defer w.rec.Break(fault)()

@@ -145,6 +145,7 @@ const (
 	Barred      FaultKind = "barred"                  // a node starts anew and is a member, and its claims, or its writes, fail
 	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
 	Lapse       FaultKind = "lapse"                   // the store goes back to what it held a while ago
+	Failover    FaultKind = "failover"                // no write is known to have been made, and then all terms are over
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

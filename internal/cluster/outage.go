@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// outages finds when the store as a whole has ended terms: partitions of most members are claimed anew at about the same time. A node
+// with few partitions cannot tell that from what becomes of its own. Its look is called with the turn.
+type outages struct {
+	terms   []store.Term    // by partition, as they were seen last
+	changed []time.Duration // when they were first seen so; 0 = at first
+	last    atomic.Int64    // when the newest term of the last outage was seen; 0 = there was none
+}
+
+// claimedAnew is how many partitions a member has, and how many of them it has claimed of late.
+type claimedAnew struct{ all, late int }
+
+// look takes a new view; terms that were claimed within some time of each other are of one outage.
+func (o *outages) look(v *view, now, within time.Duration) {
+	first := o.terms == nil
+	if first {
+		o.terms, o.changed = make([]store.Term, len(v.owners)), make([]time.Duration, len(v.owners))
+	}
+	members, newest := map[string]claimedAnew{}, time.Duration(0)
+	for p := range v.owners {
+		owner := &v.owners[p]
+		if owner.Term != o.terms[p] {
+			o.terms[p] = owner.Term
+			if !first {
+				o.changed[p] = now
+			}
+		}
+		newest = max(newest, o.changed[p])
+		m := members[owner.Node]
+		m.all++
+		if o.changed[p] > 0 && now-o.changed[p] <= within {
+			m.late++
+		}
+		members[owner.Node] = m
+	}
+	delete(members, "") // nobody's
+	afflicted := 0
+	for _, m := range members {
+		if 2*m.late > m.all {
+			afflicted++
+		}
+	}
+	if afflicted >= 2 && 2*afflicted > len(members) {
+		o.last.Store(int64(newest))
+	}
+}
