@@ -21,9 +21,15 @@ import (
 var before = []string{"OOM", "LOADING", "BUSY", "READONLY", "MISCONF", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
 	"ASK", "CROSSSLOT", "NOAUTH", "WRONGPASS", "NOPERM", "NOSCRIPT", "EXECABORT", "UNKILLABLE"}
 
+// answerOf is the error that a server has answered, if it is one, however it is wrapped.
+func answerOf(err error) (*rueidis.RedisError, bool) {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	return answer, ok && answer != rueidis.Nil
+}
+
 // notBegun reports whether the error says that the command was certainly not executed.
 func notBegun(err error) bool {
-	if answer, ok := rueidis.IsRedisErr(err); ok {
+	if answer, ok := answerOf(err); ok {
 		code, _, _ := strings.Cut(answer.Error(), " ")
 		return slices.Contains(before, code)
 	}
@@ -65,7 +71,7 @@ var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN
 // away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be used. What it answers
 // otherwise (another password, no such database) is for people.
 func away(err error) bool {
-	if answer, ok := rueidis.IsRedisErr(err); ok {
+	if answer, ok := answerOf(err); ok {
 		code, _, _ := strings.Cut(answer.Error(), " ")
 		return slices.Contains(passing, code)
 	}
@@ -80,6 +86,6 @@ func away(err error) bool {
 
 // noRoom reports whether the server has refused a write since its memory or its disk is full.
 func noRoom(err error) bool {
-	answer, ok := rueidis.IsRedisErr(err)
+	answer, ok := answerOf(err)
 	return ok && (strings.HasPrefix(answer.Error(), "OOM ") || strings.HasPrefix(answer.Error(), "MISCONF "))
 }

@@ -81,7 +81,7 @@ func (w *wires) dial(ctx context.Context, address string, d *net.Dialer, secure 
 // heed closes all connections where a server answers that it has become a replica. It keeps them open, and whoever has taken its
 // place is behind the same name or address, or the sentinels know it: new connections find it.
 func (w *wires) heed(err error) {
-	answer, ok := rueidis.IsRedisErr(err)
+	answer, ok := answerOf(err)
 	if !ok || !strings.HasPrefix(answer.Error(), "READONLY") {
 		return
 	}
