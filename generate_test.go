@@ -1,6 +1,7 @@
 package carillon_test
 
 import (
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -54,6 +55,12 @@ func anyJob(t *rapid.T) carillon.Job {
 	}
 	if j.Target.Worker != nil {
 		j.Lease = span("lease", carillon.MinLease, carillon.MaxLease)
+	}
+	if j.Schedule == "" { // these have no effect then
+		j.DST, j.Overlap, j.Misfire, j.CatchUpLimit, j.CatchUpWindow = 0, 0, 0, 0, 0
+		if !strings.HasPrefix(j.Due.String(), "P1M") && !strings.HasPrefix(j.TTL.String(), "P4") && j.FailurePolicy.Schedule == "" {
+			j.TimeZone = ""
+		}
 	}
 	return j
 }

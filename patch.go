@@ -74,6 +74,12 @@ func PatchFields() []string {
 	return names
 }
 
+// topLevel is the field of a job that a path leads into.
+func topLevel(path string) string {
+	field, _, _ := strings.Cut(path, ".")
+	return field
+}
+
 // EffectOf is what a change of the field does; 0 if a patch cannot name it.
 func EffectOf(field string) Effect {
 	for i := range patchFields {
@@ -102,13 +108,20 @@ func (j Job) Without(most Effect) Job {
 
 // Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. The
 // result is to be validated. It shares maps and slices with old and the patch.
+//
+// A patch that takes the schedule away has to give a due time: the job would run at once, for the last time.
 func (p Patch) Apply(old Job) (Job, error) {
+	recurring := old.Recurring()
 	for _, name := range p.Fields {
 		i := slices.IndexFunc(patchFields, func(f patchField) bool { return f.name == name })
 		if i < 0 {
 			return Job{}, unpatchable(name)
 		}
 		patchFields[i].apply(&old, &p.Job)
+	}
+	if recurring && !old.Recurring() && !(p.names("due_time") && !p.Job.Due.IsZero()) {
+		return Job{}, Errorf(InvalidArgument, "schedule", "without it the job would run at once, and be gone; give due_time in the same "+
+			"patch to have it run once more, or pause or delete it")
 	}
 	return old, nil
 }

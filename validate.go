@@ -16,7 +16,10 @@ import (
 // Validate checks every field, in the order of semantics.md, and names the first that is wrong: an *[Error] of kind
 // InvalidArgument with the field as the API writes it. An empty namespace is the default one, an empty name is made up by
 // whoever stores the job, and a status is not looked at. What depends on the time of the put is left to [FirstRun].
-func (j *Job) Validate(lim Limits) error {
+func (j *Job) Validate(lim Limits) error { return cmp.Or(j.validate(lim), j.checkEffects()) }
+
+// validate is Validate but for fields that have no effect.
+func (j *Job) validate(lim Limits) error {
 	lim = lim.withDefaults()
 	return cmp.Or( // no loop over functions, for which job and limits would have to be on the heap
 		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),

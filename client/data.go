@@ -2,16 +2,16 @@ package client
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// jobToProto is the job as a message; its status stays here.
+// jobToProto is the job as a message; its status stays here. A job of which a message could say a part only is refused; the
+// rest is for the server to judge.
 func jobToProto(j carillon.Job) (*pb.Job, error) {
-	if err := checkData(j.Data); err != nil {
+	if err := j.CheckForm(); err != nil {
 		return nil, err
 	}
 	j.Status = nil
@@ -27,14 +27,4 @@ func jobsToProto(jobs []carillon.Job) ([]*pb.Job, error) {
 		}
 	}
 	return ms, nil
-}
-
-// checkData refuses a payload that [carillon.JSON] could not encode: that it could not does not cross the wire. The rest of
-// a job is for the server to judge.
-func checkData(d carillon.Data) error {
-	if d.Bytes != nil {
-		return nil
-	}
-	probe := carillon.Job{Name: "data", Target: carillon.WorkerQueue("data"), Data: d}
-	return probe.Validate(carillon.Limits{Payload: math.MaxInt})
 }

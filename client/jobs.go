@@ -51,7 +51,7 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 // PatchJob changes fields of a job; see [carillon.Jobs]. Repeating it is harmless.
 func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
 	patch.Job.Namespace, patch.Job.Name, patch.Job.Status = key.Namespace, key.Name, nil
-	if err := checkData(patch.Job.Data); err != nil {
+	if err := patch.Job.CheckForm(); err != nil {
 		return carillon.Put{}, err
 	}
 	m, err := c.service.PatchJob(ctx, wire.PatchToProto(key, &patch))

@@ -31,7 +31,6 @@ const (
 func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (carillon.Job, error) {
 	job := carillon.Job{
 		Namespace: key.Namespace, Name: key.Name, Target: carillon.Target{Dapr: t},
-		DST: carillon.DSTLiteral, Misfire: carillon.MisfireAll, CatchUpLimit: carillon.MaxCatchUp, Overlap: carillon.OverlapSerial,
 	}
 	if err := checkForm(m); err != nil {
 		return job, err
@@ -41,6 +40,7 @@ func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (
 		if job.Schedule, err = ScheduleText(m.GetSchedule()); err != nil {
 			return job, refused("job.schedule", err)
 		}
+		job.DST, job.Misfire, job.CatchUpLimit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
 		keep(&job, writtenSchedule, job.Schedule, m.GetSchedule())
 	}
 	setRepeats(&job, m)

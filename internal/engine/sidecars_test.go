@@ -49,8 +49,7 @@ func parishTarget(i int) *carillon.DaprTarget {
 }
 
 func parishJob(name string, target *carillon.DaprTarget, size int) carillon.Job {
-	return carillon.Job{Name: target.Prefix() + name, Target: carillon.Target{Dapr: target}, Misfire: carillon.MisfireAll,
-		CatchUpLimit: carillon.MaxCatchUp, FailurePolicy: carillon.Constant(time.Second), Data: carillon.Bytes(make([]byte, size), "a/b")}
+	return carillon.Job{Name: target.Prefix() + name, Target: carillon.Target{Dapr: target}, FailurePolicy: carillon.Constant(time.Second), Data: carillon.Bytes(make([]byte, size), "a/b")}
 }
 
 // gets notes what a sidecar got.

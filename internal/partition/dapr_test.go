@@ -23,7 +23,9 @@ func daprJob(j carillon.Job) carillon.Job {
 		j.FailurePolicy = carillon.Constant(time.Second).WithMaxRetries(3)
 	}
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDrop
-	j.DST, j.Misfire, j.CatchUpLimit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
+	if j.Recurring() {
+		j.DST, j.Misfire, j.CatchUpLimit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
+	}
 	j.History.Runs = 10_000
 	return j
 }

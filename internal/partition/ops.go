@@ -101,7 +101,7 @@ func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch,
 		return carillon.Put{}, err
 	}
 	j.Namespace, j.Name = key.Namespace, key.Name
-	if err := j.Validate(m.cfg.Limits); err != nil {
+	if err := patch.ValidatePatched(&old, &j, m.cfg.Limits); err != nil {
 		return carillon.Put{}, err
 	}
 	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {

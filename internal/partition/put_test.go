@@ -120,3 +120,27 @@ func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
 		}
 	}
 }
+
+// TestAStoredFieldWithoutEffect: a one-shot that was stored when it could have a misfire rule is patched and runs as ever.
+func TestAStoredFieldWithoutEffect(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Misfire: carillon.MisfireAll, CatchUpLimit: 3, Overlap: carillon.OverlapAllow}
+	if _, err := r.putIf(old, carillon.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.bring(keyOf("a"))
+	if put, err := r.m.Patch(r.now, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
+		t.Fatalf("%+v, %v", put, err)
+	}
+	r.flush()
+	r.bring(keyOf("a"))
+	_, err := r.m.Patch(r.now, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
+	if !errors.Is(err, carillon.InvalidArgument) {
+		t.Errorf("another misfire rule: %v", err)
+	}
+	r.advance(time.Minute)
+	if ds := r.deliver(1); len(ds) != 1 {
+		t.Errorf("%d runs", len(ds))
+	}
+}

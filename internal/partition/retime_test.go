@@ -162,6 +162,9 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"history":         func(*carillon.Job) carillon.Job { return carillon.Job{History: carillon.History{Runs: 7}} },
 }
 
+// ofSchedules are the fields that have no effect on a one-shot, which is refused.
+var ofSchedules = []string{"repeats", "time_zone", "dst", "overlap", "misfire", "catch_up_limit", "catch_up_window"}
+
 // stored is the job as the store has it.
 func (r *rig) stored() store.Record { return r.read([]store.Ref{{Key: keyA}})[0] }
 
@@ -196,18 +199,22 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	if changed {
 		p.Job = otherwise[field](&old)
 	}
+	if field == "schedule" && p.Job.Schedule == "" && old.Recurring() { // it has to say when the job is to run
+		p.Fields, p.Job.Due = append(p.Fields, "due_time"), carillon.In(0)
+	}
 	before := r.stored()
 	r.cancels = nil
 	r.bring(keyA)
 	put, err := r.m.Patch(r.now, keyA, p)
-	if refused := changed && field == "repeats" && !old.Recurring(); refused != (err != nil) {
+	refused := changed && slices.Contains(ofSchedules, field) && !old.Recurring()
+	if refused != (err != nil) {
 		t.Fatal(err)
 	} else if refused {
 		put.Job, changed = old, false
 	}
 	r.flush()
 	w := patched{rig: r, t: t, before: before, after: r.stored(), put: put}
-	rearmed := kind == "one-shot, relative" && table.groups[field] == "the times"
+	rearmed := !refused && kind == "one-shot, relative" && table.groups[field] == "the times"
 	if !changed && !rearmed {
 		w.untouched()
 		return

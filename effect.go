@@ -1,0 +1,82 @@
+package carillon
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon/schedule"
+)
+
+// A field that changes nothing is refused: whoever gave it expects something that will not happen. This is the one list of
+// them; docs/api.md has it in words.
+
+// idleFields are the fields of a job that are given and have no effect, as the API names them, with why.
+func (j *Job) idleFields() []idleField {
+	if j.Recurring() {
+		return nil
+	}
+	var fields []idleField
+	idle := func(given bool, field, why string) {
+		if given {
+			fields = append(fields, idleField{field, why})
+		}
+	}
+	const oneShot = "it has no effect on a job without a schedule, which runs once; give a schedule or leave it out"
+	idle(j.TimeZone != "" && !j.zoned(), "time_zone", "it has an effect on a schedule, a retry cron, and on days, months or "+
+		"years in due_time or ttl, of which there are none; leave it out")
+	idle(j.DST != DSTSafe, "dst", oneShot)
+	idle(j.Overlap != OverlapSerial, "overlap", oneShot)
+	idle(j.Misfire != MisfireLatest, "misfire", oneShot)
+	idle(j.CatchUpLimit != 0, "catch_up_limit", oneShot)
+	idle(j.CatchUpWindow != 0, "catch_up_window", oneShot)
+	return fields
+}
+
+// idleField is a field without effect.
+type idleField struct{ name, why string }
+
+// zoned reports whether a one-shot's time zone matters.
+func (j *Job) zoned() bool {
+	return j.FailurePolicy.Kind == PolicySchedule || schedule.OnCalendar(j.Due.text) || schedule.OnCalendar(j.TTL.text)
+}
+
+// checkEffects refuses fields without effect.
+func (j *Job) checkEffects() error {
+	for _, f := range j.idleFields() {
+		return Errorf(InvalidArgument, f.name, "%s", f.why)
+	}
+	return nil
+}
+
+// ValidatePatched is [Job.Validate] for what the patch makes of old. A field without effect that the job has had before, as
+// jobs can that were stored when it was taken, is let be unless the patch names it.
+func (p *Patch) ValidatePatched(old, j *Job, lim Limits) error {
+	if err := j.validate(lim); err != nil {
+		return err
+	}
+	before := old.idleFields()
+	for _, f := range j.idleFields() {
+		was := slices.ContainsFunc(before, func(b idleField) bool { return b.name == f.name })
+		if !was || p.names(f.name) {
+			return Errorf(InvalidArgument, f.name, "%s", f.why)
+		}
+	}
+	return nil
+}
+
+// names reports whether the patch names a field, or a part of it.
+func (p *Patch) names(field string) bool {
+	return slices.ContainsFunc(p.Fields, func(name string) bool { return topLevel(name) == field })
+}
+
+// CheckForm refuses what cannot be said in a message of the API, of which it would say a part only: data that could not be
+// made JSON, several targets, and fields of another failure policy than the one that is given. [Job.Validate] refuses it as
+// well; a client asks this before it sends a job.
+func (j *Job) CheckForm() error {
+	switch n := j.Target.count(); {
+	case j.Data.err != nil:
+		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
+	case n > 1:
+		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+	}
+	return j.FailurePolicy.checkForeign()
+}
