@@ -57,7 +57,7 @@ func fromEnvironment(flags *pflag.FlagSet, given map[string]bool) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			faults = append(faults, fmt.Sprintf("environment %s: %q: %s", envName(f.Name), value, err))
+			faults = append(faults, fmt.Sprintf("environment %s: %s", envName(f.Name), settingError(err)))
 		}
 		given[f.Name] = true
 	})
@@ -111,7 +111,7 @@ func fromKey(flags *pflag.FlagSet, given map[string]bool, key, value *yaml.Node,
 	} else if len(texts) != 1 {
 		err = errors.New("want one value, not a list")
 	} else {
-		err = flags.Set(f.Name, texts[0])
+		err = settingError(flags.Set(f.Name, texts[0]))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key.Value, err)

@@ -109,3 +109,12 @@ func TestDrainGrace(t *testing.T) {
 		}
 	}
 }
+
+func TestASettingIsRefusedInPlainWords(t *testing.T) {
+	flags, _, _, _ := flagsForTest()
+	flags.Duration("wait", 0, "")
+	err := fromFile(flags, map[string]bool{}, "f.yaml", []byte("number: many\nwait: long\n"), nil)
+	if err == nil || err.Error() != "f.yaml:1: number: \"many\" is not a whole number\nf.yaml:2: wait: \"long\" is not a duration such as 30s or 5m" {
+		t.Errorf("%v", err)
+	}
+}

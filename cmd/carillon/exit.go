@@ -53,6 +53,14 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%s", err)
 }
 
+// settingError says in plain words what is wrong with the value of a setting that is named by whoever asks.
+func settingError(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return errors.New(valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
+	}
+	return err
+}
+
 // valueError says what is wrong with the value of a flag. What the standard library says of numbers and durations is for
 // programmers.
 func valueError(f *pflag.Flag, value string, cause error) string {

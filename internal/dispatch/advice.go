@@ -17,7 +17,8 @@ func (h *Hub) Advise(name partition.Queue) string {
 	switch name.Kind {
 	case "worker":
 		if !h.serves(name) {
-			return fmt.Sprintf("target.worker.queue: nobody serves queue %q of namespace %q now; runs wait until a worker does", name.Address, name.Namespace)
+			return fmt.Sprintf("target.worker.queue: nobody serves queue %q of namespace %q now; runs wait until a worker does",
+				name.Address, name.Namespace)
 		}
 	case "http":
 		if r, ok := h.options.Transports[name.Kind].(Refuser); ok {

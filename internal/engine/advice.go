@@ -32,7 +32,8 @@ func (e *Engine) advise(put *carillon.Put) {
 	}
 	if j.LimitKey != "" {
 		if _, limited := e.settings.limit(partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}); !limited {
-			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %q, so nothing is limited", j.Namespace, j.LimitKey))
+			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %q, so nothing is limited",
+				j.Namespace, j.LimitKey))
 		}
 	}
 	if w := dueInThePast(j); w != "" {

@@ -68,7 +68,9 @@ func TestALimitKeyWithoutALimitIsTold(t *testing.T) {
 func TestADueTimeOfThePastIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		ago := func(d time.Duration) carillon.Job { return carillon.Job{Name: d.String(), Due: carillon.At(time.Now().Add(-d))} }
+		ago := func(d time.Duration) carillon.Job {
+			return carillon.Job{Name: d.String(), Due: carillon.At(time.Now().Add(-d))}
+		}
 		wantWarnings(t, "a clock that is behind", n.warned(ago(30*time.Second)))
 		wantWarnings(t, "a day ago", n.warned(ago(24*time.Hour)), "due_time: it was 24h0m0s ago")
 		begun := ago(24 * time.Hour)

@@ -73,6 +73,6 @@ func agree(inside *string, outside, field string) error {
 		*inside = outside
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, field, "is %q in the job and %q in the request; leave one of them out",
+	return carillon.Errorf(carillon.InvalidArgument, field, "is %.64q in the job and %.64q in the request; leave one of them out",
 		*inside, outside)
 }

@@ -46,7 +46,7 @@ func (a alone) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 // DrainNode implements [carillon.Cluster].
 func (a alone) DrainNode(_ context.Context, id string) error {
 	if id != a.self.ID {
-		return carillon.Errorf(carillon.NotFound, "id", "there is no node %q; this one is %q, and alone on its store", id, a.self.ID)
+		return carillon.Errorf(carillon.NotFound, "id", "there is no node %.64q; this one is %q, and alone on its store", id, a.self.ID)
 	}
 	return carillon.Errorf(carillon.FailedPrecondition, "id", "node %q is alone on its store: there is none that could have its partitions", id)
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func wantAlone(t *testing.T, c *client.Client, s *server.Server) {
 	if err := c.DrainNode(t.Context(), "one"); carillon.KindOf(err) != carillon.FailedPrecondition {
 		t.Errorf("drain: %v", err)
 	}
-	if err := c.DrainNode(t.Context(), "two"); carillon.KindOf(err) != carillon.NotFound {
+	if err := c.DrainNode(t.Context(), strings.Repeat("two", 1000)); carillon.KindOf(err) != carillon.NotFound || len(err.Error()) > 300 {
 		t.Errorf("drain of another: %v", err)
 	}
 	if err := errors.Join(c.Rebalance(t.Context()), s.Ready()); err != nil {

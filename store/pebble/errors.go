@@ -107,7 +107,7 @@ func notOpened(err error) error {
 // notMade says why a folder could not be made.
 func notMade(dir string, err error) error {
 	kind := kindOf(err)
-	if kind == ErrDamaged { // there is nothing yet that could be damaged
+	if errors.Is(kind, ErrDamaged) { // there is nothing yet that could be damaged
 		kind = ErrNotMade
 	}
 	return &FolderError{Kind: kind, Dir: dir, Err: err}

@@ -49,7 +49,7 @@ func TestAStoreIsItsUsersAlone(t *testing.T) {
 
 func TestAWideFolderIsTold(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o750); err != nil { //nolint:gosec // that is what the test is about
+	if err := os.Chmod(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
 	var told []fs.FileMode
