@@ -1,9 +1,12 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build test vet lint generate check smoke soak chaos chaos-cluster chaos-failover builds scenarios bench-peers dev clean
+.PHONY: build release test vet lint generate check smoke soak chaos chaos-cluster chaos-failover builds scenarios bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
+
+release: ## the binary for a host: stripped, position-independent; it needs the system loader, which images from scratch lack
+	CGO_ENABLED=0 go build -trimpath -buildmode=pie -ldflags "-s -w" -o bin/carillon ./cmd/carillon
 
 test: ## go test ./... and everything else that CI does
 	bash .ci/run

@@ -7,6 +7,7 @@ import (
 )
 
 //go:generate go run . docs --out ../../docs/cli.md
+//go:generate go -C ../.. run ./tools/licences/main.go THIRD_PARTY_LICENSES.txt
 
 func main() {
 	os.Exit(execute(os.Args[1:], newApp(os.Stdin, os.Stdout, os.Stderr)))
