@@ -126,7 +126,7 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) || again(before, res) {
 			continue
 		}
-		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, a.Scheduled, a.At, other) ||
+		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, earlier(a.Scheduled, before.first().Scheduled), a.At, other) ||
 			c.asked(j, a.Scheduled, a.At, func(o *Op) bool { return o.changes() }) {
 			return
 		}
