@@ -111,7 +111,8 @@ func TestDrainGrace(t *testing.T) {
 }
 
 func TestASettingIsRefusedInPlainWords(t *testing.T) {
-	flags, _, _, _ := flagsForTest()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.Int("number", 1, "")
 	flags.Duration("wait", 0, "")
 	err := fromFile(flags, map[string]bool{}, "f.yaml", []byte("number: many\nwait: long\n"), nil)
 	if err == nil || err.Error() != "f.yaml:1: number: \"many\" is not a whole number\nf.yaml:2: wait: \"long\" is not a duration such as 30s or 5m" {

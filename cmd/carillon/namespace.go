@@ -59,7 +59,8 @@ func newNamespaceSet(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Change settings of a namespace and leave the rest",
-		Long:  "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\ngeneration that was read; if somebody else has changed them meanwhile, this is done again.",
+		Long: "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\n" +
+			"generation that was read; if somebody else has changed them meanwhile, this is done again.",
 		Example: `carillon namespace set default --limit licence=3 --limit database=20
 carillon namespace set default --strict=false --unlimit licence`,
 		Args: arguments(1, 1),

@@ -77,7 +77,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
-	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil, "`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
+	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil,
+		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/base64"
+	"errors"
 	"testing"
 
 	"github.com/carillonhq/carillon"
@@ -42,7 +43,7 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 	}
 	for _, forged := range []string{"zzz", "null", "not base64!", "AA", base64.RawURLEncoding.EncodeToString([]byte(`{"1":"AA=="}`))} {
 		_, err := lists[0].place(forged)
-		if e, ok := err.(*carillon.Error); !ok || e.Kind != carillon.InvalidArgument || e.Field != "page_token" {
+		if e := (*carillon.Error)(nil); !errors.As(err, &e) || e.Kind != carillon.InvalidArgument || e.Field != "page_token" {
 			t.Errorf("%q: %v", forged, err)
 		}
 	}
