@@ -71,12 +71,27 @@ func valueError(f *pflag.Flag, value string, cause error) string {
 	_, ours := f.Value.(*jobFlag)
 	number, isNumber := errors.AsType[*strconv.NumError](cause)
 	switch {
-	case isNumber && errors.Is(number.Err, strconv.ErrRange):
+	case isNumber && errors.Is(number.Err, strconv.ErrRange), !ours && outOfRange(f.Value.Type(), value):
 		return fmt.Sprintf("%s is out of range", clip(value, 40))
 	case wanted != "" && (isNumber || !ours): // what a flag of ours says is plain already
 		return fmt.Sprintf("%q is not %s", clip(value, 40), wanted)
 	}
 	return cause.Error()
+}
+
+// outOfRange reports whether a value would be right for a flag of the type were it not too large or too small. The flags of the
+// library do not say why they refuse a number.
+func outOfRange(kind, value string) bool {
+	var err error
+	switch kind {
+	case "int":
+		_, err = strconv.ParseInt(value, 0, 0)
+	case "uint64":
+		_, err = strconv.ParseUint(value, 0, 64)
+	case "float64":
+		_, err = strconv.ParseFloat(value, 64)
+	}
+	return errors.Is(err, strconv.ErrRange)
 }
 
 // arguments checks how many arguments there are. What it says is a usage error.
