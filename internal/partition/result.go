@@ -64,10 +64,11 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 }
 
 // again answers a report of an attempt that a report has ended already: the one that did, a failure or a reschedule, is
-// told the same as before; everything else comes too late.
+// told the same as before; everything else comes too late. So does a permanent failure: the one that counts was not, or the run had
+// ended.
 func (m *Machine) again(e *entry, r *Report) Verdict {
 	run := &e.state.Run
-	if !retold(r, run.Uncounted == run.Attempt, run.Errors) {
+	if r.Permanent || !retold(r, run.Uncounted == run.Attempt, run.Errors) {
 		return Stale
 	}
 	m.wait(e.seq)
