@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Scheduler is everything Carillon does, in five seams. The engine, the client, the router and the guard implement it.
+// Scheduler is everything Carillon does, in five seams. The engine, the client, the router and the guard implement it. An empty
+// namespace is the default one, in every call.
 type Scheduler interface {
 	Jobs
 	Runs

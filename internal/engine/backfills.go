@@ -17,7 +17,7 @@ const planAgain = 5
 // StartBackfill runs a job at its past times; see [carillon.Backfills]. Once it has returned the backfill goes on whatever
 // becomes of ctx. The times are counted here, on the caller's goroutine: there may be a million.
 func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Backfill{}, err
 	}
 	if err := spec.Validate(e.cfg.Now()); err != nil {
@@ -85,7 +85,7 @@ func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Ba
 			return carillon.Backfill{}, err
 		}
 	}
-	if !ok || b.Namespace != namespace {
+	if !ok || b.Namespace != namespaceOf(namespace) {
 		return carillon.Backfill{}, noBackfill(id.String())
 	}
 	return b, nil
@@ -110,7 +110,7 @@ func (p *owned) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok 
 
 // ListBackfills is the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
 func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })

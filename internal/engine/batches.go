@@ -46,7 +46,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 // coordinates refuses a batch whose first job is in a partition of another node: its owner sees to it.
 func (e *Engine) coordinates(first *carillon.Job) error {
 	key := first.Key()
-	key.Namespace = cmp.Or(key.Namespace, carillon.DefaultNamespace)
+	key.Namespace = namespaceOf(key.Namespace)
 	if p := e.partitionOf(key); e.remote(p) && key.Name != "" {
 		return notOwner(p.number)
 	}

@@ -55,9 +55,7 @@ func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]stri
 
 // request checks a job and makes a put of it.
 func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
-	if job.Namespace == "" {
-		job.Namespace = carillon.DefaultNamespace
-	}
+	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
 		id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
 		if err != nil {
@@ -88,7 +86,7 @@ func (e *Engine) scheduled(n int) {
 
 // PatchJob changes fields of a job; see [carillon.Jobs].
 func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Put{}, err
 	}
 	waits, warnings, err := e.linkPatch(ctx, key, &patch)
@@ -109,7 +107,7 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
 func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
 	if err := pause.Validate(e.cfg.Limits); err != nil {
@@ -122,7 +120,7 @@ func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon
 
 // GetJob is a job as it stands; see [carillon.Jobs].
 func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
 	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
@@ -139,7 +137,7 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 
 // DeleteJob removes a job; see [carillon.Jobs].
 func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Deleted{}, err
 	}
 	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
@@ -149,6 +147,7 @@ func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carill
 
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
 func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
+	namespace = namespaceOf(namespace)
 	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
 		return 0, err
 	}

@@ -20,7 +20,7 @@ func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err
 	}
-	q.Namespace, q.PageSize = cmp.Or(q.Namespace, carillon.DefaultNamespace), cmp.Or(q.PageSize, defaultPage)
+	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
 	pages := e.jobPages(&q)
 	after, err := pages.place(q.PageToken)
 	if err != nil {
@@ -44,7 +44,7 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 	if err := q.Validate(); err != nil {
 		return carillon.RunPage{}, err
 	}
-	q.Namespace, q.PageSize = cmp.Or(q.Namespace, carillon.DefaultNamespace), cmp.Or(q.PageSize, defaultPage)
+	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
 	pages := e.runPages(&q)
 	place, err := pages.place(q.PageToken)
 	if err != nil {

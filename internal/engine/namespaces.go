@@ -139,9 +139,7 @@ func (e *Engine) settingsOf(namespace string) *owned {
 
 // namespaceName checks a name, or fills in the default.
 func namespaceName(name string) (string, error) {
-	if name == "" {
-		name = carillon.DefaultNamespace
-	}
+	name = namespaceOf(name)
 	n := carillon.Namespace{Name: name}
 	return name, n.Validate() // so that the error is about the field name
 }

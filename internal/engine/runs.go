@@ -12,7 +12,7 @@ import (
 
 // TriggerJob runs a job now; see [carillon.Runs].
 func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Run{}, err
 	}
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Run, error) {
@@ -60,7 +60,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 	if refused(err) {
 		run, err = e.storedRun(ctx, p, rid)
 	}
-	if err == nil && run.Namespace != namespace {
+	if err == nil && run.Namespace != namespaceOf(namespace) {
 		return carillon.Run{}, noRun(id)
 	}
 	return run, err
@@ -90,7 +90,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 		return carillon.Cancelled{}, err
 	}
 	return ask(ctx, p, runCall(rid), func(p *owned, now int64) (carillon.Cancelled, error) {
-		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
+		if r, ok := p.m.Run(rid); ok && r.Namespace == namespaceOf(namespace) {
 			c, ok := p.m.Cancel(now, rid)
 			if !ok {
 				return c, noRun(id)
@@ -101,7 +101,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 		switch {
 		case err != nil:
 			return carillon.Cancelled{}, readError(err)
-		case !found || rec.Key.Namespace != namespace:
+		case !found || rec.Key.Namespace != namespaceOf(namespace):
 			return carillon.Cancelled{}, noRun(id)
 		}
 		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
@@ -122,7 +122,7 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	switch {
 	case err != nil:
 		return carillon.Run{}, readError(err)
-	case len(records) == 0 || records[0].Key.Namespace != namespace:
+	case len(records) == 0 || records[0].Key.Namespace != namespaceOf(namespace):
 		return carillon.Run{}, noRun(id)
 	}
 	return e.redrive(ctx, p, rid, records[0].Key)
@@ -148,6 +148,7 @@ func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity,
 
 // RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
 func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	namespace = namespaceOf(namespace)
 	q, err := deadRuns(namespace, job)
 	if err != nil {
 		return 0, err
@@ -220,7 +221,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
-		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespaceOf(namespace)}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)
@@ -246,7 +247,7 @@ func (p *owned) certain(ctx context.Context, refusal error) error {
 
 // SkipRun passes over a job's next scheduled time; see [carillon.Runs].
 func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
-	if err := carillon.ValidateKey(key); err != nil {
+	if err := checkKey(&key); err != nil {
 		return carillon.Skip{}, err
 	}
 	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Skip, error) {

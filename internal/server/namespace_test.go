@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// TestAnEmptyNamespaceIsTheDefaultOne: every call does the same with an empty namespace as with "default", in the same process
+// and over gRPC.
+func TestAnEmptyNamespaceIsTheDefaultOne(t *testing.T) {
+	everywhere(t, func(w *world) {
+		said, meant := callAll(w, "", "empty/"), callAll(w, carillon.DefaultNamespace, "named/")
+		for m := range reflect.TypeFor[carillon.Scheduler]().Methods() {
+			want, called := meant[m.Name]
+			if !called {
+				w.t.Errorf("the test does not call %s", m.Name)
+			} else if got := said[m.Name]; kindOf(got) != kindOf(want) {
+				w.t.Errorf("%s: %v; with the namespace given %v", m.Name, got, want)
+			}
+		}
+	})
+}
+
+// kindOf is the kind of an error; the zero value if there is none.
+func kindOf(err error) carillon.Kind {
+	if e, ok := errors.AsType[*carillon.Error](err); ok {
+		return e.Kind
+	}
+	return 0
+}
+
+// callAll calls everything that a scheduler does, with jobs whose names begin with the prefix; it returns the errors by method.
+func callAll(w *world, namespace, prefix string) map[string]error {
+	ctx, s, errs := w.t.Context(), w.sched, map[string]error{}
+	note := func(method string, err error) { errs[method] = cmp.Or(errs[method], err) }
+	key := carillon.Key{Namespace: namespace, Name: prefix + "job"}
+	job := carillon.Job{Namespace: namespace, Name: key.Name, Schedule: "@every 1h", Target: carillon.WorkerQueue(prefix)}
+
+	put, err := s.PutJob(ctx, job)
+	note("PutJob", err)
+	job.Name = prefix + "other"
+	_, err = s.PutJobs(ctx, []carillon.Job{job})
+	note("PutJobs", err)
+	_, err = s.PatchJob(ctx, key, carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}})
+	note("PatchJob", err)
+	_, err = s.SetPaused(ctx, key, carillon.Pause{})
+	note("SetPaused", err)
+	_, err = s.GetJob(ctx, key)
+	note("GetJob", err)
+	_, err = s.ListJobs(ctx, carillon.JobQuery{Namespace: namespace})
+	note("ListJobs", err)
+	_, err = s.SkipRun(ctx, key)
+	note("SkipRun", err)
+	if put.Job.Namespace != carillon.DefaultNamespace {
+		w.t.Errorf("%q was put into namespace %q", namespace, put.Job.Namespace)
+	}
+	callRuns(ctx, w, key, note)
+	callBackfills(ctx, s, key, note)
+
+	n, err := s.GetNamespace(ctx, namespace)
+	note("GetNamespace", err)
+	n.Name = namespace
+	_, err = s.PutNamespace(ctx, n)
+	note("PutNamespace", err)
+	_, err = s.DeleteJob(ctx, key)
+	note("DeleteJob", err)
+	deleted, err := s.DeleteJobs(ctx, namespace, prefix)
+	note("DeleteJobs", err)
+	if err == nil && deleted != 1 {
+		w.t.Errorf("of namespace %q %d jobs were deleted, not 1", namespace, deleted)
+	}
+	return errs
+}
+
+// callRuns calls what a scheduler does with runs: one is cancelled, and one is dead and redriven.
+func callRuns(ctx context.Context, w *world, key carillon.Key, note func(string, error)) {
+	s := w.sched
+	cancelled, err := s.TriggerJob(ctx, key)
+	note("TriggerJob", err)
+	_, err = s.CancelRun(ctx, key.Namespace, cancelled.ID)
+	note("CancelRun", err)
+	_, err = s.GetRun(ctx, key.Namespace, cancelled.ID)
+	note("GetRun", err)
+	_, err = s.RedriveRun(ctx, key.Namespace, cancelled.ID) // which is refused: it is not dead
+	note("RedriveRun", err)
+	_, err = s.RedriveRuns(ctx, key.Namespace, key.Name)
+	note("RedriveRuns", err)
+	_, err = s.RedriveRuns(ctx, key.Namespace, "")
+	note("RedriveRuns", err)
+	_, err = s.ListRuns(ctx, carillon.RunQuery{Namespace: key.Namespace, Job: key.Name})
+	note("ListRuns", err)
+
+	queue := key.Name[:len(key.Name)-len("job")]
+	session, err := w.another().Connect(ctx, carillon.Hello{Namespace: key.Namespace, Queues: []string{queue}, WorkerID: "me"})
+	note("Connect", err)
+	if err != nil {
+		return
+	}
+	r := raw{session, w.t}
+	defer r.close()
+	r.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: 1}}})
+	_, err = s.TriggerJob(ctx, carillon.Key{Namespace: carillon.DefaultNamespace, Name: key.Name})
+	note("TriggerJob", err)
+	token := r.run().Token
+	note("CompleteRun", s.CompleteRun(ctx, key.Namespace, carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}))
+}
+
+// callBackfills calls what a scheduler does with backfills. Where one could not be started, the calls about it have no id.
+func callBackfills(ctx context.Context, s carillon.Scheduler, key carillon.Key, note func(string, error)) {
+	now := time.Now()
+	b, err := s.StartBackfill(ctx, key, carillon.BackfillSpec{From: now.Add(-2 * time.Hour), To: now})
+	note("StartBackfill", err)
+	_, err = s.GetBackfill(ctx, key.Namespace, b.ID)
+	note("GetBackfill", err)
+	_, err = s.ListBackfills(ctx, key)
+	note("ListBackfills", err)
+	_, err = s.CancelBackfill(ctx, key.Namespace, b.ID)
+	note("CancelBackfill", err)
+}
