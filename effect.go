@@ -2,6 +2,7 @@ package carillon
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/schedule"
 )
@@ -69,7 +70,7 @@ func (p *Patch) names(field string) bool {
 }
 
 // CheckForm refuses what cannot be said in a message of the API, of which it would say a part only: data that could not be
-// made JSON, several targets, and fields of another failure policy than the one that is given. [Job.Validate] refuses it as
+// made JSON, several targets, a note that is not UTF-8, and fields of another failure policy than the one that is given. [Job.Validate] refuses it as
 // well; a client asks this before it sends a job.
 func (j *Job) CheckForm() error {
 	switch n := j.Target.count(); {
@@ -77,6 +78,8 @@ func (j *Job) CheckForm() error {
 		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
 	case n > 1:
 		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+	case !utf8.ValidString(j.Note):
+		return Errorf(InvalidArgument, "note", "it is not UTF-8")
 	}
 	return j.FailurePolicy.checkForeign()
 }

@@ -101,6 +101,7 @@ func TestWhatNoMessageCanSay(t *testing.T) {
 	for field, j := range map[string]carillon.Job{
 		"data":                             {Data: carillon.JSON(func() {})},
 		"target":                           {Target: carillon.Target{Worker: &carillon.WorkerTarget{}, HTTP: &carillon.HTTPTarget{}}},
+		"note":                             {Note: "caf\xe9"},
 		"failure_policy.drop.max_retries":  {FailurePolicy: carillon.Drop().WithMaxRetries(3)},
 		"failure_policy":                   {FailurePolicy: carillon.FailurePolicy{}.WithMaxRetries(3)},
 		"failure_policy.constant.interval": {FailurePolicy: initial},

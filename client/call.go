@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -27,12 +29,23 @@ func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 		if err == nil {
 			return nil
 		}
+		if bad := unsendable(err, req); bad != nil {
+			return bad
+		}
 		sent := reached.Addr != nil
 		err = failed(err, sent && !reads[method])
 		if sent || carillon.KindOf(err) != carillon.Unavailable || !connected(ctx, conn, began.Add(patience)) {
 			return err
 		}
 	}
+}
+
+// unsendable says which text of a request is not UTF-8 and kept it from being sent; nil if that is not why it failed.
+func unsendable(err error, req any) error {
+	if status.Code(err) != codes.Internal {
+		return nil
+	}
+	return wire.CheckText(req)
 }
 
 // reads are the unary calls that change nothing.

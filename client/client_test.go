@@ -106,6 +106,7 @@ func TestPutStreamSaysWhatIsWrong(t *testing.T) {
 		stored int
 	}{
 		"seen by the server": {func(j *carillon.Job) { j.Schedule = "nonsense" }, "jobs[44].schedule", 256},
+		"not to be sent":     {func(j *carillon.Job) { j.TimeZone = "caf\xe9" }, "jobs[300].time_zone", 0},
 		"seen here":          {func(j *carillon.Job) { j.Data = carillon.JSON(func() {}) }, "jobs[300].data", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,6 +88,11 @@ func (l *load) flush() error {
 		return nil
 	}
 	err := l.stream.Send(&pb.PutJobsRequest{Jobs: l.batch})
+	for i, m := range l.batch {
+		if bad := unsendable(err, m); bad != nil {
+			return wire.Within(fmt.Sprintf("jobs[%d]", l.added-len(l.batch)+i), bad)
+		}
+	}
 	l.batch, l.bytes = nil, 0
 	return err
 }

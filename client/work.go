@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -117,8 +118,9 @@ func (c *Client) open(ctx context.Context, hello carillon.Hello, sent *lowerBoun
 		return nil, err
 	}
 	sent.sending()
-	if err := stream.Send(&pb.WorkRequest{Hello: wire.HelloToProto(&hello)}); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	first := &pb.WorkRequest{Hello: wire.HelloToProto(&hello)}
+	if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) {
+		return nil, cmp.Or(unsendable(err, first.GetHello()), err)
 	}
 	header, err := stream.Header()
 	if err != nil {

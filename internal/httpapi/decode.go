@@ -21,7 +21,7 @@ func decode(body []byte, m proto.Message) (given []string, err error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
-	d := decoder{dec: dec}
+	d := decoder{dec: dec, in: body}
 	return d.object("", m.ProtoReflect())
 }
 
@@ -49,6 +49,7 @@ func position(body []byte, offset int64) (line, column int) {
 // decoder walks JSON that is known to be well formed.
 type decoder struct {
 	dec *json.Decoder
+	in  []byte // what dec reads
 }
 
 // next is the next token. It cannot fail: the syntax was checked.
@@ -68,7 +69,10 @@ func (d *decoder) object(path string, m protoreflect.Message) (given []string, e
 	known := membersFor(m.Descriptor())
 	seen := seenFields{}
 	for d.dec.More() {
-		name := d.next().(string)
+		name, err := d.name(path)
+		if err != nil {
+			return nil, err
+		}
 		at := join(path, name)
 		mem, ok := known[name]
 		if !ok {
@@ -110,7 +114,7 @@ func (d *decoder) member(path string, m protoreflect.Message, mem member) (set b
 	if err := oneOf(path, m, mem.field); err != nil {
 		return false, err
 	}
-	inner := decoder{dec: json.NewDecoder(bytes.NewReader(raw))}
+	inner := decoder{dec: json.NewDecoder(bytes.NewReader(raw)), in: raw}
 	inner.dec.UseNumber()
 	return true, inner.value(path, m, mem)
 }
@@ -141,7 +145,7 @@ func (d *decoder) value(path string, m protoreflect.Message, mem member) error {
 		_, err := d.object(path, m.Mutable(fd).Message())
 		return err
 	}
-	v, err := scalar(path, fd, d.next())
+	v, err := d.scalar(path, fd)
 	if err == nil {
 		m.Set(fd, v)
 	}
@@ -166,7 +170,7 @@ func (d *decoder) list(path string, fd protoreflect.FieldDescriptor, list protor
 			}
 			continue
 		}
-		v, err := scalar(at, fd, d.next())
+		v, err := d.scalar(at, fd)
 		if err != nil {
 			return err
 		}
@@ -181,8 +185,11 @@ func (d *decoder) mapping(path string, fd protoreflect.FieldDescriptor, mm proto
 		return wrongType(path, "an object")
 	}
 	for d.dec.More() {
-		name := d.next().(string)
-		value, err := scalar(join(path, name), fd, d.next())
+		name, err := d.name(path)
+		if err != nil {
+			return err
+		}
+		value, err := d.scalar(join(path, name), fd)
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,12 @@ import (
 // timestampName is the one message that is written as a single value.
 var timestampName = (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName()
 
-// scalar is a JSON token as a value of the field, or of one of its elements.
-func scalar(path string, fd protoreflect.FieldDescriptor, t json.Token) (protoreflect.Value, error) {
+// scalar is the next JSON token as a value of the field, or of one of its elements.
+func (d *decoder) scalar(path string, fd protoreflect.FieldDescriptor) (protoreflect.Value, error) {
+	t, err := d.word(path)
+	if err != nil {
+		return protoreflect.Value{}, err
+	}
 	switch v := t.(type) {
 	case bool:
 		if fd.Kind() != protoreflect.BoolKind {

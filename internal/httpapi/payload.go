@@ -23,13 +23,16 @@ func (d *decoder) payload(m protoreflect.Message, fd protoreflect.FieldDescripto
 
 // bytes reads a string into a field of bytes: the text itself, or base64.
 func (d *decoder) bytes(path string, m protoreflect.Message, mem member) error {
-	s, ok := d.next().(string)
+	t, err := d.word(path)
+	if err != nil {
+		return err
+	}
+	s, ok := t.(string)
 	if !ok {
 		return wrongType(path, "a string")
 	}
 	raw := []byte(s)
 	if mem.form == base64d {
-		var err error
 		if raw, err = fromBase64(path, s); err != nil {
 			return err
 		}
