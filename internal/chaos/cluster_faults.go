@@ -157,17 +157,13 @@ func (s *siege) freezeOne(ctx context.Context) error {
 	return err
 }
 
-// cutStore cuts a node off from the store, and from nobody else. While it waits for the store's answer, what workers that know no
-// other node say of attempts of others may wait with it.
+// cutStore cuts a node off from the store, and from nobody else.
 func (s *siege) cutStore(ctx context.Context) error {
 	m := s.one()
 	s.harm(m)
-	from := time.Now()
 	m.Back.Cut(pick(s.dice, link.Silent, link.Silent, link.Broken))
 	defer m.Back.Heal()
-	err := s.last(ctx)
-	s.halts = append(s.halts, deliveries.Break{Kind: "cut off from the store", From: from, To: time.Now(), Holds: true, Node: m.Name})
-	return err
+	return s.last(ctx)
 }
 
 // slowStore makes each answer of the store take longer, for one node or for all.

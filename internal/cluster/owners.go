@@ -62,6 +62,16 @@ func (v *view) owned(id string, refuses []int) (n int) {
 	return n
 }
 
+// heirs are the members who may own a partition that one of them does not own any more: first who should.
+func (v *view) heirs(of string, p int) []store.Member {
+	rest := slices.DeleteFunc(slices.Clone(v.members), func(m store.Member) bool { return m.ID == of })
+	owners := allot(rest, v.owners)
+	if i := slices.IndexFunc(rest, func(m store.Member) bool { return m.ID == owners[p] }); i > 0 {
+		rest[0], rest[i] = rest[i], rest[0]
+	}
+	return rest
+}
+
 // share is the partitions that a node should own.
 func (v *view) share(id string) (mine []int) {
 	for p, owner := range allot(v.members, v.owners) {

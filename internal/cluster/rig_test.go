@@ -91,6 +91,7 @@ type node struct {
 	engine *engine.Engine
 	ahead  atomic.Int64 // of its clock
 	cut    atomic.Bool  // from the store and from the others
+	lonely atomic.Bool  // cut off from the store, and not from the others
 	blind  atomic.Bool  // it cannot read records
 	vague  atomic.Bool  // the store takes its writes and does not say so
 	barred atomic.Bool  // the store refuses its claims; it is a member all the same
@@ -275,6 +276,9 @@ func (idle) Deliver([]partition.Delivery)                                       
 func (idle) Cancel([]partition.Cancel)                                          {}
 func (idle) Forget(int)                                                         {}
 
+// astray reports whether the store cannot be reached.
+func (n *node) astray() bool { return n.cut.Load() || n.lonely.Load() }
+
 var errCut = errors.New("the store cannot be reached")
 
 // cutStore is a store that a node can be cut off from.
@@ -312,7 +316,7 @@ type cutShard struct {
 }
 
 func (s cutShard) Apply(ctx context.Context, b *store.Batch) error {
-	if s.by.cut.Load() || s.by.mute.Load() {
+	if s.by.astray() || s.by.mute.Load() {
 		return errCut
 	}
 	err := s.Shard.Apply(ctx, b)
@@ -328,7 +332,7 @@ type cutLeaser struct {
 }
 
 func (l cutLeaser) Now(ctx context.Context) (time.Time, error) {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return time.Time{}, errCut
 	}
 	defer pass(time.Duration(l.by.slow.Load()))
@@ -336,7 +340,7 @@ func (l cutLeaser) Now(ctx context.Context) (time.Time, error) {
 }
 
 func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return errCut
 	}
 	if l.by.silent.Load() {
@@ -346,14 +350,14 @@ func (l cutLeaser) Join(ctx context.Context, m store.Member, ttl time.Duration) 
 }
 
 func (l cutLeaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return errCut
 	}
 	return l.Leaser.Retire(ctx, m, ttl)
 }
 
 func (l cutLeaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return errCut
 	}
 	return l.Leaser.Leave(ctx, id, nonce)
@@ -365,35 +369,35 @@ func (l cutLeaser) Members(ctx context.Context) ([]store.Member, error) {
 	if f := l.by.f.meanwhile; f != nil {
 		f()
 	}
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return nil, errCut
 	}
 	return l.Leaser.Members(ctx)
 }
 
 func (l cutLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
-	if l.by.cut.Load() || l.by.barred.Load() {
+	if l.by.astray() || l.by.barred.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
 func (l cutLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return nil, errCut
 	}
 	return l.Leaser.Renew(ctx, node, held, ttl)
 }
 
 func (l cutLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return errCut
 	}
 	return l.Leaser.Release(ctx, node, held)
 }
 
 func (l cutLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	if l.by.cut.Load() {
+	if l.by.astray() {
 		return nil, errCut
 	}
 	return l.Leaser.Owners(ctx)

@@ -77,8 +77,7 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	s, done, err := r.owner(v, p)
 	if err != nil {
 		var zero T
-		err = fmt.Errorf("%w: %w", ErrUnreached, err)
-		return zero, &carillon.Error{Kind: carillon.Unavailable, Message: err.Error(), Err: err}
+		return zero, unreached(err)
 	}
 	defer done()
 	told := r.n.cfg.Events.Forwarded
@@ -88,6 +87,12 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	began := time.Now()
 	defer func() { told(time.Since(began)) }()
 	return f(ctx, s)
+}
+
+// unreached is the error of a call for which there is nobody, or no way to him.
+func unreached(err error) error {
+	err = fmt.Errorf("%w: %w", ErrUnreached, err)
+	return &carillon.Error{Kind: carillon.Unavailable, Message: err.Error(), Err: err}
 }
 
 // repeatable reports whether a call that ended so may be tried again: it was certainly not done, or does no harm.

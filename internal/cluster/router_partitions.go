@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
@@ -43,9 +44,31 @@ func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (i
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.RedriveIn(ctx, p, namespace, job) })
 }
 
-// Hear implements [engine.Partitions].
+// Hear implements [engine.Partitions]. The engine here asks, and so does not own the partition, whatever the view says: that is as
+// old as the last answer of the store, from which this node may be cut off. Then another node has the partition, or will soon.
 func (r *Router) Hear(ctx context.Context, p int, said engine.Said) (engine.Heard, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.Heard, error) { return s.Hear(ctx, p, said) })
+	tries := 0
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.Heard, error) {
+		if s != Services(r.n.local) {
+			return s.Hear(ctx, p, said)
+		}
+		s, done, err := r.heir(p, tries)
+		if err != nil {
+			return engine.Heard{}, unreached(err)
+		}
+		defer done()
+		tries++
+		return s.Hear(ctx, p, said)
+	})
+}
+
+// heir is who should own a partition if this node does not, or with more tries another one.
+func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
+	heirs := r.n.view.Load().heirs(r.n.id, p)
+	if len(heirs) == 0 {
+		return nil, nil, fmt.Errorf("partition %d has no other owner", p)
+	}
+	return r.n.peers.of(heirs[tries%len(heirs)])
 }
 
 // AskTokens implements [engine.Partitions].

@@ -202,7 +202,7 @@ func (l *lane) fetchFor(js []*joint) {
 	if len(asked) == 0 {
 		return
 	}
-	records, err := l.reader.ReadAll(context.Background(), asked)
+	records, err := look(parts[0], func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
 	if err != nil {
 		parts[0].readFailed(err) // each reads for itself, and tells its caller
 		return

@@ -90,6 +90,22 @@ func (p *owned) passOn() {
 	})
 }
 
+// passMeanwhile passes on what consumers have said while there can be no round, as the claim of the partition, or a read of another
+// one, waits for the store. What else has come in waits for the round.
+func (p *owned) passMeanwhile() {
+	if p.m != nil || !p.elsewhere() || !p.box.answer() {
+		return
+	}
+	p.owed = true
+	var outcomes []bool
+	p.box.keep(func(m *mail) { outcomes, m.passed = m.passed, nil })
+	p.passed(outcomes)
+	if p.passing == nil {
+		p.box.keep(func(m *mail) { p.settleBehind(m) })
+		p.passOn()
+	}
+}
+
 // passed takes note of how passing on has ended.
 func (p *owned) passed(outcomes []bool) {
 	for _, heard := range outcomes {

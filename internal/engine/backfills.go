@@ -94,7 +94,7 @@ func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Ba
 // endedBackfill reads an ended backfill.
 func (p *owned) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
-	records, err := p.shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallBackfill, Prefix: key, Limit: 1})
+	records, err := p.small(store.SmallQuery{Kind: partition.SmallBackfill, Prefix: key, Limit: 1})
 	if err != nil {
 		return b, false, readError(err)
 	}
@@ -124,20 +124,22 @@ func (p *owned) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
 		seen[list[i].ID] = true
 	}
 	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfillsOf(key)}
-	err := eachSmall(p.ctx, p.shard, q, func(page []store.Small) {
-		for _, r := range page {
-			rec, err := store.DecodeBackfill(r.Value)
-			if err != nil {
-				p.e.log.Error("a backfill's record cannot be read", "partition", p.number, "error", err)
-				continue
-			}
-			if b := partition.BackfillOf(&rec, p.number); rec.Key == key && !seen[b.ID] {
-				list = append(list, b)
-			}
-		}
+	ended, err := look(p, func(ctx context.Context) (all []store.Small, err error) {
+		err = eachSmall(ctx, p.shard, q, func(page []store.Small) { all = append(all, page...) })
+		return all, err
 	})
 	if err != nil {
 		return nil, readError(err)
+	}
+	for _, r := range ended {
+		rec, err := store.DecodeBackfill(r.Value)
+		if err != nil {
+			p.e.log.Error("a backfill's record cannot be read", "partition", p.number, "error", err)
+			continue
+		}
+		if b := partition.BackfillOf(&rec, p.number); rec.Key == key && !seen[b.ID] {
+			list = append(list, b)
+		}
 	}
 	partition.SortBackfills(list)
 	return list[:min(len(list), maxBackfillList)], nil
@@ -177,7 +179,7 @@ func (p *owned) loadBackfills(t *tenure, now int64) error {
 // sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
 func (p *owned) sweepBackfills(now int64) {
 	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: smallAtOnce}
-	page, err := p.shard.Small(p.ctx, q)
+	page, err := p.small(q)
 	if err != nil {
 		p.readFailed(err)
 		return

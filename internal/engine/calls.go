@@ -197,7 +197,7 @@ func (p *owned) bringPending(calls []call, now int64) error {
 				if len(refs) == 0 {
 					break
 				}
-				records, err := p.shard.Read(p.ctx, refs)
+				records, err := p.read(refs)
 				if err != nil {
 					return err
 				}

@@ -18,6 +18,7 @@
 //	lease.go      keeping them, and giving up in time
 //	sink.go       what consumers say
 //	away.go       the same of partitions that have gone to another node
+//	looks.go      reads of a round, on a store that may not answer
 //	partitions.go across.go   what partitions ask of each other, wherever they are
 //	batches.go    jobs that are stored together
 //	joint.go      the same across partitions of one lane

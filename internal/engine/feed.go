@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -18,9 +19,8 @@ const readAtOnce = 256
 // feed reads from the store what the machine wants in memory. A failed read is tried again in the next round: memory is only
 // less than it could be.
 func (p *owned) feed(now int64) {
-	ctx := p.ctx
 	if refs := p.m.Needs(needsAtOnce); len(refs) > 0 {
-		records, err := p.shard.Read(ctx, refs)
+		records, err := p.read(refs)
 		if err != nil {
 			p.readFailed(err)
 			return
@@ -41,7 +41,7 @@ func (p *owned) feed(now int64) {
 			break
 		}
 		q.Limit = min(q.Limit, left)
-		records, err := p.shard.Due(ctx, q)
+		records, err := look(p, func(ctx context.Context) ([]store.Record, error) { return p.shard.Due(ctx, q) })
 		if err != nil {
 			p.readFailed(err)
 			return
@@ -168,7 +168,7 @@ func (p *owned) recall(rooms []partition.Queue, now int64) {
 			if !q.Limited() && !slices.Contains(rooms, q) && !p.served(q) {
 				continue
 			}
-			records, err := p.shard.Staged(p.ctx, sq)
+			records, err := look(p, func(ctx context.Context) ([]store.Record, error) { return p.shard.Staged(ctx, sq) })
 			if err != nil {
 				p.readFailed(err)
 				return

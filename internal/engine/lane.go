@@ -15,6 +15,7 @@ type lane struct {
 	parts   []*owned      // in the order of their numbers
 	grouper store.Grouper // nil: each batch is applied by itself
 	reader  store.Reader  // nil: each partition reads for itself
+	near    bool          // the store is in this process
 
 	bell    chan struct{} // holds one when there is something to do
 	groups  chan *group   // to the committer
@@ -38,6 +39,7 @@ func newLane(e *Engine) *lane {
 		reads: make(chan *reading, 1), found: make(chan *reading, 1)}
 	l.grouper, _ = e.store.(store.Grouper)
 	l.reader, _ = e.store.(store.Reader)
+	l.near = inProcess(e.store)
 	return l
 }
 
@@ -97,6 +99,9 @@ func (l *lane) pass() {
 		l.receive()
 		p.endBehind(now)
 		p.beatBehind(now)
+		if p.claiming {
+			p.passMeanwhile()
+		}
 		if p.due(now) {
 			p.round()
 		}

@@ -25,6 +25,7 @@ type owned struct {
 	cause        error                    // why
 	lost         bool                     // it could not be loaded, as what it needs is damaged
 	claiming     bool                     // it is being claimed: what comes in waits
+	owed         bool                     // a round, which was asked for when there could be none
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
 	leftAt       int64                    // since when, by Engine.elapsed
@@ -91,7 +92,12 @@ const sweepEvery = time.Minute
 
 // due reports whether it is time for a round: something has come in, or a moment that was waited for.
 func (p *owned) due(now int64) bool {
-	return !p.claiming && (p.box.answer() || p.m != nil && p.wake <= now)
+	if p.claiming {
+		return false
+	}
+	wanted := p.box.answer() || p.owed
+	p.owed = false
+	return wanted || p.m != nil && p.wake <= now
 }
 
 // sleep is how long nothing happens by itself.

@@ -76,7 +76,9 @@ func (p *owned) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
 
 // finished finds a run in the history.
 func (p *owned) finished(id carillon.RunIdentity) (store.RunRecord, bool, error) {
-	records, err := p.shard.Runs(p.ctx, store.RunQuery{ID: &id, Limit: 1})
+	records, err := look(p, func(ctx context.Context) ([]store.RunRecord, error) {
+		return p.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
+	})
 	if err != nil || len(records) == 0 {
 		return store.RunRecord{}, false, err
 	}

@@ -325,7 +325,7 @@ func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) 
 		ref, here := p.m.Holds(id)
 		if !here {
 			var err error
-			if ref, here, err = p.shard.Live(p.ctx, id); err != nil {
+			if ref, here, err = p.live(id); err != nil {
 				return err
 			}
 		}
@@ -339,7 +339,7 @@ func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) 
 	if len(missing) == 0 {
 		return nil
 	}
-	records, err := p.shard.Read(p.ctx, missing)
+	records, err := p.read(missing)
 	if err != nil {
 		return err
 	}

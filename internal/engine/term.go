@@ -65,14 +65,19 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 // to a store on another machine; its connections are for other calls too.
 const loadsAtOnce = 8
 
-// newLoads makes what bounds the loads of an engine. A store that makes groups durable, and is not better asked for much at once, is
-// in this process: its reads wait for nobody.
+// newLoads makes what bounds the loads of an engine. The reads of a store that is in this process wait for nobody.
 func newLoads(s store.Store) chan struct{} {
-	_, groups := s.(store.Grouper)
-	if _, far := s.(store.Reader); groups && !far {
+	if inProcess(s) {
 		return make(chan struct{}, 1)
 	}
 	return make(chan struct{}, loadsAtOnce)
+}
+
+// inProcess reports whether a store is in this process: it makes groups durable, and is not better asked for much at once.
+func inProcess(s store.Store) bool {
+	_, groups := s.(store.Grouper)
+	_, far := s.(store.Reader)
+	return groups && !far
 }
 
 // open makes the machines of the terms that were got.
@@ -201,7 +206,7 @@ func (p *owned) lose(cause error) {
 	if !p.leaving { // or that is done
 		p.leaveBehind()
 	}
-	p.away, p.lostAt = p.away || taken(cause), time.Now()
+	p.away, p.lostAt = p.away || taken(cause) || p.e.cfg.Peers != nil && errors.Is(cause, errExpired), time.Now()
 	if !taken(cause) {
 		stray := p.parting(p.term)
 		p.stray = &stray

@@ -1,0 +1,38 @@
+package cluster_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
+)
+
+// TestWordsOfANodeCutOffFromTheStore reach who owns its partitions by now, although it knows nothing of that.
+func TestWordsOfANodeCutOffFromTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := pair(t)
+		c := f.start("c")
+		f.settle(5*time.Second, a, b, c)
+		mine := a.engine.Holdings()
+		a.lonely.Store(true)
+		pass(2 * cluster.DefaultTTL)
+		for _, h := range mine {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			said := engine.Said{Beats: []carillon.Beat{{Token: "of no attempt"}}}
+			if heard, err := a.Router().Hear(ctx, h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
+				t.Errorf("partition %d: %+v %v", h.Partition, heard, err)
+			}
+			cancel()
+		}
+		if len(mine) == 0 || len(a.engine.Holdings()) > 0 {
+			t.Errorf("it had %d partitions, and has %d", len(mine), len(a.engine.Holdings()))
+		}
+		a.lonely.Store(false)
+		f.settle(10*time.Second, a, b, c)
+	})
+}
