@@ -246,6 +246,10 @@ var lies = []struct {
 	{"a skip not counted", func(a *account) { a.Live[0].SkippedN = 0 }, "counters"},
 	{"a stopped worker gets more", func(a *account) { a.stop(4000) }, "stopped"},
 	{"so, while its leases go on", func(a *account) { a.stop(1000) }, ""},
+	{"so, when its run was replaced", func(a *account) {
+		a.stop(4000)
+		a.Runs[len(a.Runs)-2].Finished = at(51_000)
+	}, ""},
 	{"so, of another node", func(a *account) { a.stop(4000); a.Seen[len(a.Seen)-1].Node = "b" }, ""},
 	{"so, of the same node", func(a *account) {
 		a.stop(4000)
@@ -320,6 +324,7 @@ func (a *account) stop(ms int) {
 		d.At = at(60_000 + i)
 		a.Seen = append(a.Seen, d)
 		a.Runs = append(a.Runs, record(d.Run, "z", "failed", 1, 50_000))
+		a.Runs[len(a.Runs)-1].Finished = d.At
 	}
 }
 

@@ -1,6 +1,9 @@
 package deliveries
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // stopped: a receiver that is halted lets leases end; when the first one has, the node that had handed it out
 // hands it nothing more before it speaks. Nodes do not tell each other. What came is read when it goes on, and
@@ -26,7 +29,7 @@ func (a *audit) lapses(s Stop) map[string]time.Time {
 	first := map[string]time.Time{}
 	for _, d := range a.l.Seen {
 		end := d.Started.Add(d.Lease)
-		if d.Receiver != s.Receiver || !d.Stream || d.Started.Before(s.From) || end.After(s.To) {
+		if d.Receiver != s.Receiver || !d.Stream || d.Started.Before(s.From) || end.After(s.To) || a.over(&d, end) {
 			continue
 		}
 		if before, lapsed := first[d.Node]; !lapsed || end.Before(before) {
@@ -34,4 +37,14 @@ func (a *audit) lapses(s Stop) map[string]time.Time {
 		}
 	}
 	return first
+}
+
+// over reports whether an attempt was over before a time: its run had ended, as one that another replaced, or had
+// its next attempt. Its lease was not in force then, and nobody waited for a word.
+func (a *audit) over(d *Delivery, at time.Time) bool {
+	r := a.runs[d.Run]
+	if r.record != nil && !r.record.Finished.IsZero() && r.record.Finished.Before(at) {
+		return true
+	}
+	return slices.ContainsFunc(r.seen, func(x Delivery) bool { return x.Attempt > d.Attempt && x.Started.Before(at) })
 }
