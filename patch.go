@@ -80,8 +80,11 @@ func topLevel(path string) string {
 	return field
 }
 
-// EffectOf is what a change of the field does; 0 if a patch cannot name it.
+// EffectOf is what a change of the field, or of a part of it, does; 0 if a patch cannot name it.
 func EffectOf(field string) Effect {
+	if isPart(field) {
+		field = topLevel(field)
+	}
 	for i := range patchFields {
 		if patchFields[i].name == field {
 			return patchFields[i].effect
@@ -106,18 +109,25 @@ func (j Job) Without(most Effect) Job {
 	return j
 }
 
-// Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. The
-// result is to be validated. It shares maps and slices with old and the patch.
+// Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. Of policies a
+// patch may name single fields, see [PatchParts], and leave the rest. The result is to be validated. It shares maps and slices
+// with old and the patch.
 //
 // A patch that takes the schedule away has to give a due time: the job would run at once, for the last time.
 func (p Patch) Apply(old Job) (Job, error) {
 	recurring := old.Recurring()
 	for _, name := range p.Fields {
+		if isPart(name) {
+			continue
+		}
 		i := slices.IndexFunc(patchFields, func(f patchField) bool { return f.name == name })
 		if i < 0 {
 			return Job{}, unpatchable(name)
 		}
 		patchFields[i].apply(&old, &p.Job)
+	}
+	if err := p.applyParts(&old); err != nil {
+		return Job{}, err
 	}
 	if recurring && !old.Recurring() && !(p.names("due_time") && !p.Job.Due.IsZero()) {
 		return Job{}, Errorf(InvalidArgument, "schedule", "without it the job would run at once, and be gone; give due_time in the same "+

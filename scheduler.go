@@ -231,8 +231,9 @@ type Cancelled struct {
 	Interrupted bool // an attempt was in force and was told to stop
 }
 
-// Patch is a job of which only the named fields count. Field names are those of the API, top level only, e.g. "schedule",
-// "data", "labels".
+// Patch is a job of which only the named fields count. Field names are those of the API, e.g. "schedule", "data", "labels": see
+// [PatchFields]. They are replaced whole; of policies single fields may be named, e.g. "failure_policy.exponential.max", "history.keep":
+// see [PatchParts].
 type Patch struct {
 	Fields       []string
 	Job          Job

@@ -50,6 +50,7 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 
 // PatchJob changes fields of a job; see [carillon.Jobs]. Repeating it is harmless.
 func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+	patch.Job = patch.ForMessage()
 	patch.Job.Namespace, patch.Job.Name, patch.Job.Status = key.Namespace, key.Name, nil
 	if err := patch.Job.CheckForm(); err != nil {
 		return carillon.Put{}, err

@@ -22,7 +22,7 @@ import (
 // is said at once, and applied to the real one later.
 type jobFlag struct {
 	name  string
-	field string // of the API, top level: what a patch that gives the flag changes
+	field string // of the API, or the path of a part of it: what a patch that gives the flag changes
 	kind  string // for the help
 	usage string
 	words []string // to complete; nil = anything
@@ -73,11 +73,15 @@ func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job) ([]string, error
 				return nil, err
 			}
 		}
-		if !slices.Contains(fields, f.field) {
-			fields = append(fields, f.field)
+		field := f.field
+		if field == formField && j.FailurePolicy.Kind != carillon.PolicyDefault {
+			field += "." + j.FailurePolicy.Kind.String() // to the default one it is set back as a whole
+		}
+		if !slices.Contains(fields, field) {
+			fields = append(fields, field)
 		}
 	}
-	return fields, checkPolicy(&j.FailurePolicy)
+	return fields, nil
 }
 
 // newJobFlags are all of them, in the order of the help.
@@ -176,6 +180,9 @@ func checkData(d *carillon.Data) error {
 	return nil
 }
 
+// formField is what --retry changes.
+const formField = "failure_policy"
+
 func retryFlags() jobFlags {
 	policy := func(kind carillon.PolicyKind, set func(p *carillon.FailurePolicy, s string) error) func(*carillon.Job, string) error {
 		return func(j *carillon.Job, s string) error {
@@ -186,30 +193,30 @@ func retryFlags() jobFlags {
 		}
 	}
 	return jobFlags{
-		enum("retry", "failure_policy", policyWords,
+		enum("retry", formField, policyWords,
 			"what follows a failed attempt; default: exponential for one-shots, constant 1s 3 times for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.Kind = carillon.PolicyKind(n) }),
-		{name: "retry-interval", field: "failure_policy", kind: "duration", usage: "constant: between two attempts",
+		{name: "retry-interval", field: "failure_policy.constant.interval", kind: "duration", usage: "constant: between two attempts",
 			set: policy(carillon.PolicyConstant, func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
-		{name: "retry-cron", field: "failure_policy", kind: "cron", usage: "schedule: times of the next attempts",
+		{name: "retry-cron", field: "failure_policy.schedule.cron", kind: "cron", usage: "schedule: times of the next attempts",
 			set: policy(carillon.PolicySchedule, func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
-		{name: "retry-initial", field: "failure_policy", kind: "duration", usage: "exponential: first delay; default 2s",
+		{name: "retry-initial", field: "failure_policy.exponential.initial", kind: "duration", usage: "exponential: first delay; default 2s",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Initial, s) })},
-		{name: "retry-factor", field: "failure_policy", kind: "factor",
+		{name: "retry-factor", field: "failure_policy.exponential.factor", kind: "factor",
 			usage: "exponential: growth of the delay; default 2",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) (err error) {
 				p.Factor, err = strconv.ParseFloat(s, 64)
 				return err
 			})},
-		{name: "retry-max", field: "failure_policy", kind: "duration", usage: "exponential: longest delay; default 1h",
+		{name: "retry-max", field: "failure_policy.exponential.max", kind: "duration", usage: "exponential: longest delay; default 1h",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
-		{name: "retry-jitter", field: "failure_policy", kind: "duration",
+		{name: "retry-jitter", field: "failure_policy.exponential.jitter", kind: "duration",
 			usage: "exponential: up to this much is added; default 0",
 			set:   policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
-		{name: "max-retries", field: "failure_policy", kind: "n",
+		{name: "max-retries", field: "failure_policy.max_retries", kind: "n",
 			usage: "attempts after the first; default 4 for exponential, no limit for constant and schedule",
 			set:   func(j *carillon.Job, s string) error { return setMaxRetries(&j.FailurePolicy, s) }},
-		enum("on-exhausted", "failure_policy", exhaustedWords,
+		enum("on-exhausted", "failure_policy.on_exhausted", exhaustedWords,
 			"what becomes of a run without attempts left; default: dead for one-shots, drop for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.OnExhausted = carillon.OnExhausted(n) }),
 	}
@@ -253,9 +260,9 @@ func policyFlags() jobFlags {
 		{name: "paused", field: "paused", kind: "bool", usage: "keep its schedule and fire nothing",
 			set: func(j *carillon.Job, s string) (err error) { j.Paused, err = strconv.ParseBool(s); return err }},
 		text("note", "note", "text", "a note for people", func(j *carillon.Job) *string { return &j.Note }),
-		number("history-runs", "history", "finished runs to keep; default 20, -1 for none",
+		number("history-runs", "history.runs", "finished runs to keep; default 20, -1 for none",
 			func(j *carillon.Job) *int { return &j.History.Runs }),
-		length("history-keep", "history", "how long to keep them; default 72h",
+		length("history-keep", "history.keep", "how long to keep them; default 72h",
 			func(j *carillon.Job) *time.Duration { return &j.History.Keep }),
 	}
 }

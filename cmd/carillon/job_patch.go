@@ -25,7 +25,8 @@ func newJobPatch(a app) *cobra.Command {
 		Use:   "patch NAME",
 		Short: "Change some fields of a job and leave the rest",
 		Long: `Change the fields that are given, in flags or in the file given with -f, and leave the rest. A field is changed as a
-whole: a patch with --header alone, for example, would be a target without a URL, and is refused.`,
+whole: a patch with --header alone, for example, would be a target without a URL, and is refused. Of the failure policy
+and the history single fields are changed: --max-retries keeps the rest of the policy, whatever its form.`,
 		Example: `carillon job patch reports/nightly --schedule "0 0 3 * * *"
 carillon job patch reports/nightly --note "moved to three" --label team=data`,
 		Args: arguments(1, 1),

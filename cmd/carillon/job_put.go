@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -78,7 +79,7 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
 		return job, err
 	}
-	if err := checkHTTPFlags(cmd, &job); err != nil {
+	if err := cmp.Or(checkPolicy(&job.FailurePolicy), checkHTTPFlags(cmd, &job)); err != nil {
 		return job, err
 	}
 	if job.Namespace == "" || cmd.Flags().Changed("namespace") {
@@ -111,14 +112,14 @@ func (p *jobPut) options() []carillon.PutOption {
 	return o
 }
 
-// readJob reads a job as the REST API takes it, and the names of the fields that are in it.
+// readJob reads a job as the REST API takes it, and the fields that a patch with it names.
 func readJob(file string, in io.Reader) (carillon.Job, []string, error) {
 	text, err := readFile(file, in)
 	if err != nil {
 		return carillon.Job{}, nil, err
 	}
 	var m pb.Job
-	given, err := httpapi.Unmarshal(text, &m)
+	given, err := httpapi.UnmarshalPatch(text, &m)
 	if err != nil {
 		return carillon.Job{}, nil, err
 	}

@@ -70,8 +70,11 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m 
 		into = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(rt.body))).Message()
 	}
 	given, err := decode(body, into.Interface())
+	if err != nil {
+		return err
+	}
 	if patch, ok := m.Interface().(*pb.PatchJobRequest); ok {
-		patch.Fields = given
+		patch.Fields, err = patchPaths(body, given, into)
 	}
 	return err
 }

@@ -471,7 +471,7 @@ type PatchJobRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The new values.
 	Job *Job `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
-	// The fields of job that count, top level only. In REST they are those that the body has.
+	// The fields of job that count, or paths within failure_policy and history. In REST they are those that the body has.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Only over this generation; 0 is any. In REST also `If-Match: "<generation>"`.
 	IfGeneration  uint64 `protobuf:"varint,5,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
