@@ -24,11 +24,11 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	if f.void() {
 		return len(p), nil
 	}
+	if f.extent.length += int64(len(p)); f.extent.kind == extentManifest {
+		f.extent.sum = crc32.Update(f.extent.sum, castagnoli, p) // first: the file below may change p
+	}
 	if _, err := f.File.Write(p); err != nil {
 		f.guard.fail(err)
-	}
-	if f.extent.length += int64(len(p)); f.extent.kind == extentManifest {
-		f.extent.sum = crc32.Update(f.extent.sum, castagnoli, p)
 	}
 	return len(p), nil
 }
