@@ -18,7 +18,8 @@ import (
 var damages = flag.Int("damages", 2, "places of each file at which TestDamage spoils it")
 
 // TestDamage spoils each file of a store, one at a time: bits, holes of zeros, cuts, files that are empty, missing, or
-// stand under each other's names. Each start has all that was acknowledged, or is refused, or says at the read that it is damaged.
+// stand under each other's names. Each start has all that was acknowledged, or is refused, or says at the read that it is damaged. In the
+// short form the stores are small.
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -35,6 +36,9 @@ func TestDamage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			p := startWriter(t, dir, c.size)
+			if testing.Short() {
+				c.jobs /= 10
+			}
 			p.until(t, c.jobs)
 			d := &damager{t: t, dir: dir, acked: c.end(p, t), batch: c.size.batch, only: c.only, r: rand.New(rand.NewPCG(1, 2)), seen: map[string]int{}}
 			d.try("undamaged", func(string) {})
