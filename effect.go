@@ -69,9 +69,9 @@ func (p *Patch) names(field string) bool {
 	return slices.ContainsFunc(p.Fields, func(name string) bool { return topLevel(name) == field })
 }
 
-// CheckForm refuses what cannot be said in a message of the API, of which it would say a part only: data that could not be
-// made JSON, several targets, a note that is not UTF-8, and fields of another failure policy than the one that is given. [Job.Validate] refuses it as
-// well; a client asks this before it sends a job.
+// CheckForm refuses what a message of the API cannot say, or would say a part of only: data that could not be made JSON, several
+// targets, a note that is not UTF-8, and fields of another failure policy than the one that is given. [Job.Validate] refuses
+// it as well; a client asks this before it sends a job.
 func (j *Job) CheckForm() error {
 	switch n := j.Target.count(); {
 	case j.Data.err != nil:

@@ -73,7 +73,7 @@ func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillo
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return ask(ctx, p, call{}, func(p *owned, _ int64) (carillon.Backfill, error) { return p.backfill(namespace, bid) })
+	return ask(ctx, p, call{}, func(p *owned, _ int64) (carillon.Backfill, error) { return p.backfill(namespaceOf(namespace), bid) })
 }
 
 // backfill is one of a namespace, in memory or ended.
@@ -85,7 +85,7 @@ func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Ba
 			return carillon.Backfill{}, err
 		}
 	}
-	if !ok || b.Namespace != namespaceOf(namespace) {
+	if !ok || b.Namespace != namespace {
 		return carillon.Backfill{}, noBackfill(id.String())
 	}
 	return b, nil
@@ -152,7 +152,7 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 		return carillon.Backfill{}, err
 	}
 	return ask(ctx, p, call{}, func(p *owned, now int64) (carillon.Backfill, error) {
-		b, err := p.backfill(namespace, bid)
+		b, err := p.backfill(namespaceOf(namespace), bid)
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err
 		}

@@ -40,6 +40,7 @@ func runCall(id carillon.RunIdentity) call { return call{live: []carillon.RunIde
 
 // GetRun is a run, finished or not; see [carillon.Runs].
 func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
 	if err != nil {
 		return carillon.Run{}, err
@@ -60,7 +61,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 	if refused(err) {
 		run, err = e.storedRun(ctx, p, rid)
 	}
-	if err == nil && run.Namespace != namespaceOf(namespace) {
+	if err == nil && run.Namespace != namespace {
 		return carillon.Run{}, noRun(id)
 	}
 	return run, err
@@ -87,12 +88,13 @@ func (p *owned) finished(id carillon.RunIdentity) (store.RunRecord, bool, error)
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
 func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
 	if err != nil {
 		return carillon.Cancelled{}, err
 	}
 	return ask(ctx, p, runCall(rid), func(p *owned, now int64) (carillon.Cancelled, error) {
-		if r, ok := p.m.Run(rid); ok && r.Namespace == namespaceOf(namespace) {
+		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
 			c, ok := p.m.Cancel(now, rid)
 			if !ok {
 				return c, noRun(id)
@@ -103,7 +105,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 		switch {
 		case err != nil:
 			return carillon.Cancelled{}, readError(err)
-		case !found || rec.Key.Namespace != namespaceOf(namespace):
+		case !found || rec.Key.Namespace != namespace:
 			return carillon.Cancelled{}, noRun(id)
 		}
 		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
@@ -112,6 +114,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 
 // RedriveRun tries a dead run again; see [carillon.Runs].
 func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
 	if err != nil {
 		return carillon.Run{}, err
@@ -124,7 +127,7 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	switch {
 	case err != nil:
 		return carillon.Run{}, readError(err)
-	case len(records) == 0 || records[0].Key.Namespace != namespaceOf(namespace):
+	case len(records) == 0 || records[0].Key.Namespace != namespace:
 		return carillon.Run{}, noRun(id)
 	}
 	return e.redrive(ctx, p, rid, records[0].Key)
@@ -208,6 +211,7 @@ func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int
 
 // CompleteRun is the later result of an attempt; see [carillon.Runs].
 func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	namespace = namespaceOf(namespace)
 	if result.Token == "" {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "it is missing; give the one that came with the attempt")
 	}
@@ -223,7 +227,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
-		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespaceOf(namespace)}}, now)
+		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)

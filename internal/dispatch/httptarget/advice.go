@@ -25,11 +25,11 @@ func (t *Target) Refuses(address string) string {
 		}
 		addrs = []netip.Addr{addr}
 	}
-	var refused error
+	var refused *RefusedError
 	for _, addr := range addrs {
-		if refused = t.guard.check(addr); refused == nil {
+		if refused = t.guard.refuses(addr); refused == nil {
 			return ""
 		}
 	}
-	return refused.Error()
+	return refused.Detail()
 }

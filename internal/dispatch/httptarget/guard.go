@@ -24,6 +24,12 @@ func (e *RefusedError) Error() string {
 	return "the target's address is refused: it is not a public one (an operator can allow it with --allow-target)"
 }
 
+// Detail is the error for somebody who has given the address, and learns nothing from it.
+func (e *RefusedError) Detail() string {
+	return fmt.Sprintf("address %s is refused: %s (an operator can allow it with --allow-target %s/%d)",
+		e.Addr, e.Why, e.Addr, e.Addr.BitLen())
+}
+
 // control implements [net.Dialer.Control].
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
@@ -35,6 +41,14 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 
 // check is nil if addr may be dialled.
 func (g guard) check(addr netip.Addr) error {
+	if refused := g.refuses(addr); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// refuses is why addr may not be dialled; nil if it may.
+func (g guard) refuses(addr netip.Addr) *RefusedError {
 	addr = addr.Unmap().WithZone("")
 	for _, p := range g.allow {
 		if p.Contains(addr) {

@@ -13,6 +13,7 @@ var _ partition.Confirmer = beats{}
 func (b beats) Stale(token string) {
 	s := b.Session
 	s.mu.Lock()
+	// A heartbeat has made the session hold the attempt, unless it holds its most already: then nothing is known, and the refusal is told.
 	reported := s.held[token] == nil && s.adopted < s.options.MaxCredits
 	s.mu.Unlock()
 	if !reported {
