@@ -99,7 +99,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, words []string) error {
 		switch n := len(words); {
 		case n > most:
-			return usagef("%q is one argument too many\nUsage: %s", words[most], cmd.UseLine())
+			return usagef("%q is one argument too many\nUsage: %s", clip(words[most], 40), cmd.UseLine())
 		case n < least:
 			return usagef("an argument is missing\nUsage: %s", cmd.UseLine())
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -88,8 +89,11 @@ carillon namespace set default --strict=false --unlimit licence`,
 	return cmd
 }
 
+// setAgain is how long a change of settings waits before it is tried again: a node may know for a moment only what was in force before.
+const setAgain = 50 * time.Millisecond
+
 // set reads the settings, changes them and puts them over the generation that was read. If others have put some in
-// between it begins anew: what they changed is kept, until the call's time is over.
+// between it begins again, until the call's time is over: what they changed is kept.
 func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string, change func(*carillon.Namespace)) (
 	carillon.Namespace, error,
 ) {
@@ -103,7 +107,12 @@ func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name s
 			ns.Generation = s.ifGeneration
 		}
 		ns, err = node.PutNamespace(ctx, ns)
-		if s.ifGeneration != 0 || !errors.Is(err, carillon.FailedPrecondition) || ctx.Err() != nil {
+		if s.ifGeneration != 0 || !errors.Is(err, carillon.FailedPrecondition) {
+			return ns, err
+		}
+		select {
+		case <-time.After(setAgain):
+		case <-ctx.Done():
 			return ns, err
 		}
 	}
