@@ -71,6 +71,51 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
+// image is a line that names an image: of a Dockerfile, or of a file in YAML.
+var image = regexp.MustCompile(`(?m)^(?:FROM|\s*image:)\s+(\S+)`)
+
+// digest is how an image is named that can be no other one.
+var digest = regexp.MustCompile(`^[a-z0-9./-]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}$`)
+
+func TestDeployImages(t *testing.T) {
+	builders := 0
+	for _, name := range []string{"docker/Dockerfile", "docker/compose.yaml", "kubernetes/carillon.yaml"} {
+		found := image.FindAllStringSubmatch(deployed(t, name), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no image", name)
+		}
+		for _, line := range found {
+			switch from := line[1]; {
+			case from == "scratch", from == "carillon", from == "carillon:latest": // empty, and what the Dockerfile builds
+			case !digest.MatchString(from):
+				t.Errorf("%s: %s has no digest: its tag can come to mean another image", name, from)
+			case strings.HasPrefix(from, "golang:"):
+				builders++
+				if !strings.HasPrefix(from, "golang:"+goVersion(t)+"@") {
+					t.Errorf("%s builds with %s, go.mod asks for %s", name, from, goVersion(t))
+				}
+			}
+		}
+	}
+	if builders != 1 {
+		t.Errorf("%d images build the binary", builders)
+	}
+}
+
+// goVersion is the Go that go.mod asks for.
+func goVersion(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(text)
+	if version == nil {
+		t.Fatal("go.mod names no version of Go")
+	}
+	return string(version[1])
+}
+
 // unitLine is a setting of a unit or of its environment.
 var unitLine = regexp.MustCompile(`(?m)^([A-Za-z_]+)=(.*)$`)
 
