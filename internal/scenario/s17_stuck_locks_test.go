@@ -16,7 +16,7 @@ import (
 // as the test says.
 type keys struct {
 	mu    sync.Mutex
-	calls map[string]map[string]int // by job, by key
+	calls map[string]map[string][]time.Time // by job, by key
 	held  int
 	free  chan struct{}
 }
@@ -26,10 +26,10 @@ func (k *keys) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	job, id := r.Header.Get("Carillon-Job"), r.Header.Get("Idempotency-Key")
 	k.mu.Lock()
 	if k.calls[job] == nil {
-		k.calls[job] = map[string]int{}
+		k.calls[job] = map[string][]time.Time{}
 	}
-	k.calls[job][id]++
-	first := k.calls[job][id] == 1
+	k.calls[job][id] = append(k.calls[job][id], time.Now())
+	first := len(k.calls[job][id]) == 1
 	if first {
 		k.held++
 	}
@@ -69,7 +69,7 @@ func stuckCalls(t *testing.T, c *city, entries int, successor bool) {
 	t.Helper()
 	const mine, others = 100, 100
 	c.load(asleep(entries))
-	k := &keys{calls: map[string]map[string]int{}, free: make(chan struct{})}
+	k := &keys{calls: map[string]map[string][]time.Time{}, free: make(chan struct{})}
 	target := httptest.NewServer(k)
 	defer target.Close()
 	of := c.owned(c.nodes[0])
@@ -91,8 +91,10 @@ func stuckCalls(t *testing.T, c *city, entries int, successor bool) {
 	c.at(time.Now().Add(justBefore))
 	killed, most := time.Now(), held()+11*time.Second
 	must(t, c.nodes[0].Kill())
+	var ended time.Time // of the successor
 	if successor {
 		c.killSuccessor(of, killed)
+		ended = time.Now()
 		most += 10 * time.Second
 	}
 	c.await("all calls are made again", func() bool { return k.again() >= mine })
@@ -108,7 +110,7 @@ func stuckCalls(t *testing.T, c *city, entries int, successor bool) {
 		}
 		return true
 	})
-	k.judge(t, of)
+	k.judge(t, of, ended)
 	if took > most {
 		t.Errorf("the calls were made again after %v, more than %v", took, most)
 	}
@@ -146,20 +148,26 @@ func (c *city) killSuccessor(of map[int]store.Owner, since time.Time) {
 	}
 }
 
-// again is how many calls were not the first of their key.
+// again is how many keys were called more than once.
 func (k *keys) again() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, byKey := range k.calls {
 		for _, calls := range byKey {
-			n += calls - 1
+			if len(calls) > 1 {
+				n++
+			}
 		}
 	}
 	return n
 }
 
-// judge checks that jobs of some partitions were called twice with one key, and others once.
-func (k *keys) judge(t *testing.T, twice map[int]store.Owner) {
+// onItsWay is how long after the end of a node a request may be read that it has sent; no other has its partitions so soon.
+const onItsWay = time.Second
+
+// judge checks that jobs of some partitions were called twice with one key, and others once. If their next owner was killed,
+// too, and made the second call before, a third one may follow: what came of the second may not have become durable.
+func (k *keys) judge(t *testing.T, twice map[int]store.Owner, ended time.Time) {
 	t.Helper()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,8 +177,12 @@ func (k *keys) judge(t *testing.T, twice map[int]store.Owner) {
 			want = 2
 		}
 		for id, calls := range byKey {
-			if len(byKey) != 1 || calls != want {
-				t.Errorf("%s: %d calls with key %s of %d keys, want %d", job, calls, id, len(byKey), want)
+			n := len(calls)
+			if n == 3 && want == 2 && calls[1].Before(ended.Add(onItsWay)) && calls[2].After(ended.Add(onItsWay)) {
+				n = 2
+			}
+			if len(byKey) != 1 || n != want {
+				t.Errorf("%s: calls at %v with key %s of %d keys, want %d; the successor ended at %v", job, calls, id, len(byKey), want, ended)
 			}
 		}
 	}
