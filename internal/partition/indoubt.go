@@ -21,9 +21,9 @@ const (
 	TermsKey   = "terms"
 )
 
-// mostTerms bounds the list of terms. What older ones may have left has long been dealt with, or waits for a consumer that has been
-// away for as many crashes.
-const mostTerms = 64
+// mostTerms bounds the list of terms, to 12 KiB. What older ones may have left has long been dealt with, or has waited, in a backlog
+// or for a consumer, for as many crashes.
+const mostTerms = 512
 
 // EndedTerm is a term that ended without order.
 type EndedTerm struct {

@@ -199,7 +199,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 func TestKillsInARowKeepTheToken(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	left := r.left(carillon.Job{Misfire: carillon.MisfireSkip})
-	for range 3 {
+	for range 150 { // a backlog may wait for minutes, while its node is killed each second
 		r.again(left)
 		r.kill(time.Second)
 	}
@@ -413,7 +413,7 @@ func TestWhatLeftComesBackBeforeItsTime(t *testing.T) {
 func TestTheListOfTermsIsReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var terms partition.Terms
-		n := rapid.IntRange(0, 100).Draw(rt, "terms")
+		n := rapid.SampledFrom([]int{0, 1, 10, 511, 512, 600}).Draw(rt, "terms")
 		for i := range n {
 			terms.Open = append(terms.Open, store.Term{Epoch: uint64(i + 1), Nonce: rapid.Uint64().Draw(rt, "nonce")})
 			if rapid.Bool().Draw(rt, "end") {
@@ -423,7 +423,7 @@ func TestTheListOfTermsIsReadAsWritten(t *testing.T) {
 			if err != nil || !slices.Equal(got.Ended, terms.Ended) || !slices.Equal(got.Open, terms.Open) {
 				rt.Fatalf("%+v is read as %+v, %v", terms, got, err)
 			}
-			if len(got.Ended) > 64 {
+			if len(got.Ended) > 512 {
 				rt.Fatalf("%d terms are kept", len(got.Ended))
 			}
 		}
