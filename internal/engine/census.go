@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,9 @@ import (
 )
 
 // What is staged or dead is in the store alone: no counter in memory could say how much there is after a restart. So the node
-// counts what its partitions hold, on stores that count without reading ([store.Counter]): as soon as it owns others than
-// before, and otherwise now and then. The counts of all nodes of a cluster add up.
+// counts what its partitions hold, on stores that count without reading ([store.Counter]): each partition as soon as it owns it, and
+// all of them now and then. The counts of all nodes of a cluster are added up by whoever reads them, so a partition must never count at
+// two of them: what was counted is shown only as long as the term is in force under which it was.
 
 const (
 	// censusLook is how often the node looks whether it is time to count.
@@ -21,20 +23,35 @@ const (
 	censusShare = 100
 )
 
-// census is what was counted last; nil before, and on stores that cannot count.
-type census struct{ counts atomic.Pointer[store.Counts] }
+// census is what was counted last, by partition; nil before, and on stores that cannot count. What is in it is never changed.
+type census struct {
+	last atomic.Pointer[map[int]counted]
+}
+
+// counted is what a partition held when it was counted last.
+type counted struct {
+	term   store.Term
+	counts store.Counts
+}
 
 // countStored keeps the census until the engine stops.
 func (e *Engine) countStored(c store.Counter) {
 	look := time.NewTicker(censusLook)
 	defer look.Stop()
-	var counted []store.Holding
 	for next := int64(0); ; {
-		if held := e.holdings(); e.elapsed() >= next || !slices.Equal(held, counted) {
-			began := e.elapsed()
-			e.count(c, held)
-			counted = held
-			next = e.elapsed() + max(int64(censusEvery), censusShare*(e.elapsed()-began))
+		began := e.elapsed()
+		held := e.holdings()
+		all := began >= next
+		if !all {
+			held = e.census.uncounted(held)
+		}
+		err := e.count(c, held, all)
+		switch took := e.elapsed() - began; {
+		case err != nil: // the last counts stay
+			e.log.Debug("what is staged and dead could not be counted", "error", err)
+			next = e.elapsed() + censusShare*took
+		case all:
+			next = e.elapsed() + max(int64(censusEvery), censusShare*took)
 		}
 		select {
 		case <-look.C:
@@ -44,21 +61,49 @@ func (e *Engine) countStored(c store.Counter) {
 	}
 }
 
-// count counts what the partitions hold that the node owns. If that fails the last counts stay.
-func (e *Engine) count(c store.Counter, held []store.Holding) {
+// count counts what partitions hold that the node owns. Unless they are all of those, the counts of the others stay.
+func (e *Engine) count(c store.Counter, held []store.Holding, all bool) error {
+	if len(held) == 0 && !all {
+		return nil
+	}
 	numbers := make([]int, len(held))
 	for i := range held {
 		numbers[i] = held[i].Partition
 	}
-	counts := store.NewCounts()
-	if len(numbers) > 0 {
-		var err error
-		if counts, err = c.Count(e.life, numbers); err != nil {
-			e.log.Debug("what is staged and dead could not be counted", "error", err)
-			return
+	counts, err := c.Count(e.life, numbers)
+	if err != nil {
+		return err
+	}
+	next := make(map[int]counted, len(held))
+	if before := e.census.last.Load(); before != nil && !all {
+		maps.Copy(next, *before)
+	}
+	for i, h := range held {
+		next[h.Partition] = counted{h.Term, counts[i]}
+	}
+	e.census.last.Store(&next)
+	return nil
+}
+
+// uncounted are those holdings of which nothing has been counted under their term.
+func (c *census) uncounted(held []store.Holding) []store.Holding {
+	last := c.last.Load()
+	return slices.DeleteFunc(held, func(h store.Holding) bool {
+		return last != nil && (*last)[h.Partition].term == h.Term
+	})
+}
+
+// storedCounts is what was counted last in the partitions that the node still owns.
+func (e *Engine) storedCounts() store.Counts {
+	sum := store.NewCounts()
+	if last := e.census.last.Load(); last != nil {
+		for _, h := range e.holdings() {
+			if c := (*last)[h.Partition]; c.term == h.Term {
+				sum.Add(c.counts)
+			}
 		}
 	}
-	e.census.counts.Store(&counts)
+	return sum
 }
 
 // Backlog is what is due in a queue and waits.
@@ -88,32 +133,25 @@ func (e *Engine) Backlog() map[partition.Queue]Backlog {
 			}
 		}
 	}
-	if c := e.census.counts.Load(); c != nil {
-		for name, staged := range c.Staged {
-			q := partition.ParseQueue(name).Plain()
-			b := sum[q]
-			b.Staged += b.add(staged.N, staged.Oldest)
-			sum[q] = b
-		}
+	for name, staged := range e.storedCounts().Staged {
+		q := partition.ParseQueue(name).Plain()
+		b := sum[q]
+		b.Staged += b.add(staged.N, staged.Oldest)
+		sum[q] = b
 	}
 	return sum
 }
 
-// Dead is how many dead runs there are, by namespace, as of the last count. The caller must not change it.
-func (e *Engine) Dead() map[string]int {
-	if c := e.census.counts.Load(); c != nil {
-		return c.Dead
-	}
-	return nil
-}
+// Dead is how many dead runs there are, by namespace, as of the last count.
+func (e *Engine) Dead() map[string]int { return e.storedCounts().Dead }
 
-// Missing is how many names jobs wait for that no job has, as of when each partition last looked, about once a minute. A name
-// counts once in each partition.
+// Missing is how often jobs wait for a job that there is not: a job and a name count once. It is as of when each partition last looked,
+// about once a minute; one whose term has just begun looks after a quarter of that, and shows nothing before.
 func (e *Engine) Missing() int {
 	var sum int64
 	for _, p := range e.parts {
-		if p.serving.Load() {
-			sum += p.waiters.missing.Load()
+		if m, t := p.waiters.missing.Load(), p.published.Load(); m != nil && t != nil && m.term == *t && p.serving.Load() {
+			sum += m.n
 		}
 	}
 	return int(sum)

@@ -30,7 +30,13 @@ const (
 type waiterCheck struct {
 	busy    atomic.Bool
 	next    atomic.Int64 // by Engine.elapsed
-	missing atomic.Int64 // names that no job had, the last time
+	missing atomic.Pointer[unmet]
+}
+
+// unmet is how often jobs of a partition waited for one that there was not, when it last looked, under a term.
+type unmet struct {
+	term store.Term
+	n    int64
 }
 
 // waiter is a job of a partition that waits for a success of another job.
@@ -49,15 +55,15 @@ func (p *owned) askForWaiters() {
 	term, since := p.term, p.e.elapsed()
 	run := p.e.batches.run(func() {
 		defer c.busy.Store(false)
-		missing, err := p.e.checkWaiters(p, term)
+		n, err := p.e.checkWaiters(p, term)
 		took := p.e.elapsed() - since
 		c.next.Store(p.e.elapsed() + max(int64(waitersEvery), waitersShare*took))
 		if err != nil {
 			p.e.log.Debug("jobs that wait for others were not all looked at", "partition", p.number, "error", err)
 			return
 		}
-		if before := c.missing.Swap(missing); missing > before {
-			p.e.log.Warn("jobs wait for jobs that do not exist", "partition", p.number, "names", missing)
+		if before := c.missing.Swap(&unmet{term, n}); n > 0 && (before == nil || n > before.n) {
+			p.e.log.Warn("jobs wait for jobs that do not exist", "partition", p.number, "waits", n)
 		}
 	})
 	if !run {
@@ -65,7 +71,7 @@ func (p *owned) askForWaiters() {
 	}
 }
 
-// checkWaiters looks at the waiting jobs of a partition. It counts the names that they wait for and that no job has.
+// checkWaiters looks at the waiting jobs of a partition. It counts how often they wait for a name that no job has.
 func (e *Engine) checkWaiters(p *owned, term store.Term) (missing int64, err error) {
 	shard, err := e.reader(p)
 	if err != nil {

@@ -89,9 +89,9 @@ var table = []Metric{
 	{runsStaged, counter, []string{"kind"}, "Due runs put aside in the store because nobody took them, by kind of target."},
 	{lateness, histogram, nil, "From when an attempt was due, or its job was put or changed if that was later, to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
-	{stagedRuns, gauge, nil, "Due runs that wait in the store, of the node's partitions; counted every 10 s, or less often if there are many."},
+	{stagedRuns, gauge, nil, "Due runs that wait in the store, of the node's partitions; counted every 10 s, or less often if that takes long."},
 	{deadRuns, gauge, []string{"namespace"}, "Dead runs that are kept, of the node's partitions; counted as staged runs are."},
-	{missingJobs, gauge, nil, "Names that jobs wait for (`after`) and that no job has, as of about a minute ago."},
+	{missingJobs, gauge, nil, "Waits (`after`) for jobs that do not exist, each job and name once, of the node's partitions; as of about a minute ago."},
 
 	{commits, histogram, nil, "How long a batch took to become durable."},
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},

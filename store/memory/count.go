@@ -9,16 +9,17 @@ import (
 var _ store.Counter = (*Store)(nil)
 
 // Count implements [store.Counter].
-func (s *Store) Count(ctx context.Context, partitions []int) (store.Counts, error) {
-	out := store.NewCounts()
-	for _, number := range partitions {
+func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	out := make([]store.Counts, len(partitions))
+	for i, number := range partitions {
 		if _, err := s.Shard(number, store.Term{}); err != nil {
-			return store.Counts{}, err
+			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
-			return store.Counts{}, err
+			return nil, err
 		}
-		s.partitions[number].count(&out)
+		out[i] = store.NewCounts()
+		s.partitions[number].count(&out[i])
 	}
 	return out, nil
 }

@@ -9,25 +9,18 @@ import (
 var _ store.Counter = (*Store)(nil)
 
 // Count implements [store.Counter] with a scan of the two indexes of each partition.
-func (s *Store) Count(ctx context.Context, partitions []int) (store.Counts, error) {
-	out := store.NewCounts()
-	for _, number := range partitions {
+func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	out := make([]store.Counts, len(partitions))
+	for i, number := range partitions {
 		of, err := s.Shard(number, store.Term{})
 		if err != nil {
-			return store.Counts{}, err
+			return nil, err
 		}
-		var part store.Counts
 		if err := of.(*shard).read(ctx, func(v *view) error { // again from the start if the engine is replaced meanwhile
-			part = store.NewCounts()
-			return v.count(&part)
+			out[i] = store.NewCounts()
+			return v.count(&out[i])
 		}); err != nil {
-			return store.Counts{}, err
-		}
-		for queue, c := range part.Staged {
-			out.AddStaged(queue, c.N, c.Oldest)
-		}
-		for namespace, n := range part.Dead {
-			out.Dead[namespace] += n
+			return nil, err
 		}
 	}
 	return out, nil

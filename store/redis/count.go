@@ -14,23 +14,24 @@ var _ store.Counter = (*Store)(nil)
 
 // Count implements [store.Counter]. An index is a sorted set, which counts a stretch of it without reading it: it takes a few
 // commands for each partition and for each queue and namespace in it.
-func (s *Store) Count(ctx context.Context, partitions []int) (store.Counts, error) {
-	out := store.NewCounts()
-	for _, number := range partitions {
+func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	out := make([]store.Counts, len(partitions))
+	for i, number := range partitions {
 		of, err := s.Shard(number, store.Term{})
 		if err != nil {
-			return store.Counts{}, err
+			return nil, err
 		}
 		part := of.(*shard)
-		if err := part.countStaged(ctx, &out); err != nil {
-			return store.Counts{}, err
+		out[i] = store.NewCounts()
+		if err := part.countStaged(ctx, &out[i]); err != nil {
+			return nil, err
 		}
 		err = part.eachText(ctx, keyDead, func(namespace string, n int) error {
-			out.Dead[namespace] += n
+			out[i].Dead[namespace] += n
 			return nil
 		})
 		if err != nil {
-			return store.Counts{}, err
+			return nil, err
 		}
 	}
 	return out, nil

@@ -54,6 +54,15 @@ var brokenQueries = []broken{
 	{fault: "pages Due by offset", caughtBy: "due/pages stand writes between them", build: pagesByOffset},
 	{fault: "leaves stale due entries", caughtBy: "due/a rewrite replaces the entry", build: staleDue},
 	{fault: "leaves a deleted job in the due index", caughtBy: "batch/a delete leaves nothing", build: staleDue},
+	{fault: "counts all partitions as the first", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+		counts: func(each []store.Counts) {
+			for i := range each {
+				if i > 0 {
+					each[0].Add(each[i])
+					each[i] = store.NewCounts()
+				}
+			}
+		}})},
 	{fault: "does not count what is staged", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
 		count: func(c *store.Counts) { clear(c.Staged) }})},
 	{fault: "takes the first that is staged for the oldest", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{

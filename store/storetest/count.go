@@ -25,11 +25,23 @@ func counting(check func(e *env)) func(e *env) {
 	}
 }
 
-// wantCounts checks what partitions hold in all.
+// wantCounts checks what partitions hold in all, and that each partition has its own.
 func (e *env) wantCounts(partitions []int, want store.Counts) {
 	e.Helper()
-	got, err := e.store.(store.Counter).Count(e.Context(), partitions)
+	each, err := e.store.(store.Counter).Count(e.Context(), partitions)
 	e.must(err)
+	if len(each) != len(partitions) {
+		e.Fatalf("%d counts of %d partitions", len(each), len(partitions))
+	}
+	got := store.NewCounts()
+	for i, p := range partitions {
+		alone, err := e.store.(store.Counter).Count(e.Context(), []int{p})
+		e.must(err)
+		if !maps.Equal(each[i].Staged, alone[0].Staged) || !maps.Equal(each[i].Dead, alone[0].Dead) {
+			e.Errorf("partition %d of %v holds %+v, and %+v alone", p, partitions, each[i], alone[0])
+		}
+		got.Add(each[i])
+	}
 	if !maps.Equal(got.Staged, want.Staged) {
 		e.Errorf("staged in %v: %v, want %v", partitions, got.Staged, want.Staged)
 	}

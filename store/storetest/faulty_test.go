@@ -34,6 +34,7 @@ type faults struct {
 	leaser func(l store.Leaser) store.Leaser
 	meta   func(m store.Meta) store.Meta
 	count  func(c *store.Counts)
+	counts func(each []store.Counts)
 	crash  func() // loses what is not durable
 }
 
@@ -75,12 +76,17 @@ func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) erro
 }
 
 // Count asks the store below, and lets a fault change the answer.
-func (s *faultyStore) Count(ctx context.Context, partitions []int) (store.Counts, error) {
-	c, err := s.Store.(store.Counter).Count(ctx, partitions)
-	if err == nil && s.faults.count != nil {
-		s.faults.count(&c)
+func (s *faultyStore) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	each, err := s.Store.(store.Counter).Count(ctx, partitions)
+	for i := range each {
+		if s.faults.count != nil {
+			s.faults.count(&each[i])
+		}
 	}
-	return c, err
+	if s.faults.counts != nil {
+		s.faults.counts(each)
+	}
+	return each, err
 }
 
 func (s *faultyStore) Leaser() store.Leaser {
