@@ -25,12 +25,13 @@ type State struct {
 	Created    int64
 	Updated    int64 // by the last put or patch
 
-	Phase   carillon.Phase
-	Paused  bool   // begins no runs; stands beside Phase because an unfinished run goes on
-	Class   uint8  // rank of dispatch: 0 critical … 3 low
-	OwnSpec bool   // of a pending run: the record has a spec, also where a query left it out
-	Due     int64  // the earliest of what can happen next; what the due index holds
-	Queue   string // of a staged record
+	Phase     carillon.Phase
+	Paused    bool   // begins no runs; stands beside Phase because an unfinished run goes on
+	Class     uint8  // rank of dispatch: 0 critical … 3 low
+	OwnSpec   bool   // of a pending run: the record has a spec, also where a query left it out
+	Backfills uint32 // unfinished backfills of the job
+	Due       int64  // the earliest of what can happen next; what the due index holds
+	Queue     string // of a staged record
 
 	Anchor   int64  // first due time: the phase of @every, the first run of a one-shot
 	Expires  int64  // end of life
@@ -39,11 +40,10 @@ type State struct {
 	Begun    uint64 // runs begun by the schedule
 	Triggers uint64 // sequence of the last trigger
 
-	Pending   uint32 // pending runs of the job that exist as records of their own
-	Kept      uint32 // finished runs recorded since the last trim
-	Backfills uint32 // unfinished backfills of the job
-	Waits     []Wait // for each name of After, in its order
-	Settled   uint64 // epoch: of no term up to this one is it in doubt whether it handed out what comes next
+	Pending uint32 // pending runs of the job that exist as records of their own
+	Kept    uint32 // finished runs recorded since the last trim
+	Waits   []Wait // for each name of After, in its order
+	Settled uint64 // epoch: of no term up to this one is it in doubt whether it handed out what comes next
 
 	Run      RunState
 	Last     LastRun

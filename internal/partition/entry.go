@@ -28,7 +28,8 @@ type entry struct {
 	sched *schedule.Schedule
 
 	parent   *entry            // of a pending run: its job
-	children int               // of a job: its pending runs in memory
+	children int32             // of a job: its pending runs in memory
+	slot     int32             // index in the queue's list
 	unsaid   carillon.Counters // counted, and not in a batch; see counters.go
 
 	place    place
@@ -41,7 +42,6 @@ type entry struct {
 	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
 
 	timer   int    // index in Machine.timers; -1 = not armed
-	slot    int    // index in the queue's list
 	seq     uint64 // the batch that holds the newest change
 	held    uint64 // the batch that must be durable before its run is handed out
 	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one

@@ -372,13 +372,13 @@ func (l asideList) Less(i, j int) bool {
 }
 func (l asideList) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
-	l[i].slot, l[j].slot = i, j
+	l[i].slot, l[j].slot = int32(i), int32(j)
 }
 
 // Push is for container/heap.
 func (l *asideList) Push(x any) {
 	e := x.(*entry)
-	e.slot = len(*l)
+	e.slot = int32(len(*l))
 	*l = append(*l, e)
 }
 

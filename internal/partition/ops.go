@@ -271,7 +271,7 @@ func (m *Machine) refile(job *entry) {
 		m.follow(e)
 	}
 	// Pending runs that are parked are in no other index: those beyond searchPending are found where they were parked.
-	missing := int(job.state.Pending) - job.children
+	missing := int(job.state.Pending) - int(job.children)
 	for seq := job.state.Triggers; missing > 0 && seq > 0 && job.state.Triggers-seq < searchPending; seq-- {
 		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.entries[ref] == nil {
 			m.needs[ref] = struct{}{}

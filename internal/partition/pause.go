@@ -112,7 +112,7 @@ func isTime(s *schedule.Schedule, t, anchor int64) bool {
 // laterBeside reports whether a scheduled run of a later time goes on beside the job's own: the rule of overlap may have been
 // another when it began. Of those that are not in memory it is not known.
 func (m *Machine) laterBeside(job *entry) bool {
-	if int(job.state.Pending) > job.children && m.jobOf(job).Overlap == carillon.OverlapAllow {
+	if int(job.state.Pending) > int(job.children) && m.jobOf(job).Overlap == carillon.OverlapAllow {
 		return true
 	}
 	return slices.ContainsFunc(m.runsOf(job), func(e *entry) bool {

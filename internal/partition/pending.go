@@ -12,7 +12,7 @@ const SearchAll = 100_000
 // all are. Those asked for before are left out by giving the sequence of the last one; 0 begins with the newest.
 func (m *Machine) Absent(key carillon.Key, last uint64, n int) []store.Ref {
 	e := m.entries[store.Ref{Key: key}]
-	if e == nil || e.gone || int(e.state.Pending) <= e.children {
+	if e == nil || e.gone || int(e.state.Pending) <= int(e.children) {
 		return nil
 	}
 	newest := e.state.Triggers

@@ -66,9 +66,9 @@ func (m *Machine) enqueue(e *entry, now int64) {
 // dequeue takes e out of its queue's list, or its line.
 func (m *Machine) dequeue(e *entry) {
 	if e.place == aside {
-		heap.Remove(&e.line.list, e.slot)
+		heap.Remove(&e.line.list, int(e.slot))
 	} else {
-		heap.Remove(&m.queue(*e.queue).lists[e.state.Class], e.slot)
+		heap.Remove(&m.queue(*e.queue).lists[e.state.Class], int(e.slot))
 	}
 	left := e.place
 	e.place = idle
@@ -180,13 +180,13 @@ func (l readyList) Less(i, j int) bool {
 }
 func (l readyList) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
-	l[i].slot, l[j].slot = i, j
+	l[i].slot, l[j].slot = int32(i), int32(j)
 }
 
 // Push is for container/heap.
 func (l *readyList) Push(x any) {
 	e := x.(*entry)
-	e.slot = len(*l)
+	e.slot = int32(len(*l))
 	*l = append(*l, e)
 }
 

@@ -25,7 +25,7 @@ func (m *Machine) lastBegun(job *entry, now int64) (last int64) {
 	if l := &job.state.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule {
 		last = l.Scheduled
 	}
-	if int(job.state.Pending) > job.children {
+	if int(job.state.Pending) > int(job.children) {
 		last = max(last, now)
 	}
 	for _, e := range m.runsOf(job) {

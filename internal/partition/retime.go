@@ -80,7 +80,7 @@ func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
 // mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
 // not known. A one-shot has no other time, so it runs in case of doubt.
 func (m *Machine) mayRun(job *entry, t int64) bool {
-	if int(job.state.Pending) > job.children && m.jobOf(job).Recurring() {
+	if int(job.state.Pending) > int(job.children) && m.jobOf(job).Recurring() {
 		return true
 	}
 	for _, e := range m.runsOf(job) {
