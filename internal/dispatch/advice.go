@@ -16,7 +16,7 @@ type Refuser interface {
 func (h *Hub) Advise(name partition.Queue) string {
 	switch name.Kind {
 	case "worker":
-		if !h.serves(name) {
+		if h.abandoned(name) {
 			return fmt.Sprintf("target.worker.queue: nobody serves queue %q of namespace %q now; runs wait until a worker does",
 				name.Address, name.Namespace)
 		}
@@ -30,10 +30,10 @@ func (h *Hub) Advise(name partition.Queue) string {
 	return ""
 }
 
-// serves reports whether somebody is there who may get runs of the queue.
-func (h *Hub) serves(name partition.Queue) bool {
+// abandoned reports whether nobody is there who may get runs of the queue, nor may be on his way.
+func (h *Hub) abandoned(name partition.Queue) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q := h.queues[name]
-	return q != nil && !q.unserved()
+	return (q == nil || q.unserved()) && h.absence.abandoned(name)
 }

@@ -26,6 +26,9 @@ type Options struct {
 	IdleQueue time.Duration
 	// SlowStart bounds what is in flight after a start with a backlog; the zero value does not.
 	SlowStart SlowStart
+	// Arrival is how long workers may take to come to this node: after its start, after that of another, and after they have lost
+	// the node that they came through. Until then [Hub.Advise] calls no queue unserved. 0: they come to no node but this one.
+	Arrival time.Duration
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
 }
@@ -50,6 +53,7 @@ type Hub struct {
 	nodes    []string    // addresses, this one's first
 	sweeper  *time.Timer // nil while no transport has a queue and nothing is held back
 	slow     slow
+	absence  absence
 }
 
 // New makes a hub that tells s what consumers say.
@@ -61,7 +65,7 @@ func New(s Sink, o Options) *Hub {
 	}
 	return &Hub{
 		options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Member]struct{}{},
-		slow: newSlow(o.SlowStart, o.Now()),
+		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 	}
 }
 
@@ -101,6 +105,9 @@ func (h *Hub) SetNodes(addresses []string) {
 	var n news
 	h.mu.Lock()
 	h.version++
+	if slices.ContainsFunc(addresses, func(a string) bool { return !slices.Contains(h.nodes, a) }) {
+		h.absence.begin()
+	}
 	h.nodes = addresses
 	version, members := h.version, h.present()
 	h.settle(&n, h.sorted()...)

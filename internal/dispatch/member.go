@@ -102,6 +102,9 @@ func (m *Member) Rise() {
 	m.seated = false
 	for _, s := range m.Seats {
 		s.queue.remove(s)
+		if s.queue.unserved() {
+			h.absence.note(s.name)
+		}
 	}
 	for _, g := range m.Gates {
 		h.queues[g.Queue].unlimit(g.Key)

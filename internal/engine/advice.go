@@ -13,14 +13,14 @@ import (
 )
 
 // Whoever puts a job that is valid and will not do what he expects is told so in the answer, by the owner of its partition,
-// from what that node knows: it asks no other node, and reads the store only for jobs that wait for others. What it cannot
-// know, as what a name will resolve to, it does not guess. Each warning has the field before a colon.
+// from what that node knows: it asks no other node. It reads the store only for jobs that wait for others, and before it says that a key
+// has no limit. What it cannot know, as what a name will resolve to, it does not guess. Each warning has the field before a colon.
 
 // lateBy is how far in the past a job must be due for a warning: clocks differ, and calls take their time.
 const lateBy = time.Minute
 
 // advise adds to the answer to a put what the job's author may not expect.
-func (e *Engine) advise(put *carillon.Put) {
+func (e *Engine) advise(ctx context.Context, put *carillon.Put) {
 	if !put.Changed {
 		return
 	}
@@ -31,7 +31,7 @@ func (e *Engine) advise(put *carillon.Put) {
 		}
 	}
 	if j.LimitKey != "" {
-		if _, limited := e.settings.limit(partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}); !limited {
+		if !e.limited(ctx, partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}) {
 			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %q, so nothing is limited",
 				j.Namespace, j.LimitKey))
 		}
@@ -39,6 +39,23 @@ func (e *Engine) advise(put *carillon.Put) {
 	if w := dueInThePast(j); w != "" {
 		put.Warnings = append(put.Warnings, w)
 	}
+}
+
+// limited reports whether a key has a limit, or it is not known that it has none: on a node that does not own the settings they may be
+// some moments old, and the limit may have been set just before the put.
+func (e *Engine) limited(ctx context.Context, l partition.Limit) bool {
+	if _, limited := e.settings.limit(l); limited {
+		return true
+	}
+	p := e.settingsOf(l.Namespace)
+	if !e.remote(p) {
+		return false
+	}
+	if err := p.renewSettings(ctx); err != nil {
+		return true
+	}
+	_, limited := e.settings.limit(l)
+	return limited
 }
 
 // dueInThePast warns of a one-shot whose time had come long before it was put.

@@ -37,7 +37,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	}
 	for i := range puts {
 		puts[i].Warnings = append(puts[i].Warnings, warnings[i]...)
-		e.advise(&puts[i])
+		e.advise(ctx, &puts[i])
 	}
 	e.scheduled(len(reqs))
 	return puts, nil

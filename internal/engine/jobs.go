@@ -35,7 +35,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	}
 	e.scheduled(1)
 	put.Warnings = append(put.Warnings, warnings...)
-	e.advise(&put)
+	e.advise(ctx, &put)
 	return put, nil
 }
 
@@ -101,7 +101,7 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 		return put, err
 	}
 	put.Warnings = append(put.Warnings, warnings...)
-	e.advise(&put)
+	e.advise(ctx, &put)
 	return put, nil
 }
 

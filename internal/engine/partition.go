@@ -66,8 +66,9 @@ type owned struct {
 	quiet        chan struct{} // closed once draining and nothing is in force
 	reading      turn          // one reads the settings in it at a time
 	settingsRead atomic.Uint64 // how often they were
-	wanted       atomic.Bool   // this node is to own it
-	serving      atomic.Bool   // it does, and answers calls
+	follow       following
+	wanted       atomic.Bool // this node is to own it
+	serving      atomic.Bool // it does, and answers calls
 	failing      atomic.Pointer[failing]
 	beganAt      atomic.Int64 // when it last began to, by Engine.elapsed
 	lostLast     atomic.Int64 // when a term was last lost, by Engine.elapsed; 0 = never

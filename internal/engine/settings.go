@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -112,6 +113,30 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 func (p *owned) followSettings(ctx context.Context) error {
 	p.reading.take() // what is read later is newer
 	defer p.reading.give()
+	return p.followNow(ctx)
+}
+
+// renewSettings is followSettings for many callers at a time: it is enough that one of them has begun to read after the others came.
+func (p *owned) renewSettings(ctx context.Context) error {
+	begun := p.follow.begun.Load()
+	p.reading.take()
+	defer p.reading.give()
+	if p.follow.begun.Load() > begun {
+		return p.follow.err
+	}
+	return p.followNow(ctx)
+}
+
+// following is how often the settings of another node's partition have begun to be read one by one, and what came of the last time.
+type following struct {
+	begun atomic.Uint64
+	err   error // guarded by owned.reading
+}
+
+// followNow is followSettings in whose turn it is.
+func (p *owned) followNow(ctx context.Context) (err error) {
+	p.follow.begun.Add(1)
+	defer func() { p.follow.err = err }()
 	shard, err := p.e.store.Shard(p.number, store.Term{})
 	if err != nil {
 		return err

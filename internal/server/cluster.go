@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +98,17 @@ func (n *Node) mayClaim() func(since time.Time) bool {
 		return nil
 	}
 	return n.member.MayClaim
+}
+
+// arrival is how long workers may take to come to a node of a cluster: they try again every 5 s at most, and have to connect.
+const arrival = 10 * time.Second
+
+// arrivalOf is how long workers may take to come to the node; 0 if it is alone.
+func (c Config) arrivalOf() time.Duration {
+	if !isShared(c.Store) {
+		return 0
+	}
+	return cmp.Or(c.arrival, arrival)
 }
 
 // enter makes the node a member, if it is part of a cluster, and says where calls go.

@@ -94,7 +94,8 @@ type Config struct {
 	// self is the node as others are told of it.
 	self carillon.Node
 	// tune changes how a folder is opened: tests put a disk under it that fails.
-	tune func(*pebble.Options)
+	tune    func(*pebble.Options)
+	arrival time.Duration // how long workers may take to come to a node of a cluster; 0: 10 s
 }
 
 // None is the address of a listener that there is not to be.

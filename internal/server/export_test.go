@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/carillonhq/carillon/store/pebble"
@@ -9,5 +11,11 @@ import (
 // OnDisk is c with a file system of the test's under the store's folder.
 func (c Config) OnDisk(fs vfs.FS) Config {
 	c.tune = func(o *pebble.Options) { o.FS = fs }
+	return c
+}
+
+// Arriving is c with another time for workers to come than 10 s.
+func (c Config) Arriving(d time.Duration) Config {
+	c.arrival = d
 	return c
 }

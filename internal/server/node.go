@@ -63,6 +63,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
+		Arrival:    c.arrivalOf(),
 		Now:        c.Now,
 	})
 	if err := n.engine.Start(ctx, n.hub); err != nil {

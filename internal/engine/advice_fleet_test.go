@@ -1,0 +1,38 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store/memory"
+)
+
+// TestALimitHoldsForPutsEverywhere: no node says that a key has no limit once it has been set, although nobody
+// has announced it.
+func TestALimitHoldsForPutsEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 6}), 3, nil)
+		f.deal(func(p int) int { return p % 3 })
+		f.settled()
+		owner := f.nodes[carillon.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
+		put := func(name string, want ...string) {
+			for i := range 18 {
+				j := carillon.Job{Name: fmt.Sprint(name, i), LimitKey: "k", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+				put, err := route(t.Context(), f, func(n *node) (carillon.Put, error) { return n.PutJob(t.Context(), j) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantWarnings(t, name, put.Warnings, want...)
+			}
+		}
+		put("before", "limit_key: ")
+		if _, err := owner.PutNamespace(t.Context(), carillon.Namespace{Name: "default", Limits: map[string]int{"k": 1}}); err != nil {
+			t.Fatal(err)
+		}
+		put("limited")
+		f.stop()
+	})
+}
