@@ -11,7 +11,7 @@ func (c *check) duplicates(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
 		c.v.Counters.Duplicates++
-		if c.justified(r, before, a, used) {
+		if c.justified(r, before, a, used) || c.overtaken(before, a) && c.justified(r, a, before, used) {
 			continue
 		}
 		c.v.Counters.Unjustified++
@@ -41,7 +41,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 	}
 	touched := slices.ContainsFunc(r.job.ops, func(o *Op) bool { // what fences, and a redrive
 		return (o.fences() || o.deletes() || o.Kind == Redrive) && o.Outcome != Fail && !o.Invoke.After(a.At) &&
-			(o.Outcome == Info || !o.Return.Before(before.At))
+			(o.Outcome == Info || !o.Return.Before(c.begun(before)))
 	})
 	// One that came twice, as the next owner did not know of it, began when it came first.
 	return touched || c.expired(r, r.attempts[r.pos[before.Token]], a)

@@ -208,10 +208,10 @@ func (c *check) overtaken(by, a *Attempt) bool {
 	return a.Number < by.Number && c.sent(a).Before(by.At)
 }
 
-// sent is the earliest that an attempt may have been on its way to the worker: before it came if something held it up, but not
-// before it was handed out.
+// sent is the earliest that an attempt may have been on its way to the worker: when it was handed out, if that was shortly before it
+// came, or something held it up.
 func (c *check) sent(a *Attempt) time.Time {
-	since := a.At
+	since := c.begun(a)
 	for f := range c.holding(a) {
 		since = earlier(since, f.From)
 	}

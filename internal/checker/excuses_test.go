@@ -461,6 +461,16 @@ func heldUpOverAnEdit() *tale {
 	return t
 }
 
+// slowWay is such a job whose workers are slow: nothing holds the first attempt up, and yet it comes to one of them after the second has come
+// to another.
+func slowWay() *tale {
+	t := heldUpOverAnEdit()
+	t.Faults, t.Constants.Apply = nil, 100*time.Millisecond
+	t.Attempts[0].At, t.Attempts[1].At = sec(30.5), sec(30.45)
+	t.Results[0].Sent, t.Results[0].Told = sec(30.48), sec(30.49)
+	return t
+}
+
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
@@ -612,6 +622,8 @@ var excused = []corruption{
 	{"sent after it was cancelled", "S3", heldUpCancelled, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"sent after its job was deleted", "S2", heldUpDeleted, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"made again, and the change was long ago", "I11", heldUpOverAnEdit, func(t *tale) { t.Attempts[0].Started = sec(35) }},
+	{"handed out after the one that replaced it", "S2", slowWay, func(t *tale) { t.Attempts[0].Started = sec(30.49) }},
+	{"a way that takes no time", "S2", slowWay, func(t *tale) { t.Constants.Apply = 0 }},
 	{"handed out after it was done", "S4", heldUp, func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
 	{"handed out while the node was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(6) }},
 	{"handed out long before it was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(3) }},
