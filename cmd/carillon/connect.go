@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,8 +91,7 @@ func (c *connection) explain(err error) error {
 	case carillon.DeadlineExceeded:
 		explained.Message = fmt.Sprintf("no answer from %s within %v", clip(c.server, 80), c.wait)
 	case carillon.ResourceExhausted:
-		explained.Message = fmt.Sprintf("the request or its answer is larger than one message may be; send or ask for less at once (%s)",
-			strings.TrimPrefix(e.Message, "grpc: "))
+		explained.Message = "the request or its answer is larger than one message may be; send or ask for less at once"
 	}
 	return &explained
 }
