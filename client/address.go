@@ -2,7 +2,9 @@ package client
 
 import (
 	"net"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/resolver"
@@ -21,6 +23,9 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 		return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "it is empty; give host:port of a node")
 	}
 	parts := strings.Split(addr, ",")
+	if err := checkAddresses(parts); err != nil {
+		return "", nil, err
+	}
 	if len(parts) == 1 {
 		return withPort(addr), nil, nil
 	}
@@ -28,13 +33,45 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 	var state resolver.State
 	for _, part := range parts {
 		if part = strings.TrimSpace(part); part == "" || strings.Contains(part, "/") {
-			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: write several addresses as host:port,host:port", addr)
+			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: write several addresses as host:port,host:port", addr)
 		}
 		one := resolver.Address{Addr: withPort(part)}
 		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{one}})
 	}
 	list.InitialState(state)
 	return list.Scheme() + ":///" + "list", []grpc.DialOption{grpc.WithResolvers(list)}, nil
+}
+
+// checkAddresses refuses what nothing can be reached at, before gRPC says so in words of its own.
+func checkAddresses(parts []string) error {
+	for _, part := range parts {
+		part = strings.TrimSpace(part)
+		switch {
+		case strings.ContainsFunc(part, func(r rune) bool { return r == unicode.ReplacementChar || r == ' ' || !unicode.IsPrint(r) }):
+			return carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q has a character that no address has", part)
+		case strings.HasPrefix(part, "http://"), strings.HasPrefix(part, "https://"):
+			return carillon.Errorf(carillon.InvalidArgument, "addr",
+				"%.64q is a URL; give host:port of a node's gRPC address, which is port %s unless --grpc says otherwise", part, DefaultPort)
+		}
+		_, port, err := net.SplitHostPort(part)
+		if n, number := strconv.Atoi(port); err == nil && number == nil && (n < 1 || n > 65535) {
+			return carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: a port is a number from 1 to 65535", part)
+		}
+	}
+	return nil
+}
+
+// Addresses are those that [Dial] would try for addr, as host:port; of one of gRPC's own target URLs, what it ends with.
+func Addresses(addr string) []string {
+	var out []string
+	for part := range strings.SplitSeq(addr, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" || strings.HasPrefix(part, "unix:") {
+			continue
+		}
+		out = append(out, withPort(part[strings.LastIndex(part, "/")+1:]))
+	}
+	return out
 }
 
 // withPort is addr with the default port if it has none. A URL is left alone.

@@ -100,7 +100,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	conn, err := grpc.NewClient(dialled, slices.Concat(dial, more, o.dial)...)
 	if err != nil {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%q: %w", addr, err)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: %w", addr, err)
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
 		options: opts, one: o.oneAddress}, nil

@@ -69,7 +69,7 @@ func (g *benchGoals) run(cmd *cobra.Command, a app) error {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", goal.ID, err))
 		}
 		if !g.json && isTerminal(a.errs) {
-			fmt.Fprintf(a.errs, "%s %s: %s\n", goal.ID, goal.Measure, line.Measured)
+			a.sayf("%s %s: %s", goal.ID, goal.Measure, line.Measured)
 		}
 		lines = append(lines, line)
 		if cmd.Context().Err() != nil {

@@ -43,7 +43,7 @@ func settings(cmd *cobra.Command, file string, extra map[string]any) error {
 		return nil
 	}
 	if err != nil {
-		return usagef("--config: %s", err)
+		return fileError("config", file, err)
 	}
 	return fromFile(cmd.Flags(), given, file, text, extra)
 }
@@ -71,7 +71,7 @@ func notASetting(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "con
 func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []byte, extra map[string]any) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return usagef("%s: %s", file, err)
+		return usagef("%s", yamlError(file, text, err))
 	}
 	if len(doc.Content) == 0 {
 		return nil

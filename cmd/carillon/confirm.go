@@ -65,10 +65,20 @@ func (m *many) String() string {
 	return strconv.Itoa(m.n)
 }
 
+// dryRunResult is what a dry run prints with -o json.
+type dryRunResult struct {
+	Affected int      `json:"affected"`
+	More     bool     `json:"more"` // than were counted
+	Names    []string `json:"names"`
+}
+
 // confirm shows what is about to be done and reports whether to do it. verb and noun are such as "delete" and "jobs".
-func (c *confirmation) confirm(a app, verb, noun string, m *many) (bool, error) {
-	if c.yes {
+func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string, m *many) (bool, error) {
+	switch {
+	case c.yes:
 		return true, nil
+	case c.dryRun && wantsJSON(cmd):
+		return false, printJSON(a.out, dryRunResult{Affected: m.n, More: m.more, Names: append([]string{}, m.names...)})
 	}
 	for _, name := range m.names {
 		a.sayf("  %s", name)

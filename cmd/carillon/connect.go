@@ -81,33 +81,38 @@ func (c *connection) explain(err error) error {
 	explained := *e
 	switch e.Kind {
 	case carillon.Unavailable:
-		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)", c.server, e.Message)
-		if c.listens(context.Background()) {
-			explained.Message = c.notGRPC(e)
+		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)",
+			clip(c.server, 80), e.Message)
+		if addr := c.listening(context.Background()); addr != "" {
+			explained.Message = notGRPC(addr, e)
 		}
 	case carillon.InvalidArgument: // the call is unknown there
-		explained.Kind, explained.Message = carillon.Unavailable, c.notGRPC(e)
+		explained.Kind, explained.Message = carillon.Unavailable, notGRPC(clip(c.server, 80), e)
 	case carillon.DeadlineExceeded:
-		explained.Message = fmt.Sprintf("no answer from %s within %v", c.server, c.wait)
+		explained.Message = fmt.Sprintf("no answer from %s within %v", clip(c.server, 80), c.wait)
 	case carillon.ResourceExhausted:
-		explained.Message = fmt.Sprintf("the request or its answer is larger than one message may be; ask for less at once (%s)", e.Message)
+		explained.Message = "the request or its answer is larger than one message may be; send or ask for less at once"
 	}
 	return &explained
 }
 
-func (c *connection) notGRPC(e *carillon.Error) string {
+func notGRPC(addr string, e *carillon.Error) string {
 	return fmt.Sprintf("something listens at %s, but it does not answer as the gRPC address of a node does; "+
-		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", c.server, client.DefaultPort, e.Message)
+		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", addr, client.DefaultPort, e.Message)
 }
 
-// listens reports whether anything takes connections at the address, be it a node or not.
-func (c *connection) listens(ctx context.Context) bool {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", c.server)
-	if err != nil {
-		return false
+// listening is the first of the addresses at which anything takes connections, be it a node or not; "" if there is none.
+func (c *connection) listening(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, addr := range client.Addresses(c.server) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			_ = conn.Close() // nothing was said on it
+			return addr
+		}
 	}
-	_ = conn.Close() // nothing was said on it
-	return true
+	return ""
 }
 
 // key is the key of a job of the namespace.

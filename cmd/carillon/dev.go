@@ -7,6 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,11 +80,28 @@ func (d *dev) greet(w io.Writer, node *server.Server) {
 
 Try in another terminal:
   curl -X PUT http://%[1]s/v1/namespaces/default/jobs/hello -d '{"due_time":"2s","target":{"worker":{"queue":"dev"}}}'
-  go run ./cmd/carillon job list%[5]s
+  %[6]s job list%[5]s
 
 Ctrl-C ends it.
 
-`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir, serverFlag(node.GRPCAddr()))
+`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir, serverFlag(node.GRPCAddr()), thisCommand())
+}
+
+// thisCommand is how the program that runs was called, so that what is suggested works where it stands.
+func thisCommand() string {
+	program, err := os.Executable()
+	if err != nil {
+		return "carillon"
+	}
+	return commandOf(program, os.Args[0])
+}
+
+// commandOf is the command that runs a program: as it was called, unless go run has built it for this one time.
+func commandOf(program, called string) string {
+	if strings.Contains(filepath.ToSlash(program), "/go-build") {
+		return "go run ./cmd/carillon"
+	}
+	return called
 }
 
 // serverFlag is what a command needs to reach a node at addr.

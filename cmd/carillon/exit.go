@@ -37,10 +37,17 @@ func flagError(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return usagef("--%s: a value is missing after it", missing.GetFlag().Name)
 	}
+	if syntax, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		return usagef("%q is not a flag; write --name value or --name=value", clip(syntax.GetSpecifiedFlag(), 40))
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usagef("%s", err)
 	}
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		return usagef("unknown flag %q for %q", "-"+unknown.GetSpecifiedName(), cmd.CommandPath())
+	}
+	name := "--" + clip(unknown.GetSpecifiedName(), 40)
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -48,9 +55,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	})
 	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return usagef("%s\nDid you mean --%s?", err, near)
+		return usagef("unknown flag %q for %q\nDid you mean --%s?", name, cmd.CommandPath(), near)
 	}
-	return usagef("%s", err)
+	return usagef("unknown flag %q for %q", name, cmd.CommandPath())
 }
 
 // settingError says in plain words what is wrong with the value of a setting that is named by whoever asks.
@@ -128,17 +135,17 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
-		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", usage.message, cmd.CommandPath())
+		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
 		return exitUsage
 	}
 	known, isKnown := errors.AsType[*carillon.Error](err)
 	switch {
 	case !isKnown:
-		a.sayf("carillon: %s", err)
+		a.sayf("carillon: %s", brief(err.Error()))
 	case wantsJSON(cmd):
 		a.reportJSON(known)
 	default:
-		a.sayf("carillon: %s", sentence(known))
+		a.sayf("carillon: %s", brief(sentence(known)))
 	}
 	return exitCode(err)
 }

@@ -4,6 +4,9 @@ import "strings"
 
 // nearest is the one of the words that is most like what somebody typed, or "" if none is like it.
 func nearest(typed string, words []string) string {
+	if len(typed) > 64 {
+		return "" // no word of ours is like it
+	}
 	best, least := "", 1+max(1, len(typed)/3)
 	for _, w := range words {
 		if d := distance(typed, w); d < least {

@@ -70,7 +70,7 @@ func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 func flagTime(flag, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, usagef("--%s: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", flag, text)
+		return t, usagef("--%s: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", flag, clip(text, 40))
 	}
 	return t, nil
 }

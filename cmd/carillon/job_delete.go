@@ -30,6 +30,9 @@ func newJobDelete(a app) *cobra.Command {
 			if (len(words) == 1) == cmd.Flags().Changed("prefix") || len(words) > 1 {
 				return usagef("give one name or --prefix\nUsage: %s", cmd.UseLine())
 			}
+			if cmd.Flags().Changed("prefix") && d.prefix == "" {
+				return usagef("--prefix: it is empty: that would delete every job of the namespace")
+			}
 			if flag := d.needless(); flag != "" && len(words) == 1 {
 				return usagef("--%s has no effect on one job, which is removed without a question", flag)
 			}
@@ -77,7 +80,7 @@ func (d *jobDelete) all(cmd *cobra.Command, a app) error {
 	if err := d.call(cmd, func(ctx context.Context, node *client.Client) error { return d.count(ctx, node, &jobs) }); err != nil {
 		return err
 	}
-	if do, err := d.confirm(a, "delete", "jobs", &jobs); !do || err != nil {
+	if do, err := d.confirm(cmd, a, "delete", "jobs", &jobs); !do || err != nil {
 		return err
 	}
 	return d.call(cmd, func(ctx context.Context, node *client.Client) error {
@@ -95,7 +98,7 @@ func (d *jobDelete) all(cmd *cobra.Command, a app) error {
 
 // count finds the jobs of the prefix, unless nobody will be shown them.
 func (d *jobDelete) count(ctx context.Context, node carillon.Jobs, jobs *many) error {
-	if d.yes || d.prefix == "" { // the node refuses an empty prefix
+	if d.yes {
 		return nil
 	}
 	q := carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: carillon.MaxBatch}

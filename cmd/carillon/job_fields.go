@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +158,7 @@ func payloadReader(in io.Reader) func(text string) ([]byte, error) {
 		case text == "-":
 			b, err = io.ReadAll(in)
 		case strings.HasPrefix(text, "@"):
-			b, err = os.ReadFile(text[1:])
+			b, err = readNamed("data", text[1:])
 		default:
 			b = []byte(text)
 		}
@@ -206,7 +205,7 @@ func retryFlags() jobFlags {
 			usage: "exponential: growth of the delay; default 2",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) (err error) {
 				p.Factor, err = strconv.ParseFloat(s, 64)
-				return err
+				return numberError(s, err)
 			})},
 		{name: "retry-max", field: "failure_policy.exponential.max", kind: "duration", usage: "exponential: longest delay; default 1h",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
@@ -321,7 +320,7 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 		set: func(j *carillon.Job, s string) error {
 			key, value, ok := strings.Cut(s, "=")
 			if !ok || key == "" {
-				return fmt.Errorf("%q is not key=value", s)
+				return fmt.Errorf("%q is not key=value", clip(s, 40))
 			}
 			if *at(j) == nil {
 				*at(j) = make(map[string]string)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
 		return job, err
 	}
-	if err := cmp.Or(checkPolicy(&job.FailurePolicy), checkHTTPFlags(cmd, &job)); err != nil {
+	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy), checkHTTPFlags(cmd, &job)); err != nil {
 		return job, err
 	}
 	if job.Namespace == "" || cmd.Flags().Changed("namespace") {
@@ -89,6 +88,14 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 		job.Name = words[0]
 	}
 	return job, checkData(&job.Data)
+}
+
+// checkSchedule refuses an empty schedule: a variable of a script that is not set would make a job that runs at once, and is gone.
+func checkSchedule(cmd *cobra.Command, j *carillon.Job) error {
+	if cmd.Flags().Changed("schedule") && j.Schedule == "" && j.Due == (carillon.When{}) {
+		return usagef("--schedule: it is empty; leave it out, or give --in or --at, for a job that runs once")
+	}
+	return nil
 }
 
 // checkHTTPFlags refuses flags of a call for a job that calls no URL.
@@ -133,7 +140,7 @@ func readFile(file string, in io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(in)
 	}
-	return os.ReadFile(file)
+	return readNamed("file", file)
 }
 
 // printPut prints the outcome of a put.

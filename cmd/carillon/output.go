@@ -35,12 +35,19 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// oneLine keeps what others have written in its row and column.
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\v", " ", "\f", " ")
+
 // printTable prints rows under a heading, in columns.
 func printTable(w io.Writer, heading []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(heading, "\t"))
 	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine.Replace(cell)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	return t.Flush()
 }
@@ -48,12 +55,15 @@ func printTable(w io.Writer, heading []string, rows [][]string) error {
 // field is one line of a description.
 type field struct{ name, value string }
 
+// valueLines keeps what others have written in the column of values: a note of several lines must not look like other fields.
+var valueLines = strings.NewReplacer("\n", "\n\t", "\t", " ", "\v", " ", "\f", " ")
+
 // printFields prints the fields that have a value.
 func printFields(w io.Writer, fields []field) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range fields {
 		if f.value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", f.name, f.value)
+			fmt.Fprintf(t, "%s\t%s\n", f.name, valueLines.Replace(f.value))
 		}
 	}
 	return t.Flush()

@@ -35,7 +35,11 @@ func isTerminal(file any) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a device of that kind, which services and cron have in the place of a terminal
+	return err != nil || !os.SameFile(info, null)
 }
 
 // show says how far a stage is; total 0 is not known.
@@ -47,7 +51,7 @@ func (p *progress) show(stage string, done, total int64) {
 		return
 	}
 	p.stage, p.redraw, p.shown = stage, now, true
-	fmt.Fprintf(p.w, "\r\x1b[K%s", stage)
+	fmt.Fprintf(p.w, "\r\x1b[K%s", visibleText(clip(stage, 100)))
 	if total > 0 {
 		fmt.Fprintf(p.w, " %d/%d (%d %%)", done, total, 100*done/total)
 	}

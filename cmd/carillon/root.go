@@ -64,7 +64,38 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
 	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newJob(a), newRun(a), newBackfill(a), newNamespace(a), newSchedule(a),
 		newCluster(a), newStore(a), newWork(a), newBench(a), newVersion(a), newDocs(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
+	root.InitDefaultHelpCmd()
+	strictCobra(root)
 	return root
+}
+
+// strictCobra makes the commands that cobra brings along refuse what they do not know, as ours do.
+func strictCobra(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, group
+			for _, shell := range cmd.Commands() {
+				shell.Args = arguments(0, 0)
+			}
+		case "help":
+			cmd.Args = knownTopic
+		}
+	}
+}
+
+// knownTopic refuses the help for a command that there is not.
+func knownTopic(cmd *cobra.Command, words []string) error {
+	topic, rest, err := cmd.Root().Find(words)
+	switch {
+	case err != nil:
+		return usagef("%s", err)
+	case len(rest) == 0:
+		return nil
+	case topic.HasSubCommands():
+		return group(topic, rest)
+	}
+	return arguments(0, 0)(topic, rest)
 }
 
 // group is what a command that only holds others does: it shows its help, and refuses a word that it does not know.
@@ -82,7 +113,7 @@ func group(cmd *cobra.Command, args []string) error {
 	if near := nearest(args[0], names); near != "" {
 		hint = fmt.Sprintf("\nDid you mean %q?", cmd.CommandPath()+" "+near)
 	}
-	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+	return usagef("unknown command %q for %q%s", clip(args[0], 40), cmd.CommandPath(), hint)
 }
 
 // newGroup is a command that only holds others.

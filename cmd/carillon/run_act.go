@@ -78,7 +78,7 @@ func (r *runRedrive) many(cmd *cobra.Command, a app) error {
 		return err
 	}
 	if r.all {
-		if do, err := r.confirm(a, "redrive", "dead runs", &runs); !do || err != nil {
+		if do, err := r.confirm(cmd, a, "redrive", "dead runs", &runs); !do || err != nil {
 			return err
 		}
 	}

@@ -59,6 +59,12 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	if err != nil {
 		return err
 	}
+	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST}
+	if s, err := job.ParseSchedule(); err == nil && s != nil { // it was good enough for the preview
+		for _, w := range s.Warnings() {
+			a.sayf("warning: schedule: %s", w)
+		}
+	}
 	if wantsJSON(cmd) {
 		return printMessage(a.out, wire.TimesToProto(times))
 	}

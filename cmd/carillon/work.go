@@ -57,7 +57,7 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) error {
 	w.resolve(cmd)
 	if _, err := exec.LookPath(command[0]); err != nil { // or every run would use up its attempts on it
-		return usagef("%v", err)
+		return commandError(command[0], err)
 	}
 	node, err := client.Dial(w.server)
 	if err != nil {

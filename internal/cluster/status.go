@@ -109,7 +109,7 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	}
 	m, lives := n.view.Load().member(id)
 	if !lives {
-		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %q", id)
+		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %.64q", id)
 	}
 	c, done, err := n.control(m)
 	if err == nil {
@@ -120,7 +120,7 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	case errors.Is(err, carillon.FailedPrecondition):
 		return err
 	case err != nil:
-		told := carillon.Errorf(carillon.Unavailable, "id", "node %q could not be told: %w", id, err)
+		told := carillon.Errorf(carillon.Unavailable, "id", "node %.64q could not be told: %w", id, err)
 		e, ok := errors.AsType[*carillon.Error](err)
 		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown) // it may have taken note, and not have got through to the store
 		return told

@@ -76,7 +76,7 @@ func parsePeriod(text string) (period, error) {
 		case strings.IndexByte("YWDHSM", letter) >= 0:
 			n, err := strconv.Atoi(text[begin:i])
 			if err != nil || !p.add(n, letter, inTime) {
-				return p, fmt.Errorf("%q is out of place", text[begin:i+1])
+				return p, fmt.Errorf("%.64q is out of place", text[begin:i+1])
 			}
 		default:
 			continue

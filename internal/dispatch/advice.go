@@ -17,7 +17,7 @@ func (h *Hub) Advise(name partition.Queue) string {
 	switch name.Kind {
 	case "worker":
 		if h.abandoned(name) {
-			return fmt.Sprintf("target.worker.queue: nobody serves queue %q of namespace %q now; runs wait until a worker does",
+			return fmt.Sprintf("target.worker.queue: nobody serves queue %.64q of namespace %q now; runs wait until a worker does",
 				name.Address, name.Namespace)
 		}
 	case "http":

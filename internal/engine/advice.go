@@ -32,7 +32,7 @@ func (e *Engine) advise(ctx context.Context, put *carillon.Put) {
 	}
 	if j.LimitKey != "" {
 		if !e.limited(ctx, partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}) {
-			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %q, so nothing is limited",
+			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %.64q, so nothing is limited",
 				j.Namespace, j.LimitKey))
 		}
 	}

@@ -47,7 +47,7 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 			return s.Backfill, err
 		}
 	}
-	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name", "job %q is being changed all the time; try again", key.Name)
+	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name", "job %.64q is being changed all the time; try again", key.Name)
 }
 
 // ofBackfill reads a backfill's id and finds its partition.

@@ -141,7 +141,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 			case ok:
 				reqs[w.job].Waits[w.name] = store.Wait{Name: w.edge.Of.Name, By: by, Open: true}
 			default:
-				warnings[w.job] = append(warnings[w.job], fmt.Sprintf("after[%d]: there is no job %q, and no success of one is in the history; "+
+				warnings[w.job] = append(warnings[w.job], fmt.Sprintf("after[%d]: there is no job %.64q, and no success of one is in the history; "+
 					"the job waits until there is", w.name, w.edge.Of.Name))
 			}
 		}

@@ -25,7 +25,7 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 		return carillon.Job{}, err
 	}
 	if !r.Exists {
-		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %q in namespace %q", key.Name, key.Namespace)
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
 	j, err := store.DecodeSpec(r.Spec, r.Key)
 	if err != nil {

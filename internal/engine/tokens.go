@@ -277,7 +277,8 @@ func (e *Engine) AskTokens(ctx context.Context, number int, from partition.Asker
 	}
 	for i := range asks {
 		if home := asks[i].HomeOf(len(e.parts)); home != number {
-			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %q is partition %d, not %d", asks[i].Key, home, number)
+			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
+				asks[i].Key, home, number)
 		}
 	}
 	return askSeq(ctx, p, call{relayed: true}, func(p *owned, _ int64) ([]partition.TokenGrant, uint64, error) {

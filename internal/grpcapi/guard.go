@@ -26,13 +26,23 @@ func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 }
 
 // known refuses what a caller of this contract says and this version does not understand. Others on the same server, such as
-// sidecars and nodes of other versions, keep to rules of their own.
+// sidecars and nodes of other versions, keep to rules of their own. What could not be decoded is refused of all.
 func known(method string, m any) error {
-	if !strings.HasPrefix(method, "/carillon.v1.") {
+	message, ok := m.(proto.Message)
+	if !ok {
 		return nil
 	}
-	return wire.Known(m.(proto.Message)) // which all messages of the contract are
+	if err := checkReadable(message); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(method, "/"+contract) {
+		return nil
+	}
+	return wire.Known(message)
 }
+
+// contract is how the names of its services and messages begin.
+const contract = "carillon.v1."
 
 // A strict stream receives only what is known.
 type strict struct {

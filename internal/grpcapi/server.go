@@ -95,6 +95,7 @@ func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.stream),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaderList),

@@ -82,7 +82,9 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m 
 // bodyError is why a body could not be read.
 func bodyError(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return carillon.Errorf(carillon.ResourceExhausted, "", "the body is larger than %d bytes: %w", large.Limit, err)
+		refused := carillon.Errorf(carillon.ResourceExhausted, "", "the body is larger than %d bytes", large.Limit)
+		refused.Err = err // which has a status of its own
+		return refused
 	}
 	return carillon.Errorf(carillon.InvalidArgument, "", "the body could not be read: %w", err)
 }

@@ -224,7 +224,7 @@ func TestAReadLeavesNothingOpen(t *testing.T) {
 func TestBodyLimit(t *testing.T) {
 	w := send(face(t, &echo{}, Options{MaxBody: 10}), "PUT /v1/namespaces/ns/jobs/x", `{"note":"0123456789"}`)
 	p := read(t, "too large", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
-	if w.Code != http.StatusRequestEntityTooLarge || p.Code != "resource_exhausted" {
+	if w.Code != http.StatusRequestEntityTooLarge || p.Code != "resource_exhausted" || p.Detail != "the body is larger than 10 bytes" {
 		t.Errorf("status %d, %+v", w.Code, p)
 	}
 }

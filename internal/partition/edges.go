@@ -107,7 +107,8 @@ func (m *Machine) Register(now int64, want Edge) (exists bool, err error) {
 	case m.edges.n >= MaxEdges:
 		return exists, carillon.Errorf(carillon.ResourceExhausted, "after", "%d jobs wait for jobs of this partition, which is the most", MaxEdges)
 	case len(m.edges.of[want.Of]) >= MaxDependents:
-		return exists, carillon.Errorf(carillon.ResourceExhausted, "after", "%d jobs wait for job %q, which is the most", MaxDependents, want.Of.Name)
+		return exists, carillon.Errorf(carillon.ResourceExhausted, "after", "%d jobs wait for job %.64q, which is the most",
+			MaxDependents, want.Of.Name)
 	}
 	m.Write(store.Small{Kind: SmallEdge, Key: want.edgeKey(), Value: []byte{1}})
 	m.edges.add(&edge{Edge: want, registered: now, seq: m.out.seq})

@@ -45,11 +45,11 @@ func (m *Machine) find(k carillon.Key) *entry {
 }
 
 func notFound(k carillon.Key) error {
-	return carillon.Errorf(carillon.NotFound, "name", "there is no job %q in namespace %q", k.Name, k.Namespace)
+	return carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", k.Name, k.Namespace)
 }
 
 func otherGeneration(e *entry) error {
-	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q is at generation %d", e.ref.Name, e.state.Generation)
+	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q is at generation %d", e.ref.Name, e.state.Generation)
 }
 
 // Put creates or replaces a job.
@@ -71,9 +71,9 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
 func permits(e *entry, req *PutRequest) error {
 	switch o := req.Options; {
 	case o.IfAbsent && e != nil:
-		return carillon.Errorf(carillon.AlreadyExists, "name", "job %q exists already", req.Job.Name)
+		return carillon.Errorf(carillon.AlreadyExists, "name", "job %.64q exists already", req.Job.Name)
 	case o.IfGeneration != 0 && e == nil:
-		return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %q does not exist", req.Job.Name)
+		return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q does not exist", req.Job.Name)
 	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
 		return otherGeneration(e)
 	}

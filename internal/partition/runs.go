@@ -47,7 +47,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
 	case s.Next == 0:
-		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %q has no scheduled time left", key.Name)
+		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
 	}
 	t := s.Next
 	m.passOver(e, sched, t, t, now, ReasonSkipped)

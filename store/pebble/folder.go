@@ -62,6 +62,8 @@ func (f *folder) lockMade() error {
 	}
 	if marked, err := f.look(); err != nil {
 		return err
+	} else if _, err := f.fs.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
+		return &FolderError{Kind: ErrNotFolder, Dir: f.dir, Err: errors.New("there is nothing at this path")}
 	} else if !marked || !f.ready {
 		return &FolderError{Kind: ErrForeign, Dir: f.dir, Err: errors.New("there is no store in it")}
 	}

@@ -29,7 +29,7 @@ func (h holds) Close() (err error) {
 
 // take locks the folder.
 func (f *folder) take() error {
-	file, err := f.fs.Lock(f.file(lockFile))
+	file, err := privately(f.fs).Lock(f.file(lockFile))
 	if err != nil {
 		return f.notLocked(err)
 	}

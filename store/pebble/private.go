@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"io"
 	"io/fs"
 	"os"
 
@@ -35,6 +36,19 @@ func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, opts...)
 	return p.private(name, f, err)
+}
+
+// Lock locks a file, and makes it if need be: who can open it can keep the store from being opened.
+func (p privateFS) Lock(name string) (io.Closer, error) {
+	lock, err := p.FS.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, fileMode); err != nil {
+		_ = lock.Close() // the error that counts is there
+		return nil, err
+	}
+	return lock, nil
 }
 
 // MkdirAll makes a folder, and those above it.

@@ -76,7 +76,7 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 			return hello, err
 		}
 		if seen[q] {
-			return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "%q is named twice", q)
+			return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "%.64q is named twice", q)
 		}
 		seen[q] = true
 	}

@@ -42,7 +42,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 func (s *Session) grant(c carillon.Credit) error {
 	seat := s.seats[c.Queue]
 	if seat == nil {
-		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
+		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%.64q is not a queue of this session", c.Queue)
 	}
 	if c.N < 0 {
 		s.takeBack(seat, c)

@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// mostOfAName is how long an error or a warning may be that is about a name, whatever the name is.
+const mostOfAName = 400
+
+// TestNamesAreClippedInErrors: what is refused, is not there or may not do what its author expects is named by a part of its name.
+func TestNamesAreClippedInErrors(t *testing.T) {
+	everywhere(t, func(w *world) {
+		longest, huge := strings.Repeat("n", carillon.MaxName), strings.Repeat("h", 10_000)
+		for what, err := range refusals(w, longest, huge) {
+			switch {
+			case err == nil:
+				w.t.Errorf("%s: nothing is refused", what)
+			case len(err.Error()) > mostOfAName:
+				w.t.Errorf("%s: %d bytes: %.120s", what, len(err.Error()), err)
+			}
+		}
+		warned, err := w.sched.PutJob(w.t.Context(), carillon.Job{Namespace: strings.Repeat("a", 63), Name: longest, Schedule: "@every 1h",
+			After: []string{strings.Repeat("o", carillon.MaxName)}, LimitKey: strings.Repeat("l", 256), Target: carillon.WorkerQueue(longest)})
+		if err != nil || len(warned.Warnings) < 3 {
+			w.t.Fatalf("%q, %v; want a warning for the queue, the key and the job waited for", warned.Warnings, err)
+		}
+		for _, text := range warned.Warnings {
+			if len(text) > mostOfAName {
+				w.t.Errorf("a warning has %d bytes: %.120s", len(text), text)
+			}
+		}
+	})
+}
+
+// refusals are the errors of calls about a job of the longest name that there may be, and about names that are longer.
+func refusals(w *world, longest, huge string) map[string]error {
+	ctx, s, out := w.t.Context(), w.sched, map[string]error{}
+	job := func(name string) carillon.Job {
+		return carillon.Job{Name: name, Due: carillon.WhenText("1h"), Target: carillon.WorkerQueue("q")}
+	}
+	_, out["get"] = s.GetJob(ctx, carillon.Key{Name: longest})
+	_, out["get, huge"] = s.GetJob(ctx, carillon.Key{Name: huge})
+	_, out["delete"] = s.DeleteJob(ctx, carillon.Key{Name: longest})
+	_, out["put over nothing"] = s.PutJob(ctx, job(longest), carillon.IfGeneration(3))
+	if _, err := s.PutJob(ctx, job(longest)); err != nil {
+		w.t.Fatal(err)
+	}
+	_, out["put where one is"] = s.PutJob(ctx, job(longest), carillon.IfAbsent())
+	_, out["put over another"] = s.PutJob(ctx, job(longest), carillon.IfGeneration(7))
+	_, out["delete of another"] = s.DeleteJob(ctx, carillon.Key{Name: longest}, carillon.DeleteIfGeneration(7))
+	_, out["skip"] = s.SkipRun(ctx, carillon.Key{Name: longest + "x"})
+	_, out["put, huge"] = s.PutJob(ctx, job(huge))
+	_, out["put, not printable"] = s.PutJob(ctx, job(longest[:400]+"\n"))
+	twice := job("twice")
+	twice.After = []string{longest, longest}
+	_, out["after twice"] = s.PutJob(ctx, twice)
+	_, out["batch of the same"] = s.PutJobs(ctx, []carillon.Job{job(longest), job(longest)})
+	_, out["run"] = s.GetRun(ctx, "", huge)
+	_, out["cancel"] = s.CancelRun(ctx, huge[:63], huge)
+	_, out["backfill"] = s.GetBackfill(ctx, "", huge)
+	now := time.Now()
+	_, out["backfill of nothing"] = s.StartBackfill(ctx, carillon.Key{Name: longest + "x"}, carillon.BackfillSpec{From: now.Add(-time.Hour), To: now})
+	_, out["page token"] = s.ListJobs(ctx, carillon.JobQuery{PageToken: huge})
+	_, out["label"] = s.ListJobs(ctx, carillon.JobQuery{Label: huge})
+	_, out["prefix"] = s.ListJobs(ctx, carillon.JobQuery{Prefix: huge})
+	_, out["namespace"] = s.GetNamespace(ctx, huge)
+	_, out["limits"] = s.PutNamespace(ctx, carillon.Namespace{Name: "a", Limits: map[string]int{huge: 1}})
+	_, out["hello"] = connected(ctx, w, carillon.Hello{Queues: []string{longest, longest}})
+	_, out["hello, huge"] = connected(ctx, w, carillon.Hello{Queues: []string{huge}})
+	if cluster, is := s.(carillon.Cluster); is {
+		out["drain"] = cluster.DrainNode(ctx, huge)
+	}
+	return out
+}
+
+// connected opens a worker's session that is to be refused: at once, or with its first message.
+func connected(ctx context.Context, w *world, hello carillon.Hello) (carillon.Session, error) {
+	session, err := w.another().Connect(ctx, hello)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	_, err = session.Receive(ctx)
+	return session, err
+}
