@@ -18,7 +18,7 @@ func BenchmarkPut(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := job.Validate(carillon.Limits{}); err != nil {
+				if err := job.Validate(carillon.Bounds{}); err != nil {
 					b.Fatal(err)
 				}
 				sched, _ := job.ParseSchedule()
@@ -37,7 +37,7 @@ func BenchmarkValidate(b *testing.B) {
 		Data: carillon.JSON(42), Labels: map[string]string{"team": "billing"}, Target: carillon.WorkerQueue("reminders")}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := job.Validate(carillon.Limits{}); err != nil {
+		if err := job.Validate(carillon.Bounds{}); err != nil {
 			b.Fatal(err)
 		}
 	}

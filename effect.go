@@ -50,22 +50,22 @@ func (j *Job) checkEffects() error {
 
 // ValidatePatched is [Job.Validate] for what the patch makes of old. A field without effect that the job has had before, as
 // jobs can that were stored when it was taken, is let be unless the patch names it.
-func (p *Patch) ValidatePatched(old, j *Job, lim Limits) error {
-	if err := j.validate(lim); err != nil {
+func (p *Patch) ValidatePatched(old, j *Job, lim Bounds) error {
+	if err := j.validateFields(lim); err != nil {
 		return err
 	}
 	before := old.idleFields()
 	for _, f := range j.idleFields() {
 		was := slices.ContainsFunc(before, func(b idleField) bool { return b.name == f.name })
-		if !was || p.names(f.name) {
+		if !was || p.namesPart(f.name) {
 			return Errorf(InvalidArgument, f.name, "%s", f.why)
 		}
 	}
 	return nil
 }
 
-// names reports whether the patch names a field, or a part of it.
-func (p *Patch) names(field string) bool {
+// namesPart reports whether the patch names a field, or a part of it.
+func (p *Patch) namesPart(field string) bool {
 	return slices.ContainsFunc(p.Fields, func(name string) bool { return topLevel(name) == field })
 }
 

@@ -30,11 +30,11 @@ func blamed(err error) string {
 func TestFieldsWithoutEffectAreRefused(t *testing.T) {
 	for field, j := range ofSchedules() {
 		j.Target = carillon.WorkerQueue("q")
-		if err := j.Validate(carillon.Limits{}); blamed(err) != field {
+		if err := j.Validate(carillon.Bounds{}); blamed(err) != field {
 			t.Errorf("%s of a one-shot: %v", field, err)
 		}
 		j.Schedule = "@daily"
-		if err := j.Validate(carillon.Limits{}); err != nil {
+		if err := j.Validate(carillon.Bounds{}); err != nil {
 			t.Errorf("%s of a recurring job: %v", field, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestTimeZonesOfOneShots(t *testing.T) {
 	zone := func(due, ttl string, p carillon.FailurePolicy) error {
 		j := carillon.Job{TimeZone: "Europe/London", Due: carillon.WhenText(due), TTL: carillon.WhenText(ttl), FailurePolicy: p,
 			Target: carillon.WorkerQueue("q")}
-		return j.Validate(carillon.Limits{})
+		return j.Validate(carillon.Bounds{})
 	}
 	var none carillon.FailurePolicy
 	for _, err := range []error{zone("P1D", "", none), zone("P1M", "", none), zone("P1W", "", none), zone(" P1DT1H", "", none), zone("", "P2D", none),
@@ -86,7 +86,7 @@ func TestFieldsThatHadNoEffectBefore(t *testing.T) {
 					int(p.Job.DST)+int(p.Job.Overlap)+int(p.Job.Misfire)+len(p.Job.TimeZone) > 0):
 					want = other
 				}
-				if err := p.ValidatePatched(&old, &j, carillon.Limits{}); blamed(err) != want || (want == "") != (err == nil) {
+				if err := p.ValidatePatched(&old, &j, carillon.Bounds{}); blamed(err) != want || (want == "") != (err == nil) {
 					t.Errorf("with %s, patch of %v: %v; want %q", field, p.Fields, err, want)
 				}
 			}

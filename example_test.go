@@ -17,13 +17,13 @@ func ExampleJob() {
 		Data:          carillon.JSON(map[string]string{"kind": "daily"}),
 		FailurePolicy: carillon.Exponential(2 * time.Second).WithMaxRetries(4),
 	}
-	fmt.Println(job.Validate(carillon.DefaultLimits()))
+	fmt.Println(job.Validate(carillon.DefaultBounds()))
 	// Output: <nil>
 }
 
 func ExampleJob_Validate() {
 	job := carillon.Job{Name: "reports/nightly", Schedule: "0 61 2 * * *", Target: carillon.WorkerQueue("reports")}
-	err := job.Validate(carillon.DefaultLimits())
+	err := job.Validate(carillon.DefaultBounds())
 	fmt.Println(errors.Is(err, carillon.InvalidArgument))
 	fmt.Println(err)
 	// Output:

@@ -28,7 +28,7 @@ type Job struct {
 	Due      When          // first run; default now for a one-shot, the schedule's first match otherwise
 	Repeats  uint64        // most runs that the schedule may begin; 0 = no limit
 	TTL      When          // end of life, counted from Due if given, else from creation; inclusive; zero = none
-	Spread   time.Duration // each run moves by a deterministic amount in [0, Spread)
+	Jitter   time.Duration // each run moves by a deterministic amount in [0, Spread)
 
 	Data     Data
 	Metadata map[string]string
@@ -37,16 +37,16 @@ type Job struct {
 	Target        Target
 	FailurePolicy FailurePolicy
 	Timeout       time.Duration // one attempt's limit; default 30 s (http, brokers), 24 h (worker, exec)
-	Lease         time.Duration // how long an attempt lives without a beat; default 2 min
+	Lease         time.Duration // how long an attempt lives without a heartbeat; default 2 min
 
 	Overlap       Overlap
 	Misfire       Misfire
 	CatchUpLimit  int           // most runs made up for under MisfireAll; default 1000
 	CatchUpWindow time.Duration // missed runs older than this are not made up for; 0 = no limit
 
-	Class    Class
-	LimitKey string   // runs sharing it are limited across the cluster
-	After    []string // jobs of the namespace: each must succeed before a run of this one begins, once for each run
+	Priority       Priority
+	ConcurrencyKey string   // runs sharing it are limited across the cluster
+	DependsOn      []string // jobs of the namespace: each must succeed before a run of this one begins, once for each run
 
 	Paused  bool   // keeps its schedule, fires nothing
 	Note    string // for people; says why it is paused, for example
@@ -134,25 +134,25 @@ const (
 	MisfireSkip                  // none
 )
 
-// Class orders due runs within a partition; lower classes age, so none starves.
-type Class uint8
+// Priority orders due runs within a partition; lower classes age, so none starves.
+type Priority uint8
 
 // The classes.
 const (
-	ClassNormal Class = iota
-	ClassCritical
-	ClassHigh
-	ClassLow
+	PriorityNormal Priority = iota
+	PriorityCritical
+	PriorityHigh
+	PriorityLow
 )
 
 // Rank is the order of dispatch: 0 first.
-func (c Class) Rank() uint8 {
+func (c Priority) Rank() uint8 {
 	switch c {
-	case ClassCritical:
+	case PriorityCritical:
 		return 0
-	case ClassHigh:
+	case PriorityHigh:
 		return 1
-	case ClassLow:
+	case PriorityLow:
 		return 3
 	default:
 		return 2

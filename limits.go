@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits bound what a job may bring along. The zero value of a field means its default.
-type Limits struct {
+// Bounds bound what a job may bring along. The zero value of a field means its default.
+type Bounds struct {
 	Payload   int // bytes of the data; default 1 MiB
 	Metadata  int // bytes of all keys and values of the metadata, and again of the labels; default 64 KiB
 	Labels    int // how many labels; default 64
@@ -18,8 +18,8 @@ type Limits struct {
 	Note      int // bytes of a note; default 4 KiB
 }
 
-// DefaultLimits are the limits of security.md.
-func DefaultLimits() Limits { return Limits{}.withDefaults() }
+// DefaultBounds are the limits of security.md.
+func DefaultBounds() Bounds { return Bounds{}.withDefaults() }
 
 // The most bytes of names, whatever the configuration: keys in the store are built from them.
 const (
@@ -27,8 +27,8 @@ const (
 	MaxNamespace = 63
 )
 
-func (l Limits) withDefaults() Limits {
-	return Limits{
+func (l Bounds) withDefaults() Bounds {
+	return Bounds{
 		Payload:   cmp.Or(l.Payload, 1<<20),
 		Metadata:  cmp.Or(l.Metadata, 64<<10),
 		Labels:    cmp.Or(l.Labels, 64),
@@ -45,7 +45,7 @@ func (l Limits) withDefaults() Limits {
 const (
 	MinTimeout = time.Millisecond
 	MaxTimeout = 7 * 24 * time.Hour
-	MinLease   = time.Second // beats come every quarter of it
+	MinLease   = time.Second // heartbeats come every quarter of it
 	MaxLease   = MaxTimeout
 	MaxSpan    = 10 * 366 * 24 * time.Hour // of any other duration: ten years
 

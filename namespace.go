@@ -7,9 +7,9 @@ type Namespace struct {
 	Name string
 	// Strict refuses recurring jobs whose retries can take as long as their interval, which otherwise only earn a warning.
 	Strict bool
-	// Limits is, for each limit key, how many attempts of the jobs with that key may be in force at a time, across the
+	// ConcurrencyLimits is, for each concurrency key, how many attempts of the jobs with that key may be in force at a time, across the
 	// cluster. A key that is not here is not limited; 0 lets nothing run.
-	Limits map[string]int
+	ConcurrencyLimits map[string]int
 	// Generation counts what has been set, from 1: that of a namespace that nobody has set anything for. In a put, if it is not
 	// 0, it is the generation that the settings are meant to replace.
 	Generation uint64
@@ -22,12 +22,13 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
 		return old, Errorf(FailedPrecondition, "generation", "namespace %q is at generation %d", old.Name, old.Generation)
-	case n.Generation == 0 && len(n.Limits) == 0 && len(old.Limits) != 0:
-		return old, Errorf(FailedPrecondition, "limits", "it would remove the limits that namespace %q has, %d of them; "+
-			"to do that say the generation that is to be replaced, %d, in generation or If-Match", old.Name, len(old.Limits), old.Generation)
+	case n.Generation == 0 && len(n.ConcurrencyLimits) == 0 && len(old.ConcurrencyLimits) != 0:
+		return old, Errorf(FailedPrecondition, "concurrency_limits", "it would remove the limits that namespace %q has, %d of them; "+
+			"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, len(old.ConcurrencyLimits), old.Generation)
 	}
 	n.Generation = old.Generation
-	if n.Strict != old.Strict || !maps.Equal(n.Limits, old.Limits) {
+	if n.Strict != old.Strict || !maps.Equal(n.ConcurrencyLimits, old.ConcurrencyLimits) {
 		n.Generation++
 	}
 	return n, nil
@@ -38,29 +39,29 @@ func (n *Namespace) Validate() error {
 	if err := ValidateNamespace(n.Name); err != nil {
 		return WithField(err, "name")
 	}
-	if len(n.Limits) > MaxLimits {
-		return Errorf(InvalidArgument, "limits", "%d limits are more than %d", len(n.Limits), MaxLimits)
+	if len(n.ConcurrencyLimits) > MaxLimits {
+		return Errorf(InvalidArgument, "concurrency_limits", "%d limits are more than %d", len(n.ConcurrencyLimits), MaxLimits)
 	}
-	for _, key := range sortedKeys(n.Limits) {
-		if err := checkLimitName("limits", key); err != nil {
+	for _, key := range sortedKeys(n.ConcurrencyLimits) {
+		if err := checkLimitName("concurrency_limits", key); err != nil {
 			return err
 		}
-		if err := checkNumber("limits."+clip(key), n.Limits[key], 0, MaxLimit); err != nil {
+		if err := checkNumber("concurrency_limits."+clip(key), n.ConcurrencyLimits[key], 0, MaxLimit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// MaxLimitKey is the most bytes of a limit key.
-const MaxLimitKey = 256
+// MaxConcurrencyKey is the most bytes of a concurrency key.
+const MaxConcurrencyKey = 256
 
 func checkLimitName(field, key string) error {
 	switch {
 	case key == "":
 		return Errorf(InvalidArgument, field, "a key is empty")
-	case len(key) > MaxLimitKey:
-		return tooLarge(field, len(key), MaxLimitKey)
+	case len(key) > MaxConcurrencyKey:
+		return tooLarge(field, len(key), MaxConcurrencyKey)
 	case !printable(key):
 		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(key))
 	}

@@ -35,7 +35,7 @@ var patchFields = []patchField{
 	{"due_time", EffectTimes, func(to, from *Job) { to.Due = from.Due }},
 	{"repeats", EffectNext, func(to, from *Job) { to.Repeats = from.Repeats }},
 	{"ttl", EffectTimes, func(to, from *Job) { to.TTL = from.TTL }},
-	{"spread", EffectFence, func(to, from *Job) { to.Spread = from.Spread }},
+	{"jitter", EffectFence, func(to, from *Job) { to.Jitter = from.Jitter }},
 	{"data", EffectFence, patchData},
 	{"content_type", EffectFence, func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
 	{"metadata", EffectFence, func(to, from *Job) { to.Metadata = from.Metadata }},
@@ -48,9 +48,9 @@ var patchFields = []patchField{
 	{"misfire", EffectFence, func(to, from *Job) { to.Misfire = from.Misfire }},
 	{"catch_up_limit", EffectFence, func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
 	{"catch_up_window", EffectFence, func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
-	{"class", EffectNone, func(to, from *Job) { to.Class = from.Class }},
-	{"limit_key", EffectFence, func(to, from *Job) { to.LimitKey = from.LimitKey }},
-	{"after", EffectNone, func(to, from *Job) { to.After = from.After }},
+	{"priority", EffectNone, func(to, from *Job) { to.Priority = from.Priority }},
+	{"concurrency_key", EffectFence, func(to, from *Job) { to.ConcurrencyKey = from.ConcurrencyKey }},
+	{"depends_on", EffectNone, func(to, from *Job) { to.DependsOn = from.DependsOn }},
 	{"paused", EffectNone, func(to, from *Job) { to.Paused = from.Paused }},
 	{"note", EffectNone, func(to, from *Job) { to.Note = from.Note }},
 	{"history", EffectNone, func(to, from *Job) { to.History = from.History }},
@@ -129,7 +129,7 @@ func (p Patch) Apply(old Job) (Job, error) {
 	if err := p.applyParts(&old); err != nil {
 		return Job{}, err
 	}
-	if recurring && !old.Recurring() && !(p.names("due_time") && !p.Job.Due.IsZero()) {
+	if recurring && !old.Recurring() && !(p.namesPart("due_time") && !p.Job.Due.IsZero()) {
 		return Job{}, Errorf(InvalidArgument, "schedule", "without it the job would run at once, and be gone; give due_time in the same "+
 			"patch to have it run once more, or pause or delete it")
 	}

@@ -18,7 +18,7 @@ func wellEscaped(raw string) bool { _, err := url.Parse(raw); return err == nil 
 func TestAGeneratedJobIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)
-		if err := j.Validate(carillon.DefaultLimits()); err != nil {
+		if err := j.Validate(carillon.DefaultBounds()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -36,7 +36,7 @@ func TestPatchWithItself(t *testing.T) {
 		if !reflect.DeepEqual(got, j) {
 			t.Fatalf("patched with its own %v it became %+v", fields, got)
 		}
-		if err := got.Validate(carillon.DefaultLimits()); err != nil {
+		if err := got.Validate(carillon.DefaultBounds()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -46,7 +46,7 @@ func TestPatchWithItself(t *testing.T) {
 // change every field but the names and the status.
 func TestPatchChangesExactlyTheNamed(t *testing.T) {
 	from, all := validJob(), map[string]bool{}
-	from.LimitKey, from.After, from.Status = "k", []string{"x"}, &carillon.JobStatus{}
+	from.ConcurrencyKey, from.DependsOn, from.Status = "k", []string{"x"}, &carillon.JobStatus{}
 	for _, field := range carillon.PatchFields() {
 		got, err := carillon.Patch{Fields: []string{field}, Job: from}.Apply(carillon.Job{Name: "other"})
 		if err != nil {
@@ -112,7 +112,7 @@ func TestPatchData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fieldOf(bad.Validate(carillon.DefaultLimits())); got != "data" {
+	if got := fieldOf(bad.Validate(carillon.DefaultBounds())); got != "data" {
 		t.Errorf("data that cannot be written was taken; the error is about %q", got)
 	}
 }

@@ -21,7 +21,7 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 		q.From = now
 	}
 	j := Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST, Due: q.Due}
-	lim := DefaultLimits()
+	lim := DefaultBounds()
 	switch {
 	case q.Schedule == "" && q.Due.IsZero():
 		return nil, Errorf(InvalidArgument, "schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")

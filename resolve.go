@@ -204,10 +204,10 @@ func (j *Job) TimeoutOrDefault() time.Duration {
 	return DefaultBrokerTimeout
 }
 
-// leased reports whether attempts hold a lease, which beats extend.
+// leased reports whether attempts hold a lease, which heartbeats extend.
 func (t Target) leased() bool { return t.Worker != nil || t.Exec != nil || t.Dapr != nil }
 
-// LeaseOrDefault is how long an attempt lives without a beat.
+// LeaseOrDefault is how long an attempt lives without a heartbeat.
 func (j *Job) LeaseOrDefault() time.Duration { return cmp.Or(j.Lease, DefaultLease) }
 
 // CatchUpLimitOrDefault is the most runs that are made up for under [MisfireAll].

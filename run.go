@@ -19,7 +19,7 @@ type Run struct {
 	Token    string        // proves that a result belongs to the attempt in force
 	Queue    string        // the worker queue it came through
 	Deadline time.Time     // end of the attempt's timeout
-	Lease    time.Duration // how long the attempt lives without a beat
+	Lease    time.Duration // how long the attempt lives without a heartbeat
 	Data     Data
 	Metadata map[string]string
 
@@ -100,7 +100,7 @@ type Outcome uint8
 const (
 	OutcomeFailure Outcome = iota
 	OutcomeSuccess
-	OutcomeProgress   // the attempt goes on: see Result.Progress; it extends the lease as a beat does
+	OutcomeProgress   // the attempt goes on: see Result.Progress; it extends the lease as a heartbeat does
 	OutcomeReschedule // not done, and not failed: the same run is attempted again at Result.At, with fresh retries
 )
 
@@ -117,8 +117,8 @@ type Result struct {
 	At         time.Time     // of OutcomeReschedule; past = at once
 }
 
-// Beat says that an attempt is alive and extends its lease.
-type Beat struct {
+// Heartbeat says that an attempt is alive and extends its lease.
+type Heartbeat struct {
 	Token string
 	RunID string
 	// Confirm asks whether the attempt is still in force; WorkResponse.Confirmed or WorkResponse.Stale

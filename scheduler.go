@@ -18,19 +18,19 @@ type Scheduler interface {
 // Jobs keeps jobs. Nothing returns before what it did is durable; errors are *[Error].
 type Jobs interface {
 	// PutJob stores the job, replacing an older one of the name unless the options say otherwise.
-	PutJob(ctx context.Context, job Job, opts ...PutOption) (Put, error)
+	PutJob(ctx context.Context, job Job, opts ...PutOption) (PutResult, error)
 	// PutJobs stores all jobs or none: each name once and at most MaxBatch. It returns once all are durable. An error with
 	// Unknown set means that either may come true; all will be stored or none.
-	PutJobs(ctx context.Context, jobs []Job) ([]Put, error)
+	PutJobs(ctx context.Context, jobs []Job) ([]PutResult, error)
 	// PatchJob changes the fields that the patch names and leaves the rest. Times are counted anew only if it names one of them;
 	// docs/api.md says what each field does to a run that is going.
-	PatchJob(ctx context.Context, key Key, patch Patch) (Put, error)
+	PatchJob(ctx context.Context, key Key, patch Patch) (PutResult, error)
 	// SetPaused pauses or resumes; a paused job fires nothing. Both are harmless to repeat.
-	SetPaused(ctx context.Context, key Key, p Pause) (Job, error)
+	SetPaused(ctx context.Context, key Key, p PauseOptions) (Job, error)
 	GetJob(ctx context.Context, key Key) (Job, error)
 	ListJobs(ctx context.Context, q JobQuery) (JobPage, error)
 	// DeleteJob removes the job and cancels its run in force; unknown → NotFound.
-	DeleteJob(ctx context.Context, key Key, opts ...DeleteOption) (Deleted, error)
+	DeleteJob(ctx context.Context, key Key, opts ...DeleteOption) (DeleteResult, error)
 	// DeleteJobs removes every job whose name begins with the prefix, which must not be empty.
 	DeleteJobs(ctx context.Context, namespace, prefix string) (int, error)
 }
@@ -40,12 +40,12 @@ type Runs interface {
 	// TriggerJob runs the job now, beside its schedule. Its id is returned before it has run.
 	TriggerJob(ctx context.Context, key Key) (Run, error)
 	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped.
-	SkipRun(ctx context.Context, key Key) (Skip, error)
+	SkipRun(ctx context.Context, key Key) (SkipResult, error)
 	// ListRuns is the history, newest first: of one job, or across jobs by status (RunDead).
 	ListRuns(ctx context.Context, q RunQuery) (RunPage, error)
 	GetRun(ctx context.Context, namespace, id string) (Run, error)
 	// CancelRun ends a run that has not finished.
-	CancelRun(ctx context.Context, namespace, id string) (Cancelled, error)
+	CancelRun(ctx context.Context, namespace, id string) (CancelResult, error)
 	// RedriveRun gives a dead run a fresh set of attempts under the same id.
 	RedriveRun(ctx context.Context, namespace, id string) (Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace if job is empty; it returns how many.
@@ -82,7 +82,7 @@ type Work interface {
 
 // Session is one worker's connection. Send and Receive may be called at once, each from one goroutine.
 type Session interface {
-	// Send hands over credits, results and beats. It returns once they are taken, not once they are durable.
+	// Send hands over credits, results and heartbeats. It returns once they are taken, not once they are durable.
 	Send(ctx context.Context, req WorkRequest) error
 	// Receive waits for the next message. After an error the session is over.
 	Receive(ctx context.Context) (WorkResponse, error)
@@ -107,11 +107,11 @@ type Credit struct {
 
 // WorkRequest goes from worker to server.
 type WorkRequest struct {
-	Credits []Credit
-	Results []Result
-	Beats   []Beat
-	Goodbye bool // free what I still hold at once
-	Pong    bool // answers WorkResponse.Ping
+	Credits    []Credit
+	Results    []Result
+	Heartbeats []Heartbeat
+	Goodbye    bool // free what I still hold at once
+	Pong       bool // answers WorkResponse.Ping
 }
 
 // WorkResponse goes from server to worker.
@@ -197,16 +197,16 @@ func ResolveDelete(opts []DeleteOption) DeleteOptions {
 	return o
 }
 
-// Put is the outcome of a put.
-type Put struct {
+// PutResult is the outcome of a put.
+type PutResult struct {
 	Job      Job // as stored, with its status
 	Created  bool
 	Changed  bool // false: the same job was there already
 	Warnings []string
 }
 
-// Pause is what SetPaused asks for.
-type Pause struct {
+// PauseOptions is what SetPaused asks for.
+type PauseOptions struct {
 	Paused bool
 	Note   string // kept with the job; says why
 	// CatchUp applies the job's misfire rule to the times that passed while it was paused; otherwise a resumed job goes on
@@ -214,19 +214,19 @@ type Pause struct {
 	CatchUp bool
 }
 
-// Skip is the outcome of SkipRun.
-type Skip struct {
+// SkipResult is the outcome of SkipRun.
+type SkipResult struct {
 	Time time.Time // the scheduled time that will not run
 	Job  Job       // with its next time
 }
 
-// Deleted is the outcome of a delete.
-type Deleted struct {
+// DeleteResult is the outcome of a delete.
+type DeleteResult struct {
 	Interrupted bool // an attempt was in force and was told to stop
 }
 
-// Cancelled is the outcome of a cancel.
-type Cancelled struct {
+// CancelResult is the outcome of a cancel.
+type CancelResult struct {
 	Prevented   bool // it had not begun
 	Interrupted bool // an attempt was in force and was told to stop
 }

@@ -11,7 +11,7 @@ var (
 	dstWords       = words{"dst", []string{"safe", "literal"}}
 	overlapWords   = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
 	misfireWords   = words{"misfire", []string{"latest", "all", "skip"}}
-	classWords     = words{"class", []string{"normal", "critical", "high", "low"}}
+	priorityWords  = words{"priority", []string{"normal", "critical", "high", "low"}}
 	phaseWords     = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying", "paused", "waiting"}}
 	causeWords     = words{"cause", []string{"schedule", "trigger", "backfill"}}
 	outcomeWords   = words{"outcome", []string{"failure", "success", "progress", "reschedule"}}
@@ -71,10 +71,10 @@ func (m Misfire) String() string { return misfireWords.of(uint8(m)) }
 func ParseMisfire(word string) (Misfire, error) { return parse[Misfire](misfireWords, word) }
 
 // String is the word of the API: "normal", "critical", "high" or "low".
-func (c Class) String() string { return classWords.of(uint8(c)) }
+func (c Priority) String() string { return priorityWords.of(uint8(c)) }
 
-// ParseClass is the class of a word.
-func ParseClass(word string) (Class, error) { return parse[Class](classWords, word) }
+// ParsePriority is the class of a word.
+func ParsePriority(word string) (Priority, error) { return parse[Priority](priorityWords, word) }
 
 // String is the word of the API: "scheduled", "ready", "staged", "running", "retrying", "paused" or "waiting".
 func (p Phase) String() string { return phaseWords.of(uint8(p)) }

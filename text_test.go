@@ -41,7 +41,7 @@ func TestWords(t *testing.T) {
 	checkWords(t, carillon.ParseDST, "dst", "safe literal")
 	checkWords(t, carillon.ParseOverlap, "overlap", "serial skip allow replace")
 	checkWords(t, carillon.ParseMisfire, "misfire", "latest all skip")
-	checkWords(t, carillon.ParseClass, "class", "normal critical high low")
+	checkWords(t, carillon.ParsePriority, "priority", "normal critical high low")
 	checkWords(t, carillon.ParsePhase, "phase", "scheduled ready staged running retrying paused waiting")
 	checkWords(t, carillon.ParseCause, "cause", "schedule trigger backfill")
 	checkWords(t, carillon.ParseRunStatus, "status", "scheduled staged running retrying succeeded failed dead cancelled skipped")
@@ -52,7 +52,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestClassRank(t *testing.T) {
-	order := []carillon.Class{carillon.ClassCritical, carillon.ClassHigh, carillon.ClassNormal, carillon.ClassLow}
+	order := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow}
 	for rank, class := range order {
 		if got := class.Rank(); int(got) != rank {
 			t.Errorf("%v has rank %d, want %d", class, got, rank)

@@ -16,10 +16,10 @@ import (
 // Validate checks every field, in the order of semantics.md, and names the first that is wrong: an *[Error] of kind
 // InvalidArgument with the field as the API writes it. An empty namespace is the default one, an empty name is made up by
 // whoever stores the job, and a status is not looked at. What depends on the time of the put is left to [FirstRun].
-func (j *Job) Validate(lim Limits) error { return cmp.Or(j.validate(lim), j.checkEffects()) }
+func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), j.checkEffects()) }
 
-// validate is Validate but for fields that have no effect.
-func (j *Job) validate(lim Limits) error {
+// validateFields is Validate but for fields that have no effect.
+func (j *Job) validateFields(lim Bounds) error {
 	lim = lim.withDefaults()
 	return cmp.Or( // no loop over functions, for which job and limits would have to be on the heap
 		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),
@@ -27,7 +27,7 @@ func (j *Job) validate(lim Limits) error {
 	)
 }
 
-func (j *Job) checkName(lim *Limits) error {
+func (j *Job) checkName(lim *Bounds) error {
 	if j.Namespace != "" {
 		if err := checkNamespace(j.Namespace, lim.Namespace); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (j *Job) checkName(lim *Limits) error {
 var referenceNow = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // checkTiming is about when the job runs: schedule, time_zone, dst, due_time, repeats, ttl, spread.
-func (j *Job) checkTiming(lim *Limits) error {
+func (j *Job) checkTiming(lim *Bounds) error {
 	sched, err := j.checkSchedule(lim)
 	if err != nil {
 		return err
@@ -60,16 +60,16 @@ func (j *Job) checkTiming(lim *Limits) error {
 	if err := j.checkLife(); err != nil {
 		return err
 	}
-	if err := checkSpan("spread", j.Spread, 0, MaxSpan); err != nil {
+	if err := checkSpan("jitter", j.Jitter, 0, MaxSpan); err != nil {
 		return err
 	}
-	if sched != nil && sched.Period() > 0 && j.Spread > sched.Period() {
-		return Errorf(InvalidArgument, "spread", "%v is longer than the schedule's interval, %v", j.Spread, sched.Period())
+	if sched != nil && sched.Period() > 0 && j.Jitter > sched.Period() {
+		return Errorf(InvalidArgument, "jitter", "%v is longer than the schedule's interval, %v", j.Jitter, sched.Period())
 	}
 	return nil
 }
 
-func (j *Job) checkSchedule(lim *Limits) (*schedule.Schedule, error) {
+func (j *Job) checkSchedule(lim *Bounds) (*schedule.Schedule, error) {
 	if len(j.Schedule) > lim.Schedule {
 		return nil, tooLarge("schedule", len(j.Schedule), lim.Schedule)
 	}
@@ -103,7 +103,7 @@ func (j *Job) checkLife() error {
 }
 
 // checkData is about data and content_type.
-func (j *Job) checkData(lim *Limits) error {
+func (j *Job) checkData(lim *Bounds) error {
 	switch {
 	case j.Data.err != nil:
 		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
@@ -122,7 +122,7 @@ func (j *Job) checkData(lim *Limits) error {
 }
 
 // checkMaps is about metadata and labels.
-func (j *Job) checkMaps(lim *Limits) error {
+func (j *Job) checkMaps(lim *Bounds) error {
 	if err := checkMap("metadata", j.Metadata, lim.Metadata); err != nil {
 		return err
 	}
@@ -214,40 +214,40 @@ func (j *Job) checkRules() error {
 	if err := checkSpan("catch_up_window", j.CatchUpWindow, 0, MaxSpan); err != nil {
 		return err
 	}
-	return classWords.check(uint8(j.Class))
+	return priorityWords.check(uint8(j.Priority))
 }
 
-// checkLimitKey keeps limit keys fit to be written in a namespace's settings.
+// checkLimitKey keeps concurrency keys fit to be written in a namespace's settings.
 func (j *Job) checkLimitKey() error {
-	if j.LimitKey == "" {
+	if j.ConcurrencyKey == "" {
 		return nil
 	}
-	return checkLimitName("limit_key", j.LimitKey)
+	return checkLimitName("concurrency_key", j.ConcurrencyKey)
 }
 
 // checkAfter is about the jobs that must succeed first.
-func (j *Job) checkAfter(lim *Limits) error {
-	if len(j.After) > MaxAfter {
-		return Errorf(InvalidArgument, "after", "%d jobs are more than %d", len(j.After), MaxAfter)
+func (j *Job) checkAfter(lim *Bounds) error {
+	if len(j.DependsOn) > MaxAfter {
+		return Errorf(InvalidArgument, "depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxAfter)
 	}
-	for i, name := range j.After {
-		field := fmt.Sprintf("after[%d]", i)
+	for i, name := range j.DependsOn {
+		field := fmt.Sprintf("depends_on[%d]", i)
 		if err := checkJobName(name, lim.Name); err != nil {
 			return WithField(err, field)
 		}
 		switch {
 		case name == j.Name:
 			return Errorf(InvalidArgument, field, "a job cannot wait for itself")
-		case slices.Contains(j.After[:i], name):
+		case slices.Contains(j.DependsOn[:i], name):
 			return Errorf(InvalidArgument, field, "%q is named twice", clip(name))
 		}
 	}
 	return nil
 }
 
-func (j *Job) checkNote(lim *Limits) error { return checkNote(j.Note, lim) }
+func (j *Job) checkNote(lim *Bounds) error { return checkNote(j.Note, lim) }
 
-func checkNote(note string, lim *Limits) error {
+func checkNote(note string, lim *Bounds) error {
 	switch {
 	case len(note) > lim.Note:
 		return tooLarge("note", len(note), lim.Note)
@@ -258,7 +258,7 @@ func checkNote(note string, lim *Limits) error {
 }
 
 // Validate checks the note, which is kept with the job and has the limit of a job's.
-func (p *Pause) Validate(lim Limits) error {
+func (p *PauseOptions) Validate(lim Bounds) error {
 	lim = lim.withDefaults()
 	return checkNote(p.Note, &lim)
 }

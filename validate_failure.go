@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-func (j *Job) checkFailurePolicy(lim *Limits) error {
+func (j *Job) checkFailurePolicy(lim *Bounds) error {
 	p := &j.FailurePolicy
 	if err := policyWords.check(uint8(p.Kind)); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (p *FailurePolicy) checkForeign() error {
 }
 
 // checkOwn checks the fields of the policy's form.
-func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Limits) error {
+func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Bounds) error {
 	switch p.Kind {
 	case PolicyConstant:
 		if p.Interval == 0 && p.MaxRetries == nil {
@@ -81,7 +81,7 @@ func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Limits) error {
 	}
 }
 
-func (p *FailurePolicy) checkCron(loc *time.Location, lim *Limits) error {
+func (p *FailurePolicy) checkCron(loc *time.Location, lim *Bounds) error {
 	field := p.field("cron")
 	if len(p.Schedule) > lim.Schedule {
 		return tooLarge(field, len(p.Schedule), lim.Schedule)

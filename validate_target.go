@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func (j *Job) checkTarget(lim *Limits) error {
+func (j *Job) checkTarget(lim *Bounds) error {
 	t := j.Target
 	switch n := t.count(); {
 	case n == 0:
@@ -28,7 +28,7 @@ func (j *Job) checkTarget(lim *Limits) error {
 // methods are those that an HTTP target may use: CONNECT and TRACE are not for deliveries.
 var methods = []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"}
 
-func (t *HTTPTarget) check(lim *Limits) error {
+func (t *HTTPTarget) check(lim *Bounds) error {
 	if err := checkURL(t.URL, lim.URL); err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 func validJob() carillon.Job {
 	return carillon.Job{
 		Namespace: "acme-1", Name: "reports/nightly", Schedule: "0 0 2 * * *", TimeZone: "Europe/London",
-		DST: carillon.DSTLiteral, Due: carillon.In(time.Hour), Repeats: 10, TTL: carillon.WhenText("P30D"), Spread: time.Minute,
+		DST: carillon.DSTLiteral, Due: carillon.In(time.Hour), Repeats: 10, TTL: carillon.WhenText("P30D"), Jitter: time.Minute,
 		Data:     carillon.JSON(map[string]int{"x": 1}),
 		Metadata: map[string]string{"Action": "=+/&?\n"}, Labels: map[string]string{"team": "ops"},
 		Target:        carillon.WorkerQueue("emails"),
 		FailurePolicy: carillon.Exponential(time.Second).WithMaxRetries(3),
 		Timeout:       time.Hour, Lease: time.Minute,
 		Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 5, CatchUpWindow: time.Hour,
-		Class: carillon.ClassHigh, Paused: true, Note: "until Monday",
+		Priority: carillon.PriorityHigh, Paused: true, Note: "until Monday",
 		History: carillon.History{Runs: -1, Keep: time.Hour},
 	}
 }
@@ -58,8 +58,8 @@ func TestAValidJobIsTaken(t *testing.T) {
 		"name to be made up": func(j *carillon.Job) { j.Name = "" },
 		"longest name":       func(j *carillon.Job) { j.Name = strings.Repeat("é", 256) },
 		"name with blanks":   func(j *carillon.Job) { j.Name = "my job/第一" },
-		"every":              func(j *carillon.Job) { j.Schedule, j.Spread = "@every 10s", 10*time.Second },
-		"iso":                func(j *carillon.Job) { j.Schedule, j.Spread = "R4/2026-01-01T00:00:00Z/P1M", 0 },
+		"every":              func(j *carillon.Job) { j.Schedule, j.Jitter = "@every 10s", 10*time.Second },
+		"iso":                func(j *carillon.Job) { j.Schedule, j.Jitter = "R4/2026-01-01T00:00:00Z/P1M", 0 },
 		"absolute times": func(j *carillon.Job) {
 			j.Due, j.TTL = carillon.WhenText("2030-01-01T00:00:00Z"), carillon.WhenText("2030-01-01T00:00:00Z")
 		},
@@ -78,10 +78,10 @@ func TestAValidJobIsTaken(t *testing.T) {
 	} {
 		j := validJob()
 		change(&j)
-		if err := j.Validate(carillon.DefaultLimits()); err != nil {
+		if err := j.Validate(carillon.DefaultBounds()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := j.Validate(carillon.Limits{}); err != nil {
+		if err := j.Validate(carillon.Bounds{}); err != nil {
 			t.Errorf("%s, with the zero limits, which are the defaults: %v", name, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestEveryFieldWrongInTurn(t *testing.T) {
 			names[f.name] = true
 			j := validJob()
 			f.change(&j)
-			err := j.Validate(carillon.DefaultLimits())
+			err := j.Validate(carillon.DefaultBounds())
 			e, ok := errors.AsType[*carillon.Error](err)
 			switch {
 			case !ok:
@@ -136,24 +136,24 @@ func TestNoFieldIsUnchecked(t *testing.T) {
 // TestTheFirstFaultIsNamed: with several faults, always the same one, the first of semantics.md.
 func TestTheFirstFaultIsNamed(t *testing.T) {
 	j := validJob()
-	j.Note, j.Spread, j.Schedule, j.TimeZone = "\xff", -1, "bad", "Nowhere/At_All"
+	j.Note, j.Jitter, j.Schedule, j.TimeZone = "\xff", -1, "bad", "Nowhere/At_All"
 	for _, want := range []struct {
 		field string
 		mend  func()
 	}{
 		{"schedule", func() { j.Schedule = "@daily" }},
 		{"time_zone", func() { j.TimeZone = "" }},
-		{"spread", func() { j.Spread = 0 }},
+		{"jitter", func() { j.Jitter = 0 }},
 		{"note", func() { j.Note = "" }},
 	} {
 		for range 10 {
-			if got := fieldOf(j.Validate(carillon.DefaultLimits())); got != want.field {
+			if got := fieldOf(j.Validate(carillon.DefaultBounds())); got != want.field {
 				t.Fatalf("the error is about %q, want %q", got, want.field)
 			}
 		}
 		want.mend()
 	}
-	if err := j.Validate(carillon.DefaultLimits()); err != nil {
+	if err := j.Validate(carillon.DefaultBounds()); err != nil {
 		t.Error(err)
 	}
 }
@@ -163,14 +163,14 @@ func TestMapsAreCheckedInOrder(t *testing.T) {
 	j := validJob()
 	j.Metadata = map[string]string{"b\xff": "", "a\xff": "", "c\xff": ""}
 	for range 20 {
-		if err := j.Validate(carillon.DefaultLimits()); !strings.Contains(err.Error(), `a\xff`) {
+		if err := j.Validate(carillon.DefaultBounds()); !strings.Contains(err.Error(), `a\xff`) {
 			t.Fatalf("not the first key: %v", err)
 		}
 	}
 }
 
 func TestLimitsAreConfigurable(t *testing.T) {
-	for field, lim := range map[string]carillon.Limits{
+	for field, lim := range map[string]carillon.Bounds{
 		"namespace":           {Namespace: 5},
 		"name":                {Name: 14},
 		"schedule":            {Schedule: 10},
@@ -190,7 +190,7 @@ func TestLimitsAreConfigurable(t *testing.T) {
 	}
 	j := validJob()
 	j.Name = strings.Repeat("x", carillon.MaxName+1)
-	if got := fieldOf(j.Validate(carillon.Limits{Name: 1000})); got != "name" {
+	if got := fieldOf(j.Validate(carillon.Bounds{Name: 1000})); got != "name" {
 		t.Errorf("the limit of names was raised beyond what the store holds")
 	}
 }

@@ -17,7 +17,7 @@ func TestWrongWords(t *testing.T) {
 		change(&s)
 		return s.Validate(now)
 	}
-	limits := func(m map[string]int) error { return (&carillon.Namespace{Name: "n", Limits: m}).Validate() }
+	limits := func(m map[string]int) error { return (&carillon.Namespace{Name: "n", ConcurrencyLimits: m}).Validate() }
 	progress := func(percent float64, message string) error {
 		return (&carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: percent, Message: message}}).Validate()
 	}
@@ -43,10 +43,10 @@ func TestWrongWords(t *testing.T) {
 		{limits(nil), "", ""},
 		{limits(map[string]int{"a": 0, "b": carillon.MaxLimit}), "", ""},
 		{(&carillon.Namespace{Name: "N"}).Validate(), "name", "a-z"},
-		{limits(map[string]int{"": 1}), "limits", "empty"},
-		{limits(map[string]int{"a\n": 1}), "limits", "printable"},
-		{limits(map[string]int{"a": -1}), "limits.a", "out of range"},
-		{limits(map[string]int{"a": carillon.MaxLimit + 1}), "limits.a", "out of range"},
+		{limits(map[string]int{"": 1}), "concurrency_limits", "empty"},
+		{limits(map[string]int{"a\n": 1}), "concurrency_limits", "printable"},
+		{limits(map[string]int{"a": -1}), "concurrency_limits.a", "out of range"},
+		{limits(map[string]int{"a": carillon.MaxLimit + 1}), "concurrency_limits.a", "out of range"},
 
 		{(&carillon.Result{Progress: carillon.Progress{Percent: -1}}).Validate(), "", ""},
 		{progress(0, ""), "", ""},

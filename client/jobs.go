@@ -10,24 +10,24 @@ import (
 
 // PutJob stores a job; see [carillon.Jobs]. Repeating it is harmless: the same job is not stored twice. (A one-shot whose
 // due time is relative or absent begins anew.)
-func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	sent, err := jobToProto(job)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	o := carillon.ResolvePut(opts)
 	if o.Anew {
-		return carillon.Put{}, carillon.NotSupported("anew")
+		return carillon.PutResult{}, carillon.NotSupported("anew")
 	}
 	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	return wire.PutFromProto(m)
 }
 
 // PutJobs stores all jobs or none; see [carillon.Jobs]. For more than a thousand use [Client.PutStream].
-func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	ms, err := jobsToProto(jobs)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	if err != nil {
 		return nil, err
 	}
-	puts := make([]carillon.Put, len(m.GetPuts()))
+	puts := make([]carillon.PutResult, len(m.GetPuts()))
 	for i, p := range m.GetPuts() {
 		if puts[i], err = wire.PutFromProto(p); err != nil {
 			return nil, err
@@ -49,21 +49,21 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs]. Repeating it is harmless.
-func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
 	patch.Job = patch.ForMessage()
 	patch.Job.Namespace, patch.Job.Name, patch.Job.Status = key.Namespace, key.Name, nil
 	if err := patch.Job.CheckForm(); err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	m, err := c.service.PatchJob(ctx, wire.PatchToProto(key, &patch))
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	return wire.PutFromProto(m)
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
+func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	if p.Paused {
 		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note}))
 	}
@@ -86,13 +86,13 @@ func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name,
 		IfGeneration: carillon.ResolveDelete(opts).IfGeneration})
 	if err != nil {
-		return carillon.Deleted{}, err
+		return carillon.DeleteResult{}, err
 	}
-	return carillon.Deleted{Interrupted: m.GetInterrupted()}, nil
+	return carillon.DeleteResult{Interrupted: m.GetInterrupted()}, nil
 }
 
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].

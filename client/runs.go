@@ -14,10 +14,10 @@ func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 }
 
 // SkipRun passes over a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.
-func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	m, err := c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
-		return carillon.Skip{}, err
+		return carillon.SkipResult{}, err
 	}
 	return wire.SkipFromProto(m)
 }
@@ -38,12 +38,12 @@ func (c *Client) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 }
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
-func (c *Client) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+func (c *Client) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	m, err := c.service.CancelRun(ctx, &pb.CancelRunRequest{Namespace: namespace, Id: id})
 	if err != nil {
-		return carillon.Cancelled{}, err
+		return carillon.CancelResult{}, err
 	}
-	return carillon.Cancelled{Prevented: m.GetPrevented(), Interrupted: m.GetInterrupted()}, nil
+	return carillon.CancelResult{Prevented: m.GetPrevented(), Interrupted: m.GetInterrupted()}, nil
 }
 
 // RedriveRun tries a dead run again; see [carillon.Runs].

@@ -20,7 +20,7 @@ type stub struct {
 	err   error
 
 	backfill carillon.Backfill
-	skip     carillon.Skip
+	skip     carillon.SkipResult
 	space    carillon.Namespace
 	run      carillon.Run
 }
@@ -30,11 +30,11 @@ func (s *stub) ask(asked ...any) error {
 	return s.err
 }
 
-func (s *stub) SetPaused(_ context.Context, k carillon.Key, p carillon.Pause) (carillon.Job, error) {
+func (s *stub) SetPaused(_ context.Context, k carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	return s.skip.Job, s.ask(k, p)
 }
 
-func (s *stub) SkipRun(_ context.Context, k carillon.Key) (carillon.Skip, error) {
+func (s *stub) SkipRun(_ context.Context, k carillon.Key) (carillon.SkipResult, error) {
 	return s.skip, s.ask(k)
 }
 
@@ -84,21 +84,21 @@ func wordCalls(s *stub) []wordCall {
 	spec := carillon.BackfillSpec{From: at, To: at.Add(time.Hour), Overlap: carillon.OverlapAllow, Rate: 0.5}
 	s.backfill = carillon.Backfill{ID: "b", Namespace: "ns", Job: "a/b", Spec: spec, Status: carillon.BackfillCancelled, Total: 1 << 60,
 		Begun: 3, Succeeded: 2, Failed: 1, Next: at, Created: at, Finished: at.Add(1)}
-	s.skip = carillon.Skip{Time: at, Job: carillon.Job{Namespace: "ns", Name: "a/b",
+	s.skip = carillon.SkipResult{Time: at, Job: carillon.Job{Namespace: "ns", Name: "a/b",
 		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"c"}}}}
-	s.space = carillon.Namespace{Name: "ns", Strict: true, Limits: map[string]int{"k": 3, "none": 0}}
+	s.space = carillon.Namespace{Name: "ns", Strict: true, ConcurrencyLimits: map[string]int{"k": 3, "none": 0}}
 	s.run = carillon.Run{ID: "r", Progress: &carillon.Progress{Percent: 12.5, Message: "m", At: at}, Backfill: "b"}
 	progress := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: 1}}
 	later := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeReschedule, At: at}
-	pause := func(p carillon.Pause) func(context.Context, *client.Client) (any, error) {
+	pause := func(p carillon.PauseOptions) func(context.Context, *client.Client) (any, error) {
 		return func(ctx context.Context, c *client.Client) (any, error) { return c.SetPaused(ctx, k, p) }
 	}
 	complete := func(r carillon.Result) func(context.Context, *client.Client) (any, error) {
 		return func(ctx context.Context, c *client.Client) (any, error) { return nil, c.CompleteRun(ctx, "ns", r) }
 	}
 	return []wordCall{
-		{"pause", pause(carillon.Pause{Paused: true, Note: "n"}), []any{k, carillon.Pause{Paused: true, Note: "n"}}, s.skip.Job},
-		{"resume", pause(carillon.Pause{Note: "n", CatchUp: true}), []any{k, carillon.Pause{Note: "n", CatchUp: true}}, s.skip.Job},
+		{"pause", pause(carillon.PauseOptions{Paused: true, Note: "n"}), []any{k, carillon.PauseOptions{Paused: true, Note: "n"}}, s.skip.Job},
+		{"resume", pause(carillon.PauseOptions{Note: "n", CatchUp: true}), []any{k, carillon.PauseOptions{Note: "n", CatchUp: true}}, s.skip.Job},
 		{"skip", func(ctx context.Context, c *client.Client) (any, error) { return c.SkipRun(ctx, k) }, []any{k}, s.skip},
 		{"run", func(ctx context.Context, c *client.Client) (any, error) { return c.GetRun(ctx, "ns", "r") }, []any{"ns", "r"}, s.run},
 		{"progress", complete(progress), []any{"ns", progress}, nil},

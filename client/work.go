@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
-	"github.com/carillonhq/carillon/internal/spread"
+	"github.com/carillonhq/carillon/internal/multisession"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
@@ -23,17 +23,17 @@ import (
 // which an earlier session has told takes its place.
 func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if c.one {
-		return c.connect(ctx, hello)
+		return c.openHere(ctx, hello)
 	}
 	hello.Direct = true
-	first, err := c.connect(ctx, hello)
+	first, err := c.openHere(ctx, hello)
 	if errors.Is(err, carillon.Unavailable) {
 		first, err = c.connectAny(ctx, hello, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return spread.Open(first, spread.Options{Hello: hello, Connect: c.connectTo, Learn: c.nodes.learn}), nil
+	return multisession.Open(first, multisession.Options{Hello: hello, Connect: c.connectTo, Learn: c.nodes.learn}), nil
 }
 
 // connectAny opens a session with one of the nodes that are known, unless ctx ends; otherwise the error is that of the first
@@ -69,8 +69,8 @@ func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts .
 	return s, nil
 }
 
-// connect opens a session with this client's node alone.
-func (c *Client) connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+// openHere opens a session with this client's node alone.
+func (c *Client) openHere(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	return c.openSession(ctx, hello, nil)
 }
 

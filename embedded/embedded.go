@@ -51,8 +51,8 @@ func WithSigningSecrets(namespace string, secrets ...string) Option {
 	}
 }
 
-// WithLimits bounds what a job may hold. Default [carillon.DefaultLimits].
-func WithLimits(l carillon.Limits) Option { return func(c *server.Config) { c.Limits = l } }
+// WithLimits bounds what a job may hold. Default [carillon.DefaultBounds].
+func WithLimits(l carillon.Bounds) Option { return func(c *server.Config) { c.Limits = l } }
 
 // WithWindowJobs is the most jobs in memory. Default 100,000; the others wait in the store for their time to come near.
 func WithWindowJobs(n int) Option { return func(c *server.Config) { c.WindowJobs = n } }

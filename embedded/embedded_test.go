@@ -59,7 +59,7 @@ func TestASchedulerInMemory(t *testing.T) {
 			embedded.WithLog(slog.New(slog.DiscardHandler)),
 			embedded.WithAllowTargets(netip.MustParsePrefix("127.0.0.0/8")),
 			embedded.WithHTTPHostLimit(1), embedded.WithSigningSecrets("default", "whsec_"+strings.Repeat("A", 32)),
-			embedded.WithLimits(carillon.Limits{Payload: 10}), embedded.WithWindowJobs(1000), embedded.WithPartitions(1))
+			embedded.WithLimits(carillon.Bounds{Payload: 10}), embedded.WithWindowJobs(1000), embedded.WithPartitions(1))
 		if err != nil {
 			t.Fatal(err)
 		}

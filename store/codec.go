@@ -15,8 +15,8 @@ import (
 //	codec_target.go    Target and the policies inside a Spec
 //	codec_state.go     State: what a tick rewrites
 //	codec_run.go       RunRecord: a finished run
-//	codec_backfill.go  Backfill: a small record
-//	codec_namespace.go Namespace: a small record
+//	codec_backfill.go  Backfill: a metadata record
+//	codec_namespace.go Namespace: a metadata record
 //	codec_labels.go    the labels of a Spec, without the rest
 
 // ErrDamaged says that bytes which a store handed out are not what this package wrote.

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Backfill is a backfill of a job as a small record of its partition. It goes by the schedule that the job had when it was
+// Backfill is a backfill of a job as a metadata record of its partition. It goes by the schedule that the job had when it was
 // started, whatever is put meanwhile. Times are UTC nanoseconds since 1970; 0 = none.
 type Backfill struct {
 	Key carillon.Key

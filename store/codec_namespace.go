@@ -11,10 +11,10 @@ import (
 func EncodeNamespace(n *carillon.Namespace) []byte {
 	w := writer{b: []byte{}}
 	w.bool(1, n.Strict)
-	for _, key := range slices.Sorted(maps.Keys(n.Limits)) {
+	for _, key := range slices.Sorted(maps.Keys(n.ConcurrencyLimits)) {
 		at := w.begin(2)
 		w.string(1, key)
-		w.sint(2, int64(n.Limits[key]))
+		w.sint(2, int64(n.ConcurrencyLimits[key]))
 		w.end(at)
 	}
 	w.uint(3, n.Generation)
@@ -62,8 +62,8 @@ func (r *reader) limit(n *carillon.Namespace) {
 	if r.err != nil {
 		return
 	}
-	if n.Limits == nil {
-		n.Limits = map[string]int{}
+	if n.ConcurrencyLimits == nil {
+		n.ConcurrencyLimits = map[string]int{}
 	}
-	n.Limits[key] = most
+	n.ConcurrencyLimits[key] = most
 }

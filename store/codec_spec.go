@@ -15,7 +15,7 @@ func EncodeSpec(j *carillon.Job) []byte {
 	w.string(4, j.Due.String())
 	w.uint(5, j.Repeats)
 	w.string(6, j.TTL.String())
-	w.sint(7, int64(j.Spread))
+	w.sint(7, int64(j.Jitter))
 	w.target(8, &j.Target)
 	w.bytes(9, j.Data.Bytes)
 	w.string(10, j.Data.ContentType)
@@ -26,9 +26,9 @@ func EncodeSpec(j *carillon.Job) []byte {
 	w.uint(15, uint64(j.Misfire))
 	w.sint(16, int64(j.CatchUpLimit))
 	w.sint(17, int64(j.CatchUpWindow))
-	w.uint(18, uint64(j.Class))
-	w.string(19, j.LimitKey)
-	w.strings(20, j.After)
+	w.uint(18, uint64(j.Priority))
+	w.string(19, j.ConcurrencyKey)
+	w.strings(20, j.DependsOn)
 	w.bool(21, j.Paused)
 	w.string(22, j.Note)
 	w.history(23, &j.History)
@@ -61,7 +61,7 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 		case 6:
 			j.TTL = carillon.WhenText(r.string())
 		case 7:
-			j.Spread = r.duration()
+			j.Jitter = r.duration()
 		case 8:
 			r.check(decodeTarget(&j.Target, r.bytes()))
 		case 9:
@@ -83,11 +83,11 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 		case 17:
 			j.CatchUpWindow = r.duration()
 		case 18:
-			j.Class = carillon.Class(r.enum())
+			j.Priority = carillon.Priority(r.enum())
 		case 19:
-			j.LimitKey = r.string()
+			j.ConcurrencyKey = r.string()
 		case 20:
-			j.After = append(j.After, r.string())
+			j.DependsOn = append(j.DependsOn, r.string())
 		case 21:
 			j.Paused = r.bool()
 		case 22:
@@ -113,8 +113,8 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 func specSize(j *carillon.Job) int {
 	const numbers, perString, perEntry = 96, 4, 8
 	n := numbers + len(j.Schedule) + len(j.TimeZone) + len(j.Due.String()) + len(j.TTL.String()) + len(j.Data.Bytes) +
-		len(j.Data.ContentType) + len(j.FailurePolicy.Schedule) + len(j.LimitKey) + len(j.Note) + targetSize(&j.Target)
-	for _, s := range j.After {
+		len(j.Data.ContentType) + len(j.FailurePolicy.Schedule) + len(j.ConcurrencyKey) + len(j.Note) + targetSize(&j.Target)
+	for _, s := range j.DependsOn {
 		n += perString + len(s)
 	}
 	for _, m := range [...]map[string]string{j.Metadata, j.Labels} {

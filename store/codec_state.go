@@ -14,7 +14,7 @@ func (s *State) Append(b []byte) []byte {
 	w.nanos(3, s.Created)
 	w.nanos(4, s.Updated)
 	w.uint(5, uint64(s.Phase))
-	w.uint(6, uint64(s.Class))
+	w.uint(6, uint64(s.Priority))
 	w.nanos(7, s.Due)
 	w.string(8, s.Queue)
 	w.nanos(9, s.Anchor)
@@ -27,7 +27,7 @@ func (s *State) Append(b []byte) []byte {
 	w.counters(16, &s.Counters)
 	w.uint(17, uint64(s.Kept))
 	w.bool(18, s.Paused)
-	w.sint(19, s.Spread)
+	w.sint(19, s.Jitter)
 	w.uint(20, uint64(s.Pending))
 	w.uint(21, uint64(s.Backfills))
 	w.waits(22, s.Waits)
@@ -53,7 +53,7 @@ func DecodeState(b []byte) (State, error) {
 		case 5:
 			s.Phase = carillon.Phase(r.enum())
 		case 6:
-			s.Class = r.enum()
+			s.Priority = r.enum()
 		case 7:
 			s.Due = r.nanos()
 		case 8:
@@ -79,7 +79,7 @@ func DecodeState(b []byte) (State, error) {
 		case 18:
 			s.Paused = r.bool()
 		case 19:
-			s.Spread = r.sint()
+			s.Jitter = r.sint()
 		case 20:
 			s.Pending = uint32(r.upTo(math.MaxUint32))
 		case 21:

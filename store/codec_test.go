@@ -32,7 +32,7 @@ func sampleState() State {
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
 	return State{
 		UID: carillon.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
-		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Class: 2, Due: at + 120e9, Anchor: at - 1e14,
+		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9, Anchor: at - 1e14,
 		Next: at + 86400e9, Begun: 41,
 		Run: RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
 			Grant: Grant{Term: Term{Epoch: 7, Nonce: 0xfeedfacecafebeef}, Generation: 3}},
@@ -105,7 +105,7 @@ func TestSpecIsDeterministic(t *testing.T) {
 			t.Fatal("equal jobs, different bytes")
 		}
 	}
-	none, empty := carillon.Job{}, carillon.Job{Labels: map[string]string{}, After: []string{}, Data: carillon.Bytes([]byte{}, "")}
+	none, empty := carillon.Job{}, carillon.Job{Labels: map[string]string{}, DependsOn: []string{}, Data: carillon.Bytes([]byte{}, "")}
 	if !bytes.Equal(EncodeSpec(&none), EncodeSpec(&empty)) {
 		t.Error("an empty map, list or payload is not the same as none")
 	}

@@ -7,8 +7,8 @@
 //
 // # What a record is indexed by
 //
-//	due     State.Due != 0                  (class, due, ref)
-//	staged  State.Phase == PhaseStaged      (State.Queue, class, State.Run.Due, ref)
+//	due     State.Due != 0                  (priority, due, ref)
+//	staged  State.Phase == PhaseStaged      (State.Queue, priority, State.Run.Due, ref)
 //	live    State.Run.Live                  run id → ref
 //
 // Writing a record replaces every index entry of its earlier version: callers never pass old due times. Deleting it

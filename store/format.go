@@ -15,7 +15,7 @@ import (
 //
 //	1  the first
 //	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
-//	   and Cancelled; AttemptError.Redriven; small records of kind 'd'; Namespace.generation, which a build without it
+//	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
 var format = "2"
 

@@ -18,10 +18,10 @@ type Grouper interface {
 	ApplyGroup(ctx context.Context, writes []Write) error
 }
 
-// Gatherer is a [Store] that can read the small records of many partitions at about the cost of one read. Stores need not.
+// Gatherer is a [Store] that can read the metadata records of many partitions at about the cost of one read. Stores need not.
 type Gatherer interface {
-	// Gather returns all small records of a kind that the partitions hold, in the order of partitions, which has each once; those
+	// Gather returns all metadata records of a kind that the partitions hold, in the order of partitions, which has each once; those
 	// of one partition are in key order. What it returns of a partition is what Shard.Small would have returned some time
 	// between the call and its end, page by page.
-	Gather(ctx context.Context, kind byte, partitions []int) ([][]Small, error)
+	Gather(ctx context.Context, kind byte, partitions []int) ([][]MetaRecord, error)
 }

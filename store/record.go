@@ -27,7 +27,7 @@ type State struct {
 
 	Phase     carillon.Phase
 	Paused    bool   // begins no runs; stands beside Phase because an unfinished run goes on
-	Class     uint8  // rank of dispatch: 0 critical … 3 low
+	Priority  uint8  // rank of dispatch: 0 critical … 3 low
 	OwnSpec   bool   // of a pending run: the record has a spec, also where a query left it out
 	Backfills uint32 // unfinished backfills of the job
 	Due       int64  // the earliest of what can happen next; what the due index holds
@@ -36,7 +36,7 @@ type State struct {
 	Anchor   int64  // first due time: the phase of @every, the first run of a one-shot
 	Expires  int64  // end of life
 	Next     int64  // next scheduled time
-	Spread   int64  // ns by which a run may be moved
+	Jitter   int64  // ns by which a run may be moved
 	Begun    uint64 // runs begun by the schedule
 	Triggers uint64 // sequence of the last trigger
 
@@ -63,7 +63,7 @@ type Wait struct {
 // RunState is the unfinished run of a record.
 type RunState struct {
 	Live      bool
-	Limited   bool // the attempt in force holds a token of its job's limit key
+	Limited   bool // the attempt in force holds a token of its job's concurrency key
 	Kept      bool // the attempt in force stayed with its stream when its owner handed the partition over; of Dapr's jobs
 	Cause     carillon.Cause
 	Scheduled int64

@@ -42,16 +42,16 @@ type Shard interface {
 	Read(ctx context.Context, refs []Ref) ([]Record, error)
 	// List returns jobs (never pending runs) in name order.
 	List(ctx context.Context, q ListQuery) ([]Record, error)
-	// Due returns records of one class in (due, ref) order.
+	// Due returns records of one priority in (due, ref) order.
 	Due(ctx context.Context, q DueQuery) ([]Record, error)
-	// Staged returns the records parked under a queue in (class, run due, ref) order.
+	// Staged returns the records parked under a queue in (priority, run due, ref) order.
 	Staged(ctx context.Context, q StagedQuery) ([]Record, error)
 	// Live finds the record whose unfinished run has the id; ok is false if there is none.
 	Live(ctx context.Context, id carillon.RunIdentity) (ref Ref, ok bool, err error)
 	// Runs returns finished runs, newest scheduled time first (dead lists: newest finished first).
 	Runs(ctx context.Context, q RunQuery) ([]RunRecord, error)
-	// Small returns the small records of a kind in key order.
-	Small(ctx context.Context, q SmallQuery) ([]Small, error)
+	// MetaRecords returns the metadata records of a kind in key order.
+	MetaRecords(ctx context.Context, q MetaQuery) ([]MetaRecord, error)
 }
 
 // Ref names a record: a job (Seq 0), or a pending run of it that a trigger made (Seq > 0).
@@ -85,22 +85,22 @@ func cmpString(a, b string) int {
 	return 1
 }
 
-// Batch is what one step of a partition changes. A ref stands in Puts or Deletes at most once, a small record's kind and
+// Batch is what one step of a partition changes. A ref stands in Puts or Deletes at most once, a metadata record's kind and
 // key in Small at most once. Trims and Expire see the batch's own Runs.
 type Batch struct {
-	Puts    []Record // a nil Spec keeps the stored one: only the state is rewritten
-	Deletes []Ref    // a job goes with all its pending runs; an absent ref is not an error
-	Runs    []RunRecord
-	Redrive []RunRef // dead runs that leave the history
-	Trims   []Trim
-	Expire  *Expire
-	Small   []Small
+	Puts        []Record // a nil Spec keeps the stored one: only the state is rewritten
+	Deletes     []Ref    // a job goes with all its pending runs; an absent ref is not an error
+	Runs        []RunRecord
+	Redrive     []RunRef // dead runs that leave the history
+	Trims       []Trim
+	Expire      *Expire
+	MetaRecords []MetaRecord
 }
 
 // Empty reports whether the batch changes nothing.
 func (b *Batch) Empty() bool {
 	return len(b.Puts) == 0 && len(b.Deletes) == 0 && len(b.Runs) == 0 && len(b.Redrive) == 0 && len(b.Trims) == 0 &&
-		b.Expire == nil && len(b.Small) == 0
+		b.Expire == nil && len(b.MetaRecords) == 0
 }
 
 // RunRef names a finished run.
@@ -124,8 +124,8 @@ type Expire struct {
 	Limit  int
 }
 
-// Small is a record of a few bytes that is neither job nor run. A nil Value deletes it.
-type Small struct {
+// MetaRecord is a record of a few bytes that is neither job nor run. A nil Value deletes it.
+type MetaRecord struct {
 	Kind  byte
 	Key   string
 	Value []byte
@@ -142,21 +142,21 @@ type ListQuery struct {
 	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit
 }
 
-// DueQuery selects records of one class: due <= Until, after the cursor.
+// DueQuery selects records of one priority: due <= Until, after the cursor.
 type DueQuery struct {
-	Class uint8 // rank: 0 critical … 3 low
-	After Cursor
-	Until int64 // UTC ns, inclusive
-	Limit int
+	Priority uint8 // rank: 0 critical … 3 low
+	After    Cursor
+	Until    int64 // UTC ns, inclusive
+	Limit    int
 	// MaxSpec leaves Spec nil in records whose spec is longer (they are read at dispatch). 0 = no limit.
 	MaxSpec int
 }
 
 // Cursor is a position in a due or staged index; the zero value is before everything. Exclusive.
 type Cursor struct {
-	Class uint8 // staged only
-	Due   int64
-	Ref   Ref
+	Priority uint8 // staged only
+	Due      int64
+	Ref      Ref
 }
 
 // StagedQuery selects the records parked under one queue.
@@ -177,8 +177,8 @@ type RunQuery struct {
 	Limit     int
 }
 
-// SmallQuery selects small records of a kind: those whose key begins with Prefix, after After.
-type SmallQuery struct {
+// MetaQuery selects metadata records of a kind: those whose key begins with Prefix, after After.
+type MetaQuery struct {
 	Kind   byte
 	Prefix string
 	After  string

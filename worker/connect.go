@@ -20,10 +20,10 @@ const (
 
 // connector keeps the desk connected. Its fields belong to the goroutine of Run.
 type connector struct {
-	worker *Worker
-	log    *slog.Logger
-	desk   *desk
-	stop   context.CancelCauseFunc // of all handlers
+	worker   *Worker
+	log      *slog.Logger
+	inFlight *inFlight
+	stop     context.CancelCauseFunc // of all handlers
 
 	current *link // through which the worker speaks; nil = none
 	open    int   // links that are still read, current included
@@ -48,7 +48,7 @@ func newConnector(ctx context.Context, w *Worker) *connector {
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	log := w.options.Log.With("worker", w.options.ID)
 	return &connector{
-		worker: w, log: log, desk: newDesk(base, log, w.queues), stop: stop,
+		worker: w, log: log, inFlight: newInFlight(base, log, w.queues), stop: stop,
 		ended: make(chan *link), wanted: true,
 	}
 }
@@ -75,7 +75,7 @@ func (c *connector) run(ctx context.Context) error {
 		case <-c.asked():
 			c.log.Info("the server asks the worker to connect anew")
 			c.wanted = true
-		case <-c.desk.calm:
+		case <-c.inFlight.drained:
 		}
 		if err != nil {
 			return c.refused(err)
@@ -136,7 +136,7 @@ func (c *connector) connected(o opened) error {
 	}
 	c.wanted = false
 	c.open++
-	c.current = newLink(o.session, c.desk, c.ended)
+	c.current = newLink(o.session, c.inFlight, c.ended)
 	if !again || !c.leaving { // nobody need know of the one that is opened in order to leave
 		c.log.Info("the worker is connected")
 	}
@@ -188,7 +188,7 @@ func fatal(err error) bool {
 // beginToLeave takes no more work. Credits cannot be taken back, but a new session has none: the worker goes on with it.
 func (c *connector) beginToLeave() {
 	c.leaving = true
-	c.desk.leave()
+	c.inFlight.leave()
 	c.log.Info("the worker is leaving", "grace", c.worker.options.Grace)
 	if c.current != nil {
 		c.wanted, c.backoff = true, 0
@@ -197,7 +197,7 @@ func (c *connector) beginToLeave() {
 
 // endGrace ends the handlers' contexts, and the second time the wait for them.
 func (c *connector) endGrace(grace *time.Timer) {
-	if c.desk.base.Err() == nil {
+	if c.inFlight.base.Err() == nil {
 		c.stop(ErrLeaving)
 		grace.Reset(lastWords)
 		return
@@ -212,9 +212,9 @@ func (c *connector) finished() bool {
 		return false
 	case c.overdue:
 		return true
-	case c.desk.base.Err() != nil && c.desk.settled():
+	case c.inFlight.base.Err() != nil && c.inFlight.settled():
 		return true
-	case !c.desk.empty():
+	case !c.inFlight.empty():
 		return false
 	case c.current == nil:
 		return c.open == 0
@@ -224,9 +224,9 @@ func (c *connector) finished() bool {
 
 // depart ends the last session, with a goodbye if it may have to do with anything, and says what was left.
 func (c *connector) depart() error {
-	unfinished, _ := c.desk.left()
-	c.end(words{rest: true, goodbye: c.desk.owed()})
-	_, unsure := c.desk.left() // answers have come meanwhile
+	unfinished, _ := c.inFlight.left()
+	c.end(words{rest: true, goodbye: c.inFlight.owed()})
+	_, unsure := c.inFlight.left() // answers have come meanwhile
 	c.log.Info("the worker has left")
 	if unfinished+unsure == 0 {
 		return nil
@@ -236,7 +236,7 @@ func (c *connector) depart() error {
 
 // refused ends everything because the server will not have the worker.
 func (c *connector) refused(err error) error {
-	c.desk.leave()
+	c.inFlight.leave()
 	c.end(words{goodbye: true})
 	return fmt.Errorf("worker: refused by the server: %w", err)
 }
@@ -244,7 +244,7 @@ func (c *connector) refused(err error) error {
 // end closes all sessions and waits for them.
 func (c *connector) end(last words) {
 	c.stop(ErrLeaving)
-	c.desk.close()
+	c.inFlight.close()
 	if c.opening != nil {
 		c.giveUp()
 		if o := <-c.opening; o.session != nil {

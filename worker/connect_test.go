@@ -23,7 +23,7 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 		c.said()
 		c.lose()
 		c = s.next()
-		if r := c.said(); grants(r, "q") != 1 || len(r.Beats) != 1 || r.Beats[0].Token != "1" {
+		if r := c.said(); grants(r, "q") != 1 || len(r.Heartbeats) != 1 || r.Heartbeats[0].Token != "1" {
 			t.Errorf("on the new connection: %+v", r)
 		}
 		if s.hellos()[1].WorkerID != "me" {
@@ -78,12 +78,12 @@ func TestADrainingServerIsLeftWhenThereIsAnother(t *testing.T) {
 		s.refuse(carillon.Errorf(carillon.Unavailable, "", "leaving"))
 		old.tell(carillon.WorkResponse{Drain: true})
 		pass(30 * time.Second)
-		if r := old.said(); len(r.Beats) < 3 || old.closed.Load() {
+		if r := old.said(); len(r.Heartbeats) < 3 || old.closed.Load() {
 			t.Errorf("it was left too early: %+v", r)
 		}
 		s.refuse(nil)
 		c := s.next()
-		if r := c.said(); len(r.Beats) != 1 || grants(r, "q") != 1 || !old.closed.Load() {
+		if r := c.said(); len(r.Heartbeats) != 1 || grants(r, "q") != 1 || !old.closed.Load() {
 			t.Errorf("afterwards: %+v, old closed: %v", r, old.closed.Load())
 		}
 		if r := old.said(); r.Goodbye {
@@ -107,7 +107,7 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 		c.said()
 		leave()
 		c = s.next()
-		if r := c.said(); len(r.Credits) != 0 || len(r.Beats) != 1 {
+		if r := c.said(); len(r.Credits) != 0 || len(r.Heartbeats) != 1 {
 			t.Errorf("while it leaves: %+v", r)
 		}
 		pass(time.Minute)

@@ -36,7 +36,7 @@
 //
 // A lost connection stops nothing: handlers go on, the worker connects again, to any node, and reports with the tokens that
 // it has. Results are kept until the server has said that they are durable, and sent again until then. While a run goes on
-// the worker beats every quarter of its lease, at most 10 s apart.
+// the worker heartbeats every quarter of its lease, at most 10 s apart.
 //
 // # Leaving
 //
@@ -48,8 +48,8 @@
 //	result.go    what a handler returns becomes a result
 //	progress.go  what a handler says while it goes on
 //	lease.go     which runs may start without a question
-//	desk.go      the runs that the worker has, and the room it has left
-//	outgoing.go  what is to be said: results, beats, credits
+//	inflight.go the runs that the worker has, and the room it has left
+//	outgoing.go  what is to be said: results, heartbeats, credits
 //	link.go      one session: who reads and who writes
 //	connect.go   which session is the one; connecting, handing over, leaving
 package worker

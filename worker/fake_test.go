@@ -105,7 +105,7 @@ func (s *session) said() carillon.WorkRequest {
 		case r := <-s.requests:
 			all.Credits = append(all.Credits, r.Credits...)
 			all.Results = append(all.Results, r.Results...)
-			all.Beats = append(all.Beats, r.Beats...)
+			all.Heartbeats = append(all.Heartbeats, r.Heartbeats...)
 			all.Goodbye = all.Goodbye || r.Goodbye
 			all.Pong = all.Pong || r.Pong
 		default:

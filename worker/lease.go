@@ -43,19 +43,19 @@ func (l *lease) ask(now time.Time) {
 func (l *lease) answered() { l.since, l.asking, l.asked = l.asked, false, time.Time{} }
 
 // begin starts an attempt for which there is room, or asks whether it is still in force.
-func (d *desk) begin(a *attempt) {
+func (d *inFlight) begin(a *attempt) {
 	now := time.Now()
 	if a.lease.inForce(now) {
 		d.start(a)
 		return
 	}
 	a.lease.asking = true
-	a.beatAt, d.nextBeat = now, now
+	a.heartbeatAt, d.nextHeartbeat = now, now
 	ring(d.bell)
 }
 
 // beginWaiting begins attempts that have waited for room.
-func (d *desk) beginWaiting(q *queue) {
+func (d *inFlight) beginWaiting(q *queue) {
 	for len(q.waiting) > 0 && d.room(q) {
 		next := q.waiting[0]
 		q.waiting = slices.Delete(q.waiting, 0, 1)
@@ -64,7 +64,7 @@ func (d *desk) beginWaiting(q *queue) {
 }
 
 // confirmed takes the answer that an attempt is in force.
-func (d *desk) confirmed(token string) {
+func (d *inFlight) confirmed(token string) {
 	a := d.attempts[token]
 	if a == nil || !a.lease.asking || a.lease.asked.IsZero() {
 		return

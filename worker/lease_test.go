@@ -45,7 +45,7 @@ func starts(t *testing.T, s *server, n int, test func(c *session, begun *atomic.
 
 // asks is the tokens of the attempts about which the worker asks.
 func asks(r carillon.WorkRequest) (tokens []string) {
-	for _, b := range r.Beats {
+	for _, b := range r.Heartbeats {
 		if b.Confirm {
 			tokens = append(tokens, b.Token)
 		}

@@ -11,11 +11,11 @@ import (
 
 // link is one session with the two goroutines that read and write it.
 type link struct {
-	session carillon.Session
-	desk    *desk
-	since   time.Time
-	ctx     context.Context // of Send and Receive
-	cut     context.CancelFunc
+	session  carillon.Session
+	inFlight *inFlight
+	since    time.Time
+	ctx      context.Context // of Send and Receive
+	cut      context.CancelFunc
 
 	asked     chan struct{} // holds one when the server asks the worker to connect anew
 	retired   chan struct{} // closed when another session takes over, or none
@@ -27,8 +27,8 @@ type link struct {
 }
 
 // newLink begins to read and write a session; ended gets the link when the session is over.
-func newLink(s carillon.Session, d *desk, ended chan<- *link) *link {
-	l := &link{session: s, desk: d, since: time.Now(), asked: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
+func newLink(s carillon.Session, d *inFlight, ended chan<- *link) *link {
+	l := &link{session: s, inFlight: d, since: time.Now(), asked: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
 	l.ctx, l.cut = context.WithCancel(context.Background())
 	d.attach(l)
 	go l.write()
@@ -52,7 +52,7 @@ func (l *link) read() error {
 		if err != nil {
 			return err
 		}
-		l.desk.take(l, &msg)
+		l.inFlight.take(l, &msg)
 		if msg.Drain {
 			ring(l.asked)
 		}
@@ -69,7 +69,7 @@ func (l *link) write() {
 		case <-l.retired:
 			l.finish()
 			return
-		case <-l.desk.bell:
+		case <-l.inFlight.bell:
 		case <-timer.C:
 		}
 		runtime.Gosched() // let others finish too, so that much goes into one message
@@ -90,7 +90,7 @@ const lingering = 5 * time.Second
 
 // say says what there is to say, as much as fits into a message, and when to ask again.
 func (l *link) say() (next time.Time, err error) {
-	req, next := l.desk.outgoing(time.Now())
+	req, next := l.inFlight.outgoing(time.Now())
 	if silent(&req) {
 		return next, nil
 	}

@@ -11,16 +11,16 @@ import (
 const (
 	maxMessageItems = 4096
 	maxMessageBytes = 1 << 20
-	itemBytes       = 256 // about what a result or a beat takes beside its text
+	itemBytes       = 256 // about what a result or a heartbeat takes beside its text
 )
 
 // outgoing is what is to be said to the current session, as much as fits into one message, and when to ask again by itself
 // (zero: not before the bell rings). Results go first: they make room.
-func (d *desk) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time) {
+func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.nextBeat.IsZero() && !now.Before(d.nextBeat) {
-		d.beat(&req, now)
+	if !d.nextHeartbeat.IsZero() && !now.Before(d.nextHeartbeat) {
+		d.heartbeat(&req, now)
 	}
 	d.takeResults(&req, now)
 	next = d.takeProgress(&req, now)
@@ -36,39 +36,39 @@ func (d *desk) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time
 		ring(d.bell)
 	}
 	req.Pong, d.pinged = d.pinged, false
-	if next.IsZero() || !d.nextBeat.IsZero() && d.nextBeat.Before(next) {
-		next = d.nextBeat
+	if next.IsZero() || !d.nextHeartbeat.IsZero() && d.nextHeartbeat.Before(next) {
+		next = d.nextHeartbeat
 	}
 	return req, next
 }
 
-// beat says that the attempts whose time has come are alive. Those that will be due soon come along, so that a crowd beats
-// together. The beat of an attempt that has ended is its result, once more.
-func (d *desk) beat(req *carillon.WorkRequest, now time.Time) {
-	d.nextBeat = time.Time{}
+// heartbeat says that the attempts whose time has come are alive. Those that will be due soon come along, so that a crowd heartbeats
+// together. The heartbeat of an attempt that has ended is its result, once more.
+func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
+	d.nextHeartbeat = time.Time{}
 	for _, a := range d.attempts {
-		soon := now.Add(a.beatEach / 4)
-		if !a.beatAt.After(soon) && len(req.Beats) < maxMessageItems {
+		soon := now.Add(a.heartbeatEach / 4)
+		if !a.heartbeatAt.After(soon) && len(req.Heartbeats) < maxMessageItems {
 			if a.ended {
 				d.list(a)
 			} else {
 				a.lease.ask(now)
-				req.Beats = append(req.Beats, carillon.Beat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
+				req.Heartbeats = append(req.Heartbeats, carillon.Heartbeat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
 			}
-			a.beatAt = now.Add(a.beatEach)
+			a.heartbeatAt = now.Add(a.heartbeatEach)
 		}
-		if d.nextBeat.IsZero() || a.beatAt.Before(d.nextBeat) {
-			d.nextBeat = a.beatAt
+		if d.nextHeartbeat.IsZero() || a.heartbeatAt.Before(d.nextHeartbeat) {
+			d.nextHeartbeat = a.heartbeatAt
 		}
 	}
 }
 
 // takeResults takes results that are to be sent, in the order in which they came.
-func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
+func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 	if len(d.results) == 0 {
 		return
 	}
-	n, bytes := 0, len(req.Beats)*itemBytes
+	n, bytes := 0, len(req.Heartbeats)*itemBytes
 	req.Results = make([]carillon.Result, 0, min(len(d.results), maxMessageItems))
 	for _, a := range d.results {
 		if n == maxMessageItems || bytes > maxMessageBytes {
@@ -79,7 +79,7 @@ func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
 		if d.attempts[a.run.Token] != a {
 			continue // acknowledged, or dropped, meanwhile
 		}
-		a.beatAt = now.Add(a.beatEach)
+		a.heartbeatAt = now.Add(a.heartbeatEach)
 		bytes += itemBytes + len(a.result.Message) + len(a.result.Response)
 		req.Results = append(req.Results, a.result)
 	}
@@ -88,5 +88,5 @@ func (d *desk) takeResults(req *carillon.WorkRequest, now time.Time) {
 
 // silent reports whether a request says nothing.
 func silent(req *carillon.WorkRequest) bool {
-	return len(req.Results) == 0 && len(req.Beats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
+	return len(req.Results) == 0 && len(req.Heartbeats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
 }

@@ -14,8 +14,8 @@ const progressEvery = time.Second
 
 // handling is what a handler's context knows of its attempt, under the key handlingKey.
 type handling struct {
-	desk    *desk
-	attempt *attempt
+	inFlight *inFlight
+	attempt  *attempt
 }
 
 type handlingKey struct{}
@@ -36,12 +36,12 @@ func Progress(ctx context.Context, percent float64, message string) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	h.desk.tell(h.attempt, p)
+	h.inFlight.tell(h.attempt, p)
 	return nil
 }
 
 // tell keeps an attempt's progress until it may be said.
-func (d *desk) tell(a *attempt, p carillon.Progress) {
+func (d *inFlight) tell(a *attempt, p carillon.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a.progress == nil {
@@ -53,7 +53,7 @@ func (d *desk) tell(a *attempt, p carillon.Progress) {
 
 // takeProgress takes the progress that may be said now, of attempts that still go on, and reports when to ask again (zero:
 // not by itself).
-func (d *desk) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
+func (d *inFlight) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
 	later, bytes := d.telling[:0], 0
 	for _, a := range d.telling {
 		if a.ended || d.attempts[a.run.Token] != a {

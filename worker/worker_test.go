@@ -167,7 +167,7 @@ func TestBeatsGoOnWhileARunDoes(t *testing.T) {
 		beats := map[string]int{}
 		for range 60 {
 			pass(time.Second)
-			for _, b := range c.said().Beats {
+			for _, b := range c.said().Heartbeats {
 				beats[b.Token]++
 				if b.RunID != "run of "+b.Token {
 					t.Errorf("beat: %+v", b)
@@ -273,7 +273,7 @@ func TestWhatIsTooMuchWaits(t *testing.T) {
 		}
 		c.said()
 		pass(time.Minute)
-		if r := c.said(); len(r.Beats) < 10 {
+		if r := c.said(); len(r.Heartbeats) < 10 {
 			t.Errorf("those who wait do not beat: %+v", r)
 		}
 		close(goOn)
@@ -304,8 +304,8 @@ func TestMuchIsSaidInSeveralMessages(t *testing.T) {
 		c.deliver(runs...)
 		c.said()
 		pass(20 * time.Second)
-		if r := c.said(); len(r.Beats) < n {
-			t.Errorf("%d beats", len(r.Beats))
+		if r := c.said(); len(r.Heartbeats) < n {
+			t.Errorf("%d beats", len(r.Heartbeats))
 		}
 		close(goOn)
 		synctest.Wait()
@@ -332,7 +332,7 @@ func TestResultsAreSaidUntilTheyAreAcknowledged(t *testing.T) {
 			t.Fatalf("at first: %+v", r)
 		}
 		pass(time.Minute)
-		if r := c.said(); len(r.Results) < 5 || len(r.Beats) != 0 {
+		if r := c.said(); len(r.Results) < 5 || len(r.Heartbeats) != 0 {
 			t.Errorf("in a minute: %+v", r)
 		}
 		c.lose()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/bench"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // newBench is `carillon bench`.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillonhq/carillon/internal/bench"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // benchGrowth is the flags of `carillon bench growth`.

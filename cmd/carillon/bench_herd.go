@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/carillonhq/carillon/internal/bench"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // newBenchHerd is `carillon bench herd`.

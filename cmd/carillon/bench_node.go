@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/bench"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // local is a connection to a node in this process: the scheduler itself.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/carillonhq/carillon/internal/bench"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // newBenchRecurring is `carillon bench recurring`.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillonhq/carillon/internal/bench"
+	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
 // newBenchRestart is `carillon bench restart`.

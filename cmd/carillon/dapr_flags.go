@@ -175,7 +175,7 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")
 	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil,
 		"trust `domain` whose sidecars are let in; repeatable; default all")
-	c.Limits = carillon.DefaultLimits()
+	c.Limits = carillon.DefaultBounds()
 	c.Limits.Payload = daprMaxPayload
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
 }

@@ -73,7 +73,7 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
 		defer func() { err = errors.Join(err, identity.Close()) }()
 		admit(identity, &c, &service)
 	}
-	c.Sidecars.Face = daprFace(service)
+	c.Sidecars.API = daprAPI(service)
 	return runNode(ctx, c)
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// daprFace is Dapr's service for a node, counted under Dapr's names.
-func daprFace(o daprapi.Options) server.Face {
+// daprAPI is Dapr's service for a node, counted under Dapr's names.
+func daprAPI(o daprapi.Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		counted := o
 		counted.Metrics = daprmetrics.New(n.Metrics(), n.Hub().Gates)
-		return daprapi.Face(counted)(n, r)
+		return daprapi.API(counted)(n, r)
 	}
 }
 

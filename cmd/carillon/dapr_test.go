@@ -25,7 +25,7 @@ import (
 // TestALeavingNodeEndsItsStreams: streams that are open for ever do not hold a node up, nor does it cut them.
 func TestALeavingNodeEndsItsStreams(t *testing.T) {
 	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None, HTTP: server.None,
-		DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0", Face: daprFace(daprapi.Options{})}})
+		DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: daprAPI(daprapi.Options{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,18 +39,18 @@ func newJobTrigger(a app) *cobra.Command {
 
 // newJobPause is `carillon job pause`.
 func newJobPause(a app) *cobra.Command {
-	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", &carillon.Pause{Paused: true})
+	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", &carillon.PauseOptions{Paused: true})
 }
 
 // newJobResume is `carillon job resume`.
 func newJobResume(a app) *cobra.Command {
-	var p carillon.Pause
+	var p carillon.PauseOptions
 	cmd := newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", &p)
 	cmd.Flags().BoolVar(&p.CatchUp, "catch-up", false, "apply the job's misfire rule to the times that passed meanwhile")
 	return cmd
 }
 
-func newSetPaused(a app, use, short, did string, p *carillon.Pause) *cobra.Command {
+func newSetPaused(a app, use, short, did string, p *carillon.PauseOptions) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
 		Use:   use,

@@ -105,8 +105,8 @@ func whenFlags() jobFlags {
 				j.Repeats, err = strconv.ParseUint(s, 10, 64)
 				return numberError(s, err)
 			}},
-		length("spread", "spread", "move each run by up to this much, the same for the same time",
-			func(j *carillon.Job) *time.Duration { return &j.Spread }),
+		length("jitter", "jitter", "move each run by up to this much, the same for the same time",
+			func(j *carillon.Job) *time.Duration { return &j.Jitter }),
 		when("ttl", "ttl", "duration|time", "end of its life, from its first run if that is given, else from now",
 			func(j *carillon.Job) *carillon.When { return &j.TTL }),
 	}
@@ -240,7 +240,7 @@ func policyFlags() jobFlags {
 	return jobFlags{
 		length("timeout", "timeout", "limit of one attempt; default 30s for http, 24h for worker",
 			func(j *carillon.Job) *time.Duration { return &j.Timeout }),
-		length("lease", "lease", "how long an attempt lives without a beat; default 2m",
+		length("lease", "lease", "how long an attempt lives without a heartbeat; default 2m",
 			func(j *carillon.Job) *time.Duration { return &j.Lease }),
 		enum("overlap", "overlap", overlapWords, "what happens when a run is due while the one before is going; default serial",
 			func(j *carillon.Job, n int) { j.Overlap = carillon.Overlap(n) }),
@@ -250,12 +250,12 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job) *int { return &j.CatchUpLimit }),
 		length("catch-up-window", "catch_up_window", "runs missed longer ago are not made up for; default no limit",
 			func(j *carillon.Job) *time.Duration { return &j.CatchUpWindow }),
-		enum("class", "class", classWords, "order among due runs; default normal",
-			func(j *carillon.Job, n int) { j.Class = carillon.Class(n) }),
-		text("limit-key", "limit_key", "key", "runs of jobs that share it are limited; see carillon namespace set",
-			func(j *carillon.Job) *string { return &j.LimitKey }),
-		{name: "after", field: "after", kind: "job", usage: "each run waits until this job has succeeded once more; repeatable",
-			set: func(j *carillon.Job, s string) error { j.After = append(j.After, s); return nil }},
+		enum("priority", "priority", priorityWords, "order among due runs; default normal",
+			func(j *carillon.Job, n int) { j.Priority = carillon.Priority(n) }),
+		text("concurrency-key", "concurrency_key", "key", "runs of jobs that share it are limited; see carillon namespace set",
+			func(j *carillon.Job) *string { return &j.ConcurrencyKey }),
+		{name: "depends-on", field: "depends_on", kind: "job", usage: "each run waits until this job has succeeded once more; repeatable",
+			set: func(j *carillon.Job, s string) error { j.DependsOn = append(j.DependsOn, s); return nil }},
 		{name: "paused", field: "paused", kind: "bool", usage: "keep its schedule and fire nothing",
 			set: func(j *carillon.Job, s string) (err error) { j.Paused, err = strconv.ParseBool(s); return err }},
 		text("note", "note", "text", "a note for people", func(j *carillon.Job) *string { return &j.Note }),

@@ -65,8 +65,8 @@ func printJob(w io.Writer, j *carillon.Job) error {
 		{"data", dataText(j.Data)},
 		{"metadata", pairsText(j.Metadata)},
 		{"labels", pairsText(j.Labels)},
-		{"limit key", j.LimitKey},
-		{"after", strings.Join(j.After, " ")},
+		{"concurrency key", j.ConcurrencyKey},
+		{"depends on", strings.Join(j.DependsOn, " ")},
 		{"note", j.Note},
 	}
 	if s := j.Status; s != nil {

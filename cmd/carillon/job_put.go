@@ -144,7 +144,7 @@ func readFile(file string, in io.Reader) ([]byte, error) {
 }
 
 // printPut prints the outcome of a put.
-func (a app) printPut(cmd *cobra.Command, put *carillon.Put) error {
+func (a app) printPut(cmd *cobra.Command, put *carillon.PutResult) error {
 	for _, w := range put.Warnings {
 		a.sayf("warning: %s", w)
 	}

@@ -62,8 +62,8 @@ func newNamespaceSet(a app) *cobra.Command {
 		Short: "Change settings of a namespace and leave the rest",
 		Long: "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\n" +
 			"generation that was read; if somebody else has changed them meanwhile, this is done again.",
-		Example: `carillon namespace set default --limit licence=3 --limit database=20
-carillon namespace set default --strict=false --unlimit licence`,
+		Example: `carillon namespace set default --concurrency-limit licence=3 --concurrency-limit database=20
+carillon namespace set default --strict=false --no-concurrency-limit licence`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			change, err := s.change(cmd)
@@ -81,8 +81,9 @@ carillon namespace set default --strict=false --unlimit licence`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&s.strict, "strict", false, "refuse recurring jobs whose retries can take as long as their interval")
-	cmd.Flags().StringArrayVar(&s.limits, "limit", nil, "`key=n`: at most n attempts of the jobs with this limit key at a time; repeatable")
-	cmd.Flags().StringArrayVar(&s.unlimit, "unlimit", nil, "limit `key` that is limited no more; repeatable")
+	cmd.Flags().StringArrayVar(&s.limits, "concurrency-limit", nil,
+		"`key=n`: at most n attempts of the jobs with this concurrency key at a time; repeatable")
+	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil, "concurrency `key` to limit no longer; repeatable")
 	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation", 0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
 	addOutput(cmd)
@@ -122,35 +123,35 @@ func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name s
 func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), error) {
 	strict := cmd.Flags().Changed("strict")
 	if !strict && len(s.limits)+len(s.unlimit) == 0 {
-		return nil, usagef("nothing to change: give --strict, --limit or --unlimit")
+		return nil, usagef("nothing to change: give --strict, --concurrency-limit or --no-concurrency-limit")
 	}
 	limits := make(map[string]int)
 	for _, text := range s.limits {
 		i := strings.LastIndexByte(text, '=') // a key may have one
 		if i <= 0 {
-			return nil, usagef("--limit: %q is not key=n", clip(text, 40))
+			return nil, usagef("--concurrency-limit: %q is not key=n", clip(text, 40))
 		}
 		n, err := strconv.Atoi(text[i+1:])
 		if err != nil {
-			return nil, usagef("--limit: %s", numberError(text[i+1:], err))
+			return nil, usagef("--concurrency-limit: %s", numberError(text[i+1:], err))
 		}
 		limits[text[:i]] = n
 	}
 	for _, key := range s.unlimit {
 		if _, both := limits[key]; both {
-			return nil, usagef("--limit and --unlimit cannot both be given for %q", clip(key, 40))
+			return nil, usagef("--concurrency-limit and --no-concurrency-limit cannot both be given for %q", clip(key, 40))
 		}
 	}
 	return func(ns *carillon.Namespace) {
 		if strict {
 			ns.Strict = s.strict
 		}
-		if ns.Limits == nil {
-			ns.Limits = make(map[string]int)
+		if ns.ConcurrencyLimits == nil {
+			ns.ConcurrencyLimits = make(map[string]int)
 		}
-		maps.Copy(ns.Limits, limits)
+		maps.Copy(ns.ConcurrencyLimits, limits)
 		for _, key := range s.unlimit {
-			delete(ns.Limits, key)
+			delete(ns.ConcurrencyLimits, key)
 		}
 	}, nil
 }
@@ -165,8 +166,8 @@ func showNamespace(cmd *cobra.Command, a app, ns *carillon.Namespace) error {
 // printNamespace describes a namespace for people.
 func printNamespace(w io.Writer, ns *carillon.Namespace) error {
 	fields := []field{{"name", ns.Name}, {"generation", strconv.FormatUint(ns.Generation, 10)}, {"strict", strconv.FormatBool(ns.Strict)}}
-	for _, key := range slices.Sorted(maps.Keys(ns.Limits)) {
-		fields = append(fields, field{fmt.Sprintf("limit of %s", key), strconv.Itoa(ns.Limits[key])})
+	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
+		fields = append(fields, field{fmt.Sprintf("concurrency limit of %s", key), strconv.Itoa(ns.ConcurrencyLimits[key])})
 	}
 	return printFields(w, fields)
 }

@@ -144,7 +144,7 @@ func newRunCancel(a app) *cobra.Command {
 	return cmd
 }
 
-func cancelText(c carillon.Cancelled) string {
+func cancelText(c carillon.CancelResult) string {
 	switch {
 	case c.Prevented:
 		return "before it began"

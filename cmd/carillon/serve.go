@@ -83,7 +83,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
 	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention, "how long dead runs are kept for a redrive")
-	c.Limits = carillon.DefaultLimits()
+	c.Limits = carillon.DefaultBounds()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
@@ -103,7 +103,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
-	cfg.Faces = []server.Face{daprFace(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
+	cfg.APIs = []server.API{daprAPI(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	return runNode(cmd.Context(), cfg)
 }

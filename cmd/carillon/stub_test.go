@@ -72,22 +72,22 @@ func (s *stub) find(key carillon.Key) (carillon.Job, error) {
 	if key.Name != "nightly" {
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %q", key.Name)
 	}
-	return carillon.Job{Namespace: key.Namespace, Name: key.Name, LimitKey: "licence", After: []string{"load", "clean"},
+	return carillon.Job{Namespace: key.Namespace, Name: key.Name, ConcurrencyKey: "licence", DependsOn: []string{"load", "clean"},
 		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"}, NextRun: stubNow.Add(time.Hour),
 			Current: &carillon.Run{Status: carillon.RunRetrying, Due: stubNow, Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
 }
 
 func (s *stub) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) { return s.find(key) }
 
-func (s *stub) SetPaused(_ context.Context, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
+func (s *stub) SetPaused(_ context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	job, err := s.find(key)
 	job.Note = fmt.Sprintf("paused %v, catch up %v: %s", p.Paused, p.CatchUp, p.Note)
 	return job, err
 }
 
-func (s *stub) SkipRun(_ context.Context, key carillon.Key) (carillon.Skip, error) {
+func (s *stub) SkipRun(_ context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	job, err := s.find(key)
-	return carillon.Skip{Time: stubNow, Job: job}, err
+	return carillon.SkipResult{Time: stubNow, Job: job}, err
 }
 
 func (s *stub) GetRun(_ context.Context, ns, id string) (carillon.Run, error) {

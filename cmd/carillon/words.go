@@ -15,7 +15,7 @@ var (
 	dstWords       = wordsOf(carillon.DSTSafe, carillon.DSTLiteral)
 	overlapWords   = wordsOf(carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace)
 	misfireWords   = wordsOf(carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip)
-	classWords     = wordsOf(carillon.ClassNormal, carillon.ClassCritical, carillon.ClassHigh, carillon.ClassLow)
+	priorityWords  = wordsOf(carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityLow)
 	exhaustedWords = wordsOf(carillon.ExhaustedDefault, carillon.ExhaustedDead, carillon.ExhaustedDrop)
 	policyWords    = wordsOf(carillon.PolicyDefault, carillon.PolicyDrop, carillon.PolicyConstant, carillon.PolicySchedule,
 		carillon.PolicyExponential)

@@ -32,7 +32,7 @@ const askAgain = 25 * time.Millisecond
 // lose that leave too, until somebody comes or [Node.Finish] is called.
 func (n *Node) Leave(ctx context.Context) error {
 	n.exit.leaving.Store(true)
-	err := n.beat(ctx)
+	err := n.heartbeat(ctx)
 	n.tellAll(ctx)
 	t := time.NewTicker(handedOver)
 	defer t.Stop()
@@ -45,7 +45,7 @@ func (n *Node) Leave(ctx context.Context) error {
 			return err
 		case n.elapsed()-asked >= askAgain:
 			asked = n.elapsed()
-			_ = n.look(ctx) // it has been told of
+			_ = n.Look(ctx) // it has been told of
 		}
 		select {
 		case <-t.C:
@@ -64,7 +64,7 @@ func (n *Node) Finish(ctx context.Context) error {
 	}
 	short, cancel := n.patience(ctx)
 	defer cancel()
-	return n.beat(short)
+	return n.heartbeat(short)
 }
 
 // isMember reports whether the node has been one.

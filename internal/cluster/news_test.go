@@ -74,7 +74,7 @@ func TestANodeThatComesHearsOfSettings(t *testing.T) {
 	})
 }
 
-// TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own beats come in time.
+// TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own heartbeats come in time.
 func TestManyLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)

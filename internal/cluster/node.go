@@ -124,18 +124,18 @@ type Node struct {
 	differ   []string      // settings in which the members differ, as was told last
 	polled   time.Duration // when the newest view was asked for, by the clock that nobody sets
 
-	fit      *fitness
-	doubts   doubts // guarded by turn
-	outages  outages
-	exit     exit
-	draining atomic.Bool
-	settled  atomic.Bool  // everything assigned was owned once
-	answered atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
-	joined   atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
-	steady   atomic.Int64 // since when that has not failed, by the same; never = it failed last
-	clock    time.Time    // what that counts from
-	skew     atomic.Pointer[skew]
-	replaced chan struct{} // closed when another process has this node's name
+	fit        *fitness
+	suspicions suspicions // guarded by turn
+	outages    outages
+	exit       exit
+	draining   atomic.Bool
+	settled    atomic.Bool  // everything assigned was owned once
+	answered   atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
+	joined     atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
+	steady     atomic.Int64 // since when that has not failed, by the same; never = it failed last
+	clock      time.Time    // what that counts from
+	skew       atomic.Pointer[skew]
+	replaced   chan struct{} // closed when another process has this node's name
 }
 
 var _ carillon.Cluster = (*Node)(nil)
@@ -187,7 +187,7 @@ func (n *Node) run() {
 		if time.Now().Before(next) {
 			return
 		}
-		_ = n.beat(n.ctx)             // it has been told of
+		_ = n.heartbeat(n.ctx)        // it has been told of
 		for !next.After(time.Now()) { // one that the store kept waiting stands for those that it made late
 			next = next.Add(period)
 		}
@@ -203,8 +203,8 @@ func (n *Node) run() {
 		case <-due.C:
 			beat()
 		case <-poked:
-			beat() // first, if both are wanted: a look that the store keeps waiting is to make no beat late
-			_ = n.look(n.ctx)
+			beat() // first, if both are wanted: a look that the store keeps waiting is to make no heartbeat late
+			_ = n.Look(n.ctx)
 			poked = nil
 			gap.Reset(pollGap)
 		case <-gap.C:
@@ -231,8 +231,8 @@ func (n *Node) take(ctx context.Context) error {
 	}
 }
 
-// beat says that the node lives, and looks who else does and who owns what.
-func (n *Node) beat(ctx context.Context) error {
+// heartbeat says that the node lives, and looks who else does and who owns what.
+func (n *Node) heartbeat(ctx context.Context) error {
 	if err := n.take(ctx); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (n *Node) beat(ctx context.Context) error {
 	n.examine()
 	err := errors.Join(n.join(ctx), n.poll(ctx))
 	if err == nil {
-		n.doubt()
+		n.suspect()
 	}
 	return err
 }
@@ -261,13 +261,13 @@ func (n *Node) examine() {
 	}
 }
 
-// doubt looks at what other nodes do not take although it is theirs. The caller has the turn.
-func (n *Node) doubt() {
-	before := n.doubts.published()
-	if !n.doubts.look(n.view.Load(), n.id, n.elapsed(), n.answering(), n.cfg.TTL) {
+// suspect looks at what other nodes do not take although it is theirs. The caller has the turn.
+func (n *Node) suspect() {
+	before := n.suspicions.published()
+	if !n.suspicions.look(n.view.Load(), n.id, n.elapsed(), n.answering(), n.cfg.TTL) {
 		return
 	}
-	for id, parts := range n.doubts.published() {
+	for id, parts := range n.suspicions.published() {
 		if len(before[id]) == 0 {
 			n.log.Warn("a node lives and does not take its share of the partitions: others own it for a while", "node", id,
 				"partitions", len(parts), "partition", parts[0])
@@ -277,7 +277,7 @@ func (n *Node) doubt() {
 }
 
 // answering is since when the store has answered whenever the node said that it lives, and has ended no more than single terms; never, if
-// it did not answer last. A store that fails over may answer the beats before and after.
+// it did not answer last. A store that fails over may answer the heartbeats before and after.
 func (n *Node) answering() time.Duration {
 	if n.elapsed()-time.Duration(n.joined.Load()) > 2*n.cfg.TTL/beatParts {
 		return never
@@ -289,9 +289,9 @@ func (n *Node) answering() time.Duration {
 	return max(since, time.Duration(n.outages.last.Load()))
 }
 
-// look is beat without a word on the node itself. Whoever has waited for the turn while another look began shares what that one
-// found: however many look at once, the store is asked twice, and the next beat does not come late.
-func (n *Node) look(ctx context.Context) error {
+// Look implements [Control]: it is heartbeat without a word on the node itself. Whoever has waited for the turn while another look
+// began shares what that one found: however many look at once, the store is asked twice, and the next heartbeat does not come late.
+func (n *Node) Look(ctx context.Context) error {
 	since := n.elapsed()
 	if err := n.take(ctx); err != nil {
 		return err

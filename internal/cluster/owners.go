@@ -172,7 +172,7 @@ func (n *Node) notSeen(ctx context.Context, err error) error {
 }
 
 // assign tells the engine what it is to own, if that has changed. A node that finds itself missing has not been heard of for too
-// long; it keeps what it has the leases of, and the next beat puts it back.
+// long; it keeps what it has the leases of, and the next heartbeat puts it back.
 func (n *Node) assign(v *view) {
 	if n.isReplaced() || n.isStopped() {
 		return

@@ -143,7 +143,7 @@ func (p *peers) attend(l *link) {
 }
 
 // lingerFor is how long a node that is no member any more may take to answer what it was asked before: as long as the longest call
-// has. One that leaves in good order, or has only missed some beats, does answer; one that is dead is found to be broken.
+// has. One that leaves in good order, or has only missed some heartbeats, does answer; one that is dead is found to be broken.
 const lingerFor = time.Minute
 
 // linger lets the calls under way of a link that was dropped come to their end.

@@ -13,13 +13,10 @@ import (
 // errOccupied says that another node proves itself at this moment.
 var errOccupied = errors.New("another node is on the proving ground")
 
-// smallProof is the kind of the small record of a proof.
-const smallProof = 'p'
-
 // proofKey names the job of a proof. It has no due time, and is gone when the proof is over.
 var proofKey = carillon.Key{Namespace: carillon.DefaultNamespace, Name: "carillon-proof"}
 
-// proof claims a partition that belongs to nobody, writes a job and a small record there, reads and deletes the job, and gives the
+// proof claims a partition that belongs to nobody, writes a job and a metadata record there, reads and deletes the job, and gives the
 // partition up: all that a node must be able to do that is to own some, in the same way.
 func (n *Node) proof(ctx context.Context) (err error) {
 	ground := n.cfg.Store.Meta().ProvingGround()
@@ -43,8 +40,8 @@ func (n *Node) proof(ctx context.Context) (err error) {
 	}
 	ref, spec := store.Ref{Key: proofKey}, store.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace, Name: proofKey.Name})
 	record := store.Record{Ref: ref, Spec: spec, State: store.State{Generation: 1, Paused: true, Phase: carillon.PhasePaused}}
-	small := store.Small{Kind: smallProof, Key: "proof", Value: []byte(n.id)}
-	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, Small: []store.Small{small}}); err != nil {
+	small := store.MetaRecord{Kind: store.KindProbe, Key: "proof", Value: []byte(n.id)}
+	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, MetaRecords: []store.MetaRecord{small}}); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	found, err := shard.Read(ctx, []store.Ref{ref})
@@ -80,7 +77,7 @@ func (n *Node) prove(ctx context.Context) error {
 	}
 }
 
-// prover proves the node whenever there is a reason to, until the node ends. It is a goroutine of its own: a proof may hang, and beats
+// prover proves the node whenever there is a reason to, until the node ends. It is a goroutine of its own: a proof may hang, and heartbeats
 // must not.
 func (n *Node) prover() {
 	defer close(n.fit.over)
@@ -129,6 +126,6 @@ func (n *Node) judge(ctx context.Context, began time.Duration, err error) time.D
 	} else {
 		n.log.Info("this node is fit to own partitions", "node", n.id)
 	}
-	_ = n.beat(ctx) // it has been told of
+	_ = n.heartbeat(ctx) // it has been told of
 	return wait
 }

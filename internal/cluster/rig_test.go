@@ -210,12 +210,12 @@ func (l *link) Broken() <-chan struct{} { return l.broken }
 func (l *link) Close() error            { close(l.closed); return nil }
 
 // PutJob implements [carillon.Jobs]; it takes its time, and is lost when the link is closed meanwhile.
-func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.Put, error) {
+func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.PutResult, error) {
 	if l.takes > 0 {
 		select {
 		case <-time.After(l.takes):
 		case <-l.closed:
-			return carillon.Put{}, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
+			return carillon.PutResult{}, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
 		}
 	}
 	return l.Services.PutJob(ctx, job, o...)
@@ -299,12 +299,12 @@ func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, e
 	return s.Shard.Read(ctx, refs)
 }
 
-// Small is the first that is read of a partition that was claimed.
-func (s cutShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+// MetaRecords is the first that is read of a partition that was claimed.
+func (s cutShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	if s.by.spoilt.Load() == int64(s.p)+1 {
 		return nil, store.ErrDamaged
 	}
-	return s.Shard.Small(ctx, q)
+	return s.Shard.MetaRecords(ctx, q)
 }
 
 func (s cutStore) Leaser() store.Leaser { return cutLeaser{s.Store.Leaser(), s.by} }

@@ -35,20 +35,20 @@ func (r *Router) named(job *carillon.Job) error {
 }
 
 // PutJob implements [carillon.Jobs].
-func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	if job.Name == "" {
 		opts = append(slices.Clip(opts), carillon.IfAbsent())
 	}
 	if err := r.named(&job); err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
-	return route(r.seen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.Put, error) {
+	return route(r.seen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
 		return s.PutJob(ctx, job, opts...)
 	})
 }
 
 // PutJobs implements [carillon.Jobs]: the owner of the first job's partition sees to the batch.
-func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	if len(jobs) == 0 || len(jobs) > carillon.MaxBatch {
 		return r.n.local.PutJobs(ctx, jobs)
 	}
@@ -58,20 +58,20 @@ func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, err
 		}
 	}
-	return route(r.seen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.Put, error) {
+	return route(r.seen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
 		return s.PutJobs(ctx, jobs)
 	})
 }
 
 // PatchJob implements [carillon.Jobs].
-func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
-	return route(r.seen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Put, error) {
+func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+	return route(r.seen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
 		return s.PatchJob(ctx, key, patch)
 	})
 }
 
 // SetPaused implements [carillon.Jobs].
-func (r *Router) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
+func (r *Router) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
 	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Job, error) {
 		return s.SetPaused(ctx, key, pause)
 	})
@@ -90,8 +90,8 @@ func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob implements [carillon.Jobs].
-func (r *Router) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
-	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Deleted, error) {
+func (r *Router) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.DeleteResult, error) {
 		return s.DeleteJob(ctx, key, opts...)
 	})
 }
@@ -109,8 +109,8 @@ func (r *Router) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 }
 
 // SkipRun implements [carillon.Runs].
-func (r *Router) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
-	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Skip, error) {
+func (r *Router) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.SkipResult, error) {
 		return s.SkipRun(ctx, key)
 	})
 }
@@ -128,8 +128,8 @@ func (r *Router) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 }
 
 // CancelRun implements [carillon.Runs].
-func (r *Router) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
-	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.Cancelled, error) {
+func (r *Router) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
+	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.CancelResult, error) {
 		return s.CancelRun(ctx, namespace, id)
 	})
 }

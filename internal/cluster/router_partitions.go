@@ -10,17 +10,17 @@ import (
 )
 
 // Register implements [engine.Partitions].
-func (r *Router) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+func (r *Router) Register(ctx context.Context, p int, edges []partition.Dependency) ([]bool, error) {
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]bool, error) { return s.Register(ctx, p, edges) })
 }
 
 // Release implements [engine.Partitions].
-func (r *Router) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+func (r *Router) Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error) {
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (partition.Answer, error) { return s.Release(ctx, p, l) })
 }
 
 // Waits implements [engine.Partitions].
-func (r *Router) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+func (r *Router) Waits(ctx context.Context, p int, e partition.Dependency) (bool, error) {
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (bool, error) { return s.Waits(ctx, p, e) })
 }
 
@@ -30,8 +30,10 @@ func (r *Router) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, err
 }
 
 // ApplyShare implements [engine.Partitions].
-func (r *Router) ApplyShare(ctx context.Context, p int, share *partition.Share) ([]carillon.Put, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]carillon.Put, error) { return s.ApplyShare(ctx, p, share) })
+func (r *Router) ApplyShare(ctx context.Context, p int, share *partition.Share) ([]carillon.PutResult, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
+		return s.ApplyShare(ctx, p, share)
+	})
 }
 
 // DeleteIn implements [engine.Partitions].
@@ -44,21 +46,21 @@ func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (i
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.RedriveIn(ctx, p, namespace, job) })
 }
 
-// Hear implements [engine.Partitions]. The engine here asks, and so does not own the partition, whatever the view says: that is as
+// Relay implements [engine.Partitions]. The engine here asks, and so does not own the partition, whatever the view says: that is as
 // old as the last answer of the store, from which this node may be cut off. Then another node has the partition, or will soon.
-func (r *Router) Hear(ctx context.Context, p int, said engine.Said) (engine.Heard, error) {
+func (r *Router) Relay(ctx context.Context, p int, said engine.Reports) (engine.RelayResult, error) {
 	tries := 0
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.Heard, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.RelayResult, error) {
 		if s != Services(r.n.local) {
-			return s.Hear(ctx, p, said)
+			return s.Relay(ctx, p, said)
 		}
 		s, done, err := r.heir(p, tries)
 		if err != nil {
-			return engine.Heard{}, unreached(err)
+			return engine.RelayResult{}, unreached(err)
 		}
 		defer done()
 		tries++
-		return s.Hear(ctx, p, said)
+		return s.Relay(ctx, p, said)
 	})
 }
 
@@ -71,17 +73,17 @@ func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
 	return r.n.peers.of(heirs[tries%len(heirs)])
 }
 
-// AskTokens implements [engine.Partitions].
-func (r *Router) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]partition.TokenGrant, error) {
-		return s.AskTokens(ctx, p, from, asks)
+// RequestPermits implements [engine.Partitions].
+func (r *Router) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]partition.PermitGrant, error) {
+		return s.RequestPermits(ctx, p, from, asks)
 	})
 }
 
-// GiveTokens implements [engine.Partitions].
-func (r *Router) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
+// DeliverPermits implements [engine.Partitions].
+func (r *Router) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
 	_, err := route(ctx, r, p, again, func(ctx context.Context, s Services) (struct{}, error) {
-		return struct{}{}, s.GiveTokens(ctx, p, grants)
+		return struct{}{}, s.DeliverPermits(ctx, p, grants)
 	})
 	return err
 }

@@ -22,7 +22,7 @@ const (
 	phaseEnded   phase = "ended"   // it leaves, and takes nothing any more
 )
 
-// condition is what a node says of itself to the others, with each beat.
+// condition is what a node says of itself to the others, with each heartbeat.
 type condition struct {
 	Phase   phase            `json:"phase"`             // empty of a node of a version that says nothing
 	Speaks  int              `json:"speaks,omitempty"`  // version of the protocol between nodes
@@ -67,7 +67,7 @@ func (n *Node) self() store.Member {
 		c.Phase, c.Reason = phaseUnfit, reason
 	default:
 		m.Capacity = 1
-		c.Phase, c.Reason, c.Refuses, c.Doubts = phaseFit, reason, refuses, n.doubts.published()
+		c.Phase, c.Reason, c.Refuses, c.Doubts = phaseFit, reason, refuses, n.suspicions.published()
 	}
 	m.State = c.text()
 	return m
@@ -81,7 +81,7 @@ var states = map[phase]carillon.NodeState{
 
 // nodes are the living nodes; their clocks are not known here.
 func (v *view) nodes() []carillon.Node {
-	doubted := v.doubted()
+	doubted := v.suspected()
 	nodes := make([]carillon.Node, len(v.members))
 	for i := range v.members {
 		m := &v.members[i]

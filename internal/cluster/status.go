@@ -19,9 +19,6 @@ func (n *Node) Status(context.Context) (Status, error) {
 	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known, Leaving: n.exit.leaving.Load()}, nil
 }
 
-// Look implements [Control].
-func (n *Node) Look(ctx context.Context) error { return n.look(ctx) }
-
 // SetDraining implements [Control].
 func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	if nonce != n.cfg.Member.Nonce {
@@ -30,12 +27,12 @@ func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	}
 	if !on {
 		n.draining.Store(false)
-		return n.beat(ctx)
+		return n.heartbeat(ctx)
 	}
 	if err := n.retire(ctx); err != nil {
 		return err
 	}
-	return n.beat(ctx)
+	return n.heartbeat(ctx)
 }
 
 // retire notes, in the store and here, that the node is to own nothing. That it is not the last one is decided by the store, in the same
@@ -65,7 +62,7 @@ func (n *Node) retire(ctx context.Context) error {
 			"no other node could take the partitions of %q: the others are drained, leaving, or off in their clocks, or there are none; "+
 				"start another one first, or rebalance", n.id)
 	}
-	return fmt.Errorf("tell the store: %w", err) // if it was done all the same, the next beat undoes it
+	return fmt.Errorf("tell the store: %w", err) // if it was done all the same, the next heartbeat undoes it
 }
 
 // statusWithin is how long a node may take to say how its clock is.
@@ -73,7 +70,7 @@ const statusWithin = 500 * time.Millisecond
 
 // ClusterStatus implements [carillon.Cluster].
 func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
-	if err := n.look(ctx); err != nil {
+	if err := n.Look(ctx); err != nil {
 		return carillon.ClusterStatus{}, unreadable(err)
 	}
 	v := n.view.Load()
@@ -104,7 +101,7 @@ func unreadable(err error) error {
 
 // DrainNode implements [carillon.Cluster].
 func (n *Node) DrainNode(ctx context.Context, id string) error {
-	if err := n.look(ctx); err != nil {
+	if err := n.Look(ctx); err != nil {
 		return unreadable(err)
 	}
 	m, lives := n.view.Load().member(id)
@@ -131,7 +128,7 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 
 // Rebalance implements [carillon.Cluster].
 func (n *Node) Rebalance(ctx context.Context) error {
-	if err := n.look(ctx); err != nil {
+	if err := n.Look(ctx); err != nil {
 		return unreadable(err)
 	}
 	members := n.view.Load().members

@@ -23,8 +23,8 @@ func TestWordsOfANodeCutOffFromTheStore(t *testing.T) {
 		pass(2 * cluster.DefaultTTL)
 		for _, h := range mine {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			said := engine.Said{Beats: []carillon.Beat{{Token: "of no attempt"}}}
-			if heard, err := a.Router().Hear(ctx, h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
+			said := engine.Reports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
+			if heard, err := a.Router().Relay(ctx, h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
 				t.Errorf("partition %d: %+v %v", h.Partition, heard, err)
 			}
 			cancel()

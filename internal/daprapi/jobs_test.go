@@ -263,7 +263,7 @@ func TestPatchedJobs(t *testing.T) {
 	r.put("n", appOf("app"), &pb.Job{Schedule: new("1,,2 0 0 * * *"), DueTime: new("9999-01-01T00:00:00Z"),
 		FailurePolicy: constant(nil, nil), Data: &anypb.Any{TypeUrl: "t", Value: []byte("v")}})
 	key := carillon.Key{Namespace: "default", Name: "dapr/app/app/n"}
-	if _, err := r.jobs.SetPaused(t.Context(), key, carillon.Pause{Paused: true}); err != nil {
+	if _, err := r.jobs.SetPaused(t.Context(), key, carillon.PauseOptions{Paused: true}); err != nil {
 		t.Fatal(err)
 	}
 	patch := carillon.Patch{Fields: []string{"schedule", "failure_policy", "data"}, Job: carillon.Job{

@@ -36,8 +36,8 @@ func start(t testing.TB, store string, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := grpcapi.NewFrame(server.FaceOptions(grpcapi.Options{}))
-	leave := Face(o)(node, frame)
+	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}))
+	leave := API(o)(node, frame)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- frame.Serve(listener) }()

@@ -18,7 +18,7 @@ import (
 // when it leaves.
 func TestServe(t *testing.T) {
 	node, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", DrainGrace: -1,
-		Faces: []server.Face{Face(Options{})}})
+		APIs: []server.API{API(Options{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,8 +83,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer
 // sessions, when the node's hub is closed.
 func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 
-// Face puts the service on the gRPC listener of a node (package server).
-func Face(o Options) server.Face {
+// API puts the service on the gRPC listener of a node (package server).
+func API(o Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
 		unfollow := func() {}

@@ -6,11 +6,11 @@
 // ([Options.Transports], internal/dispatch/httptarget) stand above it.
 //
 //	engine                         hub, per queue                   consumer
-//	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Seat.Grant
+//	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant
 //	  Room(p, q) ◄────────────────   waiting partitions, best head first
 //	  Return(p, q, n) ───────────►   slots not needed after all
-//	  Deliver(attempts) ──────────►  seats with room, in turn  ─────► Consumer.Deliver
-//	  Reports, Beats, Lost ◄──────────────────────────────────────── Sink
+//	  Deliver(attempts) ──────────►  subscriptions with room, in turn  ─────► Consumer.Deliver
+//	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
 //
 // A credit is a consumer's word that it has room for one more attempt. A slot is a credit spoken for: taken by a partition
 // that is about to deliver, or reserved for one that waited and has been told so. Slots never exceed credits, except that
@@ -25,5 +25,5 @@
 //
 // Nothing here blocks. One lock guards the hub; it is held for arithmetic only and never while a consumer or the sink is
 // called, and consumers hold none of theirs when they call the hub. (Order, where both are needed: the hub's, then a
-// consumer's; only [Seat.Hold] needs both.)
+// consumer's; only [Subscription.Hold] needs both.)
 package dispatch

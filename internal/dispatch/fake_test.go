@@ -19,9 +19,9 @@ type log struct {
 	undelivered []string
 }
 
-func (l *log) Reports([]partition.Report)                {}
-func (l *log) Beats([]carillon.Beat, partition.Reporter) {}
-func (l *log) Lost([]string)                             {}
+func (l *log) Reports([]partition.Report)                          {}
+func (l *log) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (l *log) Lost([]string)                                       {}
 
 func (l *log) Room(p int, q partition.Queue) {
 	l.mu.Lock()
@@ -50,9 +50,9 @@ func (l *log) take() []room {
 	return rooms
 }
 
-// crew is a worker that remembers what it got.
-type crew struct {
-	member *Member
+// fakeWorker is a worker that remembers what it got.
+type fakeWorker struct {
+	member *Registration
 
 	mu      sync.Mutex
 	got     []string // tokens
@@ -64,19 +64,19 @@ type crew struct {
 	pings   int
 }
 
-func (c *crew) Unheard(token string) {
+func (c *fakeWorker) Unheard(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unheard = append(c.unheard, token)
 }
 
-func (c *crew) Ping() {
+func (c *fakeWorker) Ping() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pings++
 }
 
-func (c *crew) Deliver(ds []partition.Delivery) bool {
+func (c *fakeWorker) Deliver(ds []partition.Delivery) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deaf {
@@ -88,7 +88,7 @@ func (c *crew) Deliver(ds []partition.Delivery) bool {
 	return true
 }
 
-func (c *crew) Cancel(token string) {
+func (c *fakeWorker) Cancel(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.Contains(c.got, token) {
@@ -96,8 +96,8 @@ func (c *crew) Cancel(token string) {
 	}
 }
 
-func (c *crew) Drain()       { c.drained = true }
-func (c *crew) Close() error { c.closed = true; return nil }
+func (c *fakeWorker) Drain()       { c.drained = true }
+func (c *fakeWorker) Close() error { c.closed = true; return nil }
 
 // hub is a hub with its sink.
 func hub(o Options) (*Hub, *log) {
@@ -105,10 +105,10 @@ func hub(o Options) (*Hub, *log) {
 	return New(l, o), l
 }
 
-func join(t testing.TB, h *Hub, queues ...string) *crew {
+func join(t testing.TB, h *Hub, queues ...string) *fakeWorker {
 	t.Helper()
-	c := &crew{}
-	c.member = h.NewMember(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c := &fakeWorker{}
+	c.member = h.Register(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	if err := c.member.Join(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ type hosts struct {
 }
 
 type host struct {
-	crew
-	seat *Seat
+	fakeWorker
+	seat *Subscription
 }
 
-func (t *hosts) Open(_ partition.Queue, s *Seat) (Consumer, int) {
+func (t *hosts) Open(_ partition.Queue, s *Subscription) (Consumer, int) {
 	h := &host{seat: s}
 	t.opened = append(t.opened, h)
 	return h, t.credits
@@ -166,8 +166,8 @@ func helloFor(queue string) carillon.Hello {
 	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}
 }
 
-func without(crews []*crew, gone *crew) []*crew {
-	var left []*crew
+func without(crews []*fakeWorker, gone *fakeWorker) []*fakeWorker {
+	var left []*fakeWorker
 	for _, c := range crews {
 		if c != gone {
 			left = append(left, c)

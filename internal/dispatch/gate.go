@@ -12,7 +12,7 @@ import (
 )
 
 // Gate is the most deliveries of a queue that may be in flight at once, or of those of them that share a key. It is in
-// force while a member that named it has its seats; the newest word counts for Most.
+// force while a member that named it has its subscriptions; the newest word counts for Most.
 //
 // A gate of a whole queue is part of the queue's arithmetic: partitions wait for it as for credits. One of a key cannot be,
 // since a partition takes slots without saying for which runs: a delivery that is too much is held back in the hub, behind
@@ -44,8 +44,8 @@ type gate struct {
 	throttled uint64    // deliveries that had to wait for it
 }
 
-// parcel is a delivery that is held back.
-type parcel struct {
+// heldDelivery is a delivery that is held back.
+type heldDelivery struct {
 	partition.Delivery
 	gate  *gate
 	nth   uint64 // of the queue's
@@ -54,7 +54,7 @@ type parcel struct {
 }
 
 // tooLong reports whether the delivery has been held back for as long as it may.
-func (p *parcel) tooLong(now time.Time) bool {
+func (p *heldDelivery) tooLong(now time.Time) bool {
 	most := holdAtMost
 	if p.Timeout > 0 {
 		most = min(most, p.Timeout/2)
@@ -62,7 +62,7 @@ func (p *parcel) tooLong(now time.Time) bool {
 	return now.Sub(p.since) >= most
 }
 
-func anyOne(*parcel) bool { return true }
+func anyOne(*heldDelivery) bool { return true }
 
 // room is how many more may be in flight.
 func (g *gate) room() int {
@@ -118,7 +118,7 @@ func (q *queue) unlimit(key string) {
 }
 
 // begin counts a delivery to s.
-func (q *queue) begin(s *Seat, g *gate) {
+func (q *queue) begin(s *Subscription, g *gate) {
 	q.change(s, func() { s.credits-- })
 	s.flight++
 	q.whole.flight++
@@ -133,7 +133,7 @@ func (q *queue) begin(s *Seat, g *gate) {
 }
 
 // end takes n deliveries with the key from what s has in flight.
-func (q *queue) end(s *Seat, key string, n int) {
+func (q *queue) end(s *Subscription, key string, n int) {
 	s.flight -= n
 	q.whole.flight -= n
 	if key == "" {
@@ -153,7 +153,7 @@ func (q *queue) end(s *Seat, key string, n int) {
 }
 
 // endAll takes everything that s has in flight away.
-func (q *queue) endAll(s *Seat) {
+func (q *queue) endAll(s *Subscription) {
 	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 		n := s.keys[key]
 		s.flight += n // what a member had is shown while it is here
@@ -175,8 +175,8 @@ func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 	if q.held == nil {
 		q.held = map[string]*list.Element{}
 	}
-	q.parcels++
-	p := &parcel{Delivery: *d, gate: g, nth: q.parcels, size: len(d.Run.Data.Bytes), since: time.Now()}
+	q.heldSoFar++
+	p := &heldDelivery{Delivery: *d, gate: g, nth: q.heldSoFar, size: len(d.Run.Data.Bytes), since: time.Now()}
 	q.held[d.Run.Token] = g.pending.PushBack(p)
 	q.heldBytes += p.size
 	if g.room() == 0 {
@@ -190,7 +190,7 @@ func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 
 // letGo ends the hold on a delivery.
 func (q *queue) letGo(e *list.Element) {
-	p := e.Value.(*parcel)
+	p := e.Value.(*heldDelivery)
 	p.gate.pending.Remove(e)
 	delete(q.held, p.Run.Token)
 	q.heldBytes -= p.size
@@ -215,7 +215,7 @@ func (q *queue) passable(g *gate) bool {
 func (q *queue) spare() int { return min(q.credits, q.whole.room()) - q.taken - q.reserved }
 
 // pass lets go on what was held back and has room now, in turn among the keys and in order within each.
-func (q *queue) pass(n *news) {
+func (q *queue) pass(n *notifications) {
 	for len(q.ready) > 0 {
 		g := q.ready[0]
 		if !q.passable(g) {
@@ -228,7 +228,7 @@ func (q *queue) pass(n *news) {
 			return
 		}
 		e := g.pending.Front()
-		p := e.Value.(*parcel)
+		p := e.Value.(*heldDelivery)
 		s := q.pick(p.Durable)
 		if s == nil {
 			return
@@ -242,15 +242,15 @@ func (q *queue) pass(n *news) {
 }
 
 // giveUp hands back those held that are meant, in the order in which they came.
-func (q *queue) giveUp(n *news, which func(*parcel) bool) {
-	var all []*parcel
+func (q *queue) giveUp(n *notifications, which func(*heldDelivery) bool) {
+	var all []*heldDelivery
 	for _, e := range q.held {
-		if p := e.Value.(*parcel); which(p) {
+		if p := e.Value.(*heldDelivery); which(p) {
 			all = append(all, p)
 			q.letGo(e)
 		}
 	}
-	slices.SortFunc(all, func(a, b *parcel) int { return cmp.Compare(a.nth, b.nth) })
+	slices.SortFunc(all, func(a, b *heldDelivery) int { return cmp.Compare(a.nth, b.nth) })
 	for _, p := range all {
 		n.undelivered = append(n.undelivered, p.Run.Token)
 	}

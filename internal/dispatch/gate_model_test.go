@@ -19,7 +19,7 @@ var gatedQueue = partition.Queue{Namespace: "n", Kind: "dapr", Address: "actor/t
 func (q *queue) checkGates() error {
 	flight, held, bytes := 0, 0, 0
 	keys := map[string]int{}
-	for _, s := range q.seats {
+	for _, s := range q.subscriptions {
 		flight += s.flight
 		for key, n := range s.keys {
 			keys[key] += n
@@ -33,7 +33,7 @@ func (q *queue) checkGates() error {
 	for _, g := range append(slices.Collect(maps.Values(q.gates)), &q.whole) {
 		held += g.pending.Len()
 		for e := g.pending.Front(); e != nil; e = e.Next() {
-			bytes += e.Value.(*parcel).size
+			bytes += e.Value.(*heldDelivery).size
 		}
 		if g != &q.whole && g.flight != keys[g.key] {
 			return fmt.Errorf("%d in flight of key %q, not %d", g.flight, g.key, keys[g.key])
@@ -50,7 +50,7 @@ func (q *queue) checkGates() error {
 		return fmt.Errorf("%d in flight, not %d", q.whole.flight, flight)
 	case held != len(q.held) || bytes != q.heldBytes:
 		return fmt.Errorf("%d and %d bytes held, not %d and %d", len(q.held), q.heldBytes, held, bytes)
-	case held > 0 && len(q.seats) == 0:
+	case held > 0 && len(q.subscriptions) == 0:
 		return fmt.Errorf("%d are held for nobody", held)
 	}
 	return nil
@@ -61,11 +61,11 @@ type yard struct {
 	t      *rapid.T
 	h      *Hub
 	l      *log
-	crews  []*crew
-	seen   map[*crew]int      // how much of crew.got is known
-	flight map[*crew][]string // tokens
-	key    map[string]string  // of each token sent
-	gone   map[string]int     // tokens that were cancelled while they were held
+	crews  []*fakeWorker
+	seen   map[*fakeWorker]int      // how much of crew.got is known
+	flight map[*fakeWorker][]string // tokens
+	key    map[string]string        // of each token sent
+	gone   map[string]int           // tokens that were cancelled while they were held
 	slots  map[int]int
 	want   map[int]int
 	before map[string]int // in flight by key after the last step, "" = all
@@ -132,7 +132,7 @@ func (y *yard) check() {
 }
 
 func (y *yard) take(p, want int) {
-	n, _ := take(y.h, p, gatedQueue, want, partition.Head{Class: uint8(p % 2), Due: int64(y.seq)})
+	n, _ := take(y.h, p, gatedQueue, want, partition.Head{Priority: uint8(p % 2), Due: int64(y.seq)})
 	y.slots[p] += n
 	y.h.mu.Lock()
 	defer y.h.mu.Unlock()
@@ -164,9 +164,9 @@ func (y *yard) deliver(p, n int, key func() string) {
 	y.h.Deliver(ds)
 }
 
-func (y *yard) join(credits int, gates []Gate, queues ...string) *crew {
-	c := &crew{}
-	c.member = y.h.NewMember(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+func (y *yard) join(credits int, gates []Gate, queues ...string) *fakeWorker {
+	c := &fakeWorker{}
+	c.member = y.h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	c.member.Gates, c.member.Credits = gates, credits
 	if err := c.member.Join(); err != nil {
 		y.t.Fatal(err)
@@ -175,16 +175,16 @@ func (y *yard) join(credits int, gates []Gate, queues ...string) *crew {
 	return c
 }
 
-func (y *yard) leave(c *crew) {
+func (y *yard) leave(c *fakeWorker) {
 	c.member.Leave()
 	y.crews = without(y.crews, c)
 	y.flight[c] = nil
 }
 
-func (y *yard) done(c *crew, i int) {
+func (y *yard) done(c *fakeWorker, i int) {
 	token := y.flight[c][i]
 	y.flight[c] = slices.Delete(y.flight[c], i, i+1)
-	c.member.Seats[0].DoneOf(y.key[token], 1, 1)
+	c.member.Subscriptions[0].DoneOf(y.key[token], 1, 1)
 }
 
 // forgetHeld notes that a token's is to be gone from the hub, if it is held.
@@ -207,7 +207,7 @@ func drawGates(t *rapid.T) []Gate {
 }
 
 func (y *yard) steps() map[string]func(*rapid.T) {
-	crewOf := func(t *rapid.T) *crew {
+	crewOf := func(t *rapid.T) *fakeWorker {
 		if len(y.crews) == 0 {
 			t.Skip("nobody is here")
 		}
@@ -223,7 +223,7 @@ func (y *yard) steps() map[string]func(*rapid.T) {
 		"leave":                 func(t *rapid.T) { y.leave(crewOf(t)) },
 		"hold": func(t *rapid.T) {
 			held := rapid.Bool().Draw(t, "held")
-			for _, s := range crewOf(t).member.Seats {
+			for _, s := range crewOf(t).member.Subscriptions {
 				s.Hold(func() bool { return held })
 			}
 		},
@@ -292,7 +292,7 @@ func (y *yard) settle() {
 		y.check()
 		busy := false
 		for _, c := range slices.Clone(y.crews) {
-			for _, s := range c.member.Seats {
+			for _, s := range c.member.Subscriptions {
 				s.Hold(func() bool { return false })
 			}
 			for len(y.flight[c]) > 0 {
@@ -324,7 +324,7 @@ func (y *yard) settle() {
 func TestGatesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 2})
-		y := &yard{t: t, h: h, l: l, seen: map[*crew]int{}, flight: map[*crew][]string{}, key: map[string]string{},
+		y := &yard{t: t, h: h, l: l, seen: map[*fakeWorker]int{}, flight: map[*fakeWorker][]string{}, key: map[string]string{},
 			gone: map[string]int{}, slots: map[int]int{}, want: map[int]int{}, before: map[string]int{}}
 		t.Repeat(y.steps())
 		y.settle()

@@ -12,10 +12,10 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...string) *crew {
+func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...string) *fakeWorker {
 	t.Helper()
-	c := &crew{}
-	c.member = h.NewMember(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
+	c := &fakeWorker{}
+	c.member = h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
 	c.member.Gates, c.member.Credits = gates, credits
 	if err := c.member.Join(); err != nil {
 		t.Fatal(err)
@@ -64,10 +64,10 @@ func TestGateOfKey(t *testing.T) {
 	if st := h.Queues()[0]; st.InFlight != 3 || st.Held != 3 {
 		t.Fatalf("%+v", st)
 	}
-	a.member.Seats[0].DoneOf("k", 1, 1)
+	a.member.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "in order", a.got, 0, 2, 4, 1)
 	h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: keyed(3, "k")[0].Run.Token}})
-	a.member.Seats[0].DoneOf("k", 1, 1)
+	a.member.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "past one that was cancelled", a.got, 0, 2, 4, 1, 5)
 	if len(l.undelivered) > 0 || len(a.cancels) > 0 {
 		t.Fatalf("undelivered %v, cancelled %v", l.undelivered, a.cancels)
@@ -90,13 +90,13 @@ func TestGateOfQueue(t *testing.T) {
 		t.Fatalf("%d slots", n)
 	}
 	h.Deliver(keyed(2, ""))
-	a.member.Seats[0].DoneOf("k", 1, 1)
+	a.member.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "what was held goes before what waits", a.got, 0, 2, 1)
 	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3}, {Gate: gates[1], InFlight: 1, Throttled: 1}}
 	if st := h.Gates(); !reflect.DeepEqual(st, want) {
 		t.Fatalf("%+v", st)
 	}
-	a.member.Seats[0].Done(1, 1)
+	a.member.Subscriptions[0].Done(1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
 	}
@@ -166,10 +166,10 @@ func TestGateComesAndGoes(t *testing.T) {
 }
 
 func TestHeldIsHandedBack(t *testing.T) {
-	ends := map[string]func(h *Hub, c *crew){
-		"the last consumer leaves": func(_ *Hub, c *crew) { c.member.Leave() },
-		"drain":                    func(h *Hub, _ *crew) { _ = h.Drain(context.Background()) },
-		"close":                    func(h *Hub, _ *crew) { _ = h.Close() },
+	ends := map[string]func(h *Hub, c *fakeWorker){
+		"the last consumer leaves": func(_ *Hub, c *fakeWorker) { c.member.Leave() },
+		"drain":                    func(h *Hub, _ *fakeWorker) { _ = h.Drain(context.Background()) },
+		"close":                    func(h *Hub, _ *fakeWorker) { _ = h.Close() },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestTooMuchHeld(t *testing.T) {
 	if n, ok := take(h, 1, gatedQueue, 10, partition.Head{}); n != 0 || !ok {
 		t.Fatalf("%d more would be handed back for ever", n)
 	}
-	a.member.Seats[0].DoneOf("k", 1, 1)
+	a.member.Subscriptions[0].DoneOf("k", 1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
 	}
@@ -238,8 +238,8 @@ func BenchmarkGate(b *testing.B) {
 	for b.Loop() {
 		take(h, 1, gatedQueue, 2, partition.Head{})
 		h.Deliver(ds)
-		a.member.Seats[0].DoneOf("k", 1, 1)
-		a.member.Seats[0].DoneOf("k", 1, 1)
+		a.member.Subscriptions[0].DoneOf("k", 1, 1)
+		a.member.Subscriptions[0].DoneOf("k", 1, 1)
 		a.got = a.got[:0]
 	}
 }

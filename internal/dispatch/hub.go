@@ -46,7 +46,7 @@ type Hub struct {
 
 	mu       sync.Mutex
 	queues   map[partition.Queue]*queue
-	members  map[*Member]struct{}
+	members  map[*Registration]struct{}
 	joined   uint64 // members so far
 	draining bool
 	version  uint64      // of nodes
@@ -64,7 +64,7 @@ func New(s Sink, o Options) *Hub {
 		o.Now = time.Now
 	}
 	return &Hub{
-		options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Member]struct{}{},
+		options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Registration]struct{}{},
 		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 	}
 }
@@ -102,7 +102,7 @@ func IsLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
 // SetNodes tells the workers that are here, and those to come, where the nodes are, this one first. The slice is kept.
 func (h *Hub) SetNodes(addresses []string) {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	h.version++
 	if slices.ContainsFunc(addresses, func(a string) bool { return !slices.Contains(h.nodes, a) }) {
@@ -135,8 +135,8 @@ func (h *Hub) Close() error {
 }
 
 // stop lets nothing new begin, hands back what is held for gates and returns who is there, in the order in which they came.
-func (h *Hub) stop() []*Member {
-	var n news
+func (h *Hub) stop() []*Registration {
+	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	h.draining = true
@@ -149,8 +149,8 @@ func (h *Hub) stop() []*Member {
 }
 
 // present is who is here, in the order in which they came.
-func (h *Hub) present() []*Member {
-	return slices.SortedFunc(maps.Keys(h.members), func(a, b *Member) int { return cmp.Compare(a.nth, b.nth) })
+func (h *Hub) present() []*Registration {
+	return slices.SortedFunc(maps.Keys(h.members), func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
 }
 
 // transports does f with all of them at once.
@@ -175,14 +175,14 @@ func (h *Hub) keepSweeping() {
 // sweep forgets the queues of transports that have been idle since the last sweep, and gives back what gates have held for too
 // long.
 func (h *Hub) sweep() {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	now, left := time.Now(), false
 	for _, q := range h.sorted() {
 		if len(q.held) > 0 {
 			left = true
-			q.giveUp(&n, func(p *parcel) bool { return p.tooLong(now) })
+			q.giveUp(&n, func(p *heldDelivery) bool { return p.tooLong(now) })
 			h.settle(&n, q)
 		}
 		left = h.sweepIdle(q) || left

@@ -25,7 +25,7 @@ func TestTake(t *testing.T) {
 	if len(l.consumers) != 1 {
 		t.Fatal("second consumer told as first")
 	}
-	c.member.Seats[0].Grant(3)
+	c.member.Subscriptions[0].Grant(3)
 	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 2 || !ok {
 		t.Fatalf("got %d %v", n, ok)
 	}
@@ -48,11 +48,11 @@ func TestTake(t *testing.T) {
 func TestBestHeadFirstInChunks(t *testing.T) {
 	h, l := hub(Options{Chunk: 2})
 	q, c := named("q"), join(t, h, "q")
-	take(h, 1, q, 9, partition.Head{Class: 2, Due: 1})
-	take(h, 2, q, 9, partition.Head{Class: 1, Due: 7})
-	take(h, 3, q, 9, partition.Head{Class: 1, Due: 5})
-	take(h, 4, q, 9, partition.Head{Class: 1, Due: 5})
-	c.member.Seats[0].Grant(7)
+	take(h, 1, q, 9, partition.Head{Priority: 2, Due: 1})
+	take(h, 2, q, 9, partition.Head{Priority: 1, Due: 7})
+	take(h, 3, q, 9, partition.Head{Priority: 1, Due: 5})
+	take(h, 4, q, 9, partition.Head{Priority: 1, Due: 5})
+	c.member.Subscriptions[0].Grant(7)
 	if want := []room{{3, q}, {4, q}, {2, q}, {1, q}}; !reflect.DeepEqual(l.take(), want) {
 		t.Fatal("wrong order")
 	}
@@ -66,7 +66,7 @@ func TestBestHeadFirstInChunks(t *testing.T) {
 func TestGivingBack(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(4)
+	c.member.Subscriptions[0].Grant(4)
 	take(h, 1, q, 3, partition.Head{})
 	take(h, 2, q, 3, partition.Head{})
 	take(h, 1, q, 0, partition.Head{}) // what was taken stays taken
@@ -91,7 +91,7 @@ func TestGivingBack(t *testing.T) {
 func TestLastConsumerLeaves(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(1)
+	c.member.Subscriptions[0].Grant(1)
 	take(h, 1, q, 2, partition.Head{})
 	c.member.Leave()
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
@@ -112,7 +112,7 @@ func TestLastConsumerLeaves(t *testing.T) {
 func TestConsumerRefuses(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(2)
+	c.member.Subscriptions[0].Grant(2)
 	c.deaf = true
 	take(h, 1, q, 2, partition.Head{})
 	h.Deliver(runsOf(1, q, 1, 2))
@@ -125,14 +125,14 @@ func TestConsumerRefuses(t *testing.T) {
 func TestUntaken(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(1)
+	c.member.Subscriptions[0].Grant(1)
 	take(h, 1, q, 1, partition.Head{})
 	h.Deliver(runsOf(2, q, 1, 1))
 	h.Deliver(runsOf(1, q, 1, 1))
 	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
 		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
 	}
-	c.member.Seats[0].Grant(1)
+	c.member.Subscriptions[0].Grant(1)
 	h.Deliver(runsOf(2, q, 2, 1))
 	if len(c.got) != 2 {
 		t.Fatal("a free slot was not used")
@@ -143,8 +143,8 @@ func TestInTurn(t *testing.T) {
 	h, _ := hub(Options{})
 	q := named("q")
 	a, b, idle := join(t, h, "q"), join(t, h, "q", "other"), join(t, h, "q")
-	a.member.Seats[0].Grant(10)
-	b.member.Seats[0].Grant(3)
+	a.member.Subscriptions[0].Grant(10)
+	b.member.Subscriptions[0].Grant(3)
 	take(h, 1, q, 8, partition.Head{})
 	h.Deliver(runsOf(1, q, 1, 8))
 	if len(a.got) != 5 || len(b.got) != 3 || len(idle.got) != 0 {
@@ -160,7 +160,7 @@ func TestInTurn(t *testing.T) {
 func TestDebtAndHold(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	s := c.member.Seats[0]
+	s := c.member.Subscriptions[0]
 	s.Grant(2)
 	s.Grant(-5)
 	take(h, 1, q, 1, partition.Head{})
@@ -217,7 +217,7 @@ func TestDrain(t *testing.T) {
 	tr := &hosts{credits: 1}
 	h, l := hub(Options{Transports: map[string]Transport{"http": tr}})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(5)
+	c.member.Subscriptions[0].Grant(5)
 	take(h, 1, q, 1, partition.Head{})
 	if err := h.Drain(context.Background()); err != nil || !c.drained || !tr.drained {
 		t.Fatal(err, c.drained, tr.drained)
@@ -229,7 +229,7 @@ func TestDrain(t *testing.T) {
 	if len(l.undelivered) != 1 {
 		t.Fatal("a leaving node delivered")
 	}
-	m := h.NewMember(context.Background(), &crew{}, "worker", carillon.Hello{Queues: []string{"q"}})
+	m := h.Register(context.Background(), &fakeWorker{}, "worker", carillon.Hello{Queues: []string{"q"}})
 	if err := m.Join(); !errors.Is(err, carillon.Unavailable) {
 		t.Fatalf("a leaving node took a worker: %v", err)
 	}

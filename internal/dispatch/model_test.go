@@ -14,7 +14,7 @@ import (
 // check compares the queue's sums with what they sum up.
 func (q *queue) check() error {
 	credits, open, taken, reserved, waiting, local, silent := 0, 0, 0, 0, 0, 0, 0
-	for _, s := range q.seats {
+	for _, s := range q.subscriptions {
 		credits += s.room()
 		if s.local {
 			local++
@@ -46,7 +46,7 @@ func (q *queue) check() error {
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
 	case waiting > 0 && q.unserved():
 		return fmt.Errorf("%d wait for nobody", waiting)
-	case len(q.seats) == 0 && len(q.claims) == 0 && !q.limited():
+	case len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited():
 		return fmt.Errorf("an empty queue is kept")
 	}
 	return nil
@@ -57,8 +57,8 @@ type model struct {
 	t       *rapid.T
 	h       *Hub
 	l       *log
-	crews   []*crew
-	granted map[*crew]int
+	crews   []*fakeWorker
+	granted map[*fakeWorker]int
 	slots   map[int]int // taken by partition
 	want    map[int]int // runs that a partition still has to deliver
 	sent    map[string]int
@@ -99,7 +99,7 @@ func (m *model) check() {
 }
 
 func (m *model) take(p, want int) {
-	n, consumers := take(m.h, p, modelQueue, want, partition.Head{Class: uint8(p % 3), Due: int64(m.seq)})
+	n, consumers := take(m.h, p, modelQueue, want, partition.Head{Priority: uint8(p % 3), Due: int64(m.seq)})
 	if n > want || (n > 0 && !consumers) {
 		m.t.Fatalf("took %d of %d, consumers %v", n, want, consumers)
 	}
@@ -127,7 +127,7 @@ func (m *model) rooms() {
 }
 
 func (m *model) steps() map[string]func(*rapid.T) {
-	crewOf := func(t *rapid.T) *crew {
+	crewOf := func(t *rapid.T) *fakeWorker {
 		if len(m.crews) == 0 {
 			t.Skip("nobody is here")
 		}
@@ -137,8 +137,8 @@ func (m *model) steps() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"": func(t *rapid.T) { m.t = t; m.check() },
 		"join": func(*rapid.T) {
-			c := &crew{}
-			c.member = m.h.NewMember(context.Background(), c, "worker", helloFor("q"))
+			c := &fakeWorker{}
+			c.member = m.h.Register(context.Background(), c, "worker", helloFor("q"))
 			if err := c.member.Join(); err != nil {
 				m.t.Fatal(err)
 			}
@@ -153,11 +153,11 @@ func (m *model) steps() map[string]func(*rapid.T) {
 		"grant": func(t *rapid.T) {
 			c, n := crewOf(t), rapid.IntRange(1, 12).Draw(t, "n")
 			m.granted[c] += n
-			c.member.Seats[0].Grant(n)
+			c.member.Subscriptions[0].Grant(n)
 		},
 		"hold": func(t *rapid.T) {
 			held := rapid.Bool().Draw(t, "held")
-			crewOf(t).member.Seats[0].Hold(func() bool { return held })
+			crewOf(t).member.Subscriptions[0].Hold(func() bool { return held })
 		},
 		"silence": func(t *rapid.T) {
 			crewOf(t).member.Silence(func() bool { return true })
@@ -194,7 +194,7 @@ func (m *model) steps() map[string]func(*rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 3})
-		m := &model{t: t, h: h, l: l, granted: map[*crew]int{}, slots: map[int]int{}, want: map[int]int{}, sent: map[string]int{},
+		m := &model{t: t, h: h, l: l, granted: map[*fakeWorker]int{}, slots: map[int]int{}, want: map[int]int{}, sent: map[string]int{},
 			waits: map[int]bool{}}
 		t.Repeat(m.steps())
 		m.settle()
@@ -203,13 +203,13 @@ func TestModel(t *testing.T) {
 
 // settle gives enough credits: in the end nobody waits.
 func (m *model) settle() {
-	c := &crew{}
-	c.member = m.h.NewMember(context.Background(), c, "worker", helloFor("q"))
+	c := &fakeWorker{}
+	c.member = m.h.Register(context.Background(), c, "worker", helloFor("q"))
 	if err := c.member.Join(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.granted[c] = 1000
-	c.member.Seats[0].Grant(1000)
+	c.member.Subscriptions[0].Grant(1000)
 	for rooms := m.l.take(); len(rooms) > 0; rooms = m.l.take() {
 		for _, r := range rooms {
 			m.take(r.p, m.want[r.p])
@@ -271,12 +271,12 @@ func (m *market) post(p int, f func()) { m.shops[p].mail <- f }
 
 // hand is a worker that takes a few runs and leaves.
 type hand struct {
-	crew
+	fakeWorker
 	m *market
 }
 
 func (w *hand) Deliver(ds []partition.Delivery) bool {
-	if !w.crew.Deliver(ds) {
+	if !w.fakeWorker.Deliver(ds) {
 		return false
 	}
 	for i := range ds {
@@ -293,12 +293,12 @@ func (w *hand) work(h *Hub) {
 		w.mu.Lock()
 		w.deaf = false
 		w.mu.Unlock()
-		w.member = h.NewMember(context.Background(), w, "worker", helloFor("q"))
+		w.member = h.Register(context.Background(), w, "worker", helloFor("q"))
 		if err := w.member.Join(); err != nil {
 			panic(err)
 		}
 		for range 10 {
-			w.member.Seats[0].Grant(7)
+			w.member.Subscriptions[0].Grant(7)
 		}
 		w.mu.Lock()
 		w.deaf = true
@@ -331,11 +331,11 @@ func TestRace(t *testing.T) {
 	}
 	workers.Wait()
 	last := &hand{m: m}
-	last.member = m.h.NewMember(context.Background(), last, "worker", helloFor("q"))
+	last.member = m.h.Register(context.Background(), last, "worker", helloFor("q"))
 	if err := last.member.Join(); err != nil {
 		t.Fatal(err)
 	}
-	last.member.Seats[0].Grant(shops * runs)
+	last.member.Subscriptions[0].Grant(shops * runs)
 	m.left.Wait()
 	last.member.Leave()
 	for _, s := range m.shops {

@@ -10,28 +10,28 @@ import (
 
 // queue is the arithmetic of one queue: who offers credits, who has slots, who waits. The hub's lock guards it.
 type queue struct {
-	name     partition.Queue
-	seats    []*Seat
-	open     []*Seat // those with room, in no order; they are served in turn
-	turn     int
-	short    []*Seat // those that ask, have no credits and have not been told that runs wait
-	credits  int     // sum of the seats' room
-	local    int     // seats of consumers in this process
-	taken    int     // slots about to be used
-	reserved int     // slots for partitions that have been told
-	claims   map[int]*claim
-	waiting  waiting
-	opened   bool      // by a transport, to be forgotten when idle
-	quiet    bool      // not used since the last sweep
-	silent   int       // seats of silent consumers
-	asked    time.Time // when the consumers were last asked for a sign of life
+	name          partition.Queue
+	subscriptions []*Subscription
+	open          []*Subscription // those with room, in no order; they are served in turn
+	turn          int
+	short         []*Subscription // those that ask, have no credits and have not been told that runs wait
+	credits       int             // sum of the subscriptions' room
+	local         int             // subscriptions of consumers in this process
+	taken         int             // slots about to be used
+	reserved      int             // slots for partitions that have been told
+	claims        map[int]*claim
+	waiting       waiting
+	opened        bool      // by a transport, to be forgotten when idle
+	quiet         bool      // not used since the last sweep
+	silent        int       // subscriptions of silent consumers
+	asked         time.Time // when the consumers were last asked for a sign of life
 
 	whole     gate                     // of all deliveries; those without a key wait behind it
 	gates     map[string]*gate         // of keys that are limited or in flight
 	ready     []*gate                  // those that may let something go, in turn
 	held      map[string]*list.Element // what is behind the gates, by token
 	heldBytes int
-	parcels   uint64 // held so far
+	heldSoFar uint64 // held so far
 }
 
 // claim is what a partition has or wants of a queue.
@@ -116,9 +116,9 @@ func (q *queue) tidy(c *claim) {
 	}
 }
 
-// place uses a slot of the delivery's partition, or a free one if it has none, and names the seat that serves it. Nil: it is
+// place uses a slot of the delivery's partition, or a free one if it has none, and names the subscription that serves it. Nil: it is
 // held back for a gate, or else there is no room.
-func (q *queue) place(d *partition.Delivery) (s *Seat, held bool) {
+func (q *queue) place(d *partition.Delivery) (s *Subscription, held bool) {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
@@ -137,10 +137,10 @@ func (q *queue) place(d *partition.Delivery) (s *Seat, held bool) {
 	return s, false
 }
 
-// pick is the next seat with room, a suspect one only if there is no other; a consumer in this process gets
+// pick is the next subscription with room, a suspect one only if there is no other; a consumer in this process gets
 // durable attempts only.
-func (q *queue) pick(durable bool) *Seat {
-	var suspect *Seat
+func (q *queue) pick(durable bool) *Subscription {
+	var suspect *Subscription
 	for range q.open {
 		q.turn = (q.turn + 1) % len(q.open)
 		s := q.open[q.turn]
@@ -160,7 +160,7 @@ func (q *queue) pick(durable bool) *Seat {
 
 // wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
 // more it wakes all of them, to learn that.
-func (q *queue) wake(chunk int, n *news) {
+func (q *queue) wake(chunk int, n *notifications) {
 	for len(q.waiting) > 0 && (q.free() > 0 || q.unserved()) {
 		r, _ := q.wakeFirst(chunk)
 		n.rooms = append(n.rooms, r)
@@ -178,10 +178,10 @@ func (q *queue) wakeFirst(most int) (r room, n int) {
 	return room{c.p, q.name}, n
 }
 
-// add gives a consumer its seat.
-func (q *queue) add(s *Seat) {
-	s.queue, s.nth, s.at = q, len(q.seats), -1
-	q.seats = append(q.seats, s)
+// add gives a consumer its subscription.
+func (q *queue) add(s *Subscription) {
+	s.queue, s.nth, s.at = q, len(q.subscriptions), -1
+	q.subscriptions = append(q.subscriptions, s)
 	q.credits += s.room()
 	if s.local {
 		q.local++
@@ -189,12 +189,12 @@ func (q *queue) add(s *Seat) {
 	q.sort(s)
 }
 
-// remove takes a seat away with its credits and all that is in flight there.
-func (q *queue) remove(s *Seat) {
+// remove takes a subscription away with its credits and all that is in flight there.
+func (q *queue) remove(s *Subscription) {
 	q.change(s, func() { s.gone = true })
 	if s.short {
 		s.short = false
-		q.short = slices.DeleteFunc(q.short, func(o *Seat) bool { return o == s })
+		q.short = slices.DeleteFunc(q.short, func(o *Subscription) bool { return o == s })
 	}
 	q.endAll(s)
 	if s.silent {
@@ -203,23 +203,23 @@ func (q *queue) remove(s *Seat) {
 	if s.local {
 		q.local--
 	}
-	last := q.seats[len(q.seats)-1]
+	last := q.subscriptions[len(q.subscriptions)-1]
 	last.nth = s.nth
-	q.seats[s.nth] = last
-	q.seats[len(q.seats)-1] = nil
-	q.seats = q.seats[:len(q.seats)-1]
+	q.subscriptions[s.nth] = last
+	q.subscriptions[len(q.subscriptions)-1] = nil
+	q.subscriptions = q.subscriptions[:len(q.subscriptions)-1]
 }
 
 // change does f, which changes the room of s.
-func (q *queue) change(s *Seat, f func()) {
+func (q *queue) change(s *Subscription, f func()) {
 	before := s.room()
 	f()
 	q.credits += s.room() - before
 	q.sort(s)
 }
 
-// sort keeps s among the open seats while it has room, and notes when one that asks has run out of credits.
-func (q *queue) sort(s *Seat) {
+// sort keeps s among the open subscriptions while it has room, and notes when one that asks has run out of credits.
+func (q *queue) sort(s *Subscription) {
 	if s.credits > 0 {
 		s.told = false
 	} else if s.asks && !s.told && !s.short && !s.gone {
@@ -245,8 +245,8 @@ func (q *queue) hungry() bool {
 	return len(q.waiting) > 0 && q.whole.room() > q.taken+q.reserved
 }
 
-// tell lets the seats without credits know that runs wait, each once.
-func (q *queue) tell(n *news) {
+// tell lets the subscriptions without credits know that runs wait, each once.
+func (q *queue) tell(n *notifications) {
 	if len(q.short) == 0 || !q.hungry() {
 		return
 	}
@@ -265,7 +265,7 @@ func (q *queue) idle() bool {
 	if len(q.claims) > 0 || q.limited() {
 		return false
 	}
-	for _, s := range q.seats {
+	for _, s := range q.subscriptions {
 		if s.flight > 0 || s.paused {
 			return false
 		}

@@ -26,15 +26,15 @@ type Listener interface {
 
 // Silence holds the member's credits back until [Member.Heard], unless silent, which is asked under the hub's
 // lock, denies it.
-func (m *Member) Silence(silent func() bool) {
+func (m *Registration) Silence(silent func() bool) {
 	h := m.hub
-	var n news
+	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
-	if !m.seated || !silent() {
+	if !m.subscribed || !silent() {
 		return
 	}
-	for _, s := range m.Seats {
+	for _, s := range m.Subscriptions {
 		s.queue.hush(s)
 		s.queue.ask(&n)
 	}
@@ -42,13 +42,13 @@ func (m *Member) Silence(silent func() bool) {
 }
 
 // Heard says that the consumer has spoken: its credits count again.
-func (m *Member) Heard() {
+func (m *Registration) Heard() {
 	h := m.hub
-	var n news
+	var n notifications
 	var first []partition.Queue
 	h.mu.Lock()
-	if m.seated {
-		for _, s := range m.Seats {
+	if m.subscribed {
+		for _, s := range m.Subscriptions {
 			if s.silent && s.queue.unserved() {
 				first = append(first, s.name)
 			}
@@ -63,10 +63,10 @@ func (m *Member) Heard() {
 }
 
 // unserved reports whether nobody is there who may get anything. A transport's consumer is never silent.
-func (q *queue) unserved() bool { return len(q.seats) == q.silent }
+func (q *queue) unserved() bool { return len(q.subscriptions) == q.silent }
 
 // hush makes s silent.
-func (q *queue) hush(s *Seat) {
+func (q *queue) hush(s *Subscription) {
 	if !s.silent {
 		q.silent++
 		q.change(s, func() { s.silent, s.suspect = true, false })
@@ -74,7 +74,7 @@ func (q *queue) hush(s *Seat) {
 }
 
 // hear ends the silence of s, and the suspicion against it.
-func (q *queue) hear(s *Seat) {
+func (q *queue) hear(s *Subscription) {
 	s.suspect = false
 	if s.silent {
 		q.silent--
@@ -83,7 +83,7 @@ func (q *queue) hear(s *Seat) {
 }
 
 // ask has those of whom a sign of life is of use give one. Each is suspect until it has.
-func (q *queue) ask(n *news) {
+func (q *queue) ask(n *notifications) {
 	now := time.Now()
 	if !q.asked.IsZero() && now.Sub(q.asked) < askAgain {
 		return

@@ -13,14 +13,14 @@ func always() bool { return true }
 func TestASilentConsumerGetsNothing(t *testing.T) {
 	h, l := hub(Options{})
 	q, quiet, other := named("q"), join(t, h, "q"), join(t, h, "q")
-	quiet.member.Seats[0].Grant(5)
-	other.member.Seats[0].Grant(1)
+	quiet.member.Subscriptions[0].Grant(5)
+	other.member.Subscriptions[0].Grant(1)
 	quiet.member.Silence(always)
 	if n, served := take(h, 1, q, 3, partition.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v: the silent one's credits count", n, served)
 	}
 	h.Deliver(runsOf(1, q, 1, 1))
-	quiet.member.Seats[0].Grant(1) // credits that come meanwhile are kept
+	quiet.member.Subscriptions[0].Grant(1) // credits that come meanwhile are kept
 	if len(quiet.got) != 0 || len(other.got) != 1 {
 		t.Fatalf("silent %v, other %v", quiet.got, other.got)
 	}
@@ -37,7 +37,7 @@ func TestSilentConsumersAloneServeNobody(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	take(h, 1, q, 3, partition.Head{})
-	c.member.Seats[0].Grant(1)
+	c.member.Subscriptions[0].Grant(1)
 	c.member.Silence(always)
 	l.take()
 	if n, served := take(h, 1, q, 3, partition.Head{}); n != 0 || served {
@@ -58,7 +58,7 @@ func TestSilentConsumersAloneServeNobody(t *testing.T) {
 func TestAWordBeforeTheSilenceCounts(t *testing.T) {
 	h, _ := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Seats[0].Grant(1)
+	c.member.Subscriptions[0].Grant(1)
 	c.member.Silence(func() bool { return false })
 	if n, served := take(h, 1, q, 1, partition.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v", n, served)
@@ -70,8 +70,8 @@ func TestAskedConsumersComeLast(t *testing.T) {
 		h, _ := hub(Options{})
 		q := named("q")
 		quiet, a, b, awake := join(t, h, "q"), join(t, h, "q"), join(t, h, "q"), join(t, h, "q")
-		for _, c := range []*crew{quiet, a, b, awake} {
-			c.member.Seats[0].Grant(4)
+		for _, c := range []*fakeWorker{quiet, a, b, awake} {
+			c.member.Subscriptions[0].Grant(4)
 		}
 		quiet.member.Silence(always)
 		if a.pings != 1 || b.pings != 1 || awake.pings != 1 || quiet.pings != 0 {
@@ -88,7 +88,7 @@ func TestAskedConsumersComeLast(t *testing.T) {
 			t.Fatalf("%d pings", awake.pings)
 		}
 		pass(askAgain)
-		awake.member.Seats[0].Grant(1)
+		awake.member.Subscriptions[0].Grant(1)
 		b.member.Silence(always)
 		if awake.pings != 2 {
 			t.Fatalf("%d pings", awake.pings)

@@ -13,8 +13,8 @@ type Sink interface {
 	// Reports hands over results, and the slice with them. Each goes to the partition named in its token; what became of it
 	// is told through From.
 	Reports(rs []partition.Report)
-	// Beats says that attempts are alive; a token that is not in force is answered by from.Stale.
-	Beats(bs []carillon.Beat, from partition.Reporter)
+	// Heartbeats says that attempts are alive; a token that is not in force is answered by from.Stale.
+	Heartbeats(bs []carillon.Heartbeat, from partition.Reporter)
 	// Room says that partition p, which waits for slots of q, should take again: slots are reserved for it, or the last
 	// consumer of q has left. It must take, be it 0, or the slots stay reserved. News of a partition that has left is ignored.
 	Room(p int, q partition.Queue)
@@ -43,16 +43,16 @@ type Worker interface {
 	Close() error
 }
 
-// Spread is a consumer that is served by several nodes and spreads its credits over them. Calls must not block.
-type Spread interface {
+// MultiNodeConsumer is a consumer that is served by several nodes and spreads its credits over them. Calls must not block.
+type MultiNodeConsumer interface {
 	Consumer
 	// Wanted says that runs of q wait on this node while the consumer has no credits there. It is said once, until it has
 	// had credits again.
 	Wanted(q partition.Queue)
 }
 
-// Learner is a worker that is to know where the nodes are. Calls must not block.
-type Learner interface {
+// NodeWatcher is a worker that is to know where the nodes are. Calls must not block.
+type NodeWatcher interface {
 	Worker
 	// Nodes is where all nodes are, this one first; only the greatest version counts. The slice is not changed.
 	Nodes(version uint64, addresses []string)
@@ -61,8 +61,8 @@ type Learner interface {
 // Transport serves the queues of one kind of target for which nobody need connect: the hub opens a consumer when a queue
 // is first used and forgets it when it has been idle for [Options.IdleQueue].
 type Transport interface {
-	// Open makes the consumer of q and says how many credits it begins with. It must not call the hub or the seat.
-	Open(q partition.Queue, seat *Seat) (c Consumer, credits int)
+	// Open makes the consumer of q and says how many credits it begins with. It must not call the hub or the subscription.
+	Open(q partition.Queue, seat *Subscription) (c Consumer, credits int)
 	// Drain waits until everything in flight has ended, and ends it by force when ctx does.
 	Drain(ctx context.Context) error
 	Close() error

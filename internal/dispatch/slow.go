@@ -76,7 +76,7 @@ func (s *slow) end() {
 
 // slowStep raises the bound, or lifts it.
 func (h *Hub) slowStep() {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	if s := &h.slow; s.active {
 		backlog := s.seen || h.overdueWaits()
@@ -117,7 +117,7 @@ func (h *Hub) room() int {
 }
 
 // wakeAll reserves slots for those who wait, in all queues, best head first, as far as the node has room.
-func (h *Hub) wakeAll(n *news) {
+func (h *Hub) wakeAll(n *notifications) {
 	for left := h.room(); ; {
 		q := h.firstToWake(left > 0)
 		if q == nil {

@@ -17,8 +17,8 @@ func TestSlowStart(t *testing.T) {
 		began := time.Now()
 		overdue := partition.Head{Due: began.Add(-time.Minute).UnixNano()}
 		a, b := join(t, h, "a"), join(t, h, "b")
-		a.member.Seats[0].Grant(1000)
-		b.member.Seats[0].Grant(1000)
+		a.member.Subscriptions[0].Grant(1000)
+		b.member.Subscriptions[0].Grant(1000)
 		inFlight := 0
 		for p, name := range []string{"a", "b"} {
 			n, ok := take(h, p, named(name), 100, overdue)
@@ -37,7 +37,7 @@ func TestSlowStart(t *testing.T) {
 				inFlight += n
 			}
 		}
-		a.member.Seats[0].Done(4, 4)
+		a.member.Subscriptions[0].Done(4, 4)
 		inFlight -= 4
 		if more(); inFlight != 4 {
 			t.Fatalf("%d in flight after the first were done", inFlight)
@@ -67,7 +67,7 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := hub(Options{SlowStart: SlowStart{Initial: 4, Step: time.Second}})
 		q, c := named("q"), join(t, h, "q")
-		c.member.Seats[0].Grant(1000)
+		c.member.Subscriptions[0].Grant(1000)
 		old, fresh := partition.Head{Due: time.Now().Add(-6 * time.Second).UnixNano()}, partition.Head{Due: time.Now().UnixNano()}
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {
 			t.Fatalf("a node without a backlog is bounded to %d", n)
@@ -90,16 +90,16 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 func TestConsumersInThisProcess(t *testing.T) {
 	h, l := hub(Options{})
 	q, far := named("q"), join(t, h, "q")
-	far.member.Seats[0].Grant(1)
+	far.member.Subscriptions[0].Grant(1)
 	if s := h.Take(1, q, 1, partition.Head{}); s.Durable || s.N != 1 {
 		t.Fatalf("%+v", s)
 	}
-	here := &crew{}
-	here.member = h.NewMember(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
+	here := &fakeWorker{}
+	here.member = h.Register(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
 	if err := here.member.Join(); err != nil {
 		t.Fatal(err)
 	}
-	here.member.Seats[0].Grant(10)
+	here.member.Subscriptions[0].Grant(10)
 	for range 5 { // whose turn it is does not matter
 		if s := h.Take(1, q, 1, partition.Head{}); !s.Durable {
 			t.Fatalf("%+v", s)

@@ -25,7 +25,7 @@ func (h *Hub) Queues() []QueueStats {
 	defer h.mu.Unlock()
 	all := make([]QueueStats, 0, len(h.queues))
 	for _, q := range h.sorted() {
-		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.seats), Silent: q.silent, Credits: q.credits,
+		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.subscriptions), Silent: q.silent, Credits: q.credits,
 			InFlight: q.whole.flight, Held: len(q.held), Waiting: len(q.waiting)})
 	}
 	return all
@@ -84,7 +84,7 @@ func (h *Hub) Workers() []WorkerStats {
 	for _, m := range h.present() {
 		w := WorkerStats{Kind: m.kind, Namespace: m.hello.Namespace, ID: m.hello.WorkerID, Labels: m.hello.Labels,
 			Queues: slices.Clone(m.hello.Queues), Since: m.since}
-		for _, s := range m.Seats {
+		for _, s := range m.Subscriptions {
 			w.InFlight += s.flight
 		}
 		all = append(all, w)

@@ -31,7 +31,7 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 		q.standDown(p)
 	}
 	slots := partition.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
-	var more news
+	var more notifications
 	h.settle(&more, q)
 	h.unlock(&more)
 	return slots
@@ -39,7 +39,7 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 
 // Return gives back n slots that p took and does not need.
 func (h *Hub) Return(p int, name partition.Queue, n int) {
-	var more news
+	var more notifications
 	h.mu.Lock()
 	if q := h.queues[name]; q != nil {
 		q.giveBack(p, n)
@@ -61,7 +61,7 @@ func (h *Hub) queue(name partition.Queue) *queue {
 	q = newQueue(name)
 	q.opened = true
 	h.queues[name] = q
-	s := &Seat{hub: h, name: name}
+	s := &Subscription{hub: h, name: name}
 	s.consumer, s.credits = t.Open(name, s)
 	q.add(s)
 	h.keepSweeping()
@@ -70,7 +70,7 @@ func (h *Hub) queue(name partition.Queue) *queue {
 
 // settle passes on what was held back and has room, and free slots to those who wait, and drops queues that nobody serves,
 // limits or has slots of.
-func (h *Hub) settle(n *news, qs ...*queue) {
+func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || q.unserved() {
 			q.giveUp(n, anyOne)
@@ -88,7 +88,7 @@ func (h *Hub) settle(n *news, qs ...*queue) {
 		if !h.draining && len(h.nodes) > 1 { // otherwise there is nowhere to take credits from
 			q.tell(n)
 		}
-		if len(q.seats) == 0 && len(q.claims) == 0 && !q.limited() {
+		if len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited() {
 			delete(h.queues, q.name)
 		}
 	}
@@ -96,7 +96,7 @@ func (h *Hub) settle(n *news, qs ...*queue) {
 
 // Deliver hands deliveries to consumers, in turn among those of a queue that have room. The slice is not kept.
 func (h *Hub) Deliver(ds []partition.Delivery) {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	for i := range ds {
@@ -104,8 +104,8 @@ func (h *Hub) Deliver(ds []partition.Delivery) {
 	}
 }
 
-// place finds the seat for one of several deliveries.
-func (h *Hub) place(d *partition.Delivery, of int, n *news) {
+// place finds the subscription for one of several deliveries.
+func (h *Hub) place(d *partition.Delivery, of int, n *notifications) {
 	q := h.queues[d.Queue]
 	if q == nil || h.draining {
 		n.undelivered = append(n.undelivered, d.Run.Token)
@@ -113,7 +113,7 @@ func (h *Hub) place(d *partition.Delivery, of int, n *news) {
 	}
 	s, held := q.place(d)
 	if s != nil {
-		n.load(s, d, 1+of/len(q.seats))
+		n.load(s, d, 1+of/len(q.subscriptions))
 		return
 	}
 	if held {
@@ -140,7 +140,7 @@ func (h *Hub) Cancel(cs []partition.Cancel) {
 
 // withdraw drops what is held of a cancelled attempt, or else names those who may have it.
 func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	q := h.queues[c.Queue]
@@ -151,8 +151,8 @@ func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
 		h.settle(&n, q)
 		return nil
 	}
-	cs := make([]Consumer, len(q.seats))
-	for i, s := range q.seats {
+	cs := make([]Consumer, len(q.subscriptions))
+	for i, s := range q.subscriptions {
 		cs[i] = s.consumer
 	}
 	return cs
@@ -162,7 +162,7 @@ func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
 // store may know of those attempts, and whoever has p next would wait for their ends. It must not take afterwards, unless it comes
 // again.
 func (h *Hub) Forget(p int) {
-	var n news
+	var n notifications
 	h.mu.Lock()
 	for _, q := range h.sorted() {
 		c, has := q.claims[p]
@@ -171,7 +171,7 @@ func (h *Hub) Forget(p int) {
 			q.giveBack(p, c.taken)
 		}
 		held := len(q.held)
-		q.giveUp(&n, func(l *parcel) bool { return l.Partition == p })
+		q.giveUp(&n, func(l *heldDelivery) bool { return l.Partition == p })
 		if has || len(q.held) < held {
 			h.settle(&n, q)
 		}

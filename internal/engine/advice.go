@@ -20,7 +20,7 @@ import (
 const lateBy = time.Minute
 
 // advise adds to the answer to a put what the job's author may not expect.
-func (e *Engine) advise(ctx context.Context, put *carillon.Put) {
+func (e *Engine) advise(ctx context.Context, put *carillon.PutResult) {
 	if !put.Changed {
 		return
 	}
@@ -30,10 +30,10 @@ func (e *Engine) advise(ctx context.Context, put *carillon.Put) {
 			put.Warnings = append(put.Warnings, w)
 		}
 	}
-	if j.LimitKey != "" {
-		if !e.limited(ctx, partition.Limit{Namespace: j.Namespace, Key: j.LimitKey}) {
-			put.Warnings = append(put.Warnings, fmt.Sprintf("limit_key: namespace %q has no limit for %.64q, so nothing is limited",
-				j.Namespace, j.LimitKey))
+	if j.ConcurrencyKey != "" {
+		if !e.limited(ctx, partition.Limit{Namespace: j.Namespace, Key: j.ConcurrencyKey}) {
+			put.Warnings = append(put.Warnings, fmt.Sprintf("concurrency_key: namespace %q has no limit for %.64q, so nothing is limited",
+				j.Namespace, j.ConcurrencyKey))
 		}
 	}
 	if w := dueInThePast(j); w != "" {
@@ -84,9 +84,9 @@ func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carill
 	for range cycleDepth {
 		var next []string
 		for _, waits := range level {
-			for _, name := range waits.After {
+			for _, name := range waits.DependsOn {
 				if name == j.Name {
-					return "after: " + cycleText(from, waits.Name, name)
+					return "depends_on: " + cycleText(from, waits.Name, name)
 				}
 				if _, seen := from[name]; !seen && len(from) < cycleJobs {
 					from[name] = waits.Name
@@ -121,7 +121,7 @@ func cycleText(from map[string]string, last, first string) string {
 
 // jobsNamed are those of the named jobs that there are: as they are put now, or as the store has them.
 func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
-	byPart := map[*owned][]store.Ref{}
+	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range names {
 		key := carillon.Key{Namespace: namespace, Name: name}
 		if j := together[key]; j != nil {
@@ -144,7 +144,7 @@ func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string
 			if !records[i].Exists {
 				continue
 			}
-			if j, err := store.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.After) > 0 {
+			if j, err := store.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.DependsOn) > 0 {
 				out = append(out, &j)
 			}
 		}

@@ -20,16 +20,16 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 		owner := f.nodes[carillon.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
 		put := func(name string, want ...string) {
 			for i := range 18 {
-				j := carillon.Job{Name: fmt.Sprint(name, i), LimitKey: "k", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
-				put, err := route(t.Context(), f, func(n *node) (carillon.Put, error) { return n.PutJob(t.Context(), j) })
+				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+				put, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) })
 				if err != nil {
 					t.Fatal(err)
 				}
 				wantWarnings(t, name, put.Warnings, want...)
 			}
 		}
-		put("before", "limit_key: ")
-		if _, err := owner.PutNamespace(t.Context(), carillon.Namespace{Name: "default", Limits: map[string]int{"k": 1}}); err != nil {
+		put("before", "concurrency_key: ")
+		if _, err := owner.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		put("limited")

@@ -56,11 +56,11 @@ func TestAPutIsToldWhatStandsInItsWay(t *testing.T) {
 func TestALimitKeyWithoutALimitIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", Limits: map[string]int{"known": 0}}); err != nil {
+		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"known": 0}}); err != nil {
 			t.Fatal(err)
 		}
-		wantWarnings(t, "known", n.warned(carillon.Job{Name: "a", LimitKey: "known", Due: carillon.In(time.Hour)}))
-		wantWarnings(t, "unknown", n.warned(carillon.Job{Name: "b", LimitKey: "unknown", Due: carillon.In(time.Hour)}), "limit_key: ")
+		wantWarnings(t, "known", n.warned(carillon.Job{Name: "a", ConcurrencyKey: "known", Due: carillon.In(time.Hour)}))
+		wantWarnings(t, "unknown", n.warned(carillon.Job{Name: "b", ConcurrencyKey: "unknown", Due: carillon.In(time.Hour)}), "concurrency_key: ")
 		n.stop()
 	})
 }
@@ -85,12 +85,12 @@ func TestJobsThatWaitForEachOtherAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
 		after := func(name string, names ...string) carillon.Job {
-			return carillon.Job{Name: name, After: names, Due: carillon.In(time.Hour)}
+			return carillon.Job{Name: name, DependsOn: names, Due: carillon.In(time.Hour)}
 		}
 		n.warned(after("c"))
 		wantWarnings(t, "b", n.warned(after("b", "c")))
 		wantWarnings(t, "a", n.warned(after("a", "b", "c")))
-		wantWarnings(t, "c", n.warned(after("c", "a")), `after: the jobs wait for each other ("c" after "a" after "c"), so`)
+		wantWarnings(t, "c", n.warned(after("c", "a")), `depends_on: the jobs wait for each other ("c" after "a" after "c"), so`)
 		wantWarnings(t, "outside", n.warned(after("outside", "a")))
 		together := []carillon.Job{after("x", "z"), after("y", "x"), after("z", "y")}
 		for i := range together {
@@ -100,7 +100,7 @@ func TestJobsThatWaitForEachOtherAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWarnings(t, "x", puts[0].Warnings, `after: the jobs wait for each other ("x" after "z" after "y" after "x"), so`)
+		wantWarnings(t, "x", puts[0].Warnings, `depends_on: the jobs wait for each other ("x" after "z" after "y" after "x"), so`)
 		n.stop()
 	})
 }

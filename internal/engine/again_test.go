@@ -141,7 +141,7 @@ func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 		}
 		for range 7 { // beyond the time of the first, and the grace
 			time.Sleep(2 * time.Second)
-			second.say(t, carillon.WorkRequest{Beats: []carillon.Beat{{Token: has[0].Token, RunID: has[0].ID}}})
+			second.say(t, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: has[0].Token, RunID: has[0].ID}}})
 		}
 		if len(second.heard().cancels) > 0 {
 			t.Errorf("it was told to stop %q", second.heard().cancels)
@@ -163,7 +163,7 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		c := n.consume("q", 2, silent)
 		n.putOnce(time.Hour)
-		if _, err := n.Hear(context.Background(), 0, engine.Said{Undelivered: []string{c.got()[0].Token}}); err != nil {
+		if _, err := n.Relay(context.Background(), 0, engine.Reports{Undelivered: []string{c.got()[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -15,7 +15,7 @@ const readAtMost = 4096
 // for several partitions at once each round reads for itself.
 type reading struct {
 	asked   []store.Asked
-	of      []*owned // one for each of asked
+	of      []*partitionRunner // one for each of asked
 	refs    []store.Ref
 	records [][]store.Record
 	err     error
@@ -56,7 +56,7 @@ func (l *lane) lookUp() {
 
 // appendWanted appends the records that calls which wait for the partition's round need and memory lacks, until there are
 // readAtMost of all partitions.
-func (p *owned) appendWanted(refs []store.Ref) []store.Ref {
+func (p *partitionRunner) appendWanted(refs []store.Ref) []store.Ref {
 	if p.m == nil || p.claiming || p.leaving {
 		return refs
 	}
@@ -108,7 +108,7 @@ func (l *lane) learn() {
 
 // bringIn brings records into memory until the next round has ended, and so is it known which do not exist. What was on its way to the
 // store when they were asked for, or has left since, may be in them or not: these a round reads again.
-func (p *owned) bringIn(refs []store.Ref, records []store.Record) {
+func (p *partitionRunner) bringIn(refs []store.Ref, records []store.Record) {
 	if len(p.changed) > 0 {
 		kept := make([]store.Record, 0, len(records))
 		for i := range records {
@@ -128,7 +128,7 @@ func (p *owned) bringIn(refs []store.Ref, records []store.Record) {
 }
 
 // noteChanged takes note of what leaves for the store while something is being read.
-func (p *owned) noteChanged(b *store.Batch) {
+func (p *partitionRunner) noteChanged(b *store.Batch) {
 	if !p.asking {
 		return
 	}
@@ -152,7 +152,7 @@ func (b *mailbox) asked(read bool) {
 }
 
 // failAsked ends the calls for which reading has failed, or was given up as the engine stops.
-func (p *owned) failAsked(err error) {
+func (p *partitionRunner) failAsked(err error) {
 	refusal := unread(err)
 	if p.e.stopping() {
 		refusal = p.e.errStopping()
@@ -173,12 +173,12 @@ func (p *owned) failAsked(err error) {
 	}
 }
 
-// fetchFor reads at once what joint puts are about.
-func (l *lane) fetchFor(js []*joint) {
+// fetchFor reads at once what group puts are about.
+func (l *lane) fetchFor(js []*groupPut) {
 	if l.reader == nil {
 		return
 	}
-	of := map[*owned][]store.Ref{}
+	of := map[*partitionRunner][]store.Ref{}
 	for _, j := range js {
 		for i := range j.portions {
 			s := &j.portions[i]
@@ -193,7 +193,7 @@ func (l *lane) fetchFor(js []*joint) {
 		}
 	}
 	var asked []store.Asked
-	var parts []*owned
+	var parts []*partitionRunner
 	for _, p := range l.parts {
 		if refs := of[p]; len(refs) > 0 {
 			asked, parts = append(asked, store.Asked{Shard: p.shard, Refs: refs}), append(parts, p)

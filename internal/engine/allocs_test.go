@@ -115,7 +115,7 @@ func TestAllocationsOfAPutOnTheWire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Validate(carillon.DefaultLimits()); err != nil {
+			if err := j.Validate(carillon.DefaultBounds()); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -123,7 +123,7 @@ func TestAllocationsOfAPutOnTheWire(t *testing.T) {
 	t.Run("answer", func(t *testing.T) {
 		at := time.Unix(1_800_000_000, 0)
 		job.Status = &carillon.JobStatus{Generation: 1, Created: at, Updated: at, NextRun: at}
-		put := carillon.Put{Job: job, Created: true, Changed: true}
+		put := carillon.PutResult{Job: job, Created: true, Changed: true}
 		within(t, answerAllocs, func() {
 			if _, err := proto.Marshal(wire.PutToProto(&put)); err != nil {
 				t.Fatal(err)

@@ -24,7 +24,15 @@ func (e *Engine) Assign(parts []int) {
 }
 
 // Holdings are the partitions that this node holds under a term, also those that it is still loading.
-func (e *Engine) Holdings() []store.Holding { return e.holdings() }
+func (e *Engine) Holdings() []store.Holding {
+	var held []store.Holding
+	for _, p := range e.parts {
+		if t := p.published.Load(); t != nil && !t.IsZero() {
+			held = append(held, store.Holding{Partition: p.number, Term: *t})
+		}
+	}
+	return held
+}
 
 // Ready reports whether every partition that this node is to own is owned; otherwise it says why not.
 func (e *Engine) Ready() error {
@@ -37,75 +45,75 @@ func (e *Engine) Ready() error {
 }
 
 // leave begins to hand the partition over: nothing is handed out any more, and what memory holds is on its way to the store.
-func (p *owned) leave() {
+func (p *partitionRunner) leave() {
 	p.leaving, p.leftAt = true, p.e.elapsed()
 	p.m.HandOver()
-	p.giveTokensUp()
+	p.givePermitsUp()
 	p.rest()
-	p.leaveBehind()
+	p.leaveOrphans()
 	p.e.dispatcher.Forget(p.number)
 }
 
-// leaveBehind has the consumers of attempts that are in force told to stop: at once if nobody will know of the attempt, otherwise
+// leaveOrphans has the consumers of attempts that are in force told to stop: at once if nobody will know of the attempt, otherwise
 // when its time is over. Whoever owns the partition then cannot reach them, and an attempt that is never answered would keep its
 // slot for ever.
-func (p *owned) leaveBehind() {
+func (p *partitionRunner) leaveOrphans() {
 	now, elapsed := p.e.now(), p.e.elapsed()
-	known := map[partition.Token]*behind{}
-	for i := range p.behind {
-		known[p.behind[i].tok] = &p.behind[i]
+	known := map[partition.Token]*orphan{}
+	for i := range p.orphans {
+		known[p.orphans[i].tok] = &p.orphans[i]
 	}
-	var more []behind
+	var more []orphan
 	var unknown []partition.Cancel
 	for _, h := range p.m.Handed() {
 		tok, _ := p.e.token(h.Token)
-		until := elapsed + max(0, h.Until-now) + int64(behindGrace)
+		until := elapsed + max(0, h.Until-now) + int64(orphanGrace)
 		switch b := known[tok]; {
 		case !h.Written:
 			unknown = append(unknown, h.Cancel)
 		case b != nil:
 			b.until = max(b.until, until)
 		default:
-			more = append(more, behind{Cancel: h.Cancel, tok: tok, until: until, beats: h.Queue.Kind == streamKind && h.Here})
+			more = append(more, orphan{Cancel: h.Cancel, tok: tok, until: until, heartbeats: h.Queue.Kind == streamKind && h.Here})
 		}
 	}
 	p.beaten = elapsed
-	p.behind = append(p.behind, more...)
-	slices.SortStableFunc(p.behind, func(a, b behind) int { return cmp.Compare(a.until, b.until) })
+	p.orphans = append(p.orphans, more...)
+	slices.SortStableFunc(p.orphans, func(a, b orphan) int { return cmp.Compare(a.until, b.until) })
 	if len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
 	}
 }
 
-// behind is an attempt of a term that is over, which a consumer here may have.
-type behind struct {
+// orphan is an attempt of a term that is over, which a consumer here may have.
+type orphan struct {
 	partition.Cancel
-	tok   partition.Token
-	until int64 // by Engine.elapsed
-	beats bool  // its consumer is here and does not beat, but says when it ends: until then this node does
+	tok        partition.Token
+	until      int64 // by Engine.elapsed
+	heartbeats bool  // its consumer is here and does not heartbeat, but says when it ends: until then this node does
 }
 
-// streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not beat.
+// streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not heartbeat.
 const streamKind = "dapr"
 
-// beatBehind tells the owner of attempts of earlier terms that their streams last, also if it is this node again: otherwise he would
+// heartbeatOrphans tells the owner of attempts of earlier terms that their streams last, also if it is this node again: otherwise he would
 // hand them out again before long.
-func (p *owned) beatBehind(now int64) {
-	if len(p.behind) == 0 || p.leaving || p.m == nil && !p.elsewhere() || now-p.beaten < int64(partition.KeptBeat) {
+func (p *partitionRunner) heartbeatOrphans(now int64) {
+	if len(p.orphans) == 0 || p.leaving || p.m == nil && !p.elsewhere() || now-p.beaten < int64(partition.KeptHeartbeatInterval) {
 		return
 	}
 	p.beaten = now
 	p.box.put(func(m *mail) {
-		for i := range p.behind {
-			if b := &p.behind[i]; b.beats {
-				m.beats = append(m.beats, beat{tok: b.tok, from: refuted{p}, text: b.Token})
+		for i := range p.orphans {
+			if b := &p.orphans[i]; b.heartbeats {
+				m.heartbeats = append(m.heartbeats, heartbeat{tok: b.tok, from: refuted{p}, text: b.Token})
 			}
 		}
 	})
 }
 
-// refuted hears that attempts for which this node beats are not in force any more.
-type refuted struct{ p *owned }
+// refuted hears that attempts for which this node heartbeats are not in force any more.
+type refuted struct{ p *partitionRunner }
 
 // Accepted implements [partition.Reporter].
 func (refuted) Accepted(string) {}
@@ -115,10 +123,10 @@ func (r refuted) Stale(token string) {
 	r.p.box.keep(func(m *mail) { m.refuted = append(m.refuted, token) })
 }
 
-// settleBehind beats no more for attempts of which consumers have said the last word, or which are not in force. They stay until their
+// settleOrphans heartbeats no more for attempts of which consumers have said the last word, or which are not in force. They stay until their
 // time is over: who has said it may have got the attempt from the next owner, and another here has it still.
-func (p *owned) settleBehind(in *mail) {
-	if len(p.behind) == 0 || len(in.reports)+len(in.losses)+len(in.refuted) == 0 {
+func (p *partitionRunner) settleOrphans(in *mail) {
+	if len(p.orphans) == 0 || len(in.reports)+len(in.losses)+len(in.refuted) == 0 {
 		return
 	}
 	over := map[partition.Token]bool{}
@@ -131,30 +139,30 @@ func (p *owned) settleBehind(in *mail) {
 		over[in.losses[i].tok] = true
 	}
 	stale := setOf(in.refuted)
-	for i := range p.behind {
-		b := &p.behind[i]
-		b.beats = b.beats && !over[b.tok] && !stale[b.Token]
+	for i := range p.orphans {
+		b := &p.orphans[i]
+		b.heartbeats = b.heartbeats && !over[b.tok] && !stale[b.Token]
 	}
 }
 
-// behindGrace is how long after its end the consumer of such an attempt is told.
-const behindGrace = 5 * time.Second
+// orphanGrace is how long after its end the consumer of such an attempt is told.
+const orphanGrace = 5 * time.Second
 
-// endBehind tells those whose time is over. An attempt that has been made again under its token, and is in force here, has another
+// endOrphan tells those whose time is over. An attempt that has been made again under its token, and is in force here, has another
 // time, which its term sees to.
-func (p *owned) endBehind(now int64) {
+func (p *partitionRunner) endOrphan(now int64) {
 	n := 0
-	for ; n < len(p.behind) && p.behind[n].until <= now; n++ {
-		if b := &p.behind[n]; p.m == nil || !p.m.InForce(b.tok) {
+	for ; n < len(p.orphans) && p.orphans[n].until <= now; n++ {
+		if b := &p.orphans[n]; p.m == nil || !p.m.InForce(b.tok) {
 			p.e.dispatcher.Cancel([]partition.Cancel{b.Cancel})
 		}
 	}
-	p.behind = slices.Delete(p.behind, 0, n)
+	p.orphans = slices.Delete(p.orphans, 0, n)
 }
 
 // left ends the hand-over: all that memory held is durable.
-func (p *owned) left() {
-	over := p.parting(p.term)
+func (p *partitionRunner) left() {
+	over := p.pendingRelease(p.term)
 	for _, w := range p.waiting {
 		w.answer(notOwner(p.number))
 	}
@@ -163,14 +171,14 @@ func (p *owned) left() {
 	p.e.claims.leave(over)
 	took := time.Duration(p.e.elapsed() - p.leftAt)
 	p.e.log.Debug("partition handed over", "partition", p.number, "epoch", over.term.Epoch, "took", took)
-	p.e.note(tiding{p.number, took, kind{fate: isLeft}})
+	p.e.note(tiding{p.number, took, kind{transition: isLeft}})
 	if told := p.e.cfg.Events.HandedOver; told != nil {
 		told(p.number, took)
 	}
 }
 
 // drop forgets the machine and the term.
-func (p *owned) drop(cause error) {
+func (p *partitionRunner) drop(cause error) {
 	p.m, p.homes, p.shard, p.waiting, p.cause, p.leaving = nil, nil, nil, nil, cause, false
 	p.serving.Store(false)
 	p.stats.Store(&partition.Stats{})

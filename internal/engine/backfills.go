@@ -25,7 +25,7 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 	}
 	p := e.partitionOf(key)
 	for range planAgain {
-		basis, err := ask(ctx, p, jobCall(key), func(p *owned, _ int64) (partition.BackfillBasis, error) {
+		basis, err := ask(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
 			return p.m.BackfillBasis(key)
 		})
 		if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 			carillon.Backfill
 			ok bool
 		}
-		s, err := ask(ctx, p, jobCall(key), func(p *owned, now int64) (s started, err error) {
+		s, err := ask(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (s started, err error) {
 			s.Backfill, s.ok, err = p.m.StartBackfill(now, key, spec, plan)
 			return s, err
 		})
@@ -51,7 +51,7 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 }
 
 // ofBackfill reads a backfill's id and finds its partition.
-func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *owned, error) {
+func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *partitionRunner, error) {
 	bid, err := carillon.ParseRunID(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
 		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
@@ -73,11 +73,13 @@ func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillo
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return ask(ctx, p, call{}, func(p *owned, _ int64) (carillon.Backfill, error) { return p.backfill(namespaceOf(namespace), bid) })
+	return ask(ctx, p, call{}, func(p *partitionRunner, _ int64) (carillon.Backfill, error) {
+		return p.backfill(namespaceOf(namespace), bid)
+	})
 }
 
 // backfill is one of a namespace, in memory or ended.
-func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Backfill, error) {
+func (p *partitionRunner) backfill(namespace string, id carillon.RunIdentity) (carillon.Backfill, error) {
 	b, ok := p.m.Backfill(id)
 	if !ok {
 		var err error
@@ -92,9 +94,9 @@ func (p *owned) backfill(namespace string, id carillon.RunIdentity) (carillon.Ba
 }
 
 // endedBackfill reads an ended backfill.
-func (p *owned) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
+func (p *partitionRunner) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
-	records, err := p.small(store.SmallQuery{Kind: partition.SmallBackfill, Prefix: key, Limit: 1})
+	records, err := p.small(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
 	if err != nil {
 		return b, false, readError(err)
 	}
@@ -113,19 +115,19 @@ func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillo
 	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
 }
 
 // backfillsOf is the backfills of a job: those in memory, and those that ended.
-func (p *owned) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
+func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
 	list := p.m.Backfills(key)
 	seen := map[string]bool{}
 	for i := range list {
 		seen[list[i].ID] = true
 	}
-	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfillsOf(key)}
-	ended, err := look(p, func(ctx context.Context) (all []store.Small, err error) {
-		err = eachSmall(ctx, p.shard, q, func(page []store.Small) { all = append(all, page...) })
+	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfillsOf(key)}
+	ended, err := look(p, func(ctx context.Context) (all []store.MetaRecord, err error) {
+		err = eachMetaRecord(ctx, p.shard, q, func(page []store.MetaRecord) { all = append(all, page...) })
 		return all, err
 	})
 	if err != nil {
@@ -151,7 +153,7 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return ask(ctx, p, call{}, func(p *owned, now int64) (carillon.Backfill, error) {
+	return ask(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.Backfill, error) {
 		b, err := p.backfill(namespaceOf(namespace), bid)
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err
@@ -167,9 +169,9 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 }
 
 // loadBackfills brings those that go on into memory, at takeover.
-func (p *owned) loadBackfills(t *tenure, now int64) error {
-	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.UnfinishedBackfills}
-	return eachSmall(p.ctx, t.shard, q, func(page []store.Small) {
+func (p *partitionRunner) loadBackfills(t *claimResult, now int64) error {
+	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}
+	return eachMetaRecord(p.ctx, t.shard, q, func(page []store.MetaRecord) {
 		if err := t.m.LoadBackfills(page, now); err != nil {
 			p.e.log.Error("backfills stand still", "partition", p.number, "error", err)
 		}
@@ -177,8 +179,8 @@ func (p *owned) loadBackfills(t *tenure, now int64) error {
 }
 
 // sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
-func (p *owned) sweepBackfills(now int64) {
-	q := store.SmallQuery{Kind: partition.SmallBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: smallAtOnce}
+func (p *partitionRunner) sweepBackfills(now int64) {
+	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: metaRecordsAtOnce}
 	page, err := p.small(q)
 	if err != nil {
 		p.readFailed(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // PutJobs stores all jobs or none; see [carillon.Jobs] and docs/decisions/0022.
-func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	if len(jobs) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
 	}
@@ -54,13 +54,13 @@ func (e *Engine) coordinates(first *carillon.Job) error {
 }
 
 // putBatch stores jobs in the cheapest way that stores all or none.
-func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	parts := e.byPartition(reqs)
 	if len(parts) == 1 {
 		return e.putTogether(ctx, reqs)
 	}
 	if l := parts.lane(); l != nil {
-		puts, err := l.putJoint(ctx, reqs, parts)
+		puts, err := l.putGroup(ctx, reqs, parts)
 		if !errors.Is(err, errApart) {
 			return puts, err
 		}
@@ -120,12 +120,12 @@ func inBatch(i int, err error) error {
 }
 
 // byPart is which requests of a batch, by index, fall to which partition.
-type byPart map[*owned][]int
+type byPart map[*partitionRunner][]int
 
 // inOrder are partitions by number. What is asked of several goes out in this order, whatever that of a map is: a run of the simulation
 // has to be the same each time.
-func inOrder[V any](parts map[*owned]V) []*owned {
-	return slices.SortedFunc(maps.Keys(parts), func(a, b *owned) int { return cmp.Compare(a.number, b.number) })
+func inOrder[V any](parts map[*partitionRunner]V) []*partitionRunner {
+	return slices.SortedFunc(maps.Keys(parts), func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 }
 
 func (e *Engine) byPartition(reqs []partition.PutRequest) byPart {
@@ -138,12 +138,12 @@ func (e *Engine) byPartition(reqs []partition.PutRequest) byPart {
 }
 
 // putTogether stores jobs of one partition in one store batch.
-func (e *Engine) putTogether(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+func (e *Engine) putTogether(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	c := call{pending: true}
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}
-	return ask(ctx, e.partitionOf(reqs[0].Job.Key()), c, func(p *owned, now int64) ([]carillon.Put, error) {
+	return ask(ctx, e.partitionOf(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
 		puts, bad, err := p.m.PutAll(now, reqs)
 		if err != nil {
 			return nil, inBatch(bad, err)
@@ -152,19 +152,19 @@ func (e *Engine) putTogether(ctx context.Context, reqs []partition.PutRequest) (
 	})
 }
 
-// small is what a partition keeps in small records and has in memory.
-type small struct {
-	edges, outbox, applied []store.Small
+// partitionRecords is what a partition keeps in metadata records and has in memory.
+type partitionRecords struct {
+	dependencies, outbox, applied []store.MetaRecord
 }
 
-// loadSmall reads small records at takeover.
-func (p *owned) loadSmall(shard store.Shard) (s small, err error) {
-	if s.edges, err = allSmall(p.ctx, shard, partition.SmallEdge); err != nil {
+// loadSmall reads metadata records at takeover.
+func (p *partitionRunner) loadSmall(shard store.Shard) (s partitionRecords, err error) {
+	if s.dependencies, err = allMetaRecords(p.ctx, shard, store.KindDependency); err != nil {
 		return s, err
 	}
-	if s.outbox, err = allSmall(p.ctx, shard, partition.SmallOutbox); err != nil {
+	if s.outbox, err = allMetaRecords(p.ctx, shard, store.KindNotice); err != nil {
 		return s, err
 	}
-	s.applied, err = allSmall(p.ctx, shard, partition.SmallApplied)
+	s.applied, err = allMetaRecords(p.ctx, shard, store.KindApplied)
 	return s, err
 }

@@ -38,11 +38,11 @@ func (m *mortal) Shard(p int, term store.Term) (store.Shard, error) {
 	return mortalShard{s, m}, err
 }
 
-func (s mortalShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+func (s mortalShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	if q.Kind == 'i' {
 		time.Sleep(s.m.slow)
 	}
-	return s.Shard.Small(ctx, q)
+	return s.Shard.MetaRecords(ctx, q)
 }
 
 func (s mortalShard) Apply(ctx context.Context, b *store.Batch) error {
@@ -81,7 +81,7 @@ func (m *mortal) isDead() bool {
 	return m.dead
 }
 
-// wantNoSmall checks that no small record of a kind is left in any partition.
+// wantNoSmall checks that no metadata record of a kind is left in any partition.
 func wantNoSmall(t *testing.T, s store.Store, kinds ...byte) {
 	t.Helper()
 	for p := range s.Meta().Partitions {
@@ -90,7 +90,7 @@ func wantNoSmall(t *testing.T, s store.Store, kinds ...byte) {
 			t.Fatal(err)
 		}
 		for _, kind := range kinds {
-			small, err := shard.Small(context.Background(), store.SmallQuery{Kind: kind, Limit: 100})
+			small, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: kind, Limit: 100})
 			if err != nil || len(small) > 0 {
 				t.Errorf("partition %d: small records of kind %c left: %q %v", p, kind, small, err)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // serveCalls runs calls once what they need is in memory.
-func (p *owned) serveCalls(calls []call, now int64) {
+func (p *partitionRunner) serveCalls(calls []call, now int64) {
 	if len(calls) == 0 {
 		return
 	}
@@ -37,7 +37,7 @@ func (p *owned) serveCalls(calls []call, now int64) {
 
 // refuseUnread ends calls for which reading has failed. Where that is because of damage, each is tried by itself: only those that
 // are about what is lost fail.
-func (p *owned) refuseUnread(calls []call, err error, now int64) {
+func (p *partitionRunner) refuseUnread(calls []call, err error, now int64) {
 	if errors.Is(err, store.ErrDamaged) && len(calls) > 1 {
 		for i := range calls {
 			p.serveCalls(calls[i:i+1], now)
@@ -97,20 +97,20 @@ type asked[T any] struct {
 
 // ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends before the round nothing is done,
 // and if it ends later the outcome is not known.
-func ask[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, error)) (T, error) {
-	return askSeq(ctx, p, c, func(p *owned, now int64) (T, uint64, error) {
+func ask[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, error)) (T, error) {
+	return askSeq(ctx, p, c, func(p *partitionRunner, now int64) (T, uint64, error) {
 		value, err := f(p, now)
 		return value, p.m.After(), err
 	})
 }
 
 // askSeq is ask for an f that knows itself which batch must be durable.
-func askSeq[T any](ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
+func askSeq[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	a := &asked[T]{done: make(chan outcome[T], 1)}
 	return a.wait(ctx, p, c, f)
 }
 
-func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) (T, error) {
+func (a *asked[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	var zero T
 	if !a.send(ctx, p, c, f) {
 		return zero, p.e.errStopping()
@@ -130,9 +130,9 @@ func (a *asked[T]) wait(ctx context.Context, p *owned, c call, f func(p *owned, 
 }
 
 // send puts the call into the partition's mailbox; it reports false, and does nothing, if the engine has ended.
-func (a *asked[T]) send(ctx context.Context, p *owned, c call, f func(p *owned, now int64) (T, uint64, error)) bool {
+func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
 	final := !c.relayed
-	c.do = func(p *owned, now int64) {
+	c.do = func(p *partitionRunner, now int64) {
 		if overdue(ctx) || !a.begin() {
 			a.withdraw()
 			a.done <- outcome[T]{err: tooLate(ctx)}
@@ -189,7 +189,7 @@ func over(ctx context.Context, when string) *carillon.Error {
 
 // bringPending reads the pending runs of jobs into memory which calls must reach: an operation that ends or changes what they
 // do must find those, too, that an earlier owner handed out.
-func (p *owned) bringPending(calls []call, now int64) error {
+func (p *partitionRunner) bringPending(calls []call, now int64) error {
 	for i := range calls {
 		for _, ref := range calls[i].refs {
 			for last := uint64(0); calls[i].pending; {

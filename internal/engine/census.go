@@ -40,7 +40,7 @@ func (e *Engine) countStored(c store.Counter) {
 	defer look.Stop()
 	for next := int64(0); ; {
 		began := e.elapsed()
-		held := e.holdings()
+		held := e.Holdings()
 		all := began >= next
 		if !all {
 			held = e.census.uncounted(held)
@@ -97,7 +97,7 @@ func (c *census) uncounted(held []store.Holding) []store.Holding {
 func (e *Engine) storedCounts() store.Counts {
 	sum := store.NewCounts()
 	if last := e.census.last.Load(); last != nil {
-		for _, h := range e.holdings() {
+		for _, h := range e.Holdings() {
 			if c := (*last)[h.Partition]; c.term == h.Term {
 				sum.Add(c.counts)
 			}
@@ -165,7 +165,7 @@ type depth struct {
 }
 
 // showDepths notes what waits in memory, which the partition has just lined up.
-func (p *owned) showDepths() {
+func (p *partitionRunner) showDepths() {
 	depths := make([]depth, len(p.lineup))
 	for i, w := range p.lineup {
 		depths[i] = depth{w.Queue, w.N, p.m.Oldest(w.Queue)}

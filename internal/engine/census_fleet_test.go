@@ -94,7 +94,7 @@ func (f *fleet) counted() (sum inAll) {
 func (f *fleet) backlog(ctx context.Context) (want inAll) {
 	f.t.Helper()
 	put := func(j carillon.Job) {
-		if _, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) }); err != nil {
+		if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func (f *fleet) backlog(ctx context.Context) (want inAll) {
 		put(carillon.Job{Name: fmt.Sprint("doomed/", i), Target: carillon.WorkerQueue("doomed"), FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 	}
 	for i := range want.missing {
-		put(carillon.Job{Name: fmt.Sprint("late/", i), Target: carillon.WorkerQueue("q"), After: []string{"nobody"}})
+		put(carillon.Job{Name: fmt.Sprint("late/", i), Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}})
 	}
 	return want
 }
@@ -221,7 +221,7 @@ func TestMissingJobsAreOfTheTermThatCounts(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		f.deal(func(int) int { return 0 })
 		f.settled()
-		f.nodes[0].store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), After: []string{"nobody"}})
+		f.nodes[0].store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}})
 		time.Sleep(time.Minute)
 		f.counts(inAll{missing: 1})
 		f.deal(func(int) int { return 1 })
@@ -245,7 +245,7 @@ func TestAttemptsInForceCountOnce(t *testing.T) {
 		}
 		for i := range runs {
 			j := carillon.Job{Name: fmt.Sprint(i), Target: carillon.WorkerQueue("q"), Lease: time.Hour}
-			if _, err := route(t.Context(), f, func(n *node) (carillon.Put, error) { return n.PutJob(t.Context(), j) }); err != nil {
+			if _, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -64,12 +64,12 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", Limits: map[string]int{"k": 1}}); err != nil {
+		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		c := n.consume("q", 100, func(carillon.Run) *carillon.Result { return nil })
 		for i := range 8 {
-			n.store(carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q"), LimitKey: "k"})
+			n.store(carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q"), ConcurrencyKey: "k"})
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 func TestMissingJobsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		n.store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), After: []string{"nobody"}, Due: carillon.In(0)})
+		n.store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}, Due: carillon.In(0)})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if got := n.Missing(); got != 1 {

@@ -17,18 +17,18 @@ import (
 // which are claimed, or given up, at about the same time are so in one call.
 type claims struct {
 	mu     sync.Mutex
-	wanted []*owned
-	left   []parting
+	wanted []*partitionRunner
+	left   []pendingRelease
 	bell   chan struct{} // holds one when there is something to do
 }
 
 func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
 
 // want asks for partitions to be claimed. What becomes of it is told to their lane.
-func (c *claims) want(ps []*owned) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
+func (c *claims) want(ps []*partitionRunner) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
 
 // leave asks for terms to be given up.
-func (c *claims) leave(ps ...parting) { c.put(func() { c.left = append(c.left, ps...) }) }
+func (c *claims) leave(ps ...pendingRelease) { c.put(func() { c.left = append(c.left, ps...) }) }
 
 func (c *claims) put(f func()) {
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (c *claims) put(f func()) {
 	}
 }
 
-func (c *claims) take() (wanted []*owned, left []parting) {
+func (c *claims) take() (wanted []*partitionRunner, left []pendingRelease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wanted, left = c.wanted, c.left
@@ -57,16 +57,16 @@ const (
 	contestEvery = 200 * time.Millisecond
 )
 
-// parting is a term of this node that is over here, and that the store is to know to be over.
-type parting struct {
-	p     *owned
+// pendingRelease is a term of this node that is over here, and that the store is to know to be over.
+type pendingRelease struct {
+	p     *partitionRunner
 	term  store.Term // zero: whatever the store has of this node, as a claim may have been made of which nothing was heard
 	until int64      // when its lease has run out in any case, by Engine.elapsed
 }
 
-// parting is one of a term that ends now.
-func (p *owned) parting(term store.Term) parting {
-	return parting{p, term, p.e.elapsed() + int64(p.e.cfg.LeaseTTL)}
+// pendingRelease is one of a term that ends now.
+func (p *partitionRunner) pendingRelease(term store.Term) pendingRelease {
+	return pendingRelease{p, term, p.e.elapsed() + int64(p.e.cfg.LeaseTTL)}
 }
 
 // nextContest is when partitions that could not be claimed are claimed again.
@@ -98,22 +98,22 @@ func (e *Engine) claimer() {
 }
 
 // keep puts back what could not be given up.
-func (c *claims) keep(left []parting) {
+func (c *claims) keep(left []pendingRelease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = append(left, c.left...)
 }
 
 // giveUp frees partitions for others. It returns what it could not free and whose leases have not run out.
-func (e *Engine) giveUp(left []parting) []parting {
+func (e *Engine) giveUp(left []pendingRelease) []pendingRelease {
 	now := e.elapsed()
-	left = slices.DeleteFunc(left, func(l parting) bool { return l.until <= now })
+	left = slices.DeleteFunc(left, func(l pendingRelease) bool { return l.until <= now })
 	if len(left) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
-	if err := e.release(ctx, left); err != nil {
+	if err := e.freePartitions(ctx, left); err != nil {
 		e.log.Warn("partitions were not released: at the latest others get them when their leases have run out",
 			"partitions", len(left), "error", err)
 		return left
@@ -126,8 +126,8 @@ func (e *Engine) mayClaim(since time.Time) bool {
 	return e.cfg.MayClaim == nil || e.cfg.MayClaim(since)
 }
 
-// release frees partitions. Nobody claims any meanwhile.
-func (e *Engine) release(ctx context.Context, left []parting) error {
+// freePartitions frees partitions. Nobody claims any meanwhile.
+func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) error {
 	var held []store.Holding
 	unheard := map[int]bool{}
 	for _, l := range left {
@@ -156,22 +156,22 @@ func (e *Engine) release(ctx context.Context, left []parting) error {
 }
 
 // takeOver claims partitions and has each lane load its own.
-func (e *Engine) takeOver(wanted []*owned) {
+func (e *Engine) takeOver(wanted []*partitionRunner) {
 	if len(wanted) == 0 {
 		return
 	}
-	slices.SortFunc(wanted, func(a, b *owned) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(wanted, func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 	since := e.elapsed()
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL)
 	defer cancel()
 	all, err := e.claim(ctx, wanted)
 	if err != nil {
-		all = make([]tenure, len(wanted))
+		all = make([]claimResult, len(wanted))
 		for i, p := range wanted {
-			all[i] = tenure{p: p, err: err}
+			all[i] = claimResult{p: p, err: err}
 		}
 	}
-	byLane := map[*lane][]tenure{}
+	byLane := map[*lane][]claimResult{}
 	for i := range all {
 		all[i].since = since
 		byLane[all[i].p.lane] = append(byLane[all[i].p.lane], all[i])
@@ -186,7 +186,7 @@ func (e *Engine) takeOver(wanted []*owned) {
 }
 
 // load makes the machines of the terms.
-func (l *lane) load(terms []tenure) {
+func (l *lane) load(terms []claimResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
 	defer cancel()
 	l.e.open(terms)
@@ -198,22 +198,19 @@ func (l *lane) load(terms []tenure) {
 	}
 }
 
-// smallProbe is the kind of the small record that a partition writes to see whether the store takes writes.
-const smallProbe = 'p'
-
 // probeRecord is what is written to see whether the store takes writes of a term.
-func probeRecord(term store.Term) store.Small {
-	return store.Small{Kind: smallProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
+func probeRecord(term store.Term) store.MetaRecord {
+	return store.MetaRecord{Kind: store.KindProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
 }
 
 // announce writes that the new terms begin, so that their successors know what may be in doubt. It also shows that a store which has
 // just failed takes writes again: otherwise runs would be handed out whose results have nowhere to go.
-func (l *lane) announce(ctx context.Context, terms []*tenure) {
-	var opened []*tenure
+func (l *lane) announce(ctx context.Context, terms []*claimResult) {
+	var opened []*claimResult
 	var writes []store.Write
 	for _, t := range terms {
 		if t.err == nil {
-			batch := &store.Batch{Small: []store.Small{t.terms.Record()}}
+			batch := &store.Batch{MetaRecords: []store.MetaRecord{t.terms.Record()}}
 			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: batch})
 		}
 	}
@@ -227,16 +224,16 @@ func (l *lane) announce(ctx context.Context, terms []*tenure) {
 // claimed is what has become of claims, for a lane.
 type claimed struct {
 	mu    sync.Mutex
-	terms []tenure
+	terms []claimResult
 }
 
-func (c *claimed) put(terms []tenure) {
+func (c *claimed) put(terms []claimResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.terms = append(c.terms, terms...)
 }
 
-func (c *claimed) take() []tenure {
+func (c *claimed) take() []claimResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	terms := c.terms
@@ -247,7 +244,7 @@ func (c *claimed) take() []tenure {
 // reclaim asks for the partitions of the lane which it is to own and has no term for, and has those given up that it is not to own
 // any more and whose last term ended without that.
 func (l *lane) reclaim(now int64) {
-	var lost []*owned
+	var lost []*partitionRunner
 	for _, p := range l.parts {
 		switch wanted := p.wanted.Load(); {
 		case p.m != nil || p.claiming:
@@ -270,7 +267,7 @@ func (l *lane) reclaim(now int64) {
 const damagedEvery = time.Minute
 
 // standStill notes that the partition could not be loaded, as what it needs is damaged. Another node of a cluster may be able to.
-func (p *owned) standStill(cause error) {
+func (p *partitionRunner) standStill(cause error) {
 	p.cause, p.lost, p.away = cause, true, false
 	p.retryAt = p.e.elapsed() + int64(damagedEvery)
 	p.failed(cause)
@@ -278,7 +275,7 @@ func (p *owned) standStill(cause error) {
 }
 
 // sever has the store know that the last term is over, if it may not.
-func (p *owned) sever() {
+func (p *partitionRunner) sever() {
 	if p.stray != nil {
 		p.e.claims.leave(*p.stray)
 		p.stray = nil
@@ -286,12 +283,12 @@ func (p *owned) sever() {
 }
 
 // install goes on with partitions that were claimed. What has come in meanwhile is served now, or refused.
-func (l *lane) install(terms []tenure) {
+func (l *lane) install(terms []claimResult) {
 	for i := range terms {
 		t := &terms[i]
 		t.p.claiming, t.p.lost = false, false
 		if errors.Is(t.err, store.ErrDamaged) {
-			stray := t.p.parting(t.term)
+			stray := t.p.pendingRelease(t.term)
 			t.p.stray = &stray
 			t.p.standStill(t.err)
 			t.p.box.ring()
@@ -304,7 +301,7 @@ func (l *lane) install(terms []tenure) {
 				t.p.failing.Store(nil)
 				t.p.retryAt = nextContest(l.e.elapsed())
 			} else {
-				stray := t.p.parting(t.term) // a claim that has failed may have been made
+				stray := t.p.pendingRelease(t.term) // a claim that has failed may have been made
 				t.p.stray = &stray
 				t.p.failed(t.err)
 			}
@@ -314,7 +311,7 @@ func (l *lane) install(terms []tenure) {
 		t.p.begin(t)
 		took := time.Duration(l.e.elapsed() - t.since)
 		l.e.log.Debug("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
-		l.e.note(tiding{t.p.number, took, kind{fate: isOwned}})
+		l.e.note(tiding{t.p.number, took, kind{transition: isOwned}})
 		if owned := l.e.cfg.Events.Owned; owned != nil {
 			owned(t.p.number, took)
 		}

@@ -18,7 +18,7 @@ type group struct {
 
 // commit is a batch on its way to the store.
 type commit struct {
-	p       *owned
+	p       *partitionRunner
 	seq     uint64
 	err     error    // how it ended
 	waiting []answer // of callers whose term has ended since it left: they hear how it ended
@@ -129,7 +129,7 @@ func (l *lane) settle(g *group) {
 }
 
 // inFlight is the partition's batch that is on its way to the store; nil if there is none.
-func (l *lane) inFlight(p *owned) *commit {
+func (l *lane) inFlight(p *partitionRunner) *commit {
 	if !l.flying {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (c *commit) answer() {
 }
 
 // settled takes the outcome of a batch.
-func (p *owned) settled(c *commit, now int64) {
+func (p *partitionRunner) settled(c *commit, now int64) {
 	if c.err != nil {
 		if store.OutcomeOf(c.err) != store.Unknown {
 			p.sent = p.durable // it certainly was not applied
@@ -214,14 +214,16 @@ type answer struct {
 }
 
 // reply answers once the batch of this number is durable. If the term ends before, it says so at once.
-func (p *owned) reply(seq uint64, f func(err error)) { p.answerWith(answer{seq: seq, answer: f}) }
+func (p *partitionRunner) reply(seq uint64, f func(err error)) {
+	p.answerWith(answer{seq: seq, answer: f})
+}
 
 // replyFinally is reply for a caller who can wait for the outcome of what is on its way when the term ends.
-func (p *owned) replyFinally(seq uint64, f func(err error)) {
+func (p *partitionRunner) replyFinally(seq uint64, f func(err error)) {
 	p.answerWith(answer{seq: seq, answer: f, final: true})
 }
 
-func (p *owned) answerWith(a answer) {
+func (p *partitionRunner) answerWith(a answer) {
 	if a.seq <= p.durable {
 		a.answer(nil)
 		return

@@ -30,8 +30,8 @@ func TestAnAttemptInForceIsConfirmed(t *testing.T) {
 				f.settled()
 				ask := func(confirm bool) {
 					t.Helper()
-					beat := carillon.Beat{Token: run.Token, RunID: run.ID, Confirm: confirm}
-					if err := old.Send(context.Background(), carillon.WorkRequest{Beats: []carillon.Beat{beat}}); err != nil {
+					beat := carillon.Heartbeat{Token: run.Token, RunID: run.ID, Confirm: confirm}
+					if err := old.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{beat}}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Second)

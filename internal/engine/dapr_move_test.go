@@ -133,7 +133,7 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 		f.moves(1)
 		told := 0
 		f.between = func(_ int, what any) error {
-			if _, ok := what.(engine.Said); ok {
+			if _, ok := what.(engine.Reports); ok {
 				told++
 			}
 			return nil
@@ -168,7 +168,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 		ds := streams[0].take()
 		bad, asked := ds[3].Run.Token, 0
 		f.between = func(_ int, what any) error {
-			said, ok := what.(engine.Said)
+			said, ok := what.(engine.Reports)
 			if !ok {
 				return nil
 			}

@@ -58,8 +58,8 @@ func (b *before) until(partition int, term store.Term) int64 {
 
 // loadTerms reads which terms of the partition may have left attempts in doubt, and adds the new one. It is written before that one
 // hands anything out.
-func (p *owned) loadTerms(t *tenure) error {
-	small, err := t.shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallTerms, Limit: 1})
+func (p *partitionRunner) loadTerms(t *claimResult) error {
+	small, err := t.shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindTerms, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *owned) loadTerms(t *tenure) error {
 
 // readDoubts reads the records of which something may be in doubt, as far as memory has room, so that whoever asks for such a run
 // finds it.
-func (p *owned) readDoubts(t *tenure, now int64) error {
+func (p *partitionRunner) readDoubts(t *claimResult, now int64) error {
 	for t.m.Unread() {
 		q, ok := t.m.WantDue(now)
 		if !ok {
@@ -105,7 +105,7 @@ func (e *Engine) hurry() {
 
 // leapt reports whether the clock has been set forward by so much that what is due now was not when the lease was renewed. Nothing is
 // handed out then before it has been again: from the lease others tell up to when something can have been.
-func (p *owned) leapt(now int64) bool {
+func (p *partitionRunner) leapt(now int64) bool {
 	if now-p.leasedAt.Load() < int64(p.e.validFor()) {
 		return false
 	}

@@ -110,9 +110,9 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 
 // TestALossOfAnEndedTermTakesNothingBack that this term has handed out: the token is the same, the consumer is another.
 func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
-	for name, said := range map[string]func(token string) engine.Said{
-		"it never left":       func(token string) engine.Said { return engine.Said{Undelivered: []string{token}} },
-		"its worker has left": func(token string) engine.Said { return engine.Said{Lost: []string{token}} },
+	for name, said := range map[string]func(token string) engine.Reports{
+		"it never left":       func(token string) engine.Reports { return engine.Reports{Undelivered: []string{token}} },
+		"its worker has left": func(token string) engine.Reports { return engine.Reports{Lost: []string{token}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 					t.Fatalf("handed out again: %+v", had)
 				}
 				number := carillon.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
-				if _, err := n.Hear(ctx, number, said(had[0].Token)); err != nil {
+				if _, err := n.Relay(ctx, number, said(had[0].Token)); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -342,7 +342,7 @@ func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
 		if got := c.got(); len(had) != 1 || len(got) != 1 || got[0].Token != had[0].Token {
 			t.Fatalf("%+v were handed out after %+v", got, had)
 		}
-		if _, err := n.Hear(ctx, 0, engine.Said{Undelivered: []string{had[0].Token}}); err != nil {
+		if _, err := n.Relay(ctx, 0, engine.Reports{Undelivered: []string{had[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -38,7 +38,7 @@ type Config struct {
 	Node   string           // this node's id among the members; default "local"
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
-	Limits carillon.Limits  // default carillon.DefaultLimits
+	Limits carillon.Bounds  // default carillon.DefaultBounds
 	Random io.Reader        // of uids and made-up names; safe for concurrent use; default crypto/rand; a simulation seeds it
 
 	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
@@ -99,8 +99,8 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Limits == (carillon.Limits{}) {
-		c.Limits = carillon.DefaultLimits()
+	if c.Limits == (carillon.Bounds{}) {
+		c.Limits = carillon.DefaultBounds()
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader
@@ -116,35 +116,35 @@ func (c Config) withDefaults() Config {
 
 // Engine runs the partitions of one node.
 type Engine struct {
-	cfg        Config
-	log        *slog.Logger
-	store      store.Store
-	dispatcher Dispatcher
-	parts      []*owned
-	lanes      []*lane
-	macKey     []byte
-	signers    sync.Pool      // of *partition.Signer, for tokens that come in
-	wg         sync.WaitGroup // of the lanes' goroutines
-	stop       chan struct{}  // closed: lanes flush and end
-	stopOnce   sync.Once
-	life       context.Context // ends with Stop
-	endLife    context.CancelFunc
-	drain      chan struct{} // closed: no new attempts
-	drainOnce  sync.Once
-	keeper     chan struct{} // closed when the lease keeper has ended
-	batches    batches
-	tidings    tidings
-	clock      time.Time // what monotonic readings count from
-	settings   *settings
-	limiter    *limiter
-	census     census
-	claims     *claims
-	couriers   couriers
-	loads      chan struct{} // as many as its capacity are under way
-	renewNow   chan struct{} // holds one when leases are to be renewed at once
-	missed     chan struct{} // settings that were announced could not be read
-	assigning  sync.Mutex    // one Assign at a time
-	outage     atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
+	cfg          Config
+	log          *slog.Logger
+	store        store.Store
+	dispatcher   Dispatcher
+	parts        []*partitionRunner
+	lanes        []*lane
+	macKey       []byte
+	signers      sync.Pool      // of *partition.Signer, for tokens that come in
+	wg           sync.WaitGroup // of the lanes' goroutines
+	stop         chan struct{}  // closed: lanes flush and end
+	stopOnce     sync.Once
+	life         context.Context // ends with Stop
+	endLife      context.CancelFunc
+	drain        chan struct{} // closed: no new attempts
+	drainOnce    sync.Once
+	keeper       chan struct{} // closed when the lease keeper has ended
+	batches      batches
+	ownershipLog ownershipLog
+	clock        time.Time // what monotonic readings count from
+	settings     *settings
+	limiter      *limiter
+	census       census
+	claims       *claims
+	peerQueue    peerQueue
+	loads        chan struct{} // as many as its capacity are under way
+	renewNow     chan struct{} // holds one when leases are to be renewed at once
+	missed       chan struct{} // settings that were announced could not be read
+	assigning    sync.Mutex    // one Assign at a time
+	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
 // New makes an engine; Start makes it run.
@@ -156,7 +156,7 @@ func New(cfg Config) *Engine {
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.limiter = &limiter{c: partition.NewTokenCounter(e.settings.limit, e.tokens)}
+	e.limiter = &limiter{c: partition.NewPermitCounter(e.settings.limit, e.tokens)}
 	return e
 }
 
@@ -204,7 +204,7 @@ func (e *Engine) lay() {
 	}
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
-		p := newOwned(l, i)
+		p := newPartitionRunner(l, i)
 		p.wanted.Store(!e.cfg.Standby)
 		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
 	}
@@ -238,24 +238,14 @@ func (e *Engine) own(ctx context.Context) error {
 }
 
 // ofLane are the terms of a lane's partitions.
-func ofLane(terms []tenure, l *lane) []*tenure {
-	var out []*tenure
+func ofLane(terms []claimResult, l *lane) []*claimResult {
+	var out []*claimResult
 	for i := range terms {
 		if terms[i].p.lane == l {
 			out = append(out, &terms[i])
 		}
 	}
 	return out
-}
-
-func (e *Engine) holdings() []store.Holding {
-	var held []store.Holding
-	for _, p := range e.parts {
-		if t := p.published.Load(); t != nil && !t.IsZero() {
-			held = append(held, store.Holding{Partition: p.number, Term: *t})
-		}
-	}
-	return held
 }
 
 // Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still served.
@@ -300,10 +290,10 @@ func (e *Engine) Stop(ctx context.Context) error {
 	_, left := e.claims.take()
 	for _, p := range e.parts {
 		if t := p.published.Load(); t != nil && !t.IsZero() {
-			left = append(left, p.parting(*t))
+			left = append(left, p.pendingRelease(*t))
 		}
 	}
-	if err := e.release(ctx, left); err != nil {
+	if err := e.freePartitions(ctx, left); err != nil {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil
@@ -336,7 +326,7 @@ func (e *Engine) hanging(cause error) error {
 func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
 
 // partitionOf is the partition of a job.
-func (e *Engine) partitionOf(k carillon.Key) *owned {
+func (e *Engine) partitionOf(k carillon.Key) *partitionRunner {
 	return e.parts[carillon.PartitionOf(k, len(e.parts))]
 }
 

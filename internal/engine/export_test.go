@@ -2,8 +2,8 @@ package engine
 
 import "github.com/carillonhq/carillon/internal/partition"
 
-// TokensLeft says what the limiter still knows of; "" is nothing.
-func (e *Engine) TokensLeft() (left string) {
-	e.limiter.locked(func(c *partition.TokenCounter) { left = c.Left() })
+// PermitsLeft says what the limiter still knows of; "" is nothing.
+func (e *Engine) PermitsLeft() (left string) {
+	e.limiter.locked(func(c *partition.PermitCounter) { left = c.Left() })
 	return left
 }

@@ -21,7 +21,7 @@ type failing struct {
 }
 
 // failed notes that the partition could not be claimed, loaded or written. That another node owns it is no failure.
-func (p *owned) failed(err error) {
+func (p *partitionRunner) failed(err error) {
 	now := p.e.elapsed()
 	f := &failing{since: now, last: now, err: err}
 	if old := p.failing.Load(); old != nil && p.fails(old, now) {
@@ -34,7 +34,7 @@ func (p *owned) failed(err error) {
 }
 
 // fails reports whether a failure is not over yet: no term has lasted since.
-func (p *owned) fails(f *failing, now int64) bool {
+func (p *partitionRunner) fails(f *failing, now int64) bool {
 	return !p.serving.Load() || now-f.last < int64(steadyFor)
 }
 

@@ -18,7 +18,7 @@ const readAtOnce = 256
 
 // feed reads from the store what the machine wants in memory. A failed read is tried again in the next round: memory is only
 // less than it could be.
-func (p *owned) feed(now int64) {
+func (p *partitionRunner) feed(now int64) {
 	if refs := p.m.Needs(needsAtOnce); len(refs) > 0 {
 		records, err := p.read(refs)
 		if err != nil {
@@ -53,7 +53,7 @@ func (p *owned) feed(now int64) {
 }
 
 // readFailed tells of a read that has failed. Of damage the store tells itself, once, and callers are told of theirs.
-func (p *owned) readFailed(err error) {
+func (p *partitionRunner) readFailed(err error) {
 	if errors.Is(err, store.ErrDamaged) {
 		p.e.log.Debug("the store has lost what was to be read", "partition", p.number, "error", err)
 		return
@@ -65,7 +65,7 @@ func (p *owned) readFailed(err error) {
 const takeAtOnce = 256
 
 // dispatch hands out due runs for which there is room.
-func (p *owned) dispatch(in mail, now int64) {
+func (p *partitionRunner) dispatch(in mail, now int64) {
 	for _, q := range in.rooms {
 		delete(p.blocked, q)
 	}
@@ -92,14 +92,14 @@ func (p *owned) dispatch(in mail, now int64) {
 			served += p.serve(w, now)
 		}
 	}
-	if served > 0 && p.m.Behind(now) {
+	if served > 0 && p.m.Orphaned(now) {
 		p.box.ring() // what has gone made room for more of what is due
 	}
 	p.returnRoom(in)
 }
 
 // serve hands out due runs of one queue until there is no more room, or none waits; it returns how many.
-func (p *owned) serve(w partition.Waiting, now int64) (served int) {
+func (p *partitionRunner) serve(w partition.Waiting, now int64) (served int) {
 	for w.Now > 0 {
 		want := min(w.Now, takeAtOnce)
 		slots := p.e.dispatcher.Take(p.number, w.Queue, want, w.Head)
@@ -125,14 +125,14 @@ func (p *owned) serve(w partition.Waiting, now int64) (served int) {
 	return served
 }
 
-func (p *owned) deliver(ds []partition.Delivery) {
+func (p *partitionRunner) deliver(ds []partition.Delivery) {
 	if len(ds) > 0 {
 		p.e.dispatcher.Deliver(ds)
 	}
 }
 
 // handOut delivers the attempts that were to be durable first and are.
-func (p *owned) handOut(now int64) {
+func (p *partitionRunner) handOut(now int64) {
 	ds, spare := p.m.Granted(now)
 	p.deliver(ds)
 	for _, q := range spare {
@@ -141,7 +141,7 @@ func (p *owned) handOut(now int64) {
 }
 
 // returnRoom gives back slots that were reserved for runs that have gone meanwhile.
-func (p *owned) returnRoom(in mail) {
+func (p *partitionRunner) returnRoom(in mail) {
 	for _, q := range in.rooms {
 		if !p.blocked[q] {
 			p.e.dispatcher.Take(p.number, q, 0, partition.Head{})
@@ -153,7 +153,7 @@ func (p *owned) returnRoom(in mail) {
 const recallBelow = 512
 
 // recall reads parked runs back whose queue is served: that of those with room it knows, the others it asks after.
-func (p *owned) recall(rooms []partition.Queue, now int64) {
+func (p *partitionRunner) recall(rooms []partition.Queue, now int64) {
 	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
 	left := readAtOnce
 	for _, q := range p.parkedQueues {
@@ -180,7 +180,7 @@ func (p *owned) recall(rooms []partition.Queue, now int64) {
 }
 
 // served asks whether a queue has a consumer, giving back what slots of it the partition has.
-func (p *owned) served(q partition.Queue) bool {
+func (p *partitionRunner) served(q partition.Queue) bool {
 	served := p.e.dispatcher.Take(p.number, q, 0, partition.Head{}).Served
 	if !served {
 		p.unserved[q] = true // until Consumers says otherwise
@@ -197,7 +197,7 @@ const keepFor = 10
 
 // park moves due runs to the store that wait in vain: those without a consumer, and those of a queue so slow that they keep
 // others out of memory.
-func (p *owned) park(now int64) {
+func (p *partitionRunner) park(now int64) {
 	maps.DeleteFunc(p.unserved, func(q partition.Queue, _ bool) bool { return !p.m.Remembers(q) })
 	before := now - int64(p.m.StageAfter())
 	p.lineup = p.m.AppendWaiting(p.lineup[:0], now)

@@ -57,7 +57,7 @@ func TestLettersAcrossNodes(t *testing.T) {
 			}
 			first, second := f.at(0, 0), f.at(1, 0)
 			source := carillon.Job{Name: first, Schedule: "@every 2s", Repeats: 10, Target: carillon.WorkerQueue("q")}
-			sink := carillon.Job{Name: second, Schedule: "@every 1s", After: []string{first}, Target: carillon.WorkerQueue("q")}
+			sink := carillon.Job{Name: second, Schedule: "@every 1s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
 			for i, j := range []carillon.Job{source, sink} {
 				if _, err := f.nodes[i].PutJob(ctx, j); err != nil {
 					t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAnUnknownNameAcrossNodes(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
 		f.deal(byParity)
 		f.settled()
-		put, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(0, 0), After: []string{f.at(1, 0)}, Target: carillon.WorkerQueue("q")})
+		put, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(0, 0), DependsOn: []string{f.at(1, 0)}, Target: carillon.WorkerQueue("q")})
 		if err != nil || len(put.Warnings) != 1 {
 			t.Errorf("%+v %v", put.Warnings, err)
 		}
@@ -138,7 +138,7 @@ func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		if left := f.left(partition.SmallApplied) + f.left(partition.SmallIntent); left != 0 {
+		if left := f.left(store.KindApplied) + f.left(store.KindIntent); left != 0 {
 			t.Errorf("%d marks and intents are left", left)
 		}
 		if n, err := f.nodes[1].DeleteJobs(ctx, "default", "j"); n != len(jobs) || err != nil || f.there(jobs) != 0 {
@@ -148,7 +148,7 @@ func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 	})
 }
 
-// left is how many small records of a kind there are.
+// left is how many metadata records of a kind there are.
 func (f *fleet) left(kind byte) (n int) {
 	f.t.Helper()
 	for _, p := range f.all {
@@ -156,7 +156,7 @@ func (f *fleet) left(kind byte) (n int) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		records, err := s.Small(context.Background(), store.SmallQuery{Kind: kind, Limit: 10_000})
+		records, err := s.MetaRecords(context.Background(), store.MetaQuery{Kind: kind, Limit: 10_000})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -238,9 +238,9 @@ func TestALateLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		var mu sync.Mutex
-		var letters []partition.Letter
+		var letters []partition.Notice
 		f.between = func(_ int, what any) error {
-			if l, ok := what.(partition.Letter); ok {
+			if l, ok := what.(partition.Notice); ok {
 				mu.Lock()
 				defer mu.Unlock()
 				letters = append(letters, l)
@@ -258,7 +258,7 @@ func TestALateLetter(t *testing.T) {
 		if _, err := f.nodes[0].PutJob(ctx, carillon.Job{Name: first, Schedule: "@every 1h", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
-		sink := carillon.Job{Name: second, Schedule: "@every 10s", After: []string{first}, Target: carillon.WorkerQueue("q")}
+		sink := carillon.Job{Name: second, Schedule: "@every 10s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
 		if _, err := f.nodes[1].PutJob(ctx, sink); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 		ctx := engine.WithSeen(context.Background(), began)
 		time.Sleep(3 * time.Second)
 		job := carillon.Job{Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
-		check := func(what string, put carillon.Put, err error) {
+		check := func(what string, put carillon.PutResult, err error) {
 			t.Helper()
 			if err != nil || !put.Job.Status.NextRun.Equal(began.Add(time.Minute)) {
 				t.Errorf("%s: %+v %v", what, put.Job.Status, err)

@@ -103,12 +103,12 @@ func (s lineShard) Staged(ctx context.Context, q store.StagedQuery) (rs []store.
 	return rs, err
 }
 
-func (s lineShard) Small(ctx context.Context, q store.SmallQuery) (rs []store.Small, err error) {
+func (s lineShard) MetaRecords(ctx context.Context, q store.MetaQuery) (rs []store.MetaRecord, err error) {
 	what := "small"
-	if q.Kind == partition.SmallIntent {
+	if q.Kind == store.KindIntent {
 		what = "intents"
 	}
-	err = s.l.do(what, func() (err error) { rs, err = s.Shard.Small(ctx, q); return err })
+	err = s.l.do(what, func() (err error) { rs, err = s.Shard.MetaRecords(ctx, q); return err })
 	return rs, err
 }
 

@@ -25,13 +25,13 @@ func TestOneTokenGoesAround(t *testing.T) {
 		f.settled()
 		ctx := context.Background()
 		put := func(j carillon.Job) {
-			j.Target, j.LimitKey = carillon.WorkerQueue("q"), "one"
-			if _, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) }); err != nil {
+			j.Target, j.ConcurrencyKey = carillon.WorkerQueue("q"), "one"
+			if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if _, err := route(ctx, f, func(n *node) (carillon.Namespace, error) {
-			return n.PutNamespace(ctx, carillon.Namespace{Limits: map[string]int{"one": 1}})
+			return n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"one": 1}})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestOneTokenGoesAround(t *testing.T) {
 			time.Sleep(takes)
 		}
 		before := ran()
-		put(carillon.Job{Name: "urgent", Class: carillon.ClassCritical})
+		put(carillon.Job{Name: "urgent", Priority: carillon.PriorityCritical})
 		for ran() <= jobs {
 			time.Sleep(takes)
 			if time.Since(due) > time.Minute {

@@ -51,18 +51,18 @@ func overBadLines[T any](ctx context.Context, b badLines, say func(ctx context.C
 	return say(ctx)
 }
 
-func (b badLines) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
-	return overBadLines(ctx, b, func(ctx context.Context) ([]partition.TokenGrant, error) {
-		return b.peers.AskTokens(ctx, p, from, asks)
+func (b badLines) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
+	return overBadLines(ctx, b, func(ctx context.Context) ([]partition.PermitGrant, error) {
+		return b.peers.RequestPermits(ctx, p, from, asks)
 	})
 }
 
-func (b badLines) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
-	_, err := overBadLines(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.peers.GiveTokens(ctx, p, grants) })
+func (b badLines) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+	_, err := overBadLines(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.peers.DeliverPermits(ctx, p, grants) })
 	return err
 }
 
-// crowd is a fleet whose workers count how many attempts of a limit key they have.
+// crowd is a fleet whose workers count how many attempts of a concurrency key they have.
 type crowd struct {
 	*fleet
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func startCrowd(t *testing.T, seed uint64, s store.Store, nodes int, bad bool, m
 	c.deal(func(p int) int { return p % nodes })
 	c.settled()
 	if _, err := route(context.Background(), c.fleet, func(n *node) (carillon.Namespace, error) {
-		return n.PutNamespace(context.Background(), carillon.Namespace{Limits: most})
+		return n.PutNamespace(context.Background(), carillon.Namespace{ConcurrencyLimits: most})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func (c *crowd) handle(r carillon.Run) *carillon.Result {
 	return success(r)
 }
 
-// count notes that an attempt begins or ends; its key is the first letter of its job.
+// count notes that an attempt begins or ends; its key is the first notice of its job.
 func (c *crowd) count(r carillon.Run, by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,11 +140,11 @@ func (c *crowd) count(r carillon.Run, by int) {
 // put stores a job, whoever owns its partition, again and again.
 func (c *crowd) put(name, key string, due time.Duration) {
 	c.t.Helper()
-	j := carillon.Job{Name: name, LimitKey: key, Due: carillon.In(due), Lease: 5 * time.Second, Target: carillon.WorkerQueue("q"),
+	j := carillon.Job{Name: name, ConcurrencyKey: key, Due: carillon.In(due), Lease: 5 * time.Second, Target: carillon.WorkerQueue("q"),
 		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(20)}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		_, err := route(ctx, c.fleet, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) })
+		_, err := route(ctx, c.fleet, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) })
 		cancel()
 		if err == nil {
 			return
@@ -200,7 +200,7 @@ func grants(t *testing.T, s store.Store) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		small, err := shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallGrant, Limit: 1000})
+		small, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindAllocation, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestALimitOfACluster(t *testing.T) {
 			const jobs, herd = 150, 60
 			most := 5
 			if seed%3 > 0 {
-				most = 3 // where letters are lost, tokens may be on their way while others are used
+				most = 3 // where notices are lost, tokens may be on their way while others are used
 			}
 			for i := range jobs {
 				key := []string{"a", "b", "c"}[c.chance(3)]

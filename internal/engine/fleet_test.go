@@ -111,15 +111,15 @@ func reach[T any](ctx context.Context, ps peers, p int, what any, do func(n *nod
 	})
 }
 
-func (ps peers) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+func (ps peers) Register(ctx context.Context, p int, edges []partition.Dependency) ([]bool, error) {
 	return reach(ctx, ps, p, edges, func(n *node) ([]bool, error) { return n.Register(ctx, p, edges) })
 }
 
-func (ps peers) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+func (ps peers) Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error) {
 	return reach(ctx, ps, p, l, func(n *node) (partition.Answer, error) { return n.Release(ctx, p, l) })
 }
 
-func (ps peers) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+func (ps peers) Waits(ctx context.Context, p int, e partition.Dependency) (bool, error) {
 	return reach(ctx, ps, p, e, func(n *node) (bool, error) { return n.Waits(ctx, p, e) })
 }
 
@@ -127,8 +127,8 @@ func (ps peers) Keeps(ctx context.Context, p int, j *carillon.Job) (bool, error)
 	return reach(ctx, ps, p, j, func(n *node) (bool, error) { return n.Keeps(ctx, p, j) })
 }
 
-func (ps peers) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
-	return reach(ctx, ps, p, s, func(n *node) ([]carillon.Put, error) { return n.ApplyShare(ctx, p, s) })
+func (ps peers) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {
+	return reach(ctx, ps, p, s, func(n *node) ([]carillon.PutResult, error) { return n.ApplyShare(ctx, p, s) })
 }
 
 func (ps peers) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
@@ -139,16 +139,16 @@ func (ps peers) RedriveIn(ctx context.Context, p int, namespace, job string) (in
 	return reach(ctx, ps, p, job, func(n *node) (int, error) { return n.RedriveIn(ctx, p, namespace, job) })
 }
 
-func (ps peers) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
-	return reach(ctx, ps, p, s, func(n *node) (engine.Heard, error) { return n.Hear(ctx, p, s) })
+func (ps peers) Relay(ctx context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
+	return reach(ctx, ps, p, s, func(n *node) (engine.RelayResult, error) { return n.Relay(ctx, p, s) })
 }
 
-func (ps peers) AskTokens(ctx context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
-	return reach(ctx, ps, p, asks, func(n *node) ([]partition.TokenGrant, error) { return n.AskTokens(ctx, p, from, asks) })
+func (ps peers) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
+	return reach(ctx, ps, p, asks, func(n *node) ([]partition.PermitGrant, error) { return n.RequestPermits(ctx, p, from, asks) })
 }
 
-func (ps peers) GiveTokens(ctx context.Context, p int, grants []partition.TokenGrant) error {
-	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.GiveTokens(ctx, p, grants) })
+func (ps peers) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.DeliverPermits(ctx, p, grants) })
 	return err
 }
 
@@ -248,7 +248,7 @@ func TestPartitionsMoveUnderLoad(t *testing.T) {
 			for i := range jobs {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				j := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(50 * time.Millisecond), Target: carillon.WorkerQueue("q")}
-				if _, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) }); err != nil {
+				if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
 					t.Fatal(err)
 				}
 				cancel()
@@ -282,7 +282,7 @@ func TestPartitionsMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// TestAResultThroughTheOldNode is accepted by the new owner, and so is a beat.
+// TestAResultThroughTheOldNode is accepted by the new owner, and so is a heartbeat.
 func TestAResultThroughTheOldNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
@@ -299,7 +299,7 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		f.settled()
 		for range 10 {
 			time.Sleep(5 * time.Second)
-			if err := old.Send(context.Background(), carillon.WorkRequest{Beats: []carillon.Beat{{Token: run.Token, RunID: run.ID}}}); err != nil {
+			if err := old.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

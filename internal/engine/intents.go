@@ -69,17 +69,17 @@ func (b *batches) finish(id string) {
 type batch struct {
 	e           *Engine
 	id          string
-	coordinator *owned     // of the first job; it holds the intent
-	term        store.Term // of the coordinator
+	coordinator *partitionRunner // of the first job; it holds the intent
+	term        store.Term       // of the coordinator
 	byPart      byPart
-	puts        []carillon.Put
+	puts        []carillon.PutResult
 	late        atomic.Bool // its caller has gone
 	retaken     atomic.Bool // the coordinator has another term than before, in which shares may be missing that were stored
 
-	turn   turn                  // guards the rest, and term; a lock would be held while the store is asked
-	terms  map[*owned]store.Term // under which shares may be stored
+	turn   turn                            // guards the rest, and term; a lock would be held while the store is asked
+	terms  map[*partitionRunner]store.Term // under which shares may be stored
 	reqs   []partition.PutRequest
-	linked int64 // when the edges were last registered
+	linked int64 // when the dependencies were last registered
 }
 
 // turn lets one at a time go on. Unlike a lock it may be kept across a wait: in a bubble, whoever waits for it waits like for
@@ -92,14 +92,14 @@ func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
 // putAcross stores jobs of several partitions. The background goes on when the caller's ctx has ended.
-func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.Put, error) {
+func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	e.enter(ctx, -1, "")
 	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
 	b := &batch{e: e, id: id.String(), turn: newTurn(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
-		byPart: e.byPartition(reqs), terms: map[*owned]store.Term{}, linked: e.now(), puts: make([]carillon.Put, len(reqs))}
+		byPart: e.byPartition(reqs), terms: map[*partitionRunner]store.Term{}, linked: e.now(), puts: make([]carillon.PutResult, len(reqs))}
 	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !e.batches.run(func() { b.put(ctx, decision, done) }) {
@@ -138,7 +138,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 // decide writes the intent, unless ctx ends before.
 func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 	intents := partition.Intents(b.id, b.reqs[0].At, b.reqs)
-	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (struct{}, uint64, error) {
+	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
 		b.term = p.term
 		p.m.Write(intents...)
 		return struct{}{}, p.m.After(), nil
@@ -174,9 +174,9 @@ func (b *batch) ask(f func(ctx context.Context) error) error {
 	return f(ctx)
 }
 
-// write has the coordinator write small records.
-func (b *batch) write(ctx context.Context, small []store.Small) error {
-	_, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (struct{}, error) {
+// write has the coordinator write metadata records.
+func (b *batch) write(ctx context.Context, small []store.MetaRecord) error {
+	_, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, error) {
 		if p.term != b.term {
 			return struct{}{}, errDeposed
 		}
@@ -222,17 +222,17 @@ func (b *batch) complete() {
 		if b.puts[i].Job.Name != "" {
 			continue
 		}
-		b.puts[i] = carillon.Put{Job: *b.reqs[i].Job, Changed: true}
+		b.puts[i] = carillon.PutResult{Job: *b.reqs[i].Job, Changed: true}
 		if j, err := b.e.storedJob(b.e.life, b.reqs[i].Job.Key()); err == nil {
 			b.puts[i].Job, b.puts[i].Created = j, j.Status.Generation == 1
 		}
 	}
 }
 
-// linkAgain is when edges are registered again for a batch that takes long, so that they are not taken for forgotten.
+// linkAgain is when dependencies are registered again for a batch that takes long, so that they are not taken for forgotten.
 const linkAgain = 20 * time.Second
 
-func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
+func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) error {
 	b.e.enter(ctx, p.number, b.id)
 	term, err := b.termFor(ctx, p)
 	if err != nil {
@@ -250,15 +250,15 @@ func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
 		share.Reqs = append(share.Reqs, b.reqs[i])
 	}
 	b.turn.give()
-	note := func(puts []carillon.Put) {
+	note := func(puts []carillon.PutResult) {
 		for k := range puts { // none if an earlier try has stored them, whose answer was lost: what it was is here
 			b.puts[indices[k]] = puts[k]
 		}
 	}
 	if !b.e.remote(p) {
-		_, err = b.e.applyShare(ctx, p, &share, note)
+		_, err = b.e.storeShare(ctx, p, &share, note)
 	} else {
-		var puts []carillon.Put
+		var puts []carillon.PutResult
 		if puts, err = b.e.cfg.Peers.ApplyShare(ctx, p.number, &share); err == nil {
 			note(puts)
 		}
@@ -269,14 +269,14 @@ func (b *batch) applyIn(ctx context.Context, p *owned, indices []int) error {
 	return err
 }
 
-// applyShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
+// storeShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
 // they are durable, what the puts came to.
-func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, stored func([]carillon.Put)) (struct{}, error) {
+func (e *Engine) storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, stored func([]carillon.PutResult)) (struct{}, error) {
 	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
 	}
-	return ask(ctx, p, c, func(p *owned, now int64) (struct{}, error) {
+	return ask(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, error) {
 		puts, err := p.m.ApplyShare(now, s)
 		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
 			return struct{}{}, OtherTerm(p.number, other)
@@ -289,7 +289,7 @@ func (e *Engine) applyShare(ctx context.Context, p *owned, s *partition.Share, s
 	})
 }
 
-// link registers the edges of the batch's jobs.
+// link registers the dependencies of the batch's jobs.
 func (b *batch) link(ctx context.Context) error {
 	_, err := b.e.link(ctx, b.reqs, true)
 	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
@@ -317,9 +317,9 @@ func (b *batch) clean() {
 
 // unmark forgets that a batch was applied, if the partition is still in the term in which its intent was seen to be gone. In a later
 // one the store may have gone back, and hold the intent again.
-func (p *owned) unmark(id string, term store.Term) {
+func (p *partitionRunner) unmark(id string, term store.Term) {
 	c := call{fail: func(error) {}}
-	c.do = func(p *owned, _ int64) {
+	c.do = func(p *partitionRunner, _ int64) {
 		if p.term == term {
 			p.m.Unmark(id)
 		}
@@ -361,7 +361,7 @@ func undone(why string) error {
 }
 
 // goOn looks, once in each term, for batches that an earlier owner left unfinished.
-func (p *owned) goOn() {
+func (p *partitionRunner) goOn() {
 	if !p.unfinished {
 		return
 	}
@@ -375,13 +375,13 @@ func (p *owned) goOn() {
 }
 
 // rollForward sees the batches through of which the partition holds the intent.
-func (p *owned) rollForward(term store.Term) error {
+func (p *partitionRunner) rollForward(term store.Term) error {
 	shard, err := p.e.reader(p)
 	if err != nil {
 		return err
 	}
 	for after := ""; ; {
-		records, err := shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallIntent, After: after, Limit: 1})
+		records, err := shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
 		if err != nil || len(records) == 0 {
 			return err
 		}
@@ -404,9 +404,9 @@ func (p *owned) rollForward(term store.Term) error {
 }
 
 // seeThrough stores the jobs of a batch that is decided. If its intent has gone meanwhile, so has the need.
-func (p *owned) seeThrough(shard store.Shard, id string, term store.Term) error {
-	q := store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
-	records, err := shard.Small(p.ctx, q)
+func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Term) error {
+	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
+	records, err := shard.MetaRecords(p.ctx, q)
 	if err != nil || len(records) == 0 {
 		return err
 	}
@@ -416,7 +416,7 @@ func (p *owned) seeThrough(shard store.Shard, id string, term store.Term) error 
 		return nil
 	}
 	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),
-		terms: map[*owned]store.Term{}, puts: make([]carillon.Put, len(reqs))}
+		terms: map[*partitionRunner]store.Term{}, puts: make([]carillon.PutResult, len(reqs))}
 	b.late.Store(true)
 	if b.apply() == nil {
 		b.clean()

@@ -15,19 +15,19 @@ import (
 )
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
-func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	e.enter(ctx, -1, "")
 	req, err := e.request(job, carillon.ResolvePut(opts))
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	warnings, err := e.linkOne(ctx, &req)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	key := req.Job.Key()
 	req.At = seen(ctx)
-	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
+	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Put(now, req)
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 
 // linkOne is link for a put of its own; most jobs wait for no other.
 func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
-	if len(req.Job.After) == 0 {
+	if len(req.Job.DependsOn) == 0 {
 		return nil, nil
 	}
 	reqs := []partition.PutRequest{*req}
@@ -85,16 +85,16 @@ func (e *Engine) scheduled(n int) {
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs].
-func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.Put, error) {
+func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	waits, warnings, err := e.linkPatch(ctx, key, &patch)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	at := seen(ctx)
-	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Put, error) {
+	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.PatchAt(now, at, key, patch, waits...)
 	})
 	if err != nil {
@@ -106,14 +106,14 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.Pause) (carillon.Job, error) {
+func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
 	if err := pause.Validate(e.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Job, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
 		return p.m.SetPaused(now, key, pause)
 	})
 }
@@ -123,7 +123,7 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
-	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, _ int64) (carillon.Job, error) {
+	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
 		return p.m.Job(key)
 	})
 	if refused(err) {
@@ -136,11 +136,11 @@ func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	if err := checkKey(&key); err != nil {
-		return carillon.Deleted{}, err
+		return carillon.DeleteResult{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Deleted, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
 		return p.m.Delete(now, key, opts...)
 	})
 }
@@ -190,9 +190,9 @@ func unknown(err error) bool {
 	return ok && e.Unknown
 }
 
-// deleteIn removes a partition's jobs by prefix, page by page. If the partition's term changes between two pages it begins again:
+// deletePages removes a partition's jobs by prefix, page by page. If the partition's term changes between two pages it begins again:
 // the store may have gone back, and hold jobs again that were removed.
-func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix string) (int, error) {
+func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace, prefix string) (int, error) {
 	total, after := 0, ""
 	var term store.Term
 	for {
@@ -205,7 +205,7 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 			c.refs = append(c.refs, store.Ref{Key: k})
 		}
 		again := false
-		n, err := ask(ctx, p, c, func(p *owned, now int64) (int, error) {
+		n, err := ask(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
 			n := 0
 			again = !term.IsZero() && p.term != term
 			term = p.term
@@ -226,7 +226,7 @@ func (e *Engine) deleteIn(ctx context.Context, p *owned, namespace, prefix strin
 	}
 }
 
-func (e *Engine) names(ctx context.Context, p *owned, q store.ListQuery) ([]carillon.Key, error) {
+func (e *Engine) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (e *Engine) names(ctx context.Context, p *owned, q store.ListQuery) ([]cari
 }
 
 // reader is the partition in the store for reading.
-func (e *Engine) reader(p *owned) (store.Shard, error) {
+func (e *Engine) reader(p *partitionRunner) (store.Shard, error) {
 	shard, err := e.store.Shard(p.number, store.Term{})
 	if err != nil {
 		return nil, readError(err)

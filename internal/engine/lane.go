@@ -12,18 +12,18 @@ import (
 // alone touches its machine.
 type lane struct {
 	e       *Engine
-	parts   []*owned      // in the order of their numbers
-	grouper store.Grouper // nil: each batch is applied by itself
-	reader  store.Reader  // nil: each partition reads for itself
-	near    bool          // the store is in this process
+	parts   []*partitionRunner // in the order of their numbers
+	grouper store.Grouper      // nil: each batch is applied by itself
+	reader  store.Reader       // nil: each partition reads for itself
+	near    bool               // the store is in this process
 
-	bell    chan struct{} // holds one when there is something to do
-	groups  chan *group   // to the committer
-	settled chan *group   // and back
-	reads   chan *reading // to the reader
-	found   chan *reading // and back
-	claimed claimed
-	joints  joints
+	bell      chan struct{} // holds one when there is something to do
+	groups    chan *group   // to the committer
+	settled   chan *group   // and back
+	reads     chan *reading // to the reader
+	found     chan *reading // and back
+	claimed   claimed
+	groupPuts groupPuts
 
 	// Of the lane's goroutine alone.
 	group   group
@@ -97,8 +97,8 @@ func (l *lane) pass() {
 	for _, p := range l.parts {
 		l.turn(p)
 		l.receive()
-		p.endBehind(now)
-		p.beatBehind(now)
+		p.endOrphan(now)
+		p.heartbeatOrphans(now)
 		if p.claiming {
 			p.passMeanwhile()
 		}
@@ -106,7 +106,7 @@ func (l *lane) pass() {
 			p.round()
 		}
 	}
-	l.putJoints()
+	l.putGroups()
 	l.commit()
 	if l.unread && !l.asking {
 		l.ring()
@@ -114,7 +114,7 @@ func (l *lane) pass() {
 }
 
 // turn waits until it is the partition's turn, in a simulation.
-func (l *lane) turn(p *owned) {
+func (l *lane) turn(p *partitionRunner) {
 	if f := l.e.cfg.Turn; f != nil {
 		f(p.number)
 	}
@@ -141,8 +141,8 @@ func (l *lane) sleep() time.Duration {
 		case !p.claiming && p.wanted.Load():
 			next = min(next, p.retryAt)
 		}
-		if len(p.behind) > 0 {
-			next = min(next, p.behind[0].until)
+		if len(p.orphans) > 0 {
+			next = min(next, p.orphans[0].until)
 		}
 	}
 	return time.Duration(max(0, next-now))
@@ -150,7 +150,7 @@ func (l *lane) sleep() time.Duration {
 
 // end makes the last batches durable and leaves.
 func (l *lane) end() {
-	l.joints.close()
+	l.groupPuts.close()
 	for _, p := range l.parts {
 		if p.m != nil {
 			p.m.KeepGrants()

@@ -47,7 +47,7 @@ func (e *Engine) keep() {
 func (e *Engine) renew() (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
-	since, at, held := e.elapsed(), e.now(), e.holdings()
+	since, at, held := e.elapsed(), e.now(), e.Holdings()
 	lost, err := e.store.Leaser().Renew(ctx, e.cfg.Node, held, e.cfg.LeaseTTL)
 	if err != nil {
 		e.log.Warn("leases were not renewed", "error", err)
@@ -71,7 +71,7 @@ func (e *Engine) renew() (ok bool) {
 }
 
 // renewed notes that the lease of a term was extended by a call that began then, by Engine.elapsed and by the node's clock.
-func (p *owned) renewed(term store.Term, since, at int64) {
+func (p *partitionRunner) renewed(term store.Term, since, at int64) {
 	if t := p.published.Load(); t != nil && *t == term {
 		p.leased.Store(since)
 		p.leasedAt.Store(at)
@@ -85,13 +85,13 @@ var (
 )
 
 // expired reports whether the lease may have run out: another node may own the partition.
-func (p *owned) expired() bool {
+func (p *partitionRunner) expired() bool {
 	return p.e.elapsed()-p.leased.Load() >= int64(p.e.validFor())
 }
 
 // outlived reports whether the lease has run out within a round, whose reads have taken long: nothing may be handed out any more, as
 // another owner may have done so, and the next round gives the term up.
-func (p *owned) outlived() bool {
+func (p *partitionRunner) outlived() bool {
 	over := p.expired()
 	if over {
 		p.box.ring()
@@ -100,7 +100,7 @@ func (p *owned) outlived() bool {
 }
 
 // checkLease gives up the term if it is over.
-func (p *owned) checkLease(lost []store.Term) {
+func (p *partitionRunner) checkLease(lost []store.Term) {
 	if p.m == nil {
 		return
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 // limiter counts tokens over all partitions of a node that is alone: they come and go together, so what it knows is only in
-// memory. In a cluster partitions have pools, see tokens.go.
+// memory. In a cluster partitions have pools, see permits.go.
 type limiter struct {
 	mu sync.Mutex
-	c  *partition.TokenCounter
+	c  *partition.PermitCounter
 }
 
 // locked calls f with the counter, of which nobody else makes use meanwhile.
-func (m *limiter) locked(f func(c *partition.TokenCounter)) {
+func (m *limiter) locked(f func(c *partition.PermitCounter)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.c)
@@ -36,55 +36,55 @@ func (s share) Take(line partition.Line) (ok, limited bool) {
 
 // Free implements [partition.Limiter].
 func (s share) Free(key partition.Limit) {
-	s.locked(func(c *partition.TokenCounter) { c.Free(s.p, key) })
+	s.locked(func(c *partition.PermitCounter) { c.Free(s.p, key) })
 }
 
 // Wait implements [partition.Limiter].
 func (s share) Wait(line partition.Line, order int64, want int) {
-	s.locked(func(c *partition.TokenCounter) { c.Wait(s.p, line, order, want) })
+	s.locked(func(c *partition.PermitCounter) { c.Wait(s.p, line, order, want) })
 }
 
 // Pass implements [partition.Limiter].
 func (s share) Pass(line partition.Line) {
-	s.locked(func(c *partition.TokenCounter) { c.Pass(s.p, line) })
+	s.locked(func(c *partition.PermitCounter) { c.Pass(s.p, line) })
 }
 
 // Leave implements [partition.Limiter].
 func (s share) Leave(line partition.Line) {
-	s.locked(func(c *partition.TokenCounter) { c.Leave(s.p, line) })
+	s.locked(func(c *partition.PermitCounter) { c.Leave(s.p, line) })
 }
 
 // abandon, charge and changed are those of the counter.
-func (m *limiter) abandon(p int) { m.locked(func(c *partition.TokenCounter) { c.Abandon(p) }) }
+func (m *limiter) abandon(p int) { m.locked(func(c *partition.PermitCounter) { c.Abandon(p) }) }
 
 func (m *limiter) charge(p int, held []partition.Limit) {
-	m.locked(func(c *partition.TokenCounter) { c.Charge(p, held) })
+	m.locked(func(c *partition.PermitCounter) { c.Charge(p, held) })
 }
 
 func (m *limiter) changed(namespace string) {
-	m.locked(func(c *partition.TokenCounter) { c.Changed(namespace) })
+	m.locked(func(c *partition.PermitCounter) { c.Changed(namespace) })
 }
 
-// tokens is news for a partition: so many tokens are reserved for the line, or it is not limited any more.
-type tokens struct {
+// permitNews is news for a partition: so many tokens are reserved for the line, or it is not limited any more.
+type permitNews struct {
 	line partition.Line
 	n    int
 }
 
 // tokens tells a partition.
 func (e *Engine) tokens(p int, l partition.Line, n int) {
-	e.parts[p].box.put(func(m *mail) { m.tokens = append(m.tokens, tokens{l, n}) })
+	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, permitNews{l, n}) })
 }
 
 // limited is what a partition's store knows of the tokens in force.
 type limited struct {
-	small   []store.Small
+	small   []store.MetaRecord
 	records []store.Record
 }
 
 // loadLimited reads which attempts in force hold tokens.
-func (p *owned) loadLimited(shard store.Shard) (l limited, err error) {
-	if l.small, err = allSmall(p.ctx, shard, partition.SmallLimited); err != nil || len(l.small) == 0 {
+func (p *partitionRunner) loadLimited(shard store.Shard) (l limited, err error) {
+	if l.small, err = allMetaRecords(p.ctx, shard, store.KindLimited); err != nil || len(l.small) == 0 {
 		return l, err
 	}
 	l.records, err = shard.Read(p.ctx, partition.LimitedRefs(l.small))

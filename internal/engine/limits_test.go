@@ -29,10 +29,10 @@ type town struct {
 
 	mu      sync.Mutex
 	life    int
-	inForce map[string]int // by limit key
+	inForce map[string]int // by concurrency key
 	most    map[string]int
 	peak    map[string]int
-	jobs    map[string]string // limit key by name
+	jobs    map[string]string // concurrency key by name
 	wg      sync.WaitGroup
 }
 
@@ -119,7 +119,7 @@ func (w *town) limit(key string, n int) {
 	limits := maps.Clone(w.most)
 	w.mu.Unlock()
 	for {
-		_, err := w.n.PutNamespace(context.Background(), carillon.Namespace{Limits: limits})
+		_, err := w.n.PutNamespace(context.Background(), carillon.Namespace{ConcurrencyLimits: limits})
 		if err == nil {
 			return
 		}
@@ -131,13 +131,13 @@ func (w *town) put(i int) {
 	keys := []string{"k1", "k1", "k2", ""}
 	name := fmt.Sprint("job", i)
 	j := carillon.Job{
-		Name: name, LimitKey: keys[w.chance(4)], Due: carillon.In(time.Duration(w.chance(20_000)) * time.Millisecond),
+		Name: name, ConcurrencyKey: keys[w.chance(4)], Due: carillon.In(time.Duration(w.chance(20_000)) * time.Millisecond),
 		Target: carillon.WorkerQueue(fmt.Sprint("q", 1+w.chance(2))), Lease: 30 * time.Second,
-		Class:         []carillon.Class{carillon.ClassNormal, carillon.ClassCritical, carillon.ClassLow}[w.chance(3)],
+		Priority:      []carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}[w.chance(3)],
 		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(3),
 	}
 	w.mu.Lock()
-	w.jobs[name] = j.LimitKey
+	w.jobs[name] = j.ConcurrencyKey
 	w.mu.Unlock()
 	if _, err := w.n.PutJob(context.Background(), j); err != nil {
 		w.t.Fatal(err)
@@ -196,9 +196,9 @@ func TestLimits(t *testing.T) {
 			synctest.Wait()
 			page, err := w.n.ListJobs(context.Background(), carillon.JobQuery{})
 			if err != nil || len(page.Jobs) != 0 {
-				t.Errorf("seed %d: %d jobs are stuck; %s %v", seed, len(page.Jobs), w.n.TokensLeft(), err)
+				t.Errorf("seed %d: %d jobs are stuck; %s %v", seed, len(page.Jobs), w.n.PermitsLeft(), err)
 			}
-			if left := w.n.TokensLeft(); left != "" || w.n.Stats().InFlight != 0 {
+			if left := w.n.PermitsLeft(); left != "" || w.n.Stats().InFlight != 0 {
 				t.Errorf("seed %d: left %q, %+v", seed, left, w.n.Stats())
 			}
 			if w.peak["k2"] != 2 && seed > 2 {
@@ -215,7 +215,7 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := start(t, memory.New(memory.Options{Partitions: 4}))
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Limits: map[string]int{"tenant": 2}}); err != nil {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"tenant": 2}}); err != nil {
 			t.Fatal(err)
 		}
 		const lease = 10 * time.Second
@@ -238,17 +238,17 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 			return success(r)
 		})
 		for _, name := range []string{"hangs", "fails"} {
-			j := carillon.Job{Name: name, LimitKey: "tenant", Target: carillon.WorkerQueue("q"), Lease: lease,
+			j := carillon.Job{Name: name, ConcurrencyKey: "tenant", Target: carillon.WorkerQueue("q"), Lease: lease,
 				FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)}
 			if _, err := n.PutJob(ctx, j); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Limits: map[string]int{"tenant": 1}}); err != nil { // the excess runs out
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"tenant": 1}}); err != nil { // the excess runs out
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			j := carillon.Job{Name: fmt.Sprint(i), LimitKey: "tenant", Target: carillon.WorkerQueue("q"), Lease: lease}
+			j := carillon.Job{Name: fmt.Sprint(i), ConcurrencyKey: "tenant", Target: carillon.WorkerQueue("q"), Lease: lease}
 			if _, err := n.PutJob(ctx, j); err != nil {
 				t.Fatal(err)
 			}
@@ -283,8 +283,8 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 		if err != nil || len(page.Runs) != 1 || page.Runs[0].Job != "fails" || len(page.Runs[0].Errors) != 3 {
 			t.Errorf("dead: %+v %v", page.Runs, err)
 		}
-		if attempts["hangs"] != 2 || attempts["fails"] != 3 || n.TokensLeft() != "" {
-			t.Errorf("attempts %v, left %s", attempts, n.TokensLeft())
+		if attempts["hangs"] != 2 || attempts["fails"] != 3 || n.PermitsLeft() != "" {
+			t.Errorf("attempts %v, left %s", attempts, n.PermitsLeft())
 		}
 		n.stop()
 	})
@@ -296,11 +296,11 @@ func TestALimitThatGoes(t *testing.T) {
 		ctx := context.Background()
 		s := memory.New(memory.Options{Partitions: 2})
 		n := start(t, s)
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Limits: map[string]int{"k": 0}}); err != nil {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"k": 0}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 200 {
-			j := carillon.Job{Name: fmt.Sprint(i), LimitKey: "k", Target: carillon.WorkerQueue("q")}
+			j := carillon.Job{Name: fmt.Sprint(i), ConcurrencyKey: "k", Target: carillon.WorkerQueue("q")}
 			if _, err := n.PutJob(ctx, j); err != nil {
 				t.Fatal(err)
 			}
@@ -319,15 +319,15 @@ func TestALimitThatGoes(t *testing.T) {
 			t.Fatalf("%d ran under a limit of 0 after a restart", got)
 		}
 		set, err := n.GetNamespace(ctx, "")
-		if err != nil || len(set.Limits) != 1 || set.Name != "default" {
+		if err != nil || len(set.ConcurrencyLimits) != 1 || set.Name != "default" {
 			t.Fatalf("%+v %v", set, err)
 		}
 		if _, err := n.PutNamespace(ctx, carillon.Namespace{Generation: set.Generation}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := len(c.got()); got != 200 || n.TokensLeft() != "" {
-			t.Fatalf("%d of 200 ran when the limit was gone; %s", got, n.TokensLeft())
+		if got := len(c.got()); got != 200 || n.PermitsLeft() != "" {
+			t.Fatalf("%d of 200 ran when the limit was gone; %s", got, n.PermitsLeft())
 		}
 		n.stop()
 	})

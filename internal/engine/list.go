@@ -60,7 +60,7 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 	parts := e.parts
 	if q.Job != "" {
 		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
-		sq.Job, parts = &key, []*owned{e.partitionOf(key)}
+		sq.Job, parts = &key, []*partitionRunner{e.partitionOf(key)}
 	}
 	page, more, err := e.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
 	if !more {
@@ -74,7 +74,7 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 }
 
 // mergeRuns reads a page of several partitions, newest first, and moves their cursors on; more: there are others.
-func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte, size int) (
+func (e *Engine) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
 	all, err := e.runsOf(ctx, parts, q, cursors)
@@ -94,7 +94,7 @@ func (e *Engine) mergeRuns(ctx context.Context, parts []*owned, q store.RunQuery
 }
 
 // runsOf reads runs of several partitions; they stand in the order of the partitions.
-func (e *Engine) runsOf(ctx context.Context, parts []*owned, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
+func (e *Engine) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
 	read := make([][]store.RunRecord, len(parts))
 	err := sideBySide(len(parts), func(i int) error {
 		shard, err := e.reader(parts[i])

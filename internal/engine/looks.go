@@ -15,7 +15,7 @@ const lookBriefly = 20 * time.Millisecond
 // look reads from the store for a round of the partition. A store on another machine may not answer: the read ends when the lease
 // has run out, since the round is of no more use then, and until it ends the lane passes on what consumers say of partitions that
 // other nodes own. It is called on the lane's goroutine.
-func look[T any](p *owned, read func(ctx context.Context) (T, error)) (value T, err error) {
+func look[T any](p *partitionRunner, read func(ctx context.Context) (T, error)) (value T, err error) {
 	if p.lane.near {
 		return read(p.ctx)
 	}
@@ -44,7 +44,7 @@ func look[T any](p *owned, read func(ctx context.Context) (T, error)) (value T, 
 }
 
 // linger waits for the end of a read that takes long, and gives it up when the lease has run out.
-func (p *owned) linger(done <-chan struct{}, timer *time.Timer, giveUp context.CancelFunc) {
+func (p *partitionRunner) linger(done <-chan struct{}, timer *time.Timer, giveUp context.CancelFunc) {
 	l := p.lane
 	defer l.ring() // what has rung meanwhile is for the next pass, too
 	for {
@@ -67,17 +67,17 @@ func (p *owned) linger(done <-chan struct{}, timer *time.Timer, giveUp context.C
 }
 
 // read is look for records.
-func (p *owned) read(refs []store.Ref) ([]store.Record, error) {
+func (p *partitionRunner) read(refs []store.Ref) ([]store.Record, error) {
 	return look(p, func(ctx context.Context) ([]store.Record, error) { return p.shard.Read(ctx, refs) })
 }
 
-// small is look for small records.
-func (p *owned) small(q store.SmallQuery) ([]store.Small, error) {
-	return look(p, func(ctx context.Context) ([]store.Small, error) { return p.shard.Small(ctx, q) })
+// small is look for metadata records.
+func (p *partitionRunner) small(q store.MetaQuery) ([]store.MetaRecord, error) {
+	return look(p, func(ctx context.Context) ([]store.MetaRecord, error) { return p.shard.MetaRecords(ctx, q) })
 }
 
 // live is look for the place of an unfinished run.
-func (p *owned) live(id carillon.RunIdentity) (ref store.Ref, here bool, err error) {
+func (p *partitionRunner) live(id carillon.RunIdentity) (ref store.Ref, here bool, err error) {
 	ref, err = look(p, func(ctx context.Context) (ref store.Ref, err error) {
 		ref, here, err = p.shard.Live(ctx, id)
 		return ref, err

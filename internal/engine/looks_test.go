@@ -97,8 +97,8 @@ func (s distantShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRe
 	return far(ctx, s.r, func() ([]store.RunRecord, error) { return s.Shard.Runs(ctx, q) })
 }
 
-func (s distantShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
-	return far(ctx, s.r, func() ([]store.Small, error) { return s.Shard.Small(ctx, q) })
+func (s distantShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	return far(ctx, s.r, func() ([]store.MetaRecord, error) { return s.Shard.MetaRecords(ctx, q) })
 }
 
 type distantLeaser struct {
@@ -133,9 +133,9 @@ type others struct {
 	asking int
 }
 
-func (o others) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
+func (o others) Relay(ctx context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
 	rest := &fleet{nodes: slices.Delete(slices.Clone(o.nodes), o.asking, o.asking+1)}
-	return peers{rest}.Hear(ctx, p, s)
+	return peers{rest}.Relay(ctx, p, s)
 }
 
 // startDistant is a fleet of two nodes with one lane each, and their lines to the store. The second node has the partitions from

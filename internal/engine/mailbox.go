@@ -24,8 +24,8 @@ type call struct {
 	asked bool // refs are being read
 	read  bool // they have been, or need not be
 
-	do   func(p *owned, now int64) // runs once they are; it answers through reply
-	fail func(err error)           // runs instead if the partition cannot serve
+	do   func(p *partitionRunner, now int64) // runs once they are; it answers through reply
+	fail func(err error)                     // runs instead if the partition cannot serve
 }
 
 // report is a consumer's word with its token read.
@@ -35,8 +35,8 @@ type report struct {
 	place uint64 // in the order in which they came into the mailbox; 0 = it has not come yet
 }
 
-// beat is a sign of life with its token read.
-type beat struct {
+// heartbeat is a sign of life with its token read.
+type heartbeat struct {
 	tok  partition.Token
 	from partition.Reporter
 	text string
@@ -52,19 +52,19 @@ type loss struct {
 
 // mail is what came in since the last round.
 type mail struct {
-	calls     []call
-	reports   []report
-	beats     []beat
-	losses    []loss
-	rooms     []partition.Queue // that have slots reserved for this partition
-	consumers []partition.Queue // that have a first consumer
-	heard     []heard           // what other partitions say about jobs that wait
-	tokens    []tokens
-	cluster   tokenMail
-	lost      []store.Term // that are over, as a renewal has found
-	marks     []goneMarks
-	passed    []bool   // how passing on has ended: whether it was heard
-	refuted   []string // tokens that this node beats for in vain
+	calls             []call
+	reports           []report
+	heartbeats        []heartbeat
+	losses            []loss
+	rooms             []partition.Queue  // that have slots reserved for this partition
+	consumers         []partition.Queue  // that have a first consumer
+	dependencyAnswers []dependencyAnswer // what other partitions say about jobs that wait
+	permits           []permitNews
+	cluster           permitMail
+	lost              []store.Term // that are over, as a renewal has found
+	marks             []goneMarks
+	passed            []bool   // how passing on has ended: whether it was heard
+	refuted           []string // tokens of heartbeats that were refused
 }
 
 // mailbox collects mail from any goroutine for one partition.
@@ -132,7 +132,7 @@ func (b *mailbox) putBack(in *mail) {
 	defer b.mu.Unlock()
 	if !b.closed {
 		b.in.reports = append(b.in.reports, in.reports...)
-		b.in.beats = append(b.in.beats, in.beats...)
+		b.in.heartbeats = append(b.in.heartbeats, in.heartbeats...)
 		b.in.losses = append(b.in.losses, in.losses...)
 		b.number()
 		b.mixed = true

@@ -9,7 +9,7 @@ import (
 )
 
 // sweepMarks removes the marks of batches whose intents are gone: a crash came between the two.
-func (e *Engine) sweepMarks(p *owned, term store.Term, marks map[string]int) error {
+func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[string]int) error {
 	for id, coordinator := range marks {
 		if coordinator >= len(e.parts) {
 			continue
@@ -18,7 +18,7 @@ func (e *Engine) sweepMarks(p *owned, term store.Term, marks map[string]int) err
 		if err != nil {
 			return err
 		}
-		left, err := shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
+		left, err := shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ const (
 
 // askAfterMarks looks, in a cluster, for marks that are not needed any more: it removes those whose intents were gone a while ago,
 // and finds out about the others in the background.
-func (p *owned) askAfterMarks() {
+func (p *partitionRunner) askAfterMarks() {
 	now, marks := p.e.elapsed(), p.m.Applied()
 	if p.e.cfg.Peers == nil || len(marks) == 0 || p.sweeping {
 		return
@@ -70,7 +70,7 @@ type goneMarks struct {
 }
 
 // noteMarks takes note of them.
-func (p *owned) noteMarks(in []goneMarks) {
+func (p *partitionRunner) noteMarks(in []goneMarks) {
 	for _, g := range in {
 		if g.term != p.term {
 			continue
@@ -113,7 +113,7 @@ func (e *Engine) intentsOf(number int) (left map[string]bool, ok bool) {
 	}
 	left = map[string]bool{}
 	for after := ""; len(left) < intentsAtOnce; {
-		records, err := shard.Small(ctx, store.SmallQuery{Kind: partition.SmallIntent, After: after, Limit: 1})
+		records, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
 		if err != nil {
 			return nil, false
 		}

@@ -12,9 +12,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// smallNamespace is the kind of the small records that hold the settings of namespaces, by name. Each is in the partition of
-// the namespace's empty job name.
-const smallNamespace = 'n'
+// Settings of namespaces are metadata records (store.KindNamespace), by name. Each is in the partition of the namespace's empty job name.
 
 // settings is what is set for namespaces, as all partitions of the node see it. Those of partitions that other
 // nodes own may be some seconds old, see settings.go. What is in it is never changed.
@@ -61,7 +59,8 @@ func (s *settings) replace(own func(name string) bool, read map[string]*carillon
 		}
 	}
 	for name, n := range read {
-		if old := s.byName[name]; old == nil || old.Generation != n.Generation || old.Strict != n.Strict || !maps.Equal(old.Limits, n.Limits) {
+		if old := s.byName[name]; old == nil || old.Generation != n.Generation || old.Strict != n.Strict ||
+			!maps.Equal(old.ConcurrencyLimits, n.ConcurrencyLimits) {
 			s.byName[name] = n
 			changed = append(changed, name)
 		}
@@ -76,7 +75,7 @@ func (s *settings) limit(l partition.Limit) (most int, limited bool) {
 	if n == nil {
 		return 0, false
 	}
-	most, limited = n.Limits[l.Key]
+	most, limited = n.ConcurrencyLimits[l.Key]
 	return most, limited
 }
 
@@ -89,7 +88,7 @@ func (s *settings) strict(job *carillon.Job) error {
 }
 
 // loadSettings reads the settings that the partition's store holds, for the owner of a new term.
-func (p *owned) loadSettings(shard store.Shard) error {
+func (p *partitionRunner) loadSettings(shard store.Shard) error {
 	p.reading.take()
 	defer p.reading.give()
 	kept, err := p.readSettings(p.ctx, shard)
@@ -101,16 +100,16 @@ func (p *owned) loadSettings(shard store.Shard) error {
 }
 
 // readSettings reads what the partition's store holds, by name.
-func (p *owned) readSettings(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
-	all, err := allSmall(ctx, shard, smallNamespace)
+func (p *partitionRunner) readSettings(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
+	all, err := allMetaRecords(ctx, shard, store.KindNamespace)
 	if err != nil {
 		return nil, err
 	}
 	return decodeSettings(all)
 }
 
-// decodeSettings is what small records say, by name.
-func decodeSettings(all []store.Small) (map[string]*carillon.Namespace, error) {
+// decodeSettings is what metadata records say, by name.
+func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
 		n, err := store.DecodeNamespace(small.Value, small.Key)
@@ -124,7 +123,7 @@ func decodeSettings(all []store.Small) (map[string]*carillon.Namespace, error) {
 }
 
 // keepSettings goes by what was read from the partition's store, if it still counts.
-func (p *owned) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
+func (p *partitionRunner) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
 	p.settingsRead.Add(1)
 	own := func(name string) bool { return p.e.settingsOf(name) == p }
 	for _, name := range p.e.settings.replace(own, kept, counts) {
@@ -133,7 +132,7 @@ func (p *owned) keepSettings(kept map[string]*carillon.Namespace, counts func() 
 }
 
 // settingsOf is the partition that keeps the settings of a namespace.
-func (e *Engine) settingsOf(namespace string) *owned {
+func (e *Engine) settingsOf(namespace string) *partitionRunner {
 	return e.partitionOf(carillon.Key{Namespace: namespace})
 }
 
@@ -150,9 +149,9 @@ func (e *Engine) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 	if err != nil {
 		return carillon.Namespace{}, err
 	}
-	return ask(ctx, e.settingsOf(name), call{}, func(p *owned, _ int64) (carillon.Namespace, error) {
+	return ask(ctx, e.settingsOf(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 		n := p.e.settings.inForce(name)
-		n.Limits = maps.Clone(n.Limits)
+		n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 		return n, nil
 	})
 }
@@ -166,8 +165,8 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 	if err := n.Validate(); err != nil {
 		return carillon.Namespace{}, err
 	}
-	n.Limits = maps.Clone(n.Limits)
-	return ask(ctx, e.settingsOf(n.Name), call{}, func(p *owned, _ int64) (carillon.Namespace, error) {
+	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+	return ask(ctx, e.settingsOf(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 		old := p.unsettled.newest(p.term, n.Name)
 		if old == nil {
 			old = new(e.settings.inForce(n.Name))
@@ -176,15 +175,15 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		if err == nil && put.Generation != old.Generation {
 			p.set(put)
 		}
-		put.Limits = maps.Clone(put.Limits)
+		put.ConcurrencyLimits = maps.Clone(put.ConcurrencyLimits)
 		return put, err
 	})
 }
 
 // set writes settings, which are in force once they are durable. They are written also if nothing is set any more: a
 // generation is never used again.
-func (p *owned) set(n carillon.Namespace) {
-	p.m.Write(store.Small{Kind: smallNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
+func (p *partitionRunner) set(n carillon.Namespace) {
+	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
 	p.unsettled.add(p.term, &n)
 	p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
 		p.unsettled.done(&n)

@@ -91,17 +91,17 @@ func TestSettingsHaveGenerations(t *testing.T) {
 			want uint64 // 0: refused
 		}{
 			{carillon.Namespace{}, 1},
-			{carillon.Namespace{Limits: limited, Generation: 2}, 0},
-			{carillon.Namespace{Limits: limited, Generation: 1}, 2},
-			{carillon.Namespace{Limits: limited, Generation: 1}, 0},
-			{carillon.Namespace{Limits: limited}, 2},
+			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 2}, 0},
+			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 1}, 2},
+			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 1}, 0},
+			{carillon.Namespace{ConcurrencyLimits: limited}, 2},
 			{carillon.Namespace{}, 0}, // it would set free what is limited
 			{carillon.Namespace{Strict: true}, 0},
-			{carillon.Namespace{Limits: other}, 3},
-			{carillon.Namespace{Limits: other, Strict: true}, 4},
+			{carillon.Namespace{ConcurrencyLimits: other}, 3},
+			{carillon.Namespace{ConcurrencyLimits: other, Strict: true}, 4},
 			{carillon.Namespace{Generation: 4}, 5},
-			{carillon.Namespace{Limits: limited, Generation: 1}, 0},
-			{carillon.Namespace{Limits: limited}, 6},
+			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 1}, 0},
+			{carillon.Namespace{ConcurrencyLimits: limited}, 6},
 		} {
 			before, err := n.GetNamespace(ctx, "a")
 			if err != nil {
@@ -120,7 +120,7 @@ func TestSettingsHaveGenerations(t *testing.T) {
 			n.stop()
 			n = start(t, s)
 			if is, err := n.GetNamespace(ctx, "a"); err != nil || is.Generation != after.Generation || is.Strict != after.Strict ||
-				!maps.Equal(is.Limits, after.Limits) {
+				!maps.Equal(is.ConcurrencyLimits, after.ConcurrencyLimits) {
 				t.Errorf("%d: in force is %+v, %v; want %+v", i, is, err, after)
 			}
 		}
@@ -144,7 +144,7 @@ func TestOneOfManyPutsOfSettingsWins(t *testing.T) {
 				all.Go(func() {
 					time.Sleep(time.Duration(i) * 300 * time.Millisecond)
 					limits := map[string]int{"k": 10*round + i}
-					_, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Limits: limits, Generation: uint64(round + 1)})
+					_, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", ConcurrencyLimits: limits, Generation: uint64(round + 1)})
 					switch {
 					case err == nil:
 						taken.Add(1)
@@ -168,17 +168,17 @@ func TestSettingsAreDurable(t *testing.T) {
 		ctx := context.Background()
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 4})}
 		n := start(t, f)
-		want := carillon.Namespace{Name: "a", Limits: map[string]int{"k": 3}}
+		want := carillon.Namespace{Name: "a", ConcurrencyLimits: map[string]int{"k": 3}}
 		if _, err := n.PutNamespace(ctx, want); err != nil {
 			t.Fatal(err)
 		}
 		f.fail(func(func() error) error { return errors.New("no") })
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Strict: true, Limits: want.Limits}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Strict: true, ConcurrencyLimits: want.ConcurrencyLimits}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("acknowledged: %v", err)
 		}
 		f.fail(nil)
 		time.Sleep(2 * time.Second)
-		if got, err := n.GetNamespace(ctx, "a"); err != nil || got.Strict || got.Limits["k"] != 3 {
+		if got, err := n.GetNamespace(ctx, "a"); err != nil || got.Strict || got.ConcurrencyLimits["k"] != 3 {
 			t.Errorf("in force: %+v %v", got, err)
 		}
 		f.fail(func(apply func() error) error { return errors.Join(apply(), store.ErrUnknown) })
@@ -187,13 +187,13 @@ func TestSettingsAreDurable(t *testing.T) {
 		}
 		f.fail(nil)
 		time.Sleep(2 * time.Second)
-		if got, err := n.GetNamespace(ctx, "a"); err != nil || len(got.Limits) != 0 {
+		if got, err := n.GetNamespace(ctx, "a"); err != nil || len(got.ConcurrencyLimits) != 0 {
 			t.Errorf("what is in the store is not in force: %+v %v", got, err)
 		}
 		if _, err := n.GetNamespace(ctx, "A B"); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Limits: map[string]int{"k": -1}}); !errors.Is(err, carillon.InvalidArgument) {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"k": -1}}); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}
 		n.stop()

@@ -18,7 +18,7 @@ func (e *Engine) Outage() (ago time.Duration, ever bool) {
 }
 
 // lostTerm notes that a partition has lost its term, which may be part of an outage.
-func (p *owned) lostTerm() {
+func (p *partitionRunner) lostTerm() {
 	p.lostLast.Store(p.e.elapsed())
 	var all []tenancy
 	for _, p := range p.e.parts {

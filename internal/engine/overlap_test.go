@@ -16,7 +16,7 @@ import (
 
 var keyA = carillon.Key{Namespace: "default", Name: "a"}
 
-func (n *node) put(j carillon.Job) carillon.Put {
+func (n *node) put(j carillon.Job) carillon.PutResult {
 	n.t.Helper()
 	j.Target = carillon.WorkerQueue("q")
 	put, err := n.PutJob(context.Background(), j)
@@ -69,7 +69,7 @@ func TestAResumedJobCatchesUpIfAsked(t *testing.T) {
 			c := n.consume("q", 1, success)
 			n.put(carillon.Job{Name: "a", Schedule: "@every 1m", Misfire: carillon.MisfireAll, Paused: true})
 			time.Sleep(5*time.Minute + time.Second)
-			j, err := n.SetPaused(ctx, keyA, carillon.Pause{CatchUp: catchUp})
+			j, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{CatchUp: catchUp})
 			if err != nil || j.Paused {
 				t.Fatalf("%+v %v", j, err)
 			}
@@ -90,7 +90,7 @@ func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		n.put(carillon.Job{Name: "a", Schedule: "@every 1m", Note: "fine"})
 		for _, note := range []string{strings.Repeat("x", 4<<10+1), "\xff"} {
-			_, err := n.SetPaused(ctx, keyA, carillon.Pause{Paused: true, Note: note})
+			_, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{Paused: true, Note: note})
 			e, ok := errors.AsType[*carillon.Error](err)
 			if !ok || e.Kind != carillon.InvalidArgument || e.Field != "note" {
 				t.Fatalf("a note of %d bytes: %v", len(note), err)
@@ -99,7 +99,7 @@ func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
 		if j, err := n.GetJob(ctx, keyA); err != nil || j.Paused || j.Note != "fine" {
 			t.Fatalf("the job after that: %+v %v", j, err)
 		}
-		if _, err := n.SetPaused(ctx, keyA, carillon.Pause{Paused: true, Note: strings.Repeat("x", 4<<10)}); err != nil {
+		if _, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{Paused: true, Note: strings.Repeat("x", 4<<10)}); err != nil {
 			t.Fatalf("the longest note: %v", err)
 		}
 		n.stop()
@@ -117,7 +117,7 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 		synctest.Wait()
 		run := c.got()[0]
 		for i := range 5 {
-			time.Sleep(8 * time.Second) // without beats
+			time.Sleep(8 * time.Second) // without heartbeats
 			said := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeProgress,
 				Progress: carillon.Progress{Percent: float64(10 * i), Message: fmt.Sprint(i)}}
 			var err error
@@ -198,7 +198,7 @@ func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
 				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
-				batch[k].Class = [...]carillon.Class{carillon.ClassCritical, carillon.ClassLow, carillon.ClassNormal}[k%3]
+				batch[k].Priority = [...]carillon.Priority{carillon.PriorityCritical, carillon.PriorityLow, carillon.PriorityNormal}[k%3]
 			}
 			if _, err := n.PutJobs(ctx, batch); err != nil {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// owned is one partition that this node owns: its machine, and what lies between that and the lane which runs its rounds.
-type owned struct {
+// partitionRunner is one partition that this node owns: its machine, and what lies between that and the lane which runs its rounds.
+type partitionRunner struct {
 	e      *Engine
 	lane   *lane
 	number int
@@ -29,7 +29,7 @@ type owned struct {
 	away         bool                     // it has no term here, and another node may own it
 	leaving      bool                     // it is being handed over
 	leftAt       int64                    // since when, by Engine.elapsed
-	stray        *parting                 // its last term, if the store may not know that it is over
+	stray        *pendingRelease          // its last term, if the store may not know that it is over
 	lostAt       time.Time                // when a term was last lost; the zero time = never
 	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
 	latest       int64                    // the latest reading of the node's clock by which something may have been handed out
@@ -56,8 +56,8 @@ type owned struct {
 	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
 	sweeping bool             // marks are being looked through
 
-	behind  []behind           // attempts of terms that are over, in the order of their ends
-	beaten  int64              // when a beat was last given for them, by Engine.elapsed
+	orphans []orphan           // attempts of terms that are over, in the order of their ends
+	beaten  int64              // when a heartbeat was last given for them, by Engine.elapsed
 	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
 	pause   time.Duration      // before it does
 
@@ -80,8 +80,8 @@ type owned struct {
 	depths       atomic.Pointer[[]depth] // once a second
 }
 
-func newOwned(l *lane, number int) *owned {
-	return &owned{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
+func newPartitionRunner(l *lane, number int) *partitionRunner {
+	return &partitionRunner{e: l.e, lane: l, number: number, box: &mailbox{wake: l.ring}, ctx: context.Background(), quiet: make(chan struct{}),
 		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}
 }
 
@@ -92,7 +92,7 @@ const pollEvery = time.Second
 const sweepEvery = time.Minute
 
 // due reports whether it is time for a round: something has come in, or a moment that was waited for.
-func (p *owned) due(now int64) bool {
+func (p *partitionRunner) due(now int64) bool {
 	if p.claiming {
 		return false
 	}
@@ -102,7 +102,7 @@ func (p *owned) due(now int64) bool {
 }
 
 // sleep is how long nothing happens by itself.
-func (p *owned) sleep() time.Duration {
+func (p *partitionRunner) sleep() time.Duration {
 	at, ok := p.m.NextWake()
 	if !ok {
 		return pollEvery
@@ -111,11 +111,11 @@ func (p *owned) sleep() time.Duration {
 }
 
 // round does everything that has come up.
-func (p *owned) round() {
+func (p *partitionRunner) round() {
 	in := p.mail()
 	now := p.e.now()
 	p.passed(in.passed)
-	p.settleBehind(&in)
+	p.settleOrphans(&in)
 	p.checkLease(in.lost)
 	if p.m == nil || p.leaving {
 		p.refuse(in)
@@ -129,25 +129,25 @@ func (p *owned) round() {
 	}
 	p.goOn()
 	p.hear(in, now)
-	p.hearTokens(&in.cluster)
-	for _, t := range in.tokens {
+	p.hearPermits(&in.cluster)
+	for _, t := range in.permits {
 		p.m.Promote(now, t.line, t.n)
 	}
 	p.noteMarks(in.marks)
 	p.serveCalls(in.calls, now)
-	p.correspond(in.heard, now)
+	p.correspond(in.dependencyAnswers, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
 	p.sendCancels() // first: a run whose lease has ended must not go to the consumer that let it end
 	p.dispatch(in, now)
-	p.m.PassTokens()
-	p.askTokens()
+	p.m.PassPermits()
+	p.askPermits()
 	p.rest()
 }
 
 // mail is what has come in for this round: calls for which something is being read wait in the box, unless they are to be refused.
-func (p *owned) mail() mail {
+func (p *partitionRunner) mail() mail {
 	if p.lane.reader == nil || p.m == nil || p.leaving || !p.wanted.Load() {
 		return p.box.take()
 	}
@@ -157,7 +157,7 @@ func (p *owned) mail() mail {
 }
 
 // rest ends what has been done with the machine for now.
-func (p *owned) rest() {
+func (p *partitionRunner) rest() {
 	if p.m == nil {
 		return
 	}
@@ -166,18 +166,18 @@ func (p *owned) rest() {
 	clear(p.missing)
 	p.sendCancels()
 	p.publish()
-	p.wake = p.wakeForTokens(p.e.elapsed() + int64(p.sleep()))
+	p.wake = p.wakeForPermits(p.e.elapsed() + int64(p.sleep()))
 }
 
 // sendCancels tells consumers which attempts to stop.
-func (p *owned) sendCancels() {
+func (p *partitionRunner) sendCancels() {
 	if c := p.m.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
 }
 
 // publish shows the machine's figures to other goroutines.
-func (p *owned) publish() {
+func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	if old := p.stats.Load(); old == nil || *old != s {
 		p.stats.Store(&s)
@@ -188,7 +188,7 @@ func (p *owned) publish() {
 }
 
 // beQuiet tells Drain that it need not wait for the partition any more.
-func (p *owned) beQuiet() {
+func (p *partitionRunner) beQuiet() {
 	select {
 	case <-p.quiet:
 	default:
@@ -196,7 +196,7 @@ func (p *owned) beQuiet() {
 	}
 }
 
-func (p *owned) draining() bool {
+func (p *partitionRunner) draining() bool {
 	select {
 	case <-p.e.drain:
 		return true
@@ -207,7 +207,7 @@ func (p *owned) draining() bool {
 
 // refuse answers mail for which there is no term, or not for long. What consumers said waits for the next one, or is passed
 // on to whoever owns the partition.
-func (p *owned) refuse(in mail) {
+func (p *partitionRunner) refuse(in mail) {
 	for _, c := range in.calls {
 		c.fail(p.refusal())
 	}
@@ -237,7 +237,7 @@ func (p *owned) refuse(in mail) {
 }
 
 // refusal is why calls are refused.
-func (p *owned) refusal() error {
+func (p *partitionRunner) refusal() error {
 	if p.elsewhere() || p.leaving {
 		return notOwner(p.number)
 	}
@@ -248,21 +248,21 @@ func (p *owned) refusal() error {
 }
 
 // elsewhere reports whether another node owns the partition, or is to.
-func (p *owned) elsewhere() bool { return p.away || !p.wanted.Load() }
+func (p *partitionRunner) elsewhere() bool { return p.away || !p.wanted.Load() }
 
 // poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is
 // swept.
-func (p *owned) poll(now int64) {
+func (p *partitionRunner) poll(now int64) {
 	elapsed := p.e.elapsed() // or a clock that is set back would stop it
 	if p.polled != 0 && elapsed-p.polled < int64(pollEvery) {
 		return
 	}
 	p.polled = elapsed
 	p.park(now)
-	p.askAfterEdges(now)
+	p.checkDependencies(now)
 	p.askForWaiters()
-	p.m.AwaitTokens()
-	p.pollTokens()
+	p.m.AwaitPermits()
+	p.pollPermits()
 	clear(p.moved)
 	if p.swept == 0 || elapsed-p.swept >= int64(sweepEvery) {
 		if p.swept != 0 {
@@ -275,7 +275,7 @@ func (p *owned) poll(now int64) {
 }
 
 // end refuses what is left; the last batches are durable, or lost.
-func (p *owned) end() {
+func (p *partitionRunner) end() {
 	p.refuseAtEnd(p.box.close())
 	for _, w := range p.waiting {
 		w.answer(errStopping())
@@ -283,7 +283,7 @@ func (p *owned) end() {
 	p.sever()
 }
 
-func (p *owned) refuseAtEnd(in mail) {
+func (p *partitionRunner) refuseAtEnd(in mail) {
 	for _, c := range in.calls {
 		c.fail(p.e.errStopping())
 	}

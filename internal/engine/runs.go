@@ -15,13 +15,13 @@ func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 	if err := checkKey(&key); err != nil {
 		return carillon.Run{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *owned, now int64) (carillon.Run, error) {
+	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
 		return p.m.Trigger(now, key)
 	})
 }
 
 // ofRun reads a run id and finds its partition.
-func (e *Engine) ofRun(id string) (carillon.RunIdentity, *owned, error) {
+func (e *Engine) ofRun(id string) (carillon.RunIdentity, *partitionRunner, error) {
 	rid, err := carillon.ParseRunID(id)
 	if err != nil {
 		return rid, nil, err
@@ -45,7 +45,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	run, err := ask(ctx, p, runCall(rid), func(p *owned, _ int64) (carillon.Run, error) {
+	run, err := ask(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
 		if r, ok := p.m.Run(rid); ok {
 			return r, nil
 		}
@@ -68,7 +68,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 }
 
 // ended finds a finished run in a batch that is on its way, for which the answer then waits, or in the history.
-func (p *owned) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+func (p *partitionRunner) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
 	if r, ok := p.m.Ending(id); ok {
 		return r, true, nil
 	}
@@ -76,7 +76,7 @@ func (p *owned) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
 }
 
 // finished finds a run in the history.
-func (p *owned) finished(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+func (p *partitionRunner) finished(id carillon.RunIdentity) (store.RunRecord, bool, error) {
 	records, err := look(p, func(ctx context.Context) ([]store.RunRecord, error) {
 		return p.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
 	})
@@ -87,13 +87,13 @@ func (p *owned) finished(id carillon.RunIdentity) (store.RunRecord, bool, error)
 }
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
-func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.Cancelled, error) {
+func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
 	if err != nil {
-		return carillon.Cancelled{}, err
+		return carillon.CancelResult{}, err
 	}
-	return ask(ctx, p, runCall(rid), func(p *owned, now int64) (carillon.Cancelled, error) {
+	return ask(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
 		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
 			c, ok := p.m.Cancel(now, rid)
 			if !ok {
@@ -104,11 +104,11 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 		rec, found, err := p.ended(rid)
 		switch {
 		case err != nil:
-			return carillon.Cancelled{}, readError(err)
+			return carillon.CancelResult{}, readError(err)
 		case !found || rec.Key.Namespace != namespace:
-			return carillon.Cancelled{}, noRun(id)
+			return carillon.CancelResult{}, noRun(id)
 		}
-		return carillon.Cancelled{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
+		return carillon.CancelResult{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
 	})
 }
 
@@ -134,9 +134,9 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 }
 
 // redrive tries one dead run again. Its record is read in a round of the partition, so that two callers cannot both.
-func (e *Engine) redrive(ctx context.Context, p *owned, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
+func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
-	return ask(ctx, p, c, func(p *owned, now int64) (carillon.Run, error) {
+	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.ended(id) // also if it has ended anew since, in a batch that is on its way
 		switch {
 		case err != nil:
@@ -160,7 +160,7 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	}
 	parts := e.parts
 	if q.Job != nil {
-		parts = []*owned{e.partitionOf(*q.Job)}
+		parts = []*partitionRunner{e.partitionOf(*q.Job)}
 	}
 	n := 0
 	for _, p := range parts {
@@ -184,7 +184,7 @@ func deadRuns(namespace, job string) (store.RunQuery, error) {
 	return q, carillon.ValidateKey(key)
 }
 
-func (e *Engine) redriveIn(ctx context.Context, p *owned, q store.RunQuery) (int, error) {
+func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return 0, err
@@ -226,7 +226,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 		return p.certain(ctx, err)
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
-	_, err := ask(ctx, p, runCall(tok.Run), func(p *owned, now int64) (struct{}, error) {
+	_, err := ask(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
 		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
@@ -246,17 +246,17 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 }
 
 // certain returns a refusal when all is durable that memory goes by: if that is lost, its opposite may become true.
-func (p *owned) certain(ctx context.Context, refusal error) error {
-	_, err := askSeq(ctx, p, call{}, func(p *owned, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
+func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
+	_, err := askSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
 	return cmp.Or(err, refusal)
 }
 
 // SkipRun passes over a job's next scheduled time; see [carillon.Runs].
-func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.Skip, error) {
+func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	if err := checkKey(&key); err != nil {
-		return carillon.Skip{}, err
+		return carillon.SkipResult{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *owned, now int64) (carillon.Skip, error) {
+	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
 		return p.m.Skip(now, key)
 	})
 }

@@ -83,7 +83,7 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 // gatherSettings is readAllSettings in one read. Of a partition whose settings have been read or changed meanwhile nothing is kept:
 // those may be newer.
 func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
-	var parts []*owned
+	var parts []*partitionRunner
 	var numbers []int
 	var before []uint64
 	for _, p := range e.parts {
@@ -91,7 +91,7 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settingsRead.Load())
 		}
 	}
-	all, err := g.Gather(ctx, smallNamespace, numbers)
+	all, err := g.Gather(ctx, store.KindNamespace, numbers)
 	if err != nil {
 		return fmt.Errorf("settings of %d partitions: %w", len(parts), err)
 	}
@@ -110,14 +110,14 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 }
 
 // followSettings reads the settings that are in the partition, unless this node owns the partition: then it knows better.
-func (p *owned) followSettings(ctx context.Context) error {
+func (p *partitionRunner) followSettings(ctx context.Context) error {
 	p.reading.take() // what is read later is newer
 	defer p.reading.give()
 	return p.followNow(ctx)
 }
 
 // renewSettings is followSettings for many callers at a time: it is enough that one of them has begun to read after the others came.
-func (p *owned) renewSettings(ctx context.Context) error {
+func (p *partitionRunner) renewSettings(ctx context.Context) error {
 	begun := p.follow.begun.Load()
 	p.reading.take()
 	defer p.reading.give()
@@ -134,7 +134,7 @@ type following struct {
 }
 
 // followNow is followSettings in whose turn it is.
-func (p *owned) followNow(ctx context.Context) (err error) {
+func (p *partitionRunner) followNow(ctx context.Context) (err error) {
 	p.follow.begun.Add(1)
 	defer func() { p.follow.err = err }()
 	shard, err := p.e.store.Shard(p.number, store.Term{})

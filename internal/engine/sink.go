@@ -39,15 +39,15 @@ func each[T any](e *Engine, in []T, partition func(*T) uint16, put func(m *mail,
 	}
 }
 
-// Beats takes signs of life.
-func (e *Engine) Beats(bs []carillon.Beat, from partition.Reporter) {
+// Heartbeats takes signs of life.
+func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	for _, b := range bs {
 		tok, p := e.token(b.Token)
 		if p == nil {
 			stale(from, b.Token)
 			continue
 		}
-		p.box.put(func(m *mail) { m.beats = append(m.beats, beat{tok, from, b.Token, b.Confirm}) })
+		p.box.put(func(m *mail) { m.heartbeats = append(m.heartbeats, heartbeat{tok, from, b.Token, b.Confirm}) })
 	}
 }
 
@@ -80,7 +80,7 @@ func (e *Engine) Consumers(q partition.Queue) {
 }
 
 // token reads a token and finds its partition; nil if there is none.
-func (e *Engine) token(text string) (partition.Token, *owned) {
+func (e *Engine) token(text string) (partition.Token, *partitionRunner) {
 	s, ok := e.signers.Get().(*partition.Signer)
 	if !ok {
 		s = partition.NewSigner(e.macKey)
@@ -94,7 +94,7 @@ func (e *Engine) token(text string) (partition.Token, *owned) {
 }
 
 // confirm answers a heartbeat that asked whether its attempt is in force.
-func (b *beat) confirm() {
+func (b *heartbeat) confirm() {
 	if c, ok := b.from.(partition.Confirmer); ok && b.ask {
 		c.Confirmed(b.text)
 	}
@@ -107,7 +107,7 @@ func stale(to partition.Reporter, token string) {
 }
 
 // hear passes on what consumers said.
-func (p *owned) hear(in mail, now int64) {
+func (p *partitionRunner) hear(in mail, now int64) {
 	if err := p.fetchRuns(in, now); err != nil {
 		if errors.Is(err, store.ErrDamaged) {
 			p.hearLeft(in, err, now)
@@ -119,9 +119,9 @@ func (p *owned) hear(in mail, now int64) {
 	}
 	p.hearLosses(in.losses, now)
 	results := beside{reports: in.reports}
-	p.hearBeats(in.beats, now, &results, p.refuseBeat)
+	p.hearHeartbeats(in.heartbeats, now, &results, p.refuseHeartbeat)
 	if !p.outlived() { // otherwise another owner may have handed the run out
-		p.confirm(in.beats, now)
+		p.confirm(in.heartbeats, now)
 	}
 	for i := range in.reports {
 		p.hearReport(&in.reports[i], now, &results)
@@ -130,13 +130,13 @@ func (p *owned) hear(in mail, now int64) {
 
 // hearLeft passes on what consumers said where some of it is about runs that the store has lost: those nobody can take, so
 // whoever runs them is told to stop.
-func (p *owned) hearLeft(in mail, err error, now int64) {
-	if len(in.reports)+len(in.beats)+len(in.losses) > 1 {
+func (p *partitionRunner) hearLeft(in mail, err error, now int64) {
+	if len(in.reports)+len(in.heartbeats)+len(in.losses) > 1 {
 		for i := range in.losses {
 			p.hear(mail{losses: in.losses[i : i+1]}, now)
 		}
-		for i := range in.beats {
-			p.hear(mail{beats: in.beats[i : i+1]}, now)
+		for i := range in.heartbeats {
+			p.hear(mail{heartbeats: in.heartbeats[i : i+1]}, now)
 		}
 		for i := range in.reports {
 			p.hear(mail{reports: in.reports[i : i+1]}, now)
@@ -144,28 +144,28 @@ func (p *owned) hearLeft(in mail, err error, now int64) {
 		return
 	}
 	p.readFailed(err)
-	for i := range in.beats {
-		stale(in.beats[i].from, in.beats[i].text)
+	for i := range in.heartbeats {
+		stale(in.heartbeats[i].from, in.heartbeats[i].text)
 	}
 	for i := range in.reports {
 		stale(in.reports[i].From, in.reports[i].Token)
 	}
 }
 
-// hearBeats takes signs of life, before results: the last beat of a run that has just ended is not stale.
-func (p *owned) hearBeats(beats []beat, now int64, results *beside, refuse func(*beat)) {
+// hearHeartbeats takes signs of life, before results: the last heartbeat of a run that has just ended is not stale.
+func (p *partitionRunner) hearHeartbeats(beats []heartbeat, now int64, results *beside, refuse func(*heartbeat)) {
 	for i := range beats {
-		if b := &beats[i]; p.m.Beat(now, b.tok) != partition.Accepted && !results.have(b.text) && !p.m.Awaits(b.tok, now) {
+		if b := &beats[i]; p.m.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !p.m.Awaits(b.tok, now) {
 			refuse(b)
 		}
 	}
 }
 
-// refuseBeat tells who beats for an attempt that it is over, once that is durable, as with results; otherwise the next term judges.
-func (p *owned) refuseBeat(b *beat) {
+// refuseHeartbeat tells the sender of a heartbeat that its attempt is over, once that is durable, as with results; otherwise the next term judges.
+func (p *partitionRunner) refuseHeartbeat(b *heartbeat) {
 	p.reply(p.m.Newest(), func(err error) {
 		if err != nil {
-			p.postpone(mail{beats: []beat{*b}})
+			p.postpone(mail{heartbeats: []heartbeat{*b}})
 			return
 		}
 		stale(b.from, b.text)
@@ -173,9 +173,9 @@ func (p *owned) refuseBeat(b *beat) {
 }
 
 // confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.
-func (p *owned) confirm(beats []beat, now int64) {
+func (p *partitionRunner) confirm(beats []heartbeat, now int64) {
 	for i := range beats {
-		if b := &beats[i]; b.ask && p.m.Beat(now, b.tok) == partition.Accepted {
+		if b := &beats[i]; b.ask && p.m.Heartbeat(now, b.tok) == partition.Accepted {
 			b.confirm()
 		}
 	}
@@ -214,7 +214,7 @@ func (r *beside) answer(told *report) bool {
 }
 
 // hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
-func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
+func (p *partitionRunner) hearLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
 		switch l := &losses[i]; {
 		case l.former && p.m.Made(l.tok): // somebody else has it now
@@ -230,9 +230,9 @@ func (p *owned) hearLosses(losses []loss, now int64) (seq uint64) {
 
 // postpone keeps for the next round what consumers said: what they are not answered they need not send again. What has come meanwhile
 // waits behind it.
-func (p *owned) postpone(in mail) { p.box.putBack(&in) }
+func (p *partitionRunner) postpone(in mail) { p.box.putBack(&in) }
 
-func (p *owned) hearReport(r *report, now int64, results *beside) {
+func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
 	verdict, err := p.judge(r, now)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
@@ -266,7 +266,7 @@ func (p *owned) hearReport(r *report, now int64, results *beside) {
 
 // judge takes a report: by the attempt in force, or by the batch that ends the run or the history. It may be of an attempt in doubt
 // whose record has not been read yet: then it is missing for now.
-func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
+func (p *partitionRunner) judge(r *report, now int64) (partition.Verdict, error) {
 	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
 	}
@@ -285,13 +285,13 @@ func (p *owned) judge(r *report, now int64) (partition.Verdict, error) {
 func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.Namespace != namespace }
 
 // fetchRuns brings runs into memory that reports name and memory lacks: those handed out by an earlier owner, or evicted.
-func (p *owned) fetchRuns(in mail, now int64) error {
+func (p *partitionRunner) fetchRuns(in mail, now int64) error {
 	var ids []carillon.RunIdentity
 	for i := range in.reports {
 		ids = append(ids, in.reports[i].tok.Run)
 	}
-	for i := range in.beats {
-		if id := in.beats[i].tok.Run; !p.m.TakesBeat(id) {
+	for i := range in.heartbeats {
+		if id := in.heartbeats[i].tok.Run; !p.m.TakesHeartbeat(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -306,7 +306,7 @@ func (p *owned) fetchRuns(in mail, now int64) error {
 }
 
 // bring reads the records into memory that operations need. It reads once for all of them.
-func (p *owned) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
+func (p *partitionRunner) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
 	var missing []store.Ref
 	var seen map[store.Ref]bool // mostly nothing is missing
 	want := func(ref store.Ref) {

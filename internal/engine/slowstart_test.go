@@ -29,7 +29,7 @@ func TestS05SlowStart(t *testing.T) {
 				batch[k] = carillon.Job{Name: fmt.Sprintf("herd/%d", i+k), Due: carillon.In(time.Duration(5000+i+k) * time.Millisecond),
 					Target: carillon.WorkerQueue(fmt.Sprint("q", k%2))}
 				if k%10 == 0 {
-					batch[k].Class = carillon.ClassCritical
+					batch[k].Priority = carillon.PriorityCritical
 				}
 			}
 			if _, err := n.PutJobs(ctx, batch); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// smallAtOnce is how many small records are read at a time.
-const smallAtOnce = 1000
+// metaRecordsAtOnce is how many metadata records are read at a time.
+const metaRecordsAtOnce = 1000
 
-// eachSmall reads the small records that the query selects, whatever its limit, page by page.
-func eachSmall(ctx context.Context, shard store.Shard, q store.SmallQuery, f func(page []store.Small)) error {
-	q.Limit = smallAtOnce
+// eachMetaRecord reads the metadata records that the query selects, whatever its limit, page by page.
+func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery, f func(page []store.MetaRecord)) error {
+	q.Limit = metaRecordsAtOnce
 	for {
-		page, err := shard.Small(ctx, q)
+		page, err := shard.MetaRecords(ctx, q)
 		if err != nil {
 			return fmt.Errorf("small records of kind %q: %w", q.Kind, err)
 		}
@@ -26,8 +26,8 @@ func eachSmall(ctx context.Context, shard store.Shard, q store.SmallQuery, f fun
 	}
 }
 
-// allSmall reads all small records of a kind.
-func allSmall(ctx context.Context, shard store.Shard, kind byte) (all []store.Small, err error) {
-	err = eachSmall(ctx, shard, store.SmallQuery{Kind: kind}, func(page []store.Small) { all = append(all, page...) })
+// allMetaRecords reads all metadata records of a kind.
+func allMetaRecords(ctx context.Context, shard store.Shard, kind byte) (all []store.MetaRecord, err error) {
+	err = eachMetaRecord(ctx, shard, store.MetaQuery{Kind: kind}, func(page []store.MetaRecord) { all = append(all, page...) })
 	return all, err
 }

@@ -57,7 +57,7 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 			return req
 		},
 		"beat, then result": func(r carillon.Run) (req carillon.WorkRequest) {
-			req.Beats = []carillon.Beat{{Token: r.Token, RunID: r.ID}}
+			req.Heartbeats = []carillon.Heartbeat{{Token: r.Token, RunID: r.ID}}
 			return req
 		},
 	} {
@@ -94,11 +94,11 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 func TestWhatIsPassedOnIsRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {
-			_, err := n.Hear(context.Background(), 0, engine.Said{Reports: []partition.Report{{Result: done(r)}}})
+			_, err := n.Relay(context.Background(), 0, engine.Reports{Reports: []partition.Report{{Result: done(r)}}})
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
-			_, err := n.Hear(context.Background(), 0, engine.Said{Beats: []carillon.Beat{{Token: r.Token}}})
+			_, err := n.Relay(context.Background(), 0, engine.Reports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
 			return err
 		},
 	} {

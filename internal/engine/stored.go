@@ -36,7 +36,7 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 }
 
 // storedRun is a run as the store has it, finished or not.
-func (e *Engine) storedRun(ctx context.Context, p *owned, id carillon.RunIdentity) (carillon.Run, error) {
+func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id carillon.RunIdentity) (carillon.Run, error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return carillon.Run{}, err
@@ -66,7 +66,7 @@ func (e *Engine) storedRun(ctx context.Context, p *owned, id carillon.RunIdentit
 }
 
 // stored reads one record.
-func (e *Engine) stored(ctx context.Context, p *owned, ref store.Ref) (store.Record, error) {
+func (e *Engine) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return store.Record{}, err

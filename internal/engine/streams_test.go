@@ -140,7 +140,7 @@ func TestStreamsOfACluster(t *testing.T) {
 			}
 			s.own()
 			for k := range jobs {
-				put := func(n *node) (carillon.Put, error) { return n.PutJob(t.Context(), daprJob(fmt.Sprint(k))) }
+				put := func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), daprJob(fmt.Sprint(k))) }
 				if _, err := route(t.Context(), f, put); err != nil {
 					t.Fatal(err)
 				}

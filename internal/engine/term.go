@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// tenure is what became of claiming a partition: a term with a machine that knows what the store holds, or why not.
-type tenure struct {
-	p     *owned
+// claimResult is what became of claiming a partition: a term with a machine that knows what the store holds, or why not.
+type claimResult struct {
+	p     *partitionRunner
 	term  store.Term
 	shard store.Shard
 	m     *partition.Machine
@@ -30,7 +30,7 @@ type tenure struct {
 }
 
 // claim takes partitions under new terms. They belong to lanes that do not run yet, or have no term.
-func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
+func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimResult, error) {
 	numbers := make([]int, len(parts))
 	for i, p := range parts {
 		numbers[i] = p.number
@@ -51,9 +51,9 @@ func (e *Engine) claim(ctx context.Context, parts []*owned) ([]tenure, error) {
 		p.leasedAt.Store(at)
 	}
 	known := e.known(owners, began)
-	out := make([]tenure, len(parts))
+	out := make([]claimResult, len(parts))
 	for i, p := range parts {
-		out[i] = tenure{p: p, term: terms[i], before: known}
+		out[i] = claimResult{p: p, term: terms[i], before: known}
 		if terms[i].IsZero() {
 			out[i].contested, out[i].err = true, fmt.Errorf("partition %d is held by another node", p.number)
 		}
@@ -81,7 +81,7 @@ func inProcess(s store.Store) bool {
 }
 
 // open makes the machines of the terms that were got.
-func (e *Engine) open(terms []tenure) {
+func (e *Engine) open(terms []claimResult) {
 	now := e.now()
 	var all sync.WaitGroup
 	for i := range terms {
@@ -100,12 +100,12 @@ func (e *Engine) open(terms []tenure) {
 	all.Wait()
 }
 
-// open makes the machine of a term: it knows what the store holds in small records, everything else is read as it is needed.
-func (p *owned) open(t *tenure, now int64) (err error) {
+// open makes the machine of a term: it knows what the store holds in metadata records, everything else is read as it is needed.
+func (p *partitionRunner) open(t *claimResult, now int64) (err error) {
 	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
 		return err
 	}
-	parked, err := t.shard.Small(p.ctx, store.SmallQuery{Kind: partition.SmallParked, Limit: maxParkedQueues})
+	parked, err := t.shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindParked, Limit: maxParkedQueues})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 	}
 	t.m = partition.New(p.config(t, now))
 	t.m.LoadParked(parked)
-	t.m.LoadEdges(rest.edges, now)
+	t.m.LoadDependencies(rest.dependencies, now)
 	t.m.LoadOutbox(rest.outbox)
 	t.m.LoadApplied(rest.applied)
 	if err := p.charge(t, t.m.LoadLimited(limited.small, limited.records)); err != nil {
@@ -144,7 +144,7 @@ func (p *owned) open(t *tenure, now int64) (err error) {
 const maxParkedQueues = 100_000
 
 // config is what the machine of a term is made with.
-func (p *owned) config(t *tenure, now int64) partition.Config {
+func (p *partitionRunner) config(t *claimResult, now int64) partition.Config {
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, t.term, p.e.macKey, now
 	cfg.Ended = t.terms.Ended
@@ -164,7 +164,7 @@ const grantsKept = 8192
 const minWindow = 256
 
 // begin goes on under a new term.
-func (p *owned) begin(t *tenure) {
+func (p *partitionRunner) begin(t *claimResult) {
 	p.term, p.shard, p.m, p.homes, p.durable, p.unfinished = t.term, t.shard, t.m, t.homes, 0, true
 	p.sent, p.away, p.leaving, p.stray = 0, false, false, nil
 	p.box.keep(func(m *mail) {
@@ -186,7 +186,7 @@ func (p *owned) begin(t *tenure) {
 
 // lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
 // and the partition is claimed again under a new term and loaded afresh.
-func (p *owned) lose(cause error) {
+func (p *partitionRunner) lose(cause error) {
 	err := unavailable(cause)
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
@@ -202,13 +202,13 @@ func (p *owned) lose(cause error) {
 			w.answer(leftOpen(cause))
 		}
 	}
-	p.takeBack(p.m.Pledged())
+	p.takeBack(p.m.PendingDeliveries())
 	if !p.leaving { // or that is done
-		p.leaveBehind()
+		p.leaveOrphans()
 	}
 	p.away, p.lostAt = p.away || taken(cause) || p.e.cfg.Peers != nil && errors.Is(cause, errExpired), time.Now()
 	if !taken(cause) {
-		stray := p.parting(p.term)
+		stray := p.pendingRelease(p.term)
 		p.stray = &stray
 		p.failed(cause)
 	} else {
@@ -228,7 +228,7 @@ func taken(cause error) bool {
 
 // takeBack keeps for the next term of this node attempts that were to be durable before they leave, and will not leave: the store
 // may hold them, and their runs would wait until they are over.
-func (p *owned) takeBack(pledged []partition.Token) {
+func (p *partitionRunner) takeBack(pledged []partition.Token) {
 	p.box.keep(func(m *mail) {
 		for _, tok := range pledged {
 			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
@@ -237,7 +237,7 @@ func (p *owned) takeBack(pledged []partition.Token) {
 }
 
 // abandon forgets a term.
-func (p *owned) abandon() {
+func (p *partitionRunner) abandon() {
 	p.published.Store(&store.Term{})
 	p.e.limiter.abandon(p.number) // of nothing in a cluster
 }

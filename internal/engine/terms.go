@@ -43,7 +43,7 @@ func (b *batch) learnTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, learnWithin)
 	defer cancel()
 	type learned struct {
-		p    *owned
+		p    *partitionRunner
 		term store.Term
 		err  error
 	}
@@ -66,7 +66,7 @@ func (b *batch) learnTerms(ctx context.Context) {
 }
 
 // termFor is the term under which a partition's share may be stored.
-func (b *batch) termFor(ctx context.Context, p *owned) (store.Term, error) {
+func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	b.turn.take()
 	defer b.turn.give()
 	if term, known := b.terms[p]; known {
@@ -82,12 +82,12 @@ func (b *batch) termFor(ctx context.Context, p *owned) (store.Term, error) {
 	if err := b.confirm(ctx); err != nil {
 		return term, err
 	}
-	b.terms[p], b.linked = term, 0 // edges may be gone, too
+	b.terms[p], b.linked = term, 0 // dependencies may be gone, too
 	return term, nil
 }
 
 // forgetTerm notes that a partition's term is another one.
-func (b *batch) forgetTerm(p *owned, now store.Term) {
+func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 	b.turn.take()
 	defer b.turn.give()
 	delete(b.terms, p)
@@ -97,19 +97,19 @@ func (b *batch) forgetTerm(p *owned, now store.Term) {
 // confirm writes under the coordinator's term. A node that is alone owns the partition again when a term has ended: it looks
 // whether the intent is still there, and goes on under the next one.
 func (b *batch) confirm(ctx context.Context) error {
-	err := b.write(ctx, []store.Small{probeRecord(b.term)})
+	err := b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
 	if !errors.Is(err, errDeposed) || b.e.cfg.Peers != nil {
 		return err
 	}
 	if err := b.retake(ctx); err != nil {
 		return err
 	}
-	return b.write(ctx, []store.Small{probeRecord(b.term)})
+	return b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
 }
 
 // retake goes on under the coordinator's next term, if the intent is there.
 func (b *batch) retake(ctx context.Context) error {
-	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *owned, _ int64) (store.Term, error) { return p.term, nil })
+	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.term, nil })
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (b *batch) retake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q := store.SmallQuery{Kind: partition.SmallIntent, Prefix: partition.IntentPrefix(b.id), Limit: 1}
-	found, err := shard.Small(ctx, q)
+	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(b.id), Limit: 1}
+	found, err := shard.MetaRecords(ctx, q)
 	switch {
 	case err != nil:
 		return err
@@ -132,7 +132,7 @@ func (b *batch) retake(ctx context.Context) error {
 }
 
 // termOf is a partition's term as far as this node knows it.
-func (e *Engine) termOf(p *owned) (term store.Term, known bool) {
+func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
 	if !e.remote(p) {
 		if t := p.published.Load(); t != nil && !t.IsZero() {
 			return *t, true
@@ -143,7 +143,7 @@ func (e *Engine) termOf(p *owned) (term store.Term, known bool) {
 }
 
 // askTerm asks a partition for its term, wherever it is. A node of before this question says none: its shares are for any.
-func (e *Engine) askTerm(ctx context.Context, p *owned) (store.Term, error) {
+func (e *Engine) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	_, err := across(e, p, func(ps Partitions) (struct{}, error) {
 		_, err := ps.ApplyShare(ctx, p.number, &partition.Share{})
 		return struct{}{}, err

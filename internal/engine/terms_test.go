@@ -85,7 +85,7 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 	for p := range 4 {
 		jobs = append(jobs, carillon.Job{Namespace: "default", Name: f.at(p, 0), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
 	}
-	jobs[3].After = []string{jobs[0].Name}
+	jobs[3].DependsOn = []string{jobs[0].Name}
 	s.arm(n, by)
 	_, err := f.nodes[0].PutJobs(ctx, jobs)
 	answered := time.Now()
@@ -143,7 +143,7 @@ func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 		node.consume("q", 5, success)
 	}
 	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second), Target: carillon.WorkerQueue("q")}
-	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), After: []string{first.Name}, Target: first.Target}
+	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), DependsOn: []string{first.Name}, Target: first.Target}
 	if puts {
 		s.arm(n, by)
 	}
@@ -177,7 +177,7 @@ func (f *fleet) mustPut(j carillon.Job) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
-		_, err := route(ctx, f, func(n *node) (carillon.Put, error) { return n.PutJob(ctx, j) })
+		_, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) })
 		if err == nil {
 			return
 		}

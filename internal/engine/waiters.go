@@ -11,9 +11,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A job that waits for another is told of its success because the partition of the other one knows the edge. If that record is lost,
+// A job that waits for another is told of its success because the partition of the other one knows the dependency. If that record is lost,
 // as by a store that goes back to before it, nobody would ever tell. So the partition of a job that waits looks, too: it finds the
-// waiting jobs in the store, where they need no memory, registers their edges again, and asks the store whether a success has been
+// waiting jobs in the store, where they need no memory, registers their dependencies again, and asks the store whether a success has been
 // missed. See docs/decisions/0020.
 
 const (
@@ -41,13 +41,13 @@ type unmet struct {
 
 // waiter is a job of a partition that waits for a success of another job.
 type waiter struct {
-	edge  partition.Edge
-	by    carillon.RunIdentity // what it knows
-	since int64                // a success of before does not count
+	dependency partition.Dependency
+	by         carillon.RunIdentity // what it knows
+	since      int64                // a success of before does not count
 }
 
 // askForWaiters looks at the partition's waiting jobs, in the background, if it is time to.
-func (p *owned) askForWaiters() {
+func (p *partitionRunner) askForWaiters() {
 	c := &p.waiters
 	if p.e.elapsed() < c.next.Load() || !c.busy.CompareAndSwap(false, true) {
 		return
@@ -72,7 +72,7 @@ func (p *owned) askForWaiters() {
 }
 
 // checkWaiters looks at the waiting jobs of a partition. It counts how often they wait for a name that no job has.
-func (e *Engine) checkWaiters(p *owned, term store.Term) (missing int64, err error) {
+func (e *Engine) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return 0, err
@@ -99,8 +99,8 @@ func (e *Engine) checkWaiters(p *owned, term store.Term) (missing int64, err err
 }
 
 // waitersOf is who waits, by the partition of the job that is waited for.
-func (e *Engine) waitersOf(page []store.Record) map[*owned][]waiter {
-	byPart := map[*owned][]waiter{}
+func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
+	byPart := map[*partitionRunner][]waiter{}
 	for i := range page {
 		r := &page[i]
 		for _, w := range r.State.Waits {
@@ -111,7 +111,7 @@ func (e *Engine) waitersOf(page []store.Record) map[*owned][]waiter {
 			if since == 0 { // written before that was noted
 				since = max(r.State.Updated, r.State.Last.Finished)
 			}
-			edge := partition.Edge{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
+			edge := partition.Dependency{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
 			of := e.partitionOf(edge.Of)
 			byPart[of] = append(byPart[of], waiter{edge, w.By, since})
 		}
@@ -119,21 +119,21 @@ func (e *Engine) waitersOf(page []store.Record) map[*owned][]waiter {
 	return byPart
 }
 
-// checkWith registers the edges of jobs with the partition of those that they wait for, and then looks for successes that they have
+// checkWith registers the dependencies of jobs with the partition of those that they wait for, and then looks for successes that they have
 // missed: what comes after that, they are told.
-func (e *Engine) checkWith(p *owned, term store.Term, of *owned, list []waiter) (missing int64, err error) {
+func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRunner, list []waiter) (missing int64, err error) {
 	ctx, cancel := context.WithTimeout(e.life, answerWithin)
 	defer cancel()
-	edges := make([]partition.Edge, len(list))
+	edges := make([]partition.Dependency, len(list))
 	for i := range list {
-		edges[i] = list[i].edge
+		edges[i] = list[i].dependency
 	}
 	exist, err := across(e, of, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, of.number, edges) })
 	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted { // too many wait; those that are known are told
 		return 0, err
 	}
 	for i := range list {
-		by, at, err := e.successOf(ctx, of, list[i].edge.Of)
+		by, at, err := e.successOf(ctx, of, list[i].dependency.Of)
 		switch {
 		case err != nil:
 			return missing, err
@@ -149,7 +149,7 @@ func (e *Engine) checkWith(p *owned, term store.Term, of *owned, list []waiter) 
 }
 
 // successOf is the newest finished run of a job and when it ended, if it is a success.
-func (e *Engine) successOf(ctx context.Context, p *owned, key carillon.Key) (id carillon.RunIdentity, at int64, err error) {
+func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, at int64, err error) {
 	r, err := e.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
 		return id, 0, err
@@ -170,12 +170,13 @@ func (e *Engine) successOf(ctx context.Context, p *owned, key carillon.Key) (id 
 
 // releaseMissed tells a waiting job of a success that it was not told of, unless its partition's term is another one than when the
 // success was read: the store may have gone back to before it.
-func (e *Engine) releaseMissed(ctx context.Context, p *owned, term store.Term, w waiter, by carillon.RunIdentity) error {
-	released, err := ask(ctx, p, jobCall(w.edge.Waiting()), func(p *owned, _ int64) (bool, error) {
-		return p.term == term && p.m.ReleaseIf(partition.Letter{Edge: w.edge, By: by}, w.by), nil
+func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by carillon.RunIdentity) error {
+	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
+		return p.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
-		e.log.Info("a job that waited was not told of a success, and goes on now", "job", w.edge.Waiting().String(), "after", w.edge.Of.Name)
+		e.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),
+			"depends_on", w.dependency.Of.Name)
 	}
 	return err
 }
@@ -185,7 +186,7 @@ func (e *Engine) findMissing(ctx context.Context, j *carillon.Job) error {
 	if j.Status == nil || len(j.Status.Waiting) == 0 {
 		return nil
 	}
-	byPart := map[*owned][]store.Ref{}
+	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range j.Status.Waiting {
 		ref := store.Ref{Key: carillon.Key{Namespace: j.Namespace, Name: name}}
 		p := e.partitionOf(ref.Key)

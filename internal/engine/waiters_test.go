@@ -25,7 +25,7 @@ func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 			return err
 		}, 1},
 		"patch": {func(ctx context.Context, n *node) error {
-			_, err := n.PatchJob(ctx, key, carillon.Patch{Fields: []string{"after"}})
+			_, err := n.PatchJob(ctx, key, carillon.Patch{Fields: []string{"depends_on"}})
 			return err
 		}, 1},
 		"trigger": {func(ctx context.Context, n *node) error { _, err := n.TriggerJob(ctx, key); return err }, 1},
@@ -36,7 +36,7 @@ func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 				ctx := context.Background()
 				n := start(t, memory.New(memory.Options{Partitions: 4}))
 				worker := n.consume("q", 5, success)
-				if _, err := n.PutJob(ctx, carillon.Job{Name: "second", After: []string{"first"}, Target: target}); err != nil {
+				if _, err := n.PutJob(ctx, carillon.Job{Name: "second", DependsOn: []string{"first"}, Target: target}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
@@ -77,7 +77,7 @@ func TestASuccessOfBeforeIsNotMissed(t *testing.T) {
 		}
 		put(carillon.Job{Name: "first", Schedule: "@every 1h", Due: carillon.In(time.Second), Repeats: 3})
 		time.Sleep(time.Minute)
-		put(carillon.Job{Name: "second", Schedule: "@every 1m", After: []string{"first"}})
+		put(carillon.Job{Name: "second", Schedule: "@every 1m", DependsOn: []string{"first"}})
 		of := func() int {
 			return len(slices.DeleteFunc(worker.got(), func(r carillon.Run) bool { return r.Job != "second" }))
 		}

@@ -19,11 +19,11 @@ func TestWordsBesideAResult(t *testing.T) {
 	large := strings.Repeat("x", 1<<18)
 	for name, say := range map[string]func(e *engine.Engine, v *verdicts, token string){
 		"a beat": func(e *engine.Engine, v *verdicts, token string) {
-			e.Beats([]carillon.Beat{{Token: token}}, v)
+			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
 			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
 		},
 		"a beat beside a large one": func(e *engine.Engine, v *verdicts, token string) {
-			e.Beats([]carillon.Beat{{Token: token}}, v)
+			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
 			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess, Message: large}}})
 		},
 		"progress": func(e *engine.Engine, v *verdicts, token string) {
@@ -74,7 +74,7 @@ func TestWordsBesideAResult(t *testing.T) {
 	}
 }
 
-// TestAResultThatComesWhileABeatIsPassedOn is the answer to the beat too, which the owner refuses, as the run has ended with that
+// TestAResultThatComesWhileABeatIsPassedOn is the answer to the heartbeat too, which the owner refuses, as the run has ended with that
 // success.
 func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,13 +89,13 @@ func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
 		worker.say(t, carillon.WorkRequest{Results: []carillon.Result{success}})
 		time.Sleep(time.Second)
 		f.between = func(_ int, what any) error {
-			if _, ok := what.(engine.Said); ok {
+			if _, ok := what.(engine.Reports); ok {
 				time.Sleep(time.Second)
 			}
 			return nil
 		}
 		v := &verdicts{}
-		other.Beats([]carillon.Beat{{Token: run.Token, RunID: run.ID}}, v)
+		other.Heartbeats([]carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}, v)
 		time.Sleep(100 * time.Millisecond)
 		other.Reports([]partition.Report{{From: v, Result: success}})
 		time.Sleep(10 * time.Second)

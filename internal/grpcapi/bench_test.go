@@ -64,8 +64,8 @@ func BenchmarkPutJob(b *testing.B) {
 
 // BenchmarkPutJobs is a bulk load in messages of 256; one operation is one job.
 func BenchmarkPutJobs(b *testing.B) {
-	c := dial(b, &stub{putJobs: func(_ context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
-		return make([]carillon.Put, len(jobs)), nil
+	c := dial(b, &stub{putJobs: func(_ context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+		return make([]carillon.PutResult, len(jobs)), nil
 	}}, Options{})
 	m := &pb.PutJobsRequest{}
 	for i := range 256 {

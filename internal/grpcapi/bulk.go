@@ -37,7 +37,7 @@ func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, p
 }
 
 // tally counts a put.
-func tally(out *pb.PutJobsResponse, p *carillon.Put) {
+func tally(out *pb.PutJobsResponse, p *carillon.PutResult) {
 	out.Stored++
 	if p.Created {
 		out.Created++

@@ -61,7 +61,7 @@ func (s *Service) BatchPutJobs(ctx context.Context, m *pb.BatchPutJobsRequest) (
 	return out, nil
 }
 
-func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]carillon.Put, error) {
+func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]carillon.PutResult, error) {
 	if len(ms) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d", len(ms), carillon.MaxBatch)
 	}
@@ -166,15 +166,15 @@ func (s *Service) TriggerJob(ctx context.Context, m *pb.TriggerJobRequest) (*pb.
 
 // PauseJob implements the rpc.
 func (s *Service) PauseJob(ctx context.Context, m *pb.PauseJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.Pause{Paused: true, Note: m.GetNote()})
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.PauseOptions{Paused: true, Note: m.GetNote()})
 }
 
 // ResumeJob implements the rpc.
 func (s *Service) ResumeJob(ctx context.Context, m *pb.ResumeJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.Pause{Note: m.GetNote(), CatchUp: m.GetCatchUp()})
+	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.PauseOptions{Note: m.GetNote(), CatchUp: m.GetCatchUp()})
 }
 
-func (s *Service) setPaused(ctx context.Context, ns, name string, p carillon.Pause) (*pb.Job, error) {
+func (s *Service) setPaused(ctx context.Context, ns, name string, p carillon.PauseOptions) (*pb.Job, error) {
 	k, err := key(ns, name)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func problemOf(t *testing.T, err error) *carillon.Error {
 func TestPutJob(t *testing.T) {
 	var got carillon.Job
 	var options carillon.PutOptions
-	c := dial(t, &stub{putJob: func(ctx context.Context, j carillon.Job, o carillon.PutOptions) (carillon.Put, error) {
+	c := dial(t, &stub{putJob: func(ctx context.Context, j carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
 		got, options = j, o
 		put, err := stored(ctx, j, o)
 		put.Warnings = []string{"watch out"}
@@ -122,8 +122,8 @@ func TestRefused(t *testing.T) {
 // TestUnknownFields: a field of another version is refused by where it is, in calls and in streams; what came before it in a bulk
 // load is stored.
 func TestUnknownFields(t *testing.T) {
-	c := dial(t, &stub{putJob: stored, putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
-		return make([]carillon.Put, len(jobs)), nil
+	c := dial(t, &stub{putJob: stored, putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+		return make([]carillon.PutResult, len(jobs)), nil
 	}}, Options{})
 	job := &pb.Job{Target: &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}}}
 	hello := &pb.Hello{Queues: []string{"q"}}
@@ -166,7 +166,7 @@ func make1001() []*pb.Job {
 func TestPatch(t *testing.T) {
 	var key carillon.Key
 	var got carillon.Patch
-	c := dial(t, &stub{patch: func(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.Put, error) {
+	c := dial(t, &stub{patch: func(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.PutResult, error) {
 		key, got = k, p
 		return stored(ctx, p.Job, carillon.PutOptions{})
 	}}, Options{})
@@ -269,8 +269,8 @@ func TestHealthAndReflection(t *testing.T) {
 
 func TestBulk(t *testing.T) {
 	var names []string
-	c := dial(t, &stub{putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
-		puts := make([]carillon.Put, len(jobs))
+	c := dial(t, &stub{putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+		puts := make([]carillon.PutResult, len(jobs))
 		for i, j := range jobs {
 			if j.Name == "bad" {
 				return nil, carillon.Errorf(carillon.InvalidArgument, "jobs[0].name", "is bad")

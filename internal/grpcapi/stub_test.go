@@ -20,22 +20,22 @@ import (
 // stub is a Scheduler of which a test sets the methods that it needs; the others panic.
 type stub struct {
 	carillon.Scheduler
-	putJob  func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error)
-	putJobs func(context.Context, []carillon.Job) ([]carillon.Put, error)
-	patch   func(context.Context, carillon.Key, carillon.Patch) (carillon.Put, error)
+	putJob  func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error)
+	putJobs func(context.Context, []carillon.Job) ([]carillon.PutResult, error)
+	patch   func(context.Context, carillon.Key, carillon.Patch) (carillon.PutResult, error)
 	getJob  func(context.Context, carillon.Key) (carillon.Job, error)
-	pause   func(context.Context, carillon.Key, carillon.Pause) (carillon.Job, error)
-	skip    func(context.Context, carillon.Key) (carillon.Skip, error)
+	pause   func(context.Context, carillon.Key, carillon.PauseOptions) (carillon.Job, error)
+	skip    func(context.Context, carillon.Key) (carillon.SkipResult, error)
 	start   func(context.Context, carillon.Key, carillon.BackfillSpec) (carillon.Backfill, error)
 	putNS   func(context.Context, carillon.Namespace) (carillon.Namespace, error)
 	connect func(context.Context, carillon.Hello) (carillon.Session, error)
 }
 
-func (s *stub) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pause) (carillon.Job, error) {
+func (s *stub) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	return s.pause(ctx, k, p)
 }
 
-func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.Skip, error) {
+func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.SkipResult, error) {
 	return s.skip(ctx, k)
 }
 
@@ -47,15 +47,15 @@ func (s *stub) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillo
 	return s.putNS(ctx, ns)
 }
 
-func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return s.putJob(ctx, j, carillon.ResolvePut(opts))
 }
 
-func (s *stub) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (s *stub) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	return s.putJobs(ctx, jobs)
 }
 
-func (s *stub) PatchJob(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.Put, error) {
+func (s *stub) PatchJob(ctx context.Context, k carillon.Key, p carillon.Patch) (carillon.PutResult, error) {
 	return s.patch(ctx, k, p)
 }
 
@@ -68,9 +68,9 @@ func (s *stub) Connect(ctx context.Context, h carillon.Hello) (carillon.Session,
 }
 
 // stored answers every put as if it had been stored anew.
-func stored(_ context.Context, j carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+func stored(_ context.Context, j carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 	j.Status = &carillon.JobStatus{Generation: 1}
-	return carillon.Put{Job: j, Created: true, Changed: true}, nil
+	return carillon.PutResult{Job: j, Created: true, Changed: true}, nil
 }
 
 // session is a Session whose two directions are channels.

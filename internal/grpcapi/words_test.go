@@ -14,16 +14,16 @@ import (
 
 // TestPauses: who may catch up, and why a job is paused, reach the scheduler.
 func TestPauses(t *testing.T) {
-	var got carillon.Pause
-	c := dial(t, &stub{pause: func(_ context.Context, k carillon.Key, p carillon.Pause) (carillon.Job, error) {
+	var got carillon.PauseOptions
+	c := dial(t, &stub{pause: func(_ context.Context, k carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 		got = p
 		return carillon.Job{Name: k.Name}, nil
 	}}, Options{})
-	if _, err := c.PauseJob(t.Context(), &pb.PauseJobRequest{Name: "x", Note: "why"}); err != nil || got != (carillon.Pause{Paused: true, Note: "why"}) {
+	if _, err := c.PauseJob(t.Context(), &pb.PauseJobRequest{Name: "x", Note: "why"}); err != nil || got != (carillon.PauseOptions{Paused: true, Note: "why"}) {
 		t.Errorf("pause: %+v, %v", got, err)
 	}
 	_, err := c.ResumeJob(t.Context(), &pb.ResumeJobRequest{Name: "x", Note: "back", CatchUp: true})
-	if err != nil || got != (carillon.Pause{Note: "back", CatchUp: true}) {
+	if err != nil || got != (carillon.PauseOptions{Note: "back", CatchUp: true}) {
 		t.Errorf("resume: %+v, %v", got, err)
 	}
 }
@@ -55,8 +55,8 @@ func TestSkipAndSettings(t *testing.T) {
 	var got carillon.Namespace
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	c := dial(t, &stub{
-		skip: func(_ context.Context, k carillon.Key) (carillon.Skip, error) {
-			return carillon.Skip{Time: at, Job: carillon.Job{Namespace: k.Namespace, Name: k.Name}}, nil
+		skip: func(_ context.Context, k carillon.Key) (carillon.SkipResult, error) {
+			return carillon.SkipResult{Time: at, Job: carillon.Job{Namespace: k.Namespace, Name: k.Name}}, nil
 		},
 		putNS: func(_ context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 			got = ns
@@ -67,8 +67,8 @@ func TestSkipAndSettings(t *testing.T) {
 	if err != nil || !skip.GetTime().AsTime().Equal(at) || skip.GetJob().GetNamespace() != "default" {
 		t.Errorf("skip: %v, %v", skip, err)
 	}
-	ns, err := c.PutNamespace(t.Context(), &pb.PutNamespaceRequest{Strict: true, Limits: map[string]int32{"k": 3}})
-	if err != nil || got.Name != "default" || !got.Strict || !maps.Equal(got.Limits, map[string]int{"k": 3}) || ns.GetLimits()["k"] != 3 {
+	ns, err := c.PutNamespace(t.Context(), &pb.PutNamespaceRequest{Strict: true, ConcurrencyLimits: map[string]int32{"k": 3}})
+	if err != nil || got.Name != "default" || !got.Strict || !maps.Equal(got.ConcurrencyLimits, map[string]int{"k": 3}) || ns.GetConcurrencyLimits()["k"] != 3 {
 		t.Errorf("settings: %+v, %v, %v", got, ns, err)
 	}
 }

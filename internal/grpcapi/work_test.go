@@ -49,12 +49,12 @@ func TestWorkBothWays(t *testing.T) {
 		t.Fatalf("got %v, %v", m, err)
 	}
 	if err := stream.Send(&pb.WorkRequest{
-		Results: []*pb.Result{{Token: "t1", RunId: "r1", Outcome: pb.Outcome_OUTCOME_SUCCESS}},
-		Beats:   []*pb.Beat{{Token: "t2", RunId: "r2"}}, Goodbye: true}); err != nil {
+		Results:    []*pb.Result{{Token: "t1", RunId: "r1", Outcome: pb.Outcome_OUTCOME_SUCCESS}},
+		Heartbeats: []*pb.Heartbeat{{Token: "t2", RunId: "r2"}}, Goodbye: true}); err != nil {
 		t.Fatal(err)
 	}
 	got := <-s.sent
-	if got.Results[0].Outcome != carillon.OutcomeSuccess || got.Beats[0].Token != "t2" || !got.Goodbye {
+	if got.Results[0].Outcome != carillon.OutcomeSuccess || got.Heartbeats[0].Token != "t2" || !got.Goodbye {
 		t.Errorf("the session got %+v", got)
 	}
 	if err := stream.CloseSend(); err != nil {

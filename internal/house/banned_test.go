@@ -27,14 +27,14 @@ var reserved = map[string]struct {
 	pkgs []string
 	why  string
 }{
-	"testing":        {[]string{"store/storetest", "internal/realserver", "internal/chaos"}, "a suite may, the product may not"},
-	"os/exec":        {[]string{"cmd/carillon", "internal/bench", "internal/chaos", "internal/realserver"}, "nothing in the server starts a process"},
+	"testing":        {[]string{"store/storetest", "internal/testing/realserver", "internal/testing/chaos"}, "a suite may, the product may not"},
+	"os/exec":        {[]string{"cmd/carillon", "internal/testing/bench", "internal/testing/chaos", "internal/testing/realserver"}, "nothing in the server starts a process"},
 	"os/signal":      {[]string{"cmd/carillon", "examples/remote"}, "signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},
 	"unsafe":         {nil, "nothing was measured that needs it"},
 	"encoding/gob":   {nil, "records have a format of their own"},
 	"database/sql":   {nil, "each engine has its own driver"},
-	"html/template":  {[]string{"internal/checker"}, "no pages of the product yet"},
+	"html/template":  {[]string{"internal/testing/checker"}, "no pages of the product yet"},
 	"text/template":  {nil, "no templates yet"},
 	"testing/fstest": {nil, "for tests"},
 }

@@ -68,8 +68,8 @@ func TestRequests(t *testing.T) {
 		{"GET " + ns + "/backfills/b1", ``, nil, &pb.GetBackfillRequest{Namespace: "ns", Id: "b1"}},
 		{"POST " + ns + "/backfills/b1:cancel", ``, nil, &pb.CancelBackfillRequest{Namespace: "ns", Id: "b1"}},
 		{"GET " + ns, ``, nil, &pb.GetNamespaceRequest{Name: "ns"}},
-		{"PUT " + ns, `{"strict":true,"limits":{"db":2,"api":"0"}}`, nil,
-			&pb.PutNamespaceRequest{Name: "ns", Strict: true, Limits: map[string]int32{"db": 2, "api": 0}}},
+		{"PUT " + ns, `{"strict":true,"concurrency_limits":{"db":2,"api":"0"}}`, nil,
+			&pb.PutNamespaceRequest{Name: "ns", Strict: true, ConcurrencyLimits: map[string]int32{"db": 2, "api": 0}}},
 		{"PUT " + ns, `{"name":"ns"}`, nil, &pb.PutNamespaceRequest{Name: "ns"}},
 		{"POST " + ns + "/runs/r1:complete", `{"outcome":"progress","progress":{"percent":12.5,"message":"m"}}`, []string{"Carillon-Token", "tok"},
 			&pb.CompleteRunRequest{Namespace: "ns", Id: "r1", Token: "tok", Outcome: pb.Outcome_OUTCOME_PROGRESS,
@@ -90,7 +90,7 @@ func TestRequests(t *testing.T) {
 			&pb.PreviewScheduleRequest{Schedule: "@daily", From: from, Count: 3, Dst: pb.DaylightSaving_DAYLIGHT_SAVING_LITERAL}},
 	} {
 		e := &echo{}
-		w := send(face(t, e, Options{}), c.request, c.body, c.headers...)
+		w := send(api(t, e, Options{}), c.request, c.body, c.headers...)
 		if w.Code != http.StatusOK {
 			t.Errorf("%s %s: status %d, %s", c.request, c.body, w.Code, w.Body)
 			continue
@@ -153,13 +153,13 @@ func TestReplies(t *testing.T) {
 				`"begun":"0","succeeded":"0","failed":"0","next_time":"2026-01-02T03:04:05Z"}`},
 		{"GET /v1/namespaces/ns/jobs/x:backfills", &pb.ListBackfillsResponse{}, 200, "", `{"backfills":[]}`},
 		{"GET /v1/namespaces/ns", &pb.Namespace{Name: "ns", Generation: 1}, 200, `"1"`,
-			`{"name":"ns","strict":false,"limits":{},"generation":"1"}`},
-		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true, Limits: map[string]int32{"b": 0, "a": 7}, Generation: 2}, 200, `"2"`,
-			`{"name":"","strict":true,"limits":{"a":7,"b":0},"generation":"2"}`},
+			`{"name":"ns","strict":false,"concurrency_limits":{},"generation":"1"}`},
+		{"PUT /v1/namespaces/ns", &pb.Namespace{Strict: true, ConcurrencyLimits: map[string]int32{"b": 0, "a": 7}, Generation: 2}, 200, `"2"`,
+			`{"name":"","strict":true,"concurrency_limits":{"a":7,"b":0},"generation":"2"}`},
 		{"POST /v1/schedules:preview", &pb.PreviewScheduleResponse{Times: []*timestamppb.Timestamp{at}}, 200, "",
 			`{"times":["2026-01-02T03:04:05Z"]}`},
 	} {
-		w := send(face(t, &echo{reply: c.reply}, Options{}), c.request, "")
+		w := send(api(t, &echo{reply: c.reply}, Options{}), c.request, "")
 		if w.Code != c.status || w.Header().Get("ETag") != c.etag || w.Body.String() != c.body+"\n" {
 			t.Errorf("%s: status %d, ETag %s, body\n%swant\n%s", c.request, w.Code, w.Header().Get("ETag"), w.Body, c.body)
 		}

@@ -107,7 +107,7 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 			}
 			body := "{}"
 			if k, ok := limits["k"]; ok {
-				body = fmt.Sprintf(`{"limits":{"k":%d}}`, k)
+				body = fmt.Sprintf(`{"concurrency_limits":{"k":%d}}`, k)
 			}
 			switch a := n.rest(t, "PUT", path, body, header...); {
 			case a.status == http.StatusConflict && g == 0, a.status == http.StatusPreconditionFailed && g != 0:
@@ -118,13 +118,13 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 			return nil
 		},
 		"gRPC": func(limits map[string]int32, g uint64) error {
-			_, err := n.grpc.PutNamespace(t.Context(), &pb.PutNamespaceRequest{Limits: limits, Generation: g})
+			_, err := n.grpc.PutNamespace(t.Context(), &pb.PutNamespaceRequest{ConcurrencyLimits: limits, Generation: g})
 			return wire.ErrorFromStatus(err)
 		},
 		"SDK": func(limits map[string]int32, g uint64) error {
-			ns := carillon.Namespace{Limits: map[string]int{}, Generation: g}
+			ns := carillon.Namespace{ConcurrencyLimits: map[string]int{}, Generation: g}
 			for k, v := range limits {
-				ns.Limits[k] = int(v)
+				ns.ConcurrencyLimits[k] = int(v)
 			}
 			_, err := c.PutNamespace(t.Context(), ns)
 			return err
@@ -140,14 +140,14 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 			"nothing over the generation before": put(nil, before.Generation),
 			"nothing":                            put(nil, 0),
 		} {
-			if !errors.Is(refused, carillon.FailedPrecondition) || read().Limits["k"] != 1 {
+			if !errors.Is(refused, carillon.FailedPrecondition) || read().ConcurrencyLimits["k"] != 1 {
 				t.Errorf("%s: %s: %v, and there is %+v", face, what, refused, read())
 			}
 		}
-		if err := put(map[string]int32{"k": 3}, 0); err != nil || read().Limits["k"] != 3 {
+		if err := put(map[string]int32{"k": 3}, 0); err != nil || read().ConcurrencyLimits["k"] != 3 {
 			t.Errorf("%s: a put that says no generation: %v, and there is %+v", face, err, read())
 		}
-		if err := put(nil, read().Generation); err != nil || len(read().Limits) != 0 {
+		if err := put(nil, read().Generation); err != nil || len(read().ConcurrencyLimits) != 0 {
 			t.Errorf("%s: nothing, over the generation that is: %v, and there is %+v", face, err, read())
 		}
 	}
@@ -156,7 +156,7 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 	if a := n.rest(t, "PUT", path, body); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := n.rest(t, "PUT", path, `{"limits":{"k":1}}`); a.status != http.StatusOK {
+	if a := n.rest(t, "PUT", path, `{"concurrency_limits":{"k":1}}`); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := n.rest(t, "PUT", path, body); a.status != http.StatusConflict {

@@ -10,7 +10,7 @@ const trustedOrigin = "https://admin.example.com"
 
 // TestPreflight: what a browser is told that asks whether a page may send something.
 func TestPreflight(t *testing.T) {
-	h := face(t, &echo{}, Options{TrustedOrigins: []string{trustedOrigin}})
+	h := api(t, &echo{}, Options{TrustedOrigins: []string{trustedOrigin}})
 	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
 		for _, path := range []string{"/v1/namespaces/ns/jobs/a/b", "/v1/elsewhere", "/livez"} {
 			w := send(h, "OPTIONS "+path, "", "Origin", trustedOrigin, "Access-Control-Request-Method", method,
@@ -45,7 +45,7 @@ func TestNobodyElseIsTrusted(t *testing.T) {
 		{nil, ""},
 	} {
 		for _, method := range []string{"GET", "OPTIONS", "PUT"} {
-			h := face(t, &echo{}, Options{TrustedOrigins: c.trusted})
+			h := api(t, &echo{}, Options{TrustedOrigins: c.trusted})
 			w := send(h, method+" /v1/namespaces/ns/jobs/x", "", "Origin", c.origin, "Access-Control-Request-Method", "PUT")
 			for name := range w.Header() {
 				if strings.HasPrefix(name, "Access-Control-") {
@@ -61,7 +61,7 @@ func TestNobodyElseIsTrusted(t *testing.T) {
 
 // TestTrustedOriginReadsErrors: a page sees why it was refused.
 func TestTrustedOriginReadsErrors(t *testing.T) {
-	h := face(t, &echo{}, Options{TrustedOrigins: []string{trustedOrigin}})
+	h := api(t, &echo{}, Options{TrustedOrigins: []string{trustedOrigin}})
 	for _, request := range []string{"PUT /v1/namespaces/ns/jobs/x?force=1", "GET /v1/nothing", "POST /livez"} {
 		w := send(h, request, "{}", "Origin", trustedOrigin, "Sec-Fetch-Site", "cross-site")
 		if w.Code < 400 || w.Header().Get("Access-Control-Allow-Origin") != trustedOrigin ||

@@ -15,7 +15,7 @@ import (
 )
 
 func TestAround(t *testing.T) {
-	h := face(t, &echo{}, Options{
+	h := api(t, &echo{}, Options{
 		Metrics:        http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) }),
 		Other:          http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("dashboard")) }),
 		AllowHost:      func(host string) bool { return host == "example.com" },
@@ -51,7 +51,7 @@ func TestAround(t *testing.T) {
 }
 
 func TestNotReady(t *testing.T) {
-	h := face(t, &echo{}, Options{Ready: func(context.Context) error { return errors.New("store is opening") }})
+	h := api(t, &echo{}, Options{Ready: func(context.Context) error { return errors.New("store is opening") }})
 	w := send(h, "GET /readyz", "")
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "store is opening") || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -62,7 +62,7 @@ func TestNotReady(t *testing.T) {
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	boom := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) { panic("boom") }
-	h := face(t, &echo{}, Options{Interceptor: boom, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h := api(t, &echo{}, Options{Interceptor: boom, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	w := send(h, "GET /v1/namespaces/ns/jobs/x", "")
 	if w.Code != 500 || strings.Contains(w.Body.String(), "boom") || !strings.Contains(log.String(), "boom") {
 		t.Errorf("%d %s; log %s", w.Code, w.Body, log.String())
@@ -79,7 +79,7 @@ func TestInterceptor(t *testing.T) {
 		called = info.FullMethod
 		return next(ctx, req)
 	}
-	send(face(t, &echo{}, Options{Interceptor: note}), "GET /v1/namespaces/ns/jobs/x", "")
+	send(api(t, &echo{}, Options{Interceptor: note}), "GET /v1/namespaces/ns/jobs/x", "")
 	if called != pb.SchedulerService_GetJob_FullMethodName {
 		t.Errorf("called %q", called)
 	}

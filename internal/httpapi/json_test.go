@@ -141,7 +141,7 @@ func TestPayloads(t *testing.T) {
 // FuzzDecode: whatever comes, there is an error that names what is wrong, or a job that can be written and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
-		`{"schedule":"@daily","target":{"http":{"url":"http://x"}},"data":{"a": 1}}`, `{"labels":{"a":"b"},"after":["x"]}`,
+		`{"schedule":"@daily","target":{"http":{"url":"http://x"}},"data":{"a": 1}}`, `{"labels":{"a":"b"},"depends_on":["x"]}`,
 		`{"data_base64":"AA==","repeats":"5","failure_policy":{"exponential":{"factor":1.5}}}`, `{"data":null,"status":{"last_run":{"data":[]}}}`,
 		`{`, `{"a"`, `[[`, "{\"note\":\"\xff\"}",
 	} {

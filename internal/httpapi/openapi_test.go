@@ -57,7 +57,7 @@ type documentSchema struct {
 
 func readDocument(t *testing.T) document {
 	t.Helper()
-	w := send(face(t, &echo{}, Options{}), "GET /openapi.json", "")
+	w := send(api(t, &echo{}, Options{}), "GET /openapi.json", "")
 	var d document
 	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%v, %s", err, w.Header().Get("Content-Type"))
@@ -185,7 +185,7 @@ func TestOpenAPIHasEveryStatus(t *testing.T) {
 // TestOpenAPIHasTheLimits: the ranges of the document are those of the code.
 func TestOpenAPIHasTheLimits(t *testing.T) {
 	d := readDocument(t)
-	lim := carillon.DefaultLimits()
+	lim := carillon.DefaultBounds()
 	of := func(schema, field string) documentSchema {
 		s, ok := d.Components.Schemas[schema].Properties[field]
 		if !ok {
@@ -201,7 +201,7 @@ func TestOpenAPIHasTheLimits(t *testing.T) {
 		return s
 	}
 	const ns = "/v1/namespaces/{namespace}"
-	limits := body("/v1/namespaces/{name}", "put", "limits")
+	limits := body("/v1/namespaces/{name}", "put", "concurrency_limits")
 	var limit documentSchema
 	if err := json.Unmarshal(limits.AdditionalProperties, &limit); err != nil {
 		t.Fatal(err)
@@ -217,8 +217,8 @@ func TestOpenAPIHasTheLimits(t *testing.T) {
 		{"labels", of("JobInput", "labels").MaxProperties, lim.Labels},
 		{"label key", of("JobInput", "labels").PropertyNames.MaxLength, carillon.MaxLabelKey},
 		{"content_type", of("JobInput", "content_type").MaxLength, carillon.MaxContentType},
-		{"after", of("JobInput", "after").MaxItems, carillon.MaxAfter},
-		{"limit_key", of("JobInput", "limit_key").MaxLength, carillon.MaxLimitKey},
+		{"depends_on", of("JobInput", "depends_on").MaxItems, carillon.MaxAfter},
+		{"concurrency_key", of("JobInput", "concurrency_key").MaxLength, carillon.MaxConcurrencyKey},
 		{"catch_up_limit", int(*of("JobInput", "catch_up_limit").Maximum), carillon.MaxCatchUp},
 		{"history.runs", int(*of("HistoryInput", "runs").Maximum), carillon.MaxHistoryRuns},
 		{"max_retries", int(*of("ExponentialPolicyInput", "max_retries").Maximum), carillon.MaxRetries},
@@ -228,7 +228,7 @@ func TestOpenAPIHasTheLimits(t *testing.T) {
 		{"batch", body(ns+"/jobs:batch", "post", "jobs").MaxItems, carillon.MaxBatch},
 		{"rate", int(*body(ns+"/jobs/{name}:backfill", "post", "rate").Maximum), carillon.MaxBackfillRate},
 		{"count", int(*body("/v1/schedules:preview", "post", "count").Maximum), carillon.MaxBatch},
-		{"limits", limits.MaxProperties, carillon.MaxLimits},
+		{"concurrency_limits", limits.MaxProperties, carillon.MaxLimits},
 		{"limit", int(*limit.Maximum), carillon.MaxLimit},
 	} {
 		if c.got != c.want {

@@ -61,8 +61,8 @@ func TestRefused(t *testing.T) {
 		{job, `{"labels":["a"]}`, 400, "labels", "an object"},
 		{job, `{"labels":{"a":1}}`, 400, "labels.a", "a string"},
 		{job, `{"labels":{"a":"1","a":"2"}}`, 400, "labels.a", "given twice"},
-		{job, `{"after":"x"}`, 400, "after", "a list"},
-		{job, `{"after":["x",1]}`, 400, "after[1]", "a string"},
+		{job, `{"depends_on":"x"}`, 400, "depends_on", "a list"},
+		{job, `{"depends_on":["x",1]}`, 400, "depends_on[1]", "a string"},
 		{job, `{"target":"worker"}`, 400, "target", "an object"},
 		{job, `[]`, 400, "", "must be an object"},
 		{job, `null`, 400, "", "must be an object"},
@@ -97,12 +97,12 @@ func TestRefused(t *testing.T) {
 		{"GET /v1/namespaces/ns/jobs/x:backfills?status=done", ``, 400, "status", "unknown query parameter"},
 		{"DELETE /v1/namespaces/ns/backfills/b", ``, 405, "", "GET"},
 		{"PUT /v1/namespaces/ns", `{"strict":"yes"}`, 400, "strict", "true or false"},
-		{"PUT /v1/namespaces/ns", `{"limits":[1]}`, 400, "limits", "an object"},
-		{"PUT /v1/namespaces/ns", `{"limits":{"a":true}}`, 400, "limits.a", "a number"},
-		{"PUT /v1/namespaces/ns", `{"limits":{"a":1.5}}`, 400, "limits.a", "whole number"},
-		{"PUT /v1/namespaces/ns", `{"limits":{"a":null}}`, 400, "limits.a", "a number"},
-		{"PUT /v1/namespaces/ns", `{"limits":{"a":3000000000}}`, 400, "limits.a", "out of range"},
-		{"PUT /v1/namespaces/ns", `{"limits":{"a":1,"a":2}}`, 400, "limits.a", "given twice"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":[1]}`, 400, "concurrency_limits", "an object"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":true}}`, 400, "concurrency_limits.a", "a number"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":1.5}}`, 400, "concurrency_limits.a", "whole number"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":null}}`, 400, "concurrency_limits.a", "a number"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":3000000000}}`, 400, "concurrency_limits.a", "out of range"},
+		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":1,"a":2}}`, 400, "concurrency_limits.a", "given twice"},
 		{"PUT /v1/namespaces/ns", `{"name":"other"}`, 400, "name", `"other" in the body and "ns" in the path`},
 		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"percent":"50"}}`, 400, "progress.percent", "a number"},
 		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"done":5}}`, 400, "progress.done", "unknown field"},
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 		{"POST /openapi.json", ``, 405, "", "GET, HEAD"},
 	} {
 		e := &echo{}
-		w := send(face(t, e, Options{}), c.request, c.body)
+		w := send(api(t, e, Options{}), c.request, c.body)
 		what := c.request + " " + c.body
 		p := read(t, what, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		if w.Code != c.status || p.Field != c.field || !strings.Contains(p.Detail, c.detail) {
@@ -146,7 +146,7 @@ func TestConditionGivenTwiceIsRefused(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPut, "/v1/namespaces/ns/jobs/x", strings.NewReader("{}"))
 		r.Header[c.header] = []string{c.one, c.two}
 		w := httptest.NewRecorder()
-		face(t, e, Options{}).ServeHTTP(w, r)
+		api(t, e, Options{}).ServeHTTP(w, r)
 		p := read(t, c.header, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		if w.Code != 400 || p.Field != c.header || p.Detail != "given twice" || e.asked != nil {
 			t.Errorf("%s: status %d, %+v", c.header, w.Code, p)
@@ -174,7 +174,7 @@ func TestConditionsRefused(t *testing.T) {
 		{"PUT /v1/namespaces/ns/jobs/x", "Content-Encoding", `gzip`, "Content-Encoding"},
 	} {
 		e := &echo{}
-		w := send(face(t, e, Options{}), c.request, "{}", c.header, c.value)
+		w := send(api(t, e, Options{}), c.request, "{}", c.header, c.value)
 		p := read(t, c.request, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		if w.Code != 400 || p.Field != c.field || e.asked != nil {
 			t.Errorf("%s %s %s: status %d, %+v", c.request, c.header, c.value, w.Code, p)
@@ -202,7 +202,7 @@ func TestErrors(t *testing.T) {
 			problem{Code: "unavailable", Detail: "later", OutcomeUnknown: true}},
 		{errors.New("secret"), nil, 500, problem{Code: "internal", Detail: "internal error; the server's log has the cause"}},
 	} {
-		w := send(face(t, &echo{err: c.err}, Options{}), job, "{}", c.headers...)
+		w := send(api(t, &echo{err: c.err}, Options{}), job, "{}", c.headers...)
 		p := read(t, c.err.Error(), w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		p.Type, p.Title, p.Status = "", "", 0
 		if w.Code != c.status || p != c.want {
@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 // TestAReadLeavesNothingOpen: nothing was changed, whatever became of it.
 func TestAReadLeavesNothingOpen(t *testing.T) {
 	lost := &carillon.Error{Kind: carillon.DeadlineExceeded, Message: "the deadline passed", Unknown: true}
-	w := send(face(t, &echo{err: lost}, Options{}), "GET /v1/namespaces/ns/jobs/x", "")
+	w := send(api(t, &echo{err: lost}, Options{}), "GET /v1/namespaces/ns/jobs/x", "")
 	p := read(t, "get", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 	if w.Code != 504 || p.OutcomeUnknown || !lost.Unknown {
 		t.Errorf("status %d, %+v", w.Code, p)
@@ -222,7 +222,7 @@ func TestAReadLeavesNothingOpen(t *testing.T) {
 }
 
 func TestBodyLimit(t *testing.T) {
-	w := send(face(t, &echo{}, Options{MaxBody: 10}), "PUT /v1/namespaces/ns/jobs/x", `{"note":"0123456789"}`)
+	w := send(api(t, &echo{}, Options{MaxBody: 10}), "PUT /v1/namespaces/ns/jobs/x", `{"note":"0123456789"}`)
 	p := read(t, "too large", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 	if w.Code != http.StatusRequestEntityTooLarge || p.Code != "resource_exhausted" || p.Detail != "the body is larger than 10 bytes" {
 		t.Errorf("status %d, %+v", w.Code, p)

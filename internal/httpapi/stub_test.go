@@ -144,8 +144,8 @@ func allRoutes() []route {
 		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil)...)
 }
 
-// face is the handler over e.
-func face(t *testing.T, e *echo, o Options) http.Handler {
+// api is the handler over e.
+func api(t *testing.T, e *echo, o Options) http.Handler {
 	t.Helper()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

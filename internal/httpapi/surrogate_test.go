@@ -25,7 +25,7 @@ func TestHalfACharacterIsRefused(t *testing.T) {
 		}{
 			{&pb.Job{}, `{"note":"a@b"}`, "note", "surrogate"},
 			{&pb.Job{}, `{"overlap":"@"}`, "overlap", "surrogate"},
-			{&pb.Job{}, `{"after":["x", "@"]}`, "after[1]", "surrogate"},
+			{&pb.Job{}, `{"depends_on":["x", "@"]}`, "depends_on[1]", "surrogate"},
 			{&pb.Job{}, `{"metadata":{"a": "@"}}`, "metadata.a", "surrogate"},
 			{&pb.Job{}, `{"metadata":{"@":"a"}}`, "metadata", "surrogate"},
 			{&pb.Job{}, `{"data":"@","labels":{"a":"@"}}`, "labels.a", "surrogate"},

@@ -12,12 +12,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// relay is a rig with a job "d" that runs after "a" and "b". The test is also the post between the partitions: letters are
+// relay is a rig with a job "d" that runs after "a" and "b". The test is also the post between the partitions: notices are
 // delayed, their answers lost, and the owner crashes at any moment.
 type relay struct {
 	*rig
 	inForce []partition.Delivery
-	mail    []partition.Letter
+	mail    []partition.Notice
 	done    map[string]map[string]bool // job → ids of the runs that have succeeded
 	unsure  []unsure                   // successes that may not be durable yet
 	events  int
@@ -30,7 +30,7 @@ type relay struct {
 func (w *relay) register(of, name string) bool {
 	w.t.Helper()
 	w.bring(keyOf(of))
-	exists, err := w.m.Register(w.now, partition.Edge{Of: keyOf(of), Name: name})
+	exists, err := w.m.Register(w.now, partition.Dependency{Of: keyOf(of), Name: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (w *relay) setUp(d carillon.Job) {
 	w.mustPut(carillon.Job{Name: "b", Schedule: "@yearly", FailurePolicy: carillon.Drop()})
 	w.register("a", "d")
 	w.register("b", "d")
-	d.Name, d.After = "d", []string{"a", "b"}
+	d.Name, d.DependsOn = "d", []string{"a", "b"}
 	w.mustPut(d)
 }
 
@@ -124,7 +124,7 @@ func (w *relay) Trigger(rt *rapid.T) {
 	w.deliverSome(rapid.IntRange(0, 4).Draw(rt, "n"))
 }
 
-func (w *relay) Collect(*rapid.T) { w.mail = append(w.mail, w.m.Letters(w.now, 10)...) }
+func (w *relay) Collect(*rapid.T) { w.mail = append(w.mail, w.m.Notices(w.now, 10)...) }
 
 func (w *relay) Post(rt *rapid.T) {
 	if len(w.mail) > 0 {
@@ -132,7 +132,7 @@ func (w *relay) Post(rt *rapid.T) {
 	}
 }
 
-// hand takes the oldest letter to its job; the answer may get lost.
+// hand takes the oldest notice to its job; the answer may get lost.
 func (w *relay) hand(back bool) {
 	l := w.mail[0]
 	w.mail = w.mail[1:]
@@ -140,13 +140,13 @@ func (w *relay) hand(back bool) {
 	answer := w.m.Release(l)
 	w.commit()
 	if !back {
-		answer = partition.Unheard
+		answer = partition.Unreached
 	}
 	w.m.Answered(w.now, l, answer)
 }
 
 func (w *relay) Edit(rt *rapid.T) {
-	w.mustPut(carillon.Job{Name: "d", Schedule: "@every 2s", After: []string{"b", "a"},
+	w.mustPut(carillon.Job{Name: "d", Schedule: "@every 2s", DependsOn: []string{"b", "a"},
 		Data: carillon.Bytes([]byte(rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "data")), "")})
 }
 
@@ -212,7 +212,7 @@ func (w *relay) finish() {
 	w.sweepEdges()
 }
 
-// sweepEdges checks that nothing is left of edges when the jobs are gone.
+// sweepEdges checks that nothing is left of dependencies when the jobs are gone.
 func (w *relay) sweepEdges() {
 	for range 3 {
 		w.advance(time.Minute)
@@ -225,7 +225,7 @@ func (w *relay) sweepEdges() {
 		}
 		w.flush()
 	}
-	if e, o := w.small(partition.SmallEdge), w.small(partition.SmallOutbox); len(e)+len(o) > 0 {
+	if e, o := w.small(store.KindDependency), w.small(store.KindNotice); len(e)+len(o) > 0 {
 		w.t.Fatalf("left: %v %v", e, o)
 	}
 }
@@ -234,7 +234,7 @@ func newRelay(t tb, cfg partition.Config) *relay {
 	return &relay{rig: newRig(t, cfg), last: map[string]int{}, done: map[string]map[string]bool{"a": {}, "b": {}, "d": {}}, begun: map[string]bool{}}
 }
 
-// TestARunBeginsOnceForEachRoundOfSuccesses under random operations, lost letters and crashes.
+// TestARunBeginsOnceForEachRoundOfSuccesses under random operations, lost notices and crashes.
 func TestARunBeginsOnceForEachRoundOfSuccesses(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newRelay(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{4, 64}).Draw(rt, "window")})
@@ -256,7 +256,7 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 	for _, schedule := range []string{"", "@every 10s"} {
 		w := newRelay(t, partition.Config{})
 		w.mustPut(carillon.Job{Name: "a", Schedule: "@yearly"})
-		w.mustPut(carillon.Job{Name: "d", Schedule: schedule, Due: carillon.In(10 * time.Second), TTL: carillon.In(3 * time.Hour), After: []string{"a"}})
+		w.mustPut(carillon.Job{Name: "d", Schedule: schedule, Due: carillon.In(10 * time.Second), TTL: carillon.In(3 * time.Hour), DependsOn: []string{"a"}})
 		w.advance(time.Hour)
 		records := w.jobs()
 		i := slices.IndexFunc(records, func(r store.Record) bool { return r.Name == "d" })
@@ -275,7 +275,7 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 			t.Errorf("%q: history %+v", schedule, h)
 		}
 		w.register("a", "d")
-		if got := w.m.Release(partition.Letter{Edge: partition.Edge{Of: keyOf("a"), Name: "d"}}); got != partition.Nobody {
+		if got := w.m.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"), Name: "d"}}); got != partition.Nobody {
 			t.Errorf("answer %v", got)
 		}
 	}
@@ -295,13 +295,13 @@ func TestNewNamesInAfterBeginClosedAndOldOnesStay(t *testing.T) {
 	ran := len(w.begun)
 	w.pause("a", true)
 	w.edited = true
-	w.mustPut(carillon.Job{Name: "d", Schedule: "@every 2s", After: []string{"c", "a"}})
+	w.mustPut(carillon.Job{Name: "d", Schedule: "@every 2s", DependsOn: []string{"c", "a"}})
 	if j := w.job("d"); !slices.Equal(j.Status.Waiting, []string{"c"}) {
 		t.Fatalf("waiting for %v", j.Status.Waiting)
 	}
 	w.settleAll()
 	w.bring(keyOf("d"))
-	if _, err := w.m.Patch(w.now, keyOf("d"), carillon.Patch{Fields: []string{"after"}, Job: carillon.Job{After: []string{"a"}}}); err != nil {
+	if _, err := w.m.Patch(w.now, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.settleAll()

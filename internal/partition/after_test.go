@@ -6,9 +6,12 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
-func edgeOf(of, name string) partition.Edge { return partition.Edge{Of: keyOf(of), Name: name} }
+func edgeOf(of, name string) partition.Dependency {
+	return partition.Dependency{Of: keyOf(of), Name: name}
+}
 
 func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
 	w := newRelay(t, partition.Config{})
@@ -17,20 +20,20 @@ func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
 	w.flush()
 	w.succeed(w.deliver(1)[0])
 	w.take() // on its way
-	if l := w.m.Letters(w.now, 10); len(l) != 0 {
+	if l := w.m.Notices(w.now, 10); len(l) != 0 {
 		t.Fatalf("told before it is durable: %+v", l)
 	}
 	w.flush()
-	l := w.m.Letters(w.now, 10)
-	if len(l) != 1 || l[0].Edge != edgeOf("a", "d") || len(w.small(partition.SmallOutbox)) != 1 {
+	l := w.m.Notices(w.now, 10)
+	if len(l) != 1 || l[0].Dependency != edgeOf("a", "d") || len(w.small(store.KindNotice)) != 1 {
 		t.Fatalf("letters %+v", l)
 	}
-	if again := w.m.Letters(w.now, 10); len(again) != 0 {
+	if again := w.m.Notices(w.now, 10); len(again) != 0 {
 		t.Fatalf("told again while the answer is on its way: %+v", again)
 	}
 	w.m.Answered(w.now, l[0], partition.Taken)
 	w.flush()
-	if left := w.small(partition.SmallOutbox); len(left) != 0 {
+	if left := w.small(store.KindNotice); len(left) != 0 {
 		t.Fatalf("left: %v", left)
 	}
 }
@@ -54,7 +57,7 @@ func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
 		t.Fatal("not forgotten")
 	}
 	w.flush()
-	if left := w.small(partition.SmallEdge); len(left) != 0 {
+	if left := w.small(store.KindDependency); len(left) != 0 {
 		t.Fatalf("left: %v", left)
 	}
 }

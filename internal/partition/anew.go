@@ -4,14 +4,14 @@ import "github.com/carillonhq/carillon"
 
 // anew puts a job in place of e as if e had been deleted first, in one batch: the record stays, and all that is in it is
 // another job's. Only what numbers its pending runs and counts its history goes on, as both are known by the job's name.
-func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.Put, error) {
+func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
 	if int(e.state.Pending) > int(e.children) {
-		return carillon.Put{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
 	}
 	d, err := m.draft(now, req)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	m.cancelRuns(e, now, ReasonReplaced)
 	m.unlist(e) // while it is filed by its old state

@@ -21,7 +21,7 @@ func (r *rig) anewRequest(j carillon.Job, o carillon.PutOptions) partition.PutRe
 	}
 	r.whole(keyA)
 	req := partition.PutRequest{Job: &j, Options: o}
-	for _, name := range j.After {
+	for _, name := range j.DependsOn {
 		req.Waits = append(req.Waits, store.Wait{Name: name})
 	}
 	r.uids++
@@ -49,9 +49,11 @@ var lives = map[string]func(r *rig){
 	"beyond memory": func(r *rig) {
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@yearly", Data: long})
 	},
-	"paused":      func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly", Paused: true, Note: "why"}) },
-	"after":       func(r *rig) { r.mustPut(carillon.Job{Name: "a", After: []string{"b"}}) },
-	"due":         func(r *rig) { r.mustPut(carillon.Job{Name: "a", Due: carillon.In(0), Class: carillon.ClassCritical}) },
+	"paused":     func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly", Paused: true, Note: "why"}) },
+	"depends_on": func(r *rig) { r.mustPut(carillon.Job{Name: "a", DependsOn: []string{"b"}}) },
+	"due": func(r *rig) {
+		r.mustPut(carillon.Job{Name: "a", Due: carillon.In(0), Priority: carillon.PriorityCritical})
+	},
 	"running":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
 	"run durably": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
 	"pledged":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
@@ -102,7 +104,7 @@ var lives = map[string]func(r *rig){
 		r.deliver(3)
 	},
 	"put in the same batch": func(r *rig) {
-		if _, err := r.put(carillon.Job{Name: "a", Due: carillon.In(0), Class: carillon.ClassLow}); err != nil {
+		if _, err := r.put(carillon.Job{Name: "a", Due: carillon.In(0), Priority: carillon.PriorityLow}); err != nil {
 			r.t.Fatal(err)
 		}
 	},
@@ -125,8 +127,8 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 	for name, begin := range lives {
 		for what, j := range map[string]carillon.Job{
 			"the same": everySecond,
-			"another":  {Schedule: "@every 2s", Class: carillon.ClassHigh, Paused: true},
-			"once":     {Due: carillon.In(time.Second), After: []string{"b"}},
+			"another":  {Schedule: "@every 2s", Priority: carillon.PriorityHigh, Paused: true},
+			"once":     {Due: carillon.In(time.Second), DependsOn: []string{"b"}},
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				ours, theirs := newRig(t, partition.Config{}), newRig(t, partition.Config{})
@@ -157,7 +159,7 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 					t.Fatalf("in memory %+v, want %+v", a, b)
 				}
 				ours.recall()
-				if ours.flush(); len(ours.small(partition.SmallParked)) != 0 {
+				if ours.flush(); len(ours.small(store.KindParked)) != 0 {
 					t.Fatal("it says that runs are parked")
 				}
 			})

@@ -15,10 +15,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// SmallBackfill is the kind of the small records that hold backfills. Their keys are one byte for whether it goes on, the
-// job's uid, which begins with the hash of the job's key, and the backfill's sequence: an id, or a job, leads to its records
-// without an index, and a new owner reads those that go on alone.
-const SmallBackfill = 'b'
+// Backfills are metadata records (store.KindBackfill). Their keys are one byte for whether it goes on, the job's uid, which begins with the
+// hash of the job's key, and the backfill's sequence: an id, or a job, leads to its records without an index, and a new owner reads
+// those that go on alone.
 
 // The first byte of a backfill's key.
 const (
@@ -213,7 +212,7 @@ func (m *Machine) addBackfill(rec store.Backfill) *backfill {
 
 // LoadBackfills takes the records of unfinished backfills, at takeover. Those that cannot be read are left out, and named in
 // the error.
-func (m *Machine) LoadBackfills(records []store.Small, now int64) error {
+func (m *Machine) LoadBackfills(records []store.MetaRecord, now int64) error {
 	var damaged []error
 	for _, r := range records {
 		rec, err := store.DecodeBackfill(r.Value)
@@ -286,10 +285,10 @@ func (m *Machine) CancelBackfill(now int64, id carillon.RunIdentity) (b carillon
 }
 
 // SweepBackfills removes those of the ended backfills' records whose time is over. Bytes that cannot be read go as well.
-func (m *Machine) SweepBackfills(records []store.Small, now int64) {
+func (m *Machine) SweepBackfills(records []store.MetaRecord, now int64) {
 	for _, r := range records {
 		if rec, err := store.DecodeBackfill(r.Value); err != nil || rec.Expires <= now {
-			m.out.small = append(m.out.small, store.Small{Kind: SmallBackfill, Key: r.Key})
+			m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindBackfill, Key: r.Key})
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 	r := &f.rec
 	job.state.Triggers++
 	m.addPending(job, store.State{
-		UID: r.UID, Generation: job.state.Generation, Created: now, Updated: now, Class: job.state.Class,
+		UID: r.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
 		Run: store.RunState{Live: true, Scheduled: r.Next, Due: now, Cause: carillon.CauseBackfill, Seq: r.Seq},
 	}, nil)
 	m.noteBackfill(f)
@@ -287,9 +287,9 @@ func (m *Machine) closeRun(f *backfill, seq uint64, status carillon.RunStatus) {
 	m.noteBackfill(f)
 }
 
-// absent takes note of a record that the store does not have. It has those that backfills go by; should it have lost one,
+// noteAbsent takes note of a record that the store does not have. It has those that backfills go by; should it have lost one,
 // they must not wait for it for ever.
-func (m *Machine) absent(ref store.Ref) {
+func (m *Machine) noteAbsent(ref store.Ref) {
 	if m.entries[ref] != nil || len(m.fills.ofJob[ref.Key]) == 0 {
 		return
 	}
@@ -312,16 +312,16 @@ func (m *Machine) noteBackfill(f *backfill) {
 }
 
 // backfillRecords is the records of the backfills that have changed, for the batch that is sealed.
-func (m *Machine) backfillRecords() []store.Small {
-	var out []store.Small
+func (m *Machine) backfillRecords() []store.MetaRecord {
+	var out []store.MetaRecord
 	for _, f := range m.fills.changed {
-		unfinished := store.Small{Kind: SmallBackfill, Key: backfillKey(UnfinishedBackfills, f.id)}
+		unfinished := store.MetaRecord{Kind: store.KindBackfill, Key: backfillKey(UnfinishedBackfills, f.id)}
 		if f.goesOn() {
 			unfinished.Value = f.rec.Append(nil)
 		}
 		out = append(out, unfinished)
 		if !f.gone && f.rec.Finished != 0 {
-			out = append(out, store.Small{Kind: SmallBackfill, Key: EndedBackfill(f.id), Value: f.rec.Append(nil)})
+			out = append(out, store.MetaRecord{Kind: store.KindBackfill, Key: EndedBackfill(f.id), Value: f.rec.Append(nil)})
 		}
 	}
 	m.fills.changed = nil

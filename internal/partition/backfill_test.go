@@ -19,8 +19,8 @@ import (
 )
 
 // backfills is the records of backfills whose key begins with the prefix.
-func (r *rig) backfills(prefix string) []store.Small {
-	records, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallBackfill, Prefix: prefix, Limit: 10_000})
+func (r *rig) backfills(prefix string) []store.MetaRecord {
+	records, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindBackfill, Prefix: prefix, Limit: 10_000})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,14 +1,14 @@
 package partition
 
-// When more is due than fits into memory, as after a start, it is not read in the order of its times: the highest class that
+// When more is due than fits into memory, as after a start, it is not read in the order of its times: the highest priority that
 // has a backlog takes most of the window, so that it goes first, and each lower one a share of it in which to age.
 
-// backlog is the class of which to read next, and how many records, while times are due that are not in memory; ok is false
+// backlog is the priority of which to read next, and how many records, while times are due that are not in memory; ok is false
 // if there are none.
 func (m *Machine) backlog(now int64) (class, page int, ok bool) {
-	var late [classes]bool
+	var late [priorities]bool
 	top, others := -1, 0
-	for c := range classes {
+	for c := range priorities {
 		if m.window.frontier[c].at.Due > now {
 			continue
 		}
@@ -26,12 +26,12 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 		return top, 0, true
 	}
 	m.Tick(now) // so that what has just been read is counted
-	share := max(1, m.cfg.WindowJobs/(4*classes))
-	waiting := m.dueByClass()
+	share := max(1, m.cfg.WindowJobs/(4*priorities))
+	waiting := m.dueByPriority()
 	if page := m.topPage(top, waiting[top], others*share, now); page > 0 {
 		return top, page, true
 	}
-	for c := top + 1; c < classes; c++ {
+	for c := top + 1; c < priorities; c++ {
 		if page := min(share-waiting[c], m.most()); late[c] && waiting[c] <= share/2 && page > 0 {
 			return c, page, true
 		}
@@ -39,7 +39,7 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	return top, 0, true
 }
 
-// topPage is how much to read of the highest class that has a backlog, of which have records are due in memory: what there
+// topPage is how much to read of the highest priority that has a backlog, of which have records are due in memory: what there
 // is room for beside the share of the others. If it runs low while others fill the window it gets a little more than that.
 func (m *Machine) topPage(class, have, reserved int, now int64) int {
 	low := max(1, m.cfg.WindowJobs/8)
@@ -55,11 +55,11 @@ func (m *Machine) topPage(class, have, reserved int, now int64) int {
 	return min(2*low-have, m.most())
 }
 
-// most is how many more records may be in memory for the sake of their class.
+// most is how many more records may be in memory for the sake of their priority.
 func (m *Machine) most() int { return m.cfg.WindowJobs + m.cfg.WindowJobs/4 - m.waiting() }
 
-// dueByClass counts the records in memory that are due and wait, by class.
-func (m *Machine) dueByClass() (n [classes]int) {
+// dueByPriority counts the records in memory that are due and wait, by priority.
+func (m *Machine) dueByPriority() (n [priorities]int) {
 	for _, q := range m.active {
 		for c := range q.lists {
 			n[c] += len(q.lists[c])
@@ -67,14 +67,14 @@ func (m *Machine) dueByClass() (n [classes]int) {
 	}
 	for _, e := range m.blocked {
 		if e.place == blocked {
-			n[e.state.Class]++
+			n[e.state.Priority]++
 		}
 	}
 	return n
 }
 
-// nowOf is how many of a queue's runs may go before more of the backlog is read: if runs of a class wait in it of which more
-// are due than are in memory, none of a lower one. short is the class that memory has run out of.
+// nowOf is how many of a queue's runs may go before more of the backlog is read: if runs of a priority wait in it of which more
+// are due than are in memory, none of a lower one. short is the priority that memory has run out of.
 func (m *Machine) nowOf(q *queue, short int, now int64) int {
 	n := 0
 	for c := range q.lists {
@@ -86,18 +86,18 @@ func (m *Machine) nowOf(q *queue, short int, now int64) int {
 	return n
 }
 
-// short is the highest class that has a backlog if none of it is in memory for want of room, and a batch that is on its way
-// will make some; -1 if not. Lower classes wait for that.
+// short is the highest priority that has a backlog if none of it is in memory for want of room, and a batch that is on its way
+// will make some; -1 if not. Lower priorities wait for that.
 func (m *Machine) short(now int64) int {
 	o := &m.out
 	if len(o.flight) == 0 && len(o.changed) == 0 && len(o.sealed) == 0 {
 		return -1
 	}
-	for c := range classes {
+	for c := range priorities {
 		if m.window.frontier[c].at.Due > now {
 			continue
 		}
-		if m.most() > 0 || m.dueByClass()[c] > 0 {
+		if m.most() > 0 || m.dueByPriority()[c] > 0 {
 			return -1
 		}
 		return c
@@ -105,8 +105,8 @@ func (m *Machine) short(now int64) int {
 	return -1
 }
 
-// Behind reports whether times are due that have not been read, although there is room for them.
-func (m *Machine) Behind(now int64) bool {
+// Orphaned reports whether times are due that have not been read, although there is room for them.
+func (m *Machine) Orphaned(now int64) bool {
 	_, page, ok := m.backlog(now)
 	return ok && page > 0
 }

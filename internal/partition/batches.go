@@ -8,15 +8,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Kinds of the small records of batch puts (docs/decisions/0022).
-const (
-	SmallIntent  = 'i' // a job of a batch that is decided: in the partition of the batch's first job
-	SmallApplied = 'a' // a batch whose jobs of this partition are stored, while its intent may be there
-)
+// A batch put over several partitions (docs/decisions/0022) has two kinds of metadata records: store.KindIntent, a job of a batch that is
+// decided, in the partition of the batch's first job; store.KindApplied, a batch whose jobs of this partition are stored, while its intent
+// may be there.
 
-// Intents are the small records that decide a batch: whoever finds them stores the jobs.
-func Intents(id string, at int64, reqs []PutRequest) []store.Small {
-	out := make([]store.Small, len(reqs))
+// Intents are the metadata records that decide a batch: whoever finds them stores the jobs.
+func Intents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
+	out := make([]store.MetaRecord, len(reqs))
 	for i := range reqs {
 		r := &reqs[i]
 		v := binary.AppendUvarint(nil, uint64(len(reqs)))
@@ -25,16 +23,16 @@ func Intents(id string, at int64, reqs []PutRequest) []store.Small {
 		v = append(v, boolByte(r.Job.Paused))
 		v = appendText(v, r.Job.Namespace)
 		v = appendText(v, r.Job.Name)
-		out[i] = store.Small{Kind: SmallIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
+		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
 	}
 	return out
 }
 
 // NoIntents removes what Intents wrote.
-func NoIntents(id string, n int) []store.Small {
-	out := make([]store.Small, n)
+func NoIntents(id string, n int) []store.MetaRecord {
+	out := make([]store.MetaRecord, n)
 	for i := range out {
-		out[i] = store.Small{Kind: SmallIntent, Key: intentKey(id, i)}
+		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i)}
 	}
 	return out
 }
@@ -61,7 +59,7 @@ func appendText(b []byte, s string) []byte {
 }
 
 // ReadIntents is the requests of a batch, from all of its intents.
-func ReadIntents(records []store.Small) ([]PutRequest, error) {
+func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
 	reqs := make([]PutRequest, len(records))
 	for i := range records {
 		n, err := readIntent(&reqs[i], records[i].Value)
@@ -131,8 +129,8 @@ func (r *intentReader) varint() int64 {
 
 func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }
 
-// Write adds small records to the batch that fills; a nil value deletes.
-func (m *Machine) Write(small ...store.Small) {
+// Write adds metadata records to the batch that fills; a nil value deletes.
+func (m *Machine) Write(small ...store.MetaRecord) {
 	m.out.small = append(m.out.small, small...)
 	m.wait(m.out.seq)
 }
@@ -170,14 +168,14 @@ func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 }
 
 // PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
-func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.Put, bad int, err error) {
+func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult, bad int, err error) {
 	if bad, err := m.MayPut(now, reqs); err != nil {
 		return nil, bad, err
 	}
 	if m.deletes(reqs) {
 		m.seal()
 	}
-	puts = make([]carillon.Put, len(reqs))
+	puts = make([]carillon.PutResult, len(reqs))
 	for i := range reqs {
 		if puts[i], err = m.Put(now, reqs[i]); err != nil {
 			return nil, i, err
@@ -224,7 +222,7 @@ func (e *OtherTermError) Error() string {
 // is nil, and the answer is that of the last call which had one, for no earlier one can have become durable. A late share is one
 // whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch had come first. A share
 // for another term changes nothing: the store may have lost the batch's intent since.
-func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first error) {
+func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, first error) {
 	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != m.cfg.Term {
 		return nil, &OtherTermError{m.cfg.Term}
 	}
@@ -238,12 +236,12 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first er
 	if m.deletes(s.Reqs) {
 		m.seal()
 	}
-	puts = make([]carillon.Put, len(s.Reqs))
+	puts = make([]carillon.PutResult, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]
 		e := m.find(r.Job.Key())
 		if s.Late && e != nil && e.state.Updated >= r.At {
-			puts[i] = carillon.Put{Job: m.view(e)}
+			puts[i] = carillon.PutResult{Job: m.view(e)}
 			continue
 		}
 		var err error
@@ -251,7 +249,7 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first er
 			continue
 		}
 		// It had been checked. What could not begin anew was there then, and has been deleted since: as though after the batch.
-		puts[i] = carillon.Put{Job: *r.Job}
+		puts[i] = carillon.PutResult{Job: *r.Job}
 		if first == nil {
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
@@ -263,17 +261,17 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.Put, first er
 // mark notes that a share is stored.
 func (m *Machine) mark(s *Share) {
 	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}
-	m.Write(store.Small{Kind: SmallApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
+	m.Write(store.MetaRecord{Kind: store.KindApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
 }
 
-// appliedMark is a SmallApplied in memory.
+// appliedMark is a store.KindApplied in memory.
 type appliedMark struct {
 	coordinator int
 	seq         uint64 // the batch that holds it
 }
 
-// LoadApplied takes the small records of kind SmallApplied, at takeover.
-func (m *Machine) LoadApplied(records []store.Small) {
+// LoadApplied takes the metadata records of kind store.KindApplied, at takeover.
+func (m *Machine) LoadApplied(records []store.MetaRecord) {
 	for _, r := range records {
 		coordinator, _ := binary.Uvarint(r.Value)
 		m.marks[r.Key] = appliedMark{coordinator: int(coordinator)}
@@ -293,6 +291,6 @@ func (m *Machine) Applied() map[string]int {
 func (m *Machine) Unmark(id string) {
 	if _, marked := m.marks[id]; marked {
 		delete(m.marks, id)
-		m.Write(store.Small{Kind: SmallApplied, Key: id})
+		m.Write(store.MetaRecord{Kind: store.KindApplied, Key: id})
 	}
 }

@@ -46,8 +46,8 @@ func TestJobsPutTogetherComeIntoOneStoreBatch(t *testing.T) {
 			if len(b.Puts) == 0 {
 				continue
 			}
-			if len(b.Puts) != 3 || (name == "across") != (len(b.Small) == 1) {
-				t.Errorf("%s: %d jobs and %d small records in the first batch", name, len(b.Puts), len(b.Small))
+			if len(b.Puts) != 3 || (name == "across") != (len(b.MetaRecords) == 1) {
+				t.Errorf("%s: %d jobs and %d small records in the first batch", name, len(b.Puts), len(b.MetaRecords))
 			}
 			break
 		}
@@ -77,7 +77,7 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Error("a part of a batch is taken for all of it")
 	}
 	for n := range small[0].Value {
-		if _, err := partition.ReadIntents([]store.Small{{Value: small[0].Value[:n]}}); err == nil {
+		if _, err := partition.ReadIntents([]store.MetaRecord{{Value: small[0].Value[:n]}}); err == nil {
 			t.Fatalf("%d bytes of an intent are taken for all of it", n)
 		}
 	}
@@ -118,7 +118,7 @@ func TestAShareIsAppliedOnce(t *testing.T) {
 	}
 	r.m.Unmark("id")
 	r.flush()
-	if left := r.small(partition.SmallApplied); len(left) > 0 {
+	if left := r.small(store.KindApplied); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }

@@ -28,11 +28,11 @@ func (e *entry) expired(at int64) bool {
 }
 
 // keptFor is how long an attempt that an earlier owner has kept is waited for. That owner passes on its result, or that its stream
-// has ended, and beats for it while neither comes; unless it is killed meanwhile: of that nobody tells.
+// has ended, and sends heartbeats for it while neither comes; unless it is killed meanwhile: of that nobody tells.
 const keptFor = 30 * time.Second
 
-// KeptBeat is how often an owner beats for attempts of streams that it has kept: some may be lost.
-const KeptBeat = keptFor / 3
+// KeptHeartbeatInterval is how often an owner sends heartbeats for attempts of streams that it has kept: some may be lost.
+const KeptHeartbeatInterval = keptFor / 3
 
 // miss takes back an attempt of which its owner has not been heard in time.
 func (m *Machine) miss(e *entry, now int64) {
@@ -46,7 +46,7 @@ func (m *Machine) miss(e *entry, now int64) {
 func (m *Machine) reclaim(e *entry, now int64) {
 	e.place = running
 	m.grants++
-	m.adoptToken(e)
+	m.adoptPermit(e)
 	m.withdraw(e)
 	e.state.Run.Limited = false // its token may have been given back by an owner who did not get to write more
 	m.enqueue(e, now)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
 var queueX = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "dapr", Address: "app/x"}
@@ -275,13 +276,13 @@ func TestACountThatWasLostIsNotTakenBack(t *testing.T) {
 func TestALimitOutlivesStreams(t *testing.T) {
 	r, c := limited(t, 1, partition.Config{})
 	for _, n := range []string{"a", "b"} {
-		r.mustPut(daprJob(carillon.Job{Name: n, Due: carillon.In(0), LimitKey: "k"}))
+		r.mustPut(daprJob(carillon.Job{Name: n, Due: carillon.In(0), ConcurrencyKey: "k"}))
 	}
 	for life := range 4 {
 		r.step()
 		r.m.Deliver(r.now, queueX, 2, false)
 		ds, _ := r.granted()
-		if len(ds) != 1 || ds[0].Run.Attempt != 1 || c.inForce != 1 || len(r.small(partition.SmallLimited)) != 1 {
+		if len(ds) != 1 || ds[0].Run.Attempt != 1 || c.inForce != 1 || len(r.small(store.KindLimited)) != 1 {
 			t.Fatalf("life %d: %d are handed out, %d tokens", life, len(ds), c.inForce)
 		}
 		if life%2 == 0 {
@@ -289,8 +290,8 @@ func TestALimitOutlivesStreams(t *testing.T) {
 		} else {
 			r.hangUp(ds[0])
 		}
-		if r.flush(); c.inForce != 0 || len(r.small(partition.SmallLimited)) != 0 {
-			t.Fatalf("life %d: %d tokens are left, the store has %v", life, c.inForce, r.small(partition.SmallLimited))
+		if r.flush(); c.inForce != 0 || len(r.small(store.KindLimited)) != 0 {
+			t.Fatalf("life %d: %d tokens are left, the store has %v", life, c.inForce, r.small(store.KindLimited))
 		}
 		r.own() // with what the store has now
 		if len(r.held) != 0 {

@@ -27,7 +27,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 			break
 		}
 		e := st.lists[rank][0]
-		line, ok := m.takeToken(e)
+		line, ok := m.takePermit(e)
 		m.dequeue(e)
 		if !ok {
 			m.setAside(e, line)
@@ -36,7 +36,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 		n--
 		d := m.grant(e, q, now)
 		if first || e.limit != nil {
-			m.pledge(e, d, now)
+			m.deliverWhenDurable(e, d, now)
 			continue
 		}
 		m.begun(e, q, now)
@@ -92,7 +92,7 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	case e.queue.Kind == "http":
 		r.Deadline += int64(httpGrace)
 		e.lease = r.Deadline
-	case e.queue.Kind == "dapr": // nobody beats: the end of the stream says who has lost what
+	case e.queue.Kind == "dapr": // nobody heartbeats: the end of the stream says who has lost what
 		e.lease = r.Deadline
 	}
 }
@@ -138,13 +138,13 @@ func (m *Machine) leave(e *entry, reported bool) {
 func (m *Machine) letGo(e *entry) {
 	m.grants--
 	e.state.Run.Doubt = store.Grant{}
-	e.pledge = 0
-	m.release(e)
+	e.pendingDelivery = 0
+	m.returnPermitOnceEnded(e)
 }
 
 // stop tells the consumer of the attempt in force to end it.
 func (m *Machine) stop(e *entry) {
-	if e.place != running || e.pledge != 0 {
+	if e.place != running || e.pendingDelivery != 0 {
 		return
 	}
 	q := e.queue
@@ -212,7 +212,7 @@ type Handed struct {
 func (m *Machine) Handed() []Handed {
 	var held []*entry
 	for _, e := range m.live {
-		if e.place == running && e.pledge == 0 {
+		if e.place == running && e.pendingDelivery == 0 {
 			held = append(held, e)
 		}
 	}

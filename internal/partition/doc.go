@@ -10,12 +10,12 @@
 //	                     counters.go     what a job counts, and when it is written
 //	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
 //	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
-//	                     pledge.go       attempts that are durable before they are handed out
-//	                     limit.go        how many attempts of a limit key may be in force
+//	                     pendingdelivery.go attempts that are durable before they are handed out
+//	                     limit.go        how many attempts of a concurrency key may be in force
 //	TokenCounter         limit_count.go  who has tokens of a limit and who is next, on one node
 //	TokenHome, TokenPool limit_home.go   the same in a cluster: what the partition hands out,
 //	                     limit_pool.go   and what it was handed
-//	Result, Beat         result.go       what consumers say; stale tokens change nothing
+//	Result, Heartbeat         result.go       what consumers say; stale tokens change nothing
 //	                     late.go         ends of attempts that a process saw late, because it stood still
 //	                     progress.go     attempts that are not done: how far they are, when to go on
 //	                     retry.go        what happens on failure
@@ -25,13 +25,13 @@
 //	                     dapr.go         what is different for jobs of Dapr
 //	SetPaused            pause.go        jobs that fire nothing, and how they go on
 //	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions
-//	Register, Letters    edges.go        who waits for the jobs of this partition, and what to tell them
+//	Register, Notices    dependencies.go who waits for the jobs of this partition, and what to tell them
 //	Release              after.go        jobs that wait for the success of others
 //	StartBackfill …      backfill.go     a job's past times, as runs beside its schedule
 //	                     backfill_run.go when those runs are made, and what becomes of them
 //	WantDue, Loaded      window.go       which slice of the store is in memory
 //	                     timers.go       what entries wait for by themselves
-//	                     backlog.go      which class of a backlog is read first
+//	                     backlog.go      which priority of a backlog is read first
 //	WantStaged, Stage    staging.go      what waits in the store for a consumer
 //	Batch, Committed     persist.go      what to write, and what may be said once it is written
 package partition

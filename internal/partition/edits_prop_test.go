@@ -30,7 +30,7 @@ func (w *workshop) numbered() carillon.Job {
 	binary.BigEndian.PutUint64(j.Data.Bytes, w.puts)
 	j.Target = carillon.WorkerQueue(rapid.SampledFrom([]string{"q", "r"}).Draw(w.rt, "queue"))
 	if j.Recurring() {
-		j.Spread = time.Duration(rapid.IntRange(0, 1).Draw(w.rt, "spread")) * time.Second
+		j.Jitter = time.Duration(rapid.IntRange(0, 1).Draw(w.rt, "jitter")) * time.Second
 		if rapid.IntRange(0, 3).Draw(w.rt, "limited") == 0 {
 			j.TTL = carillon.In(time.Minute)
 		}
@@ -96,7 +96,7 @@ func (w *workshop) Trigger(rt *rapid.T) {
 func (w *workshop) Pause(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.SetPaused(w.now, key, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
+	_, _ = w.m.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
 	w.maybeCommit(rt)
 }
 
@@ -158,7 +158,7 @@ func (w *workshop) some(rt *rapid.T) (tok partition.Token, ok bool) {
 
 func (w *workshop) Beat(rt *rapid.T) {
 	if tok, ok := w.some(rt); ok {
-		w.m.Beat(w.now, tok)
+		w.m.Heartbeat(w.now, tok)
 	}
 }
 
@@ -212,7 +212,7 @@ func (w *workshop) finish() {
 	w.commit()
 	for _, n := range names {
 		w.bring(keyOf(n))
-		_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.Pause{}) // unknown names are fine
+		_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.PauseOptions{}) // unknown names are fine
 	}
 	for idle := 0; idle <= 200; {
 		w.commit()
@@ -256,7 +256,7 @@ func (w *workshop) clear() {
 		w.commit()
 	}
 	w.nothingLeft()
-	small, err := w.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallParked, Limit: 10})
+	small, err := w.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindParked, Limit: 10})
 	if err != nil || len(small) > 0 {
 		w.t.Fatalf("I12: notes of parked runs left: %v %v", small, err)
 	}

@@ -52,20 +52,20 @@ type entry struct {
 	line     *line  // in which it waits for a token, or for which it tries its luck in a ready list
 	readyAt  int64  // since when it waits in a queue
 
-	granted int64         // when the attempt in force was handed out
-	since   uint64        // the batch that filled when it was granted
-	lease   int64         // expiry as renewed by beats; state.Run.Lease is what is stored
-	putOff  int64         // until when its end waits, which was seen late; 0 = it was not. See late.go
-	renewal time.Duration // what a beat extends the lease to; 0 = not known yet
-	pledge  uint64        // it has not been handed out yet: the pledge's number
-	limit   *Limit        // of which the attempt in force holds a token; nil = none
+	granted         int64         // when the attempt in force was handed out
+	since           uint64        // the batch that filled when it was granted
+	lease           int64         // expiry as renewed by heartbeats; state.Run.Lease is what is stored
+	putOff          int64         // until when its end waits, which was seen late; 0 = it was not. See late.go
+	renewal         time.Duration // what a heartbeat extends the lease to; 0 = not known yet
+	pendingDelivery uint64        // it has not been handed out yet: the pledge's number
+	limit           *Limit        // of which the attempt in force holds a token; nil = none
 }
 
 // dirty reports whether e has a change that is not durable yet.
 func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
 
-// holds reports whether e's run must not be handed out yet, because what it goes by is not durable.
-func (m *Machine) holds(e *entry) bool { return e.held > m.out.durable }
+// awaitsCommit reports whether e's run must not be handed out yet, because what it goes by is not durable.
+func (m *Machine) awaitsCommit(e *entry) bool { return e.held > m.out.durable }
 
 // owner is the job that e belongs to: itself, or its parent. Nil if a pending run's parent is not in memory.
 func (e *entry) owner() *entry {
@@ -196,7 +196,7 @@ func (m *Machine) setWake(e *entry, at int64) {
 // rearm sets the timer to the earliest of what can happen next to e by itself.
 func (m *Machine) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == blocked || e.pledge != 0:
+	case e.gone || e.place == blocked || e.pendingDelivery != 0:
 		m.setWake(e, 0)
 	case e.place == ready || e.place == aside:
 		m.setWake(e, m.overlapDue(e))
@@ -234,7 +234,7 @@ func (m *Machine) nextDue(e *entry) int64 {
 	if e.spec == nil {
 		return e.state.Next
 	}
-	return e.state.Next + m.spread(e, e.state.Next)
+	return e.state.Next + m.jitter(e, e.state.Next)
 }
 
 // afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.

@@ -14,12 +14,8 @@ import (
 // have handed out attempts of which the store knows nothing: they are in doubt. Its successors make them again, under the same run
 // id, attempt and token, and neither skip nor coalesce them; see docs/decisions/0033.
 
-// SmallTerms is the kind of the small record that says which terms of the partition may have left attempts in doubt. Its key is
-// TermsKey.
-const (
-	SmallTerms = 'd'
-	TermsKey   = "terms"
-)
+// TermsKey is the key of the metadata record (store.KindTerms) that says which terms of the partition may have left attempts in doubt.
+const TermsKey = "terms"
 
 // mostTerms bounds the list of terms, to 12 KiB. What older ones may have left has long been dealt with, or has waited, in a backlog
 // or for a consumer, for as many crashes.
@@ -66,7 +62,7 @@ func (t *Terms) End(until func(store.Term) int64) {
 }
 
 // Record is the list as it is stored.
-func (t *Terms) Record() store.Small {
+func (t *Terms) Record() store.MetaRecord {
 	var b []byte
 	add := func(term store.Term, until int64) {
 		b = binary.BigEndian.AppendUint64(b, term.Epoch)
@@ -79,7 +75,7 @@ func (t *Terms) Record() store.Small {
 	for _, term := range t.Open {
 		add(term, 0)
 	}
-	return store.Small{Kind: SmallTerms, Key: TermsKey, Value: b}
+	return store.MetaRecord{Kind: store.KindTerms, Key: TermsKey, Value: b}
 }
 
 // doubts are the terms that may have left attempts in doubt.

@@ -166,7 +166,7 @@ func TestAResultOfWhatLeftCounts(t *testing.T) {
 	}
 }
 
-// TestABeatOfWhatLeftKeepsIt with the worker that has it, for as long as it beats.
+// TestABeatOfWhatLeftKeepsIt with the worker that has it, for as long as it heartbeats.
 func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
@@ -176,7 +176,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if v := r.m.Beat(r.now, tok); v != partition.Accepted {
+			if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
 				t.Fatalf("a beat is answered %d", v)
 			}
 			if ds := r.deliver(1); len(ds) != 0 {
@@ -189,7 +189,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 		if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 || ds[0].Run.Token == left.Run.Token {
 			t.Fatalf("after its lease %+v", ds)
 		}
-		if v := r.m.Beat(r.now, tok); v != partition.Stale {
+		if v := r.m.Heartbeat(r.now, tok); v != partition.Stale {
 			t.Errorf("a beat after that is answered %d", v)
 		}
 	}
@@ -459,7 +459,7 @@ func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 	if v := r.succeed(left); v != partition.Accepted {
 		t.Errorf("its success is answered %d", v)
 	}
-	if live, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallTerms, Limit: 2}); err != nil || len(live) != 1 {
+	if live, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindTerms, Limit: 2}); err != nil || len(live) != 1 {
 		t.Errorf("%d lists of terms, %v", len(live), err)
 	}
 }

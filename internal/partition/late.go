@@ -3,7 +3,7 @@ package partition
 import "time"
 
 // A process that is stopped, or starved of CPU, finds when it goes on that leases and timeouts have ended, and has yet to read what
-// consumers said in time: results and beats wait in the buffers of their connections. If timers came first, a result that arrived
+// consumers said in time: results and heartbeats wait in the buffers of their connections. If timers came first, a result that arrived
 // within the lease would be refused, because its owner had stood still. So an end that is seen late waits a little, once, for what has
 // arrived meanwhile. An end that is seen in time does not wait.
 
@@ -29,7 +29,7 @@ func (e *entry) over() int64 { return earliest(e.lease, e.state.Run.Deadline) }
 func (m *Machine) waitsForWords(e *entry, now int64) bool {
 	late := now - e.over()
 	if e.putOff == 0 && late > int64(seenInTime) {
-		e.putOff = now + min(late+int64(readWithin), int64(beatInterval(m.jobOf(e).LeaseOrDefault())))
+		e.putOff = now + min(late+int64(readWithin), int64(heartbeatInterval(m.jobOf(e).LeaseOrDefault())))
 	}
 	return now < e.putOff
 }

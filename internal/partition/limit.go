@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Limit is a limit key in its namespace.
+// Limit is a concurrency key in its namespace.
 type Limit struct{ Namespace, Key string }
 
 // Line is where runs wait for tokens of a limit: one for each queue that they are in.
@@ -19,7 +19,7 @@ type Line struct {
 	Queue Queue
 }
 
-// Limiter counts the attempts in force of limit keys, over all partitions of the node. A machine calls it for itself; it
+// Limiter counts the attempts in force of concurrency keys, over all partitions of the node. A machine calls it for itself; it
 // answers at once.
 type Limiter interface {
 	// Take takes a token for an attempt, first one that is reserved for the line. limited is false if the key has no limit:
@@ -45,23 +45,22 @@ func (unlimited) Wait(Line, int64, int)        {}
 func (unlimited) Pass(Line)                    {}
 func (unlimited) Leave(Line)                   {}
 
-// SmallLimited is the kind of the small records that name the attempts in force which hold a token, so that a new owner
-// knows them before it hands anything out.
-const SmallLimited = 'l'
+// Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner knows them before it hands
+// anything out.
 
 // line is the runs of one queue that found no token of their limit. While it holds any, it waits for a token, or some of
 // its runs are back in the ready list (they take a token when the queue has room), or it is stalled until the next round
 // or commit.
 type line struct {
-	key    Line
-	list   asideList
-	tries  int   // its runs that are in the ready list
-	waits  bool  // for Limiter to reserve tokens
-	tokens int   // how many runs may be read back from the store in this round
-	first  int64 // at most the order of those in the store
+	key     Line
+	list    asideList
+	tries   int   // its runs that are in the ready list
+	waits   bool  // for Limiter to reserve tokens
+	permits int   // how many runs may be read back from the store in this round
+	first   int64 // at most the order of those in the store
 }
 
-// String is the line as the store knows it, like a queue of its own; limit keys hold no zero byte.
+// String is the line as the store knows it, like a queue of its own; concurrency keys hold no zero byte.
 func (l Line) String() string { return l.Parked().String() }
 
 // Parked names the line's runs in the store, as a queue of their own.
@@ -91,32 +90,32 @@ func (m *Machine) line(key Line) *line {
 	return l
 }
 
-// takeToken takes what e's job needs of its limit to begin an attempt; ok is false if there is none, and e waits in the line.
-func (m *Machine) takeToken(e *entry) (key Line, ok bool) {
+// takePermit takes what e's job needs of its limit to begin an attempt; ok is false if there is none, and e waits in the line.
+func (m *Machine) takePermit(e *entry) (key Line, ok bool) {
 	j := m.jobOf(e)
-	if j.LimitKey == "" {
+	if j.ConcurrencyKey == "" {
 		return key, true
 	}
-	key = Line{Limit: Limit{e.ref.Namespace, j.LimitKey}, Queue: *e.queue}
+	key = Line{Limit: Limit{e.ref.Namespace, j.ConcurrencyKey}, Queue: *e.queue}
 	ok, limited := m.cfg.Limiter.Take(key)
 	if ok && limited {
 		e.state.Run.Limited, e.limit = true, new(key.Limit)
-		m.out.small = append(m.out.small, store.Small{Kind: SmallLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
+		m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
 	}
 	return key, ok
 }
 
-// release gives the token of e's attempt back once its end is durable.
-func (m *Machine) release(e *entry) {
+// returnPermitOnceEnded gives the token of e's attempt back once its end is durable.
+func (m *Machine) returnPermitOnceEnded(e *entry) {
 	if e.limit == nil {
 		return
 	}
-	m.returnToken(*e.limit, e.ref)
+	m.returnPermit(*e.limit, e.ref)
 	e.limit, e.state.Run.Limited = nil, false
 }
 
-func (m *Machine) returnToken(l Limit, ref store.Ref) {
-	m.out.small = append(m.out.small, store.Small{Kind: SmallLimited, Key: limitedKey(l, ref)})
+func (m *Machine) returnPermit(l Limit, ref store.Ref) {
+	m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
 	m.out.tokens = append(m.out.tokens, l)
 }
 
@@ -130,13 +129,13 @@ func (m *Machine) releaseAll(key carillon.Key) {
 	}
 	slices.SortFunc(refs, store.Ref.Compare)
 	for _, ref := range refs {
-		m.returnToken(m.charged[ref], ref)
+		m.returnPermit(m.charged[ref], ref)
 		delete(m.charged, ref)
 	}
 }
 
-// adoptToken goes on with the token of an attempt that an earlier owner handed out.
-func (m *Machine) adoptToken(e *entry) {
+// adoptPermit goes on with the token of an attempt that an earlier owner handed out.
+func (m *Machine) adoptPermit(e *entry) {
 	if l, charged := m.charged[e.ref]; charged {
 		e.limit = new(l)
 		delete(m.charged, e.ref)
@@ -216,13 +215,13 @@ func (m *Machine) Promote(now int64, key Line, n int) {
 		}
 	}
 	l.tries--
-	l.tokens = n
+	l.permits = n
 }
 
-// tokensFor is how many parked runs of a line may be read back.
-func (m *Machine) tokensFor(key Line) int {
+// permitsFor is how many parked runs of a line may be read back.
+func (m *Machine) permitsFor(key Line) int {
 	if l := m.lines[key]; l != nil {
-		return l.tokens
+		return l.permits
 	}
 	return 0
 }
@@ -232,21 +231,21 @@ func (m *Machine) try(e *entry, key Line) {
 	l := m.line(key)
 	e.line = l
 	l.tries++
-	l.tokens = max(0, l.tokens-1)
+	l.permits = max(0, l.permits-1)
 }
 
-// unread says that runs of a line have gone from memory that are in the store.
-func (m *Machine) unread(q Queue) {
+// markUnread says that runs of a line have gone from memory that are in the store.
+func (m *Machine) markUnread(q Queue) {
 	if key, limited := lineOf(q); limited {
 		m.stalled = append(m.stalled, m.line(key))
 	}
 }
 
-// PassTokens gives back the tokens that were reserved for lines and have not been used in this round. The engine calls it at
+// PassPermits gives back the tokens that were reserved for lines and have not been used in this round. The engine calls it at
 // the end of a round.
-func (m *Machine) PassTokens() {
+func (m *Machine) PassPermits() {
 	for _, l := range m.told {
-		l.tokens = 0
+		l.permits = 0
 		m.cfg.Limiter.Pass(l.key)
 		if l.tries == 0 {
 			m.stalled = append(m.stalled, l)
@@ -255,8 +254,8 @@ func (m *Machine) PassTokens() {
 	m.told = m.told[:0]
 }
 
-// AwaitTokens lets those lines wait again that could not use the tokens they had. The engine calls it now and then.
-func (m *Machine) AwaitTokens() {
+// AwaitPermits lets those lines wait again that could not use the tokens they had. The engine calls it now and then.
+func (m *Machine) AwaitPermits() {
 	for len(m.stalled) > 0 {
 		l := m.stalled[0]
 		m.stalled = m.stalled[1:]
@@ -304,11 +303,11 @@ func (m *Machine) parkedRight(e *entry) bool {
 	if e.state.Queue == q.String() {
 		return true
 	}
-	key := m.jobOf(e).LimitKey
+	key := m.jobOf(e).ConcurrencyKey
 	return key != "" && e.state.Queue == Line{Limit: Limit{e.ref.Namespace, key}, Queue: q}.String()
 }
 
-// limitedKey is the key of the small record of an attempt that holds a token.
+// limitedKey is the key of the metadata record of an attempt that holds a token.
 func limitedKey(l Limit, ref store.Ref) string {
 	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
 }
@@ -324,8 +323,8 @@ func parseLimited(key string) (l Limit, ref store.Ref, ok bool) {
 	return Limit{parts[1], parts[0]}, ref, err == nil
 }
 
-// LimitedRefs is the records that small records of kind SmallLimited are about.
-func LimitedRefs(records []store.Small) []store.Ref {
+// LimitedRefs is the records that metadata records of kind store.KindLimited are about.
+func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	var refs []store.Ref
 	for _, r := range records {
 		if _, ref, ok := parseLimited(r.Key); ok {
@@ -335,9 +334,9 @@ func LimitedRefs(records []store.Small) []store.Ref {
 	return refs
 }
 
-// LoadLimited takes the small records of kind SmallLimited and the records that they are about, at takeover. It returns the
-// tokens that attempts in force hold; a small record without such an attempt is removed.
-func (m *Machine) LoadLimited(small []store.Small, records []store.Record) []Limit {
+// LoadLimited takes the metadata records of kind store.KindLimited and the records that they are about, at takeover. It returns the
+// tokens that attempts in force hold; a metadata record without such an attempt is removed.
+func (m *Machine) LoadLimited(small []store.MetaRecord, records []store.Record) []Limit {
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
 		s := &records[i].State
@@ -347,7 +346,7 @@ func (m *Machine) LoadLimited(small []store.Small, records []store.Record) []Lim
 	for _, r := range small {
 		l, ref, ok := parseLimited(r.Key)
 		if _, twice := m.charged[ref]; !ok || twice || !inForce[ref] {
-			m.out.small = append(m.out.small, store.Small{Kind: SmallLimited, Key: r.Key})
+			m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
 			continue
 		}
 		m.charged[ref] = l
@@ -356,9 +355,9 @@ func (m *Machine) LoadLimited(small []store.Small, records []store.Record) []Lim
 	return held
 }
 
-// order is where e's run stands among those that wait for the same limit: by class and due, where a class counts as much as
+// order is where e's run stands among those that wait for the same limit: by priority and due, where a priority counts as much as
 // ageStep of waiting, so that none starves.
-func (e *entry) order() int64 { return int64(e.state.Class)*int64(ageStep) + e.state.Run.Due }
+func (e *entry) order() int64 { return int64(e.state.Priority)*int64(ageStep) + e.state.Run.Due }
 
 // asideList is a heap of due runs by order, then ref.
 type asideList []*entry

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// TokenCounter counts the attempts in force of limit keys over some partitions, and says who goes next. A token that comes
+// PermitCounter counts the attempts in force of concurrency keys over some partitions, and says who goes next. A token that comes
 // free is reserved for the line with the best head; its partition is told, and uses it or passes it on in its next round, so
 // that no token lies idle for want of room elsewhere.
-type TokenCounter struct {
+type PermitCounter struct {
 	limitOf func(Limit) (n int, limited bool)
 	tell    func(p int, l Line, n int)        // must not call back
 	yields  func(key Limit, order int64) bool // tokens that are free are not for a line with such a head; nil: never
@@ -20,7 +20,7 @@ type TokenCounter struct {
 	held   map[int]map[Limit]int // by partition
 }
 
-// limit is where a limit key stands.
+// limit is where a concurrency key stands.
 type limit struct {
 	key      Limit
 	inForce  int
@@ -44,14 +44,14 @@ type waiter struct {
 	at       int // in waiting; -1 = does not wait
 }
 
-// NewTokenCounter makes a counter. limitOf is the limit of a key; tell is told how many tokens have been reserved for a line of
+// NewPermitCounter makes a counter. limitOf is the limit of a key; tell is told how many tokens have been reserved for a line of
 // a partition, and must not call back.
-func NewTokenCounter(limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *TokenCounter {
-	return &TokenCounter{limitOf: limitOf, tell: tell, limits: map[Limit]*limit{}, held: map[int]map[Limit]int{}}
+func NewPermitCounter(limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitCounter {
+	return &PermitCounter{limitOf: limitOf, tell: tell, limits: map[Limit]*limit{}, held: map[int]map[Limit]int{}}
 }
 
 // Take is [Limiter.Take] for a partition.
-func (m *TokenCounter) Take(p int, line Line) (ok, limited bool) {
+func (m *PermitCounter) Take(p int, line Line) (ok, limited bool) {
 	most, limited := m.limitOf(line.Limit)
 	if !limited {
 		return true, false
@@ -76,14 +76,14 @@ func (m *TokenCounter) Take(p int, line Line) (ok, limited bool) {
 }
 
 // Free is [Limiter.Free] for a partition.
-func (m *TokenCounter) Free(p int, key Limit) {
+func (m *PermitCounter) Free(p int, key Limit) {
 	l := m.limit(key)
 	m.hold(p, l, -1)
 	m.serve(l)
 }
 
 // Wait is [Limiter.Wait] for a partition.
-func (m *TokenCounter) Wait(p int, line Line, order int64, want int) {
+func (m *PermitCounter) Wait(p int, line Line, order int64, want int) {
 	l := m.limit(line.Limit)
 	at := spot{p, line}
 	w := l.lines[at]
@@ -98,7 +98,7 @@ func (m *TokenCounter) Wait(p int, line Line, order int64, want int) {
 }
 
 // Pass is [Limiter.Pass] for a partition.
-func (m *TokenCounter) Pass(p int, line Line) {
+func (m *PermitCounter) Pass(p int, line Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.reserved -= w.reserved
@@ -111,7 +111,7 @@ func (m *TokenCounter) Pass(p int, line Line) {
 }
 
 // Leave is [Limiter.Leave] for a partition.
-func (m *TokenCounter) Leave(p int, line Line) {
+func (m *PermitCounter) Leave(p int, line Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.drop(w)
@@ -128,7 +128,7 @@ func (l *limit) drop(w *waiter) {
 
 // Abandon forgets the lines of a partition whose term is over. Its attempts in force are still that: their tokens stay taken
 // until the next term has counted them anew.
-func (m *TokenCounter) Abandon(p int) {
+func (m *PermitCounter) Abandon(p int) {
 	for _, l := range m.sorted() {
 		for at, w := range l.lines {
 			if at.p == p {
@@ -141,7 +141,7 @@ func (m *TokenCounter) Abandon(p int) {
 
 // Charge takes one token for each attempt in force that a new term of a partition has found in the store, instead of those of
 // the term before.
-func (m *TokenCounter) Charge(p int, held []Limit) {
+func (m *PermitCounter) Charge(p int, held []Limit) {
 	for key, n := range m.held[p] {
 		m.limit(key).inForce -= n
 	}
@@ -155,7 +155,7 @@ func (m *TokenCounter) Charge(p int, held []Limit) {
 }
 
 // Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
-func (m *TokenCounter) Changed(namespace string) {
+func (m *PermitCounter) Changed(namespace string) {
 	for _, l := range m.sorted() {
 		if namespace == "" || l.key.Namespace == namespace {
 			m.serve(l)
@@ -164,13 +164,13 @@ func (m *TokenCounter) Changed(namespace string) {
 }
 
 // sorted is all limits in the order of their keys, so that nothing hangs on a map's.
-func (m *TokenCounter) sorted() []*limit {
+func (m *PermitCounter) sorted() []*limit {
 	return slices.SortedFunc(maps.Values(m.limits), func(a, b *limit) int {
 		return a.key.compare(b.key)
 	})
 }
 
-func (m *TokenCounter) limit(key Limit) *limit {
+func (m *PermitCounter) limit(key Limit) *limit {
 	l := m.limits[key]
 	if l == nil {
 		l = &limit{key: key, lines: map[spot]*waiter{}}
@@ -180,7 +180,7 @@ func (m *TokenCounter) limit(key Limit) *limit {
 }
 
 // hold counts attempts in force of a partition.
-func (m *TokenCounter) hold(p int, l *limit, n int) {
+func (m *PermitCounter) hold(p int, l *limit, n int) {
 	if m.held[p] == nil {
 		m.held[p] = map[Limit]int{}
 	}
@@ -194,7 +194,7 @@ func (m *TokenCounter) hold(p int, l *limit, n int) {
 const reserveAtOnce = 64
 
 // serve reserves free tokens for those who wait, best first.
-func (m *TokenCounter) serve(l *limit) {
+func (m *PermitCounter) serve(l *limit) {
 	most, limited := m.limitOf(l.key)
 	for len(l.waiting) > 0 {
 		w := l.waiting[0]
@@ -213,7 +213,7 @@ func (m *TokenCounter) serve(l *limit) {
 }
 
 // tidy forgets a limit of which nothing is known.
-func (m *TokenCounter) tidy(l *limit) {
+func (m *PermitCounter) tidy(l *limit) {
 	if l.inForce == 0 && len(l.lines) == 0 {
 		delete(m.limits, l.key)
 	}
@@ -262,7 +262,7 @@ func (w *waiters) Pop() any {
 }
 
 // Left says what the counter knows of; "" is nothing.
-func (m *TokenCounter) Left() string {
+func (m *PermitCounter) Left() string {
 	var left strings.Builder
 	for _, l := range m.sorted() {
 		fmt.Fprintf(&left, "%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
@@ -273,7 +273,7 @@ func (m *TokenCounter) Left() string {
 // What a [TokenPool] asks of its counter.
 
 // reserved is how many tokens are reserved for a line.
-func (m *TokenCounter) reserved(p int, line Line) int {
+func (m *PermitCounter) reserved(p int, line Line) int {
 	if l := m.limits[line.Limit]; l != nil {
 		if w := l.lines[spot{p, line}]; w != nil {
 			return w.reserved
@@ -283,7 +283,7 @@ func (m *TokenCounter) reserved(p int, line Line) int {
 }
 
 // state is how many tokens are in force or reserved, and how many are wanted beyond those.
-func (m *TokenCounter) state(key Limit) (used, want int) {
+func (m *PermitCounter) state(key Limit) (used, want int) {
 	l := m.limits[key]
 	if l == nil {
 		return 0, 0
@@ -295,18 +295,18 @@ func (m *TokenCounter) state(key Limit) (used, want int) {
 }
 
 // first is the order of the best head that waits.
-func (m *TokenCounter) first(key Limit) int64 {
+func (m *PermitCounter) first(key Limit) int64 {
 	if l := m.limits[key]; l != nil && len(l.waiting) > 0 {
 		return l.waiting[0].order
 	}
-	return NoRival
+	return NoNextWaiter
 }
 
 // knows reports whether there is anything of the limit.
-func (m *TokenCounter) knows(key Limit) bool { return m.limits[key] != nil }
+func (m *PermitCounter) knows(key Limit) bool { return m.limits[key] != nil }
 
 // again serves those who wait.
-func (m *TokenCounter) again(key Limit) {
+func (m *PermitCounter) again(key Limit) {
 	if l := m.limits[key]; l != nil {
 		m.serve(l)
 	}

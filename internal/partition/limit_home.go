@@ -13,12 +13,11 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// SmallGrant is the kind of the small records, in the home of a limit, of what is handed out to a partition.
-const SmallGrant = 'g'
+// What is handed out to a partition is a metadata record (store.KindAllocation) in the home of the limit.
 
-// TokenHome hands out the tokens of the limits whose home one partition is, under one term. Nothing that it says may be told
+// PermitHome hands out the tokens of the limits whose home one partition is, under one term. Nothing that it says may be told
 // before what it has to [TokenHome.Write] is durable.
-type TokenHome struct {
+type PermitHome struct {
 	epoch   uint64
 	stamps  uint64
 	limitOf func(Limit) (n int, limited bool)
@@ -26,47 +25,47 @@ type TokenHome struct {
 	accounts map[Limit]*account
 	ring     []Limit // accounts, in the order in which Poll looks at them; some have gone
 	ringed   map[Limit]bool
-	changed  []*lent
-	news     []TokenNews
+	changed  []*allocation
+	notices  []PermitNotice
 }
 
-// TokenNews is for a partition.
-type TokenNews struct {
+// PermitNotice is for a partition.
+type PermitNotice struct {
 	Partition int
-	TokenGrant
+	PermitGrant
 }
 
 // account is what is handed out of a limit and who waits for it.
 type account struct {
-	key     Limit
-	sum     int // handed out
-	lent    map[int]*lent
-	waiting lents
+	key         Limit
+	sum         int // handed out
+	allocations map[int]*allocation
+	waiting     allocations
 }
 
-// lent is what is handed out to a partition, or what it waits for.
-type lent struct {
-	account *account
-	p       int
-	term    store.Term
-	stamp   TokenStamp
-	n       int
-	want    int
-	order   int64
-	rival   int64 // the partition knows of
+// allocation is what is handed out to a partition, or what it waits for.
+type allocation struct {
+	account    *account
+	p          int
+	term       store.Term
+	stamp      PermitStamp
+	n          int
+	want       int
+	order      int64
+	nextWaiter int64 // the partition knows of
 
 	at      int  // in waiting; -1 = does not wait
 	noted   bool // it is in changed
 	written bool // the store has a record of it
 }
 
-// NewTokenHome makes the home of a term. limitOf is the limit of a key.
-func NewTokenHome(term store.Term, limitOf func(Limit) (int, bool)) *TokenHome {
-	return &TokenHome{epoch: term.Epoch, limitOf: limitOf, accounts: map[Limit]*account{}, ringed: map[Limit]bool{}}
+// NewPermitHome makes the home of a term. limitOf is the limit of a key.
+func NewPermitHome(term store.Term, limitOf func(Limit) (int, bool)) *PermitHome {
+	return &PermitHome{epoch: term.Epoch, limitOf: limitOf, accounts: map[Limit]*account{}, ringed: map[Limit]bool{}}
 }
 
-// Load takes the small records of kind SmallGrant, at takeover. Who waits asks again.
-func (h *TokenHome) Load(records []store.Small) error {
+// Load takes the metadata records of kind store.KindAllocation, at takeover. Who waits asks again.
+func (h *PermitHome) Load(records []store.MetaRecord) error {
 	for _, r := range records {
 		key, p, ok := parseGrant(r.Key)
 		n, term, whole := decodeGrant(r.Value)
@@ -81,34 +80,34 @@ func (h *TokenHome) Load(records []store.Small) error {
 }
 
 // Answer takes what a partition says, and how it stands for each of the limits that it names. Others may have news.
-func (h *TokenHome) Answer(from Asker, asks []TokenAsk) []TokenGrant {
+func (h *PermitHome) Answer(from Asker, asks []PermitRequest) []PermitGrant {
 	for i := range asks {
-		h.hear(from, &asks[i])
+		h.noteRequest(from, &asks[i])
 	}
-	var out []TokenGrant
+	var out []PermitGrant
 	for i := range asks {
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			h.serve(a)
 		}
 	}
 	for i := range asks {
-		g := TokenGrant{Limit: asks[i].Limit, Term: from.Term, Rival: NoRival}
+		g := PermitGrant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: NoNextWaiter}
 		if a := h.accounts[asks[i].Limit]; a != nil {
-			if l := a.lent[from.Partition]; l != nil {
+			if l := a.allocations[from.Partition]; l != nil {
 				g = a.tell(l, h.limitOf)
 			}
 			h.tidy(a)
 		}
 		out = append(out, g)
 	}
-	h.news = slices.DeleteFunc(h.news, func(n TokenNews) bool { // it is told by the answer
-		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a TokenAsk) bool { return a.Limit == n.Limit })
+	h.notices = slices.DeleteFunc(h.notices, func(n PermitNotice) bool { // it is told by the answer
+		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a PermitRequest) bool { return a.Limit == n.Limit })
 	})
 	return out
 }
 
-// hear takes what a partition says of a limit.
-func (h *TokenHome) hear(from Asker, ask *TokenAsk) {
+// noteRequest takes what a partition says of a limit.
+func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
 	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
 	a := h.accounts[ask.Limit]
 	if a == nil {
@@ -117,7 +116,7 @@ func (h *TokenHome) hear(from Asker, ask *TokenAsk) {
 		}
 		a = h.account(ask.Limit)
 	}
-	g := a.lent[from.Partition]
+	g := a.allocations[from.Partition]
 	switch {
 	case g != nil && from.Term.Epoch < g.term.Epoch:
 		return // of an owner that is not any more
@@ -126,7 +125,7 @@ func (h *TokenHome) hear(from Asker, ask *TokenAsk) {
 	case g == nil || g.term != from.Term:
 		// What a new owner has found in force is so, and it has heard of nothing yet.
 		g = a.to(from.Partition)
-		g.term, g.stamp, g.rival = from.Term, h.stamp(), NoRival
+		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), NoNextWaiter
 		h.set(g, hold)
 	case ask.Stamp.Compare(g.stamp) < 0:
 		return // it was said before the partition heard of what it has now: it may use that
@@ -140,7 +139,7 @@ func (h *TokenHome) hear(from Asker, ask *TokenAsk) {
 }
 
 // set notes how much a partition has.
-func (h *TokenHome) set(g *lent, n int) {
+func (h *PermitHome) set(g *allocation, n int) {
 	g.account.sum += n - g.n
 	g.n = n
 	if !g.noted {
@@ -150,7 +149,7 @@ func (h *TokenHome) set(g *lent, n int) {
 }
 
 // serve hands free tokens to those who wait, best first, and tells those who have some who waits.
-func (h *TokenHome) serve(a *account) {
+func (h *PermitHome) serve(a *account) {
 	most, limited := h.limitOf(a.key)
 	for limited && len(a.waiting) > 0 && a.sum < most {
 		g := a.waiting[0]
@@ -160,29 +159,29 @@ func (h *TokenHome) serve(a *account) {
 		h.set(g, g.n+n)
 		h.tell(g)
 	}
-	for _, p := range slices.Sorted(maps.Keys(a.lent)) {
-		if g := a.lent[p]; g.n > 0 && a.rivalOf(g, h.limitOf) < g.rival {
+	for _, p := range slices.Sorted(maps.Keys(a.allocations)) {
+		if g := a.allocations[p]; g.n > 0 && a.nextWaiterOf(g, h.limitOf) < g.nextWaiter {
 			h.tell(g)
 		}
 	}
 }
 
-func (h *TokenHome) tell(g *lent) {
-	h.news = append(h.news, TokenNews{g.p, g.account.tell(g, h.limitOf)})
+func (h *PermitHome) tell(g *allocation) {
+	h.notices = append(h.notices, PermitNotice{g.p, g.account.tell(g, h.limitOf)})
 }
 
 // tell is what a partition is to know.
-func (a *account) tell(g *lent, limitOf func(Limit) (int, bool)) TokenGrant {
-	g.rival = a.rivalOf(g, limitOf)
-	return TokenGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, Rival: g.rival}
+func (a *account) tell(g *allocation, limitOf func(Limit) (int, bool)) PermitGrant {
+	g.nextWaiter = a.nextWaiterOf(g, limitOf)
+	return PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
 }
 
-// rivalOf is TokenGrant.Rival.
-func (a *account) rivalOf(g *lent, limitOf func(Limit) (int, bool)) int64 {
+// nextWaiterOf is TokenGrant.Rival.
+func (a *account) nextWaiterOf(g *allocation, limitOf func(Limit) (int, bool)) int64 {
 	if most, limited := limitOf(a.key); limited && a.sum > most {
 		return Recall
 	}
-	first := NoRival
+	first := NoNextWaiter
 	for i := range min(3, len(a.waiting)) { // in a heap the second best is one of the next two
 		if w := a.waiting[i]; w != g {
 			first = min(first, w.order)
@@ -192,7 +191,7 @@ func (a *account) rivalOf(g *lent, limitOf func(Limit) (int, bool)) int64 {
 }
 
 // Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
-func (h *TokenHome) Changed(namespace string) {
+func (h *PermitHome) Changed(namespace string) {
 	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.compare(b.key) }) {
 		if namespace == "" || a.key.Namespace == namespace {
 			h.serve(a)
@@ -209,7 +208,7 @@ const (
 
 // Poll tells those who have tokens of limits for which others wait again, and some others: news may have been lost, and what a
 // partition has may be unknown to its owner. It is called about once a second.
-func (h *TokenHome) Poll() {
+func (h *PermitHome) Poll() {
 	audits := 0
 	for range min(lookAtOnce, len(h.ring)) {
 		key := h.ring[0]
@@ -227,8 +226,8 @@ func (h *TokenHome) Poll() {
 			}
 		}
 		h.serve(a)
-		for _, p := range slices.Sorted(maps.Keys(a.lent)) {
-			if g := a.lent[p]; g.n > 0 {
+		for _, p := range slices.Sorted(maps.Keys(a.allocations)) {
+			if g := a.allocations[p]; g.n > 0 {
 				h.tell(g)
 			}
 		}
@@ -236,10 +235,10 @@ func (h *TokenHome) Poll() {
 }
 
 // Write is what must be durable before anything is told.
-func (h *TokenHome) Write() (small []store.Small) {
+func (h *PermitHome) Write() (small []store.MetaRecord) {
 	for _, g := range h.changed {
 		g.noted = false
-		r := store.Small{Kind: SmallGrant, Key: grantKey(g.account.key, g.p)}
+		r := store.MetaRecord{Kind: store.KindAllocation, Key: grantKey(g.account.key, g.p)}
 		if g.n > 0 {
 			r.Value = encodeGrant(g.n, g.term)
 		}
@@ -252,23 +251,23 @@ func (h *TokenHome) Write() (small []store.Small) {
 	return small
 }
 
-// News is what partitions are to be told, by partition; it is forgotten.
-func (h *TokenHome) News() (news []TokenNews) {
-	news, h.news = h.news, nil
-	slices.SortStableFunc(news, func(a, b TokenNews) int { return a.Partition - b.Partition })
+// Notices is what partitions are to be told, by partition; it is forgotten.
+func (h *PermitHome) Notices() (news []PermitNotice) {
+	news, h.notices = h.notices, nil
+	slices.SortStableFunc(news, func(a, b PermitNotice) int { return a.Partition - b.Partition })
 	return news
 }
 
 // stamp is greater than all before.
-func (h *TokenHome) stamp() TokenStamp {
+func (h *PermitHome) stamp() PermitStamp {
 	h.stamps++
-	return TokenStamp{h.epoch, h.stamps}
+	return PermitStamp{h.epoch, h.stamps}
 }
 
-func (h *TokenHome) account(key Limit) *account {
+func (h *PermitHome) account(key Limit) *account {
 	a := h.accounts[key]
 	if a == nil {
-		a = &account{key: key, lent: map[int]*lent{}}
+		a = &account{key: key, allocations: map[int]*allocation{}}
 		h.accounts[key] = a
 		if !h.ringed[key] {
 			h.ringed[key] = true
@@ -279,24 +278,24 @@ func (h *TokenHome) account(key Limit) *account {
 }
 
 // to is what a partition has.
-func (a *account) to(p int) *lent {
-	g := a.lent[p]
+func (a *account) to(p int) *allocation {
+	g := a.allocations[p]
 	if g == nil {
-		g = &lent{account: a, p: p, rival: NoRival, at: -1}
-		a.lent[p] = g
+		g = &allocation{account: a, p: p, nextWaiter: NoNextWaiter, at: -1}
+		a.allocations[p] = g
 	}
 	return g
 }
 
 // tidy forgets what is nothing.
-func (h *TokenHome) tidy(a *account) {
-	maps.DeleteFunc(a.lent, func(_ int, g *lent) bool { return g.n == 0 && g.want == 0 })
-	if len(a.lent) == 0 {
+func (h *PermitHome) tidy(a *account) {
+	maps.DeleteFunc(a.allocations, func(_ int, g *allocation) bool { return g.n == 0 && g.want == 0 })
+	if len(a.allocations) == 0 {
 		delete(h.accounts, a.key)
 	}
 }
 
-// grantKey is the key of the small record of what is handed out to a partition; limit keys hold no zero byte.
+// grantKey is the key of the metadata record of what is handed out to a partition; concurrency keys hold no zero byte.
 func grantKey(l Limit, p int) string { return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p) }
 
 func parseGrant(key string) (l Limit, p int, ok bool) {
@@ -326,36 +325,36 @@ func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
 	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
 }
 
-// lents is a heap by order, then partition.
-type lents []*lent
+// allocations is a heap by order, then partition.
+type allocations []*allocation
 
-func (l *lents) remove(g *lent) {
+func (l *allocations) remove(g *allocation) {
 	if g.at >= 0 {
 		heap.Remove(l, g.at)
 	}
 }
 
-func (l lents) Len() int { return len(l) }
-func (l lents) Less(i, j int) bool {
+func (l allocations) Len() int { return len(l) }
+func (l allocations) Less(i, j int) bool {
 	if l[i].order != l[j].order {
 		return l[i].order < l[j].order
 	}
 	return l[i].p < l[j].p
 }
-func (l lents) Swap(i, j int) {
+func (l allocations) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
 	l[i].at, l[j].at = i, j
 }
 
 // Push is for container/heap.
-func (l *lents) Push(x any) {
-	g := x.(*lent)
+func (l *allocations) Push(x any) {
+	g := x.(*allocation)
 	g.at = len(*l)
 	*l = append(*l, g)
 }
 
 // Pop is for container/heap.
-func (l *lents) Pop() any {
+func (l *allocations) Pop() any {
 	old := *l
 	g := old[len(old)-1]
 	old[len(old)-1] = nil

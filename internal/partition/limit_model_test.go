@@ -32,14 +32,14 @@ type town struct {
 	number int
 	term   store.Term
 	gone   bool // somebody else owns the partition
-	pool   *TokenPool
-	home   *TokenHome
+	pool   *PermitPool
+	home   *PermitHome
 	disk   *disk
 	queue  map[Limit][]int64 // orders of runs that wait, sorted
 	waits  map[Limit]bool
 	told   map[Limit]int
 	owed   []func() // what is done when the batch that fills is durable
-	batch  []store.Small
+	batch  []store.MetaRecord
 	begins map[int]Limit // attempts that the batch begins
 	ends   []int
 	inForc map[int]Limit // attempts as memory has them
@@ -84,10 +84,10 @@ func (t *town) take(epoch uint64) {
 	for l, q := range t.disk.queue {
 		t.queue[l] = slices.Clone(q)
 	}
-	t.home = NewTokenHome(t.term, t.limitOf)
-	var small []store.Small
+	t.home = NewPermitHome(t.term, t.limitOf)
+	var small []store.MetaRecord
 	for _, k := range slices.Sorted(maps.Keys(t.disk.grants)) {
-		small = append(small, store.Small{Kind: SmallGrant, Key: k, Value: t.disk.grants[k]})
+		small = append(small, store.MetaRecord{Kind: store.KindAllocation, Key: k, Value: t.disk.grants[k]})
 	}
 	if err := t.home.Load(small); err != nil {
 		t.fault = err.Error()
@@ -96,7 +96,7 @@ func (t *town) take(epoch uint64) {
 	for _, id := range slices.Sorted(maps.Keys(t.disk.force)) {
 		held = append(held, t.disk.force[id])
 	}
-	t.pool = NewTokenPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l Line, n int) { t.told[l.Limit] += n })
+	t.pool = NewPermitPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l Line, n int) { t.told[l.Limit] += n })
 	t.pool.Load(held)
 }
 
@@ -188,7 +188,7 @@ func (t *town) finish(id int) {
 	t.owed = append(t.owed, func() { delete(t.inForc, id); t.pool.Free(l) })
 }
 
-func (t *town) write(small ...store.Small) { t.batch = append(t.batch, small...) }
+func (t *town) write(small ...store.MetaRecord) { t.batch = append(t.batch, small...) }
 
 // commit makes durable what has changed, unless somebody else owns the partition: then the town finds out and is no more.
 func (t *town) commit() {
@@ -227,8 +227,8 @@ func (t *town) tell(f func()) { t.owed = append(t.owed, f) }
 
 // speak tells partitions their news.
 func (t *town) speak() {
-	for _, n := range t.home.News() {
-		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]TokenGrant{n.TokenGrant}) }) })
+	for _, n := range t.home.Notices() {
+		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]PermitGrant{n.PermitGrant}) }) })
 	}
 }
 
@@ -258,7 +258,7 @@ func (t *town) say() {
 }
 
 // homes names the question that the home is being asked.
-func (t *town) homes(n int) *TokenAsk {
+func (t *town) homes(n int) *PermitRequest {
 	if c := t.pool.homes[n]; c != nil && len(c.asked) > 0 {
 		return &c.asked[0]
 	}

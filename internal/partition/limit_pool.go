@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// TokenPool is the [Limiter] of one partition in a cluster, under one term. It uses the tokens that the homes of limits have
+// PermitPool is the [Limiter] of one partition in a cluster, under one term. It uses the tokens that the homes of limits have
 // handed out to the partition, and says what else is wanted and what comes back.
-type TokenPool struct {
+type PermitPool struct {
 	me         Asker
 	partitions int
 	limitOf    func(Limit) (n int, limited bool)
-	counter    *TokenCounter
+	counter    *PermitCounter
 
 	held    map[Limit]*holding
 	homes   map[int]*home
@@ -23,11 +23,11 @@ type TokenPool struct {
 
 // holding is what the partition has of a limit.
 type holding struct {
-	key     Limit
-	home    *home
-	granted int // that it may use
-	seen    TokenStamp
-	rival   int64 // see TokenGrant
+	key        Limit
+	home       *home
+	granted    int // that it may use
+	seen       PermitStamp
+	nextWaiter int64 // see TokenGrant
 
 	booked int   // what the home believes it to have; unknown = -1
 	wanted int   // what the home knows it to want
@@ -35,9 +35,9 @@ type holding struct {
 	want   int   // what it does want; see look
 	asked  int64 // when the home was told last
 
-	idle    int64 // since when tokens are free and nobody wants them; 0 = not
-	spurned bool  // it got tokens that it could not use
-	pause   int64 // until when it does not ask for more
+	idle   int64 // since when tokens are free and nobody wants them; 0 = not
+	unused bool  // it got tokens that it could not use
+	pause  int64 // until when it does not ask for more
 
 	queued  bool // in touched
 	delayed bool // in later
@@ -47,16 +47,16 @@ type holding struct {
 // home is what is said to the home of some limits.
 type home struct {
 	number  int
-	floor   TokenStamp // of news about limits that have been forgotten
-	waiting []*holding // of which there is something to say
-	asked   []TokenAsk // being said
+	floor   PermitStamp     // of news about limits that have been forgotten
+	waiting []*holding      // of which there is something to say
+	asked   []PermitRequest // being said
 	retryAt int64
 }
 
-// TokenAsks is for the home of some limits.
-type TokenAsks struct {
+// PermitRequests is for the home of some limits.
+type PermitRequests struct {
 	Home int
-	Asks []TokenAsk
+	Asks []PermitRequest
 }
 
 const (
@@ -67,23 +67,23 @@ const (
 	askAgain = time.Second
 	// askPause is how long after a question has failed the next one is asked.
 	askPause = 200 * time.Millisecond
-	// spurnPause is for how long no tokens are asked for after some that could not be used.
-	spurnPause = 100 * time.Millisecond
+	// unusedPause is for how long no tokens are asked for after some that could not be used.
+	unusedPause = 100 * time.Millisecond
 	// asksAtOnce is how many limits one question is about.
 	asksAtOnce = 256
 )
 
-// NewTokenPool makes the pool of a term. partitions is how many there are. limitOf is the limit of a key, of which only matters
+// NewPermitPool makes the pool of a term. partitions is how many there are. limitOf is the limit of a key, of which only matters
 // whether there is one. tell is told how many tokens have been reserved for a line, and must not call back.
-func NewTokenPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *TokenPool {
-	p := &TokenPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
-	p.counter = NewTokenCounter(p.granted, tell)
+func NewPermitPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitPool {
+	p := &PermitPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
+	p.counter = NewPermitCounter(p.granted, tell)
 	p.counter.yields = p.yields
 	return p
 }
 
 // Load takes the tokens of attempts in force, at takeover.
-func (p *TokenPool) Load(held []Limit) {
+func (p *PermitPool) Load(held []Limit) {
 	for _, l := range held {
 		h := p.holding(l)
 		h.granted++
@@ -94,7 +94,7 @@ func (p *TokenPool) Load(held []Limit) {
 }
 
 // granted is the limit that the partition goes by.
-func (p *TokenPool) granted(key Limit) (n int, limited bool) {
+func (p *PermitPool) granted(key Limit) (n int, limited bool) {
 	if _, limited = p.limitOf(key); !limited {
 		return 0, false
 	}
@@ -105,13 +105,13 @@ func (p *TokenPool) granted(key Limit) (n int, limited bool) {
 }
 
 // yields reports whether somebody elsewhere goes before a line with such a head.
-func (p *TokenPool) yields(key Limit, order int64) bool {
+func (p *PermitPool) yields(key Limit, order int64) bool {
 	h := p.held[key]
-	return h != nil && h.rival < order
+	return h != nil && h.nextWaiter < order
 }
 
 // Take implements [Limiter].
-func (p *TokenPool) Take(l Line) (ok, limited bool) {
+func (p *PermitPool) Take(l Line) (ok, limited bool) {
 	if p.owes(l) {
 		return false, true
 	}
@@ -124,15 +124,15 @@ func (p *TokenPool) Take(l Line) (ok, limited bool) {
 
 // owes reports whether a free token is not for the next best run of a line: more is handed out than the limit, or somebody else
 // waits, and whether the run is as senior is found out when it waits too.
-func (p *TokenPool) owes(l Line) bool {
+func (p *PermitPool) owes(l Line) bool {
 	h := p.held[l.Limit]
-	if h == nil || h.rival == NoRival {
+	if h == nil || h.nextWaiter == NoNextWaiter {
 		return false
 	}
 	if _, limited := p.limitOf(l.Limit); !limited {
 		return false
 	}
-	if h.rival == Recall {
+	if h.nextWaiter == Recall {
 		p.counter.Pass(p.me.Partition, l) // nor is one that was reserved before
 	}
 	p.touch(h)
@@ -140,13 +140,13 @@ func (p *TokenPool) owes(l Line) bool {
 }
 
 // Free implements [Limiter].
-func (p *TokenPool) Free(l Limit) {
+func (p *PermitPool) Free(l Limit) {
 	p.counter.Free(p.me.Partition, l)
 	p.touch(p.holding(l))
 }
 
 // Wait implements [Limiter].
-func (p *TokenPool) Wait(l Line, order int64, want int) {
+func (p *PermitPool) Wait(l Line, order int64, want int) {
 	if _, limited := p.limitOf(l.Limit); limited {
 		p.touch(p.holding(l.Limit))
 	}
@@ -154,16 +154,16 @@ func (p *TokenPool) Wait(l Line, order int64, want int) {
 }
 
 // Pass implements [Limiter].
-func (p *TokenPool) Pass(l Line) {
+func (p *PermitPool) Pass(l Line) {
 	if h := p.held[l.Limit]; h != nil {
-		h.spurned = h.spurned || p.counter.reserved(p.me.Partition, l) > 0
+		h.unused = h.unused || p.counter.reserved(p.me.Partition, l) > 0
 		p.touch(h)
 	}
 	p.counter.Pass(p.me.Partition, l)
 }
 
 // Leave implements [Limiter].
-func (p *TokenPool) Leave(l Line) {
+func (p *PermitPool) Leave(l Line) {
 	p.counter.Leave(p.me.Partition, l)
 	if h := p.held[l.Limit]; h != nil {
 		p.touch(h)
@@ -171,33 +171,33 @@ func (p *TokenPool) Leave(l Line) {
 }
 
 // Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
-func (p *TokenPool) Changed(namespace string) {
+func (p *PermitPool) Changed(namespace string) {
 	p.counter.Changed(namespace)
 	p.touchAll(func(h *holding) bool { return namespace == "" || h.key.Namespace == namespace })
 }
 
 // Close gives everything back that is not in force; nothing is asked for any more.
-func (p *TokenPool) Close() {
+func (p *PermitPool) Close() {
 	p.closed = true
 	p.counter.Abandon(p.me.Partition)
 	p.touchAll(func(*holding) bool { return true })
 }
 
 // Poll looks at what no event brings up. It is called about once a second.
-func (p *TokenPool) Poll(now int64) {
+func (p *PermitPool) Poll(now int64) {
 	p.touchAll(func(h *holding) bool {
 		return h.wanted > 0 && now-h.asked >= int64(askAgain) || h.idle != 0 && now-h.idle >= int64(lingerFor) || h.nothing()
 	})
 }
 
 // Hear takes news from the homes of limits.
-func (p *TokenPool) Hear(news []TokenGrant) {
+func (p *PermitPool) Hear(news []PermitGrant) {
 	for i := range news {
-		p.hear(&news[i])
+		p.noteGrant(&news[i])
 	}
 }
 
-func (p *TokenPool) hear(g *TokenGrant) {
+func (p *PermitPool) noteGrant(g *PermitGrant) {
 	h := p.held[g.Limit]
 	switch {
 	case g.Term.Epoch > p.me.Term.Epoch, h == nil && g.N == 0 && g.Want == 0:
@@ -213,7 +213,7 @@ func (p *TokenPool) hear(g *TokenGrant) {
 		h.seen, h.granted = g.Stamp, g.N
 		fallthrough
 	case older == 0:
-		h.booked, h.wanted, h.rival = g.N, g.Want, g.Rival
+		h.booked, h.wanted, h.nextWaiter = g.N, g.Want, g.NextWaiter
 	case g.N != h.granted:
 		h.booked = unknownBooked
 	}
@@ -222,7 +222,7 @@ func (p *TokenPool) hear(g *TokenGrant) {
 }
 
 // Asks is what is to be said now, to homes of which none is being asked; each is followed by Answered.
-func (p *TokenPool) Asks(now int64) (out []TokenAsks) {
+func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
 	p.resume(now)
 	for len(p.touched) > 0 {
 		h := p.touched[0]
@@ -239,7 +239,7 @@ func (p *TokenPool) Asks(now int64) (out []TokenAsks) {
 	for _, n := range slices.Sorted(maps.Keys(p.homes)) {
 		if c := p.homes[n]; len(c.waiting) > 0 && c.asked == nil && c.retryAt <= now {
 			if p.ask(c, now); c.asked != nil {
-				out = append(out, TokenAsks{n, c.asked})
+				out = append(out, PermitRequests{n, c.asked})
 			}
 		}
 	}
@@ -247,13 +247,13 @@ func (p *TokenPool) Asks(now int64) (out []TokenAsks) {
 }
 
 // ask collects what is to be said to a home.
-func (p *TokenPool) ask(c *home, now int64) {
+func (p *PermitPool) ask(c *home, now int64) {
 	for len(c.waiting) > 0 && len(c.asked) < asksAtOnce {
 		h := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		h.waits = false
 		if p.look(h, now) {
-			a := TokenAsk{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
+			a := PermitRequest{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
 			if h.want > 0 {
 				a.Order = p.counter.first(h.key)
 			}
@@ -264,7 +264,7 @@ func (p *TokenPool) ask(c *home, now int64) {
 }
 
 // look gives back what is not needed, finds out what is wanted, and reports whether the home must be told.
-func (p *TokenPool) look(h *holding, now int64) bool {
+func (p *PermitPool) look(h *holding, now int64) bool {
 	used, want := p.counter.state(h.key)
 	_, limited := p.limitOf(h.key)
 	if !limited || p.closed {
@@ -274,13 +274,13 @@ func (p *TokenPool) look(h *holding, now int64) bool {
 	switch {
 	case free <= 0:
 		h.idle = 0
-	case !limited, p.closed, want > 0, h.rival != NoRival, h.idle != 0 && now-h.idle >= int64(lingerFor):
+	case !limited, p.closed, want > 0, h.nextWaiter != NoNextWaiter, h.idle != 0 && now-h.idle >= int64(lingerFor):
 		h.granted, h.idle = used, 0
 	case h.idle == 0:
 		h.idle = now
 	}
-	if h.spurned {
-		h.spurned, h.pause = false, now+int64(spurnPause)
+	if h.unused {
+		h.unused, h.pause = false, now+int64(unusedPause)
 	}
 	if h.want = want; want > 0 && now < h.pause {
 		h.want = 0
@@ -296,12 +296,12 @@ func (p *TokenPool) look(h *holding, now int64) bool {
 }
 
 // Answered takes what a home has answered to what it was asked last; ok is false if it is not known to have heard.
-func (p *TokenPool) Answered(now int64, number int, grants []TokenGrant, ok bool) {
+func (p *PermitPool) Answered(now int64, number int, grants []PermitGrant, ok bool) {
 	c := p.homes[number]
 	if c == nil || c.asked == nil {
 		return
 	}
-	asked := map[Limit]*TokenAsk{}
+	asked := map[Limit]*PermitRequest{}
 	for i := range c.asked {
 		a := &c.asked[i]
 		asked[a.Limit] = a
@@ -323,18 +323,18 @@ func (p *TokenPool) Answered(now int64, number int, grants []TokenGrant, ok bool
 			h.order = a.Order
 		}
 		if h == nil || a == nil || g.Term != p.me.Term || g.Stamp.Compare(a.Stamp) > 0 {
-			p.hear(g)
+			p.noteGrant(g)
 			continue
 		}
 		if h.seen == a.Stamp { // otherwise there has been news meanwhile
-			h.booked, h.wanted, h.rival = a.Hold, g.Want, g.Rival
+			h.booked, h.wanted, h.nextWaiter = a.Hold, g.Want, g.NextWaiter
 			p.counter.again(h.key)
 		}
 	}
 }
 
 // NextWake is when Asks may have something to say by itself; ok is false if it has not.
-func (p *TokenPool) NextWake() (at int64, ok bool) {
+func (p *PermitPool) NextWake() (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {
 			at, ok = t, true
@@ -355,14 +355,14 @@ func (p *TokenPool) NextWake() (at int64, ok bool) {
 }
 
 // delay looks at the holding when its pause is over.
-func (p *TokenPool) delay(h *holding) {
+func (p *PermitPool) delay(h *holding) {
 	if !h.delayed {
 		h.delayed = true
 		p.later = append(p.later, h)
 	}
 }
 
-func (p *TokenPool) resume(now int64) {
+func (p *PermitPool) resume(now int64) {
 	p.later = slices.DeleteFunc(p.later, func(h *holding) bool {
 		if h.pause > now {
 			return false
@@ -373,7 +373,7 @@ func (p *TokenPool) resume(now int64) {
 	})
 }
 
-func (p *TokenPool) touch(h *holding) {
+func (p *PermitPool) touch(h *holding) {
 	if !h.queued {
 		h.queued = true
 		p.touched = append(p.touched, h)
@@ -381,7 +381,7 @@ func (p *TokenPool) touch(h *holding) {
 }
 
 // touchAll touches those that which selects, in the order of their keys.
-func (p *TokenPool) touchAll(which func(*holding) bool) {
+func (p *PermitPool) touchAll(which func(*holding) bool) {
 	var all []*holding
 	for _, h := range p.held {
 		if which(h) {
@@ -395,7 +395,7 @@ func (p *TokenPool) touchAll(which func(*holding) bool) {
 }
 
 // holding finds or makes what the partition has of a limit.
-func (p *TokenPool) holding(key Limit) *holding {
+func (p *PermitPool) holding(key Limit) *holding {
 	h := p.held[key]
 	if h == nil {
 		n := key.HomeOf(p.partitions)
@@ -404,7 +404,7 @@ func (p *TokenPool) holding(key Limit) *holding {
 			c = &home{number: n}
 			p.homes[n] = c
 		}
-		h = &holding{key: key, home: c, seen: c.floor, rival: NoRival}
+		h = &holding{key: key, home: c, seen: c.floor, nextWaiter: NoNextWaiter}
 		p.held[key] = h
 	}
 	return h
@@ -416,8 +416,8 @@ func (h *holding) nothing() bool {
 }
 
 // forget drops a holding that is nothing.
-func (p *TokenPool) forget(h *holding) {
-	asked := slices.ContainsFunc(h.home.asked, func(a TokenAsk) bool { return a.Limit == h.key })
+func (p *PermitPool) forget(h *holding) {
+	asked := slices.ContainsFunc(h.home.asked, func(a PermitRequest) bool { return a.Limit == h.key })
 	if !h.nothing() || h.delayed || asked || p.counter.knows(h.key) {
 		return
 	}
@@ -428,4 +428,4 @@ func (p *TokenPool) forget(h *holding) {
 }
 
 // Left says what the pool knows of; "" is nothing.
-func (p *TokenPool) Left() string { return p.counter.Left() }
+func (p *PermitPool) Left() string { return p.counter.Left() }

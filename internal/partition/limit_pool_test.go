@@ -7,21 +7,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// holder is a pool that has one token of a limit, which is in force, and knows of a rival.
-func holder(rival int64) (p *partition.TokenPool, l partition.Line) {
+// holder is a pool that has one token of a limit, which is in force, and knows of a next waiter.
+func holder(rival int64) (p *partition.PermitPool, l partition.Line) {
 	me := partition.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
-	p = partition.NewTokenPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
+	p = partition.NewPermitPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
 	l = partition.Line{Limit: partition.Limit{Namespace: "ns", Key: "k"}, Queue: partition.Queue{Kind: "worker", Address: "q"}}
-	g := partition.TokenGrant{Limit: l.Limit, Term: me.Term, Stamp: partition.TokenStamp{Epoch: 1, N: 1}, N: 1, Rival: partition.NoRival}
-	p.Hear([]partition.TokenGrant{g})
+	g := partition.PermitGrant{Limit: l.Limit, Term: me.Term, Stamp: partition.PermitStamp{Epoch: 1, N: 1}, N: 1, NextWaiter: partition.NoNextWaiter}
+	p.Hear([]partition.PermitGrant{g})
 	p.Take(l)
-	g.Rival = rival
-	p.Hear([]partition.TokenGrant{g})
+	g.NextWaiter = rival
+	p.Hear([]partition.PermitGrant{g})
 	return p, l
 }
 
 // said is what a pool says that it keeps, and wants.
-func said(t *testing.T, p *partition.TokenPool) (hold, want int) {
+func said(t *testing.T, p *partition.PermitPool) (hold, want int) {
 	t.Helper()
 	asks := p.Asks(1)
 	if len(asks) != 1 || len(asks[0].Asks) != 1 {
@@ -49,11 +49,11 @@ func TestATokenThatIsRecalledGoesBack(t *testing.T) {
 
 // TestAReservedTokenIsRecalledToo: a run for which a token was set aside has not begun.
 func TestAReservedTokenIsRecalledToo(t *testing.T) {
-	p, l := holder(partition.NoRival)
+	p, l := holder(partition.NoNextWaiter)
 	p.Wait(l, 5, 1)
 	p.Free(l.Limit) // and is set aside for it
-	p.Hear([]partition.TokenGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: partition.TokenStamp{Epoch: 1, N: 1}, N: 1,
-		Rival: partition.Recall}})
+	p.Hear([]partition.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: partition.PermitStamp{Epoch: 1, N: 1}, N: 1,
+		NextWaiter: partition.Recall}})
 	if ok, _ := p.Take(l); ok {
 		t.Fatal("taken")
 	}

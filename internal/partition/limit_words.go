@@ -22,12 +22,12 @@ func (l Limit) compare(o Limit) int {
 	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Key, o.Key))
 }
 
-// TokenStamp orders what the home of a limit has said. Epoch is of the home's term; each grant that begins or grows has a
+// PermitStamp orders what the home of a limit has said. Epoch is of the home's term; each grant that begins or grows has a
 // greater one than any before.
-type TokenStamp struct{ Epoch, N uint64 }
+type PermitStamp struct{ Epoch, N uint64 }
 
 // Compare is below 0 if s is older than o, 0 if they are the same.
-func (s TokenStamp) Compare(o TokenStamp) int {
+func (s PermitStamp) Compare(o PermitStamp) int {
 	return cmp.Or(cmp.Compare(s.Epoch, o.Epoch), cmp.Compare(s.N, o.N))
 }
 
@@ -37,29 +37,29 @@ type Asker struct {
 	Term      store.Term
 }
 
-// TokenAsk is what a partition has and wants of a limit.
-type TokenAsk struct {
+// PermitRequest is what a partition has and wants of a limit.
+type PermitRequest struct {
 	Limit
-	Stamp TokenStamp // of the newest grant it has heard of; it will take no older one
-	Hold  int        // tokens that it keeps: it uses no more until it hears of a newer grant
-	Want  int        // tokens beyond those, for runs that wait
-	Order int64      // of the first of these runs: less goes first
+	Stamp PermitStamp // of the newest grant it has heard of; it will take no older one
+	Hold  int         // tokens that it keeps: it uses no more until it hears of a newer grant
+	Want  int         // tokens beyond those, for runs that wait
+	Order int64       // of the first of these runs: less goes first
 }
 
-// TokenGrant is what the home of a limit has handed out to a partition, in all.
-type TokenGrant struct {
+// PermitGrant is what the home of a limit has handed out to a partition, in all.
+type PermitGrant struct {
 	Limit
 	Term  store.Term // of the asker
-	Stamp TokenStamp
+	Stamp PermitStamp
 	N     int
 	Want  int // that the home still knows to be wanted
-	// Rival is the order of the first run that waits in another partition; NoRival if there is none, and Recall if more is
+	// NextWaiter is the order of the first run that waits in another partition; NoRival if there is none, and Recall if more is
 	// handed out than the limit: then every token that comes free goes back.
-	Rival int64
+	NextWaiter int64
 }
 
 // Values of TokenGrant.Rival that are no order.
 const (
-	NoRival int64 = math.MaxInt64
-	Recall  int64 = math.MinInt64
+	NoNextWaiter int64 = math.MaxInt64
+	Recall       int64 = math.MinInt64
 )

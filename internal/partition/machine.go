@@ -15,7 +15,7 @@ type Config struct {
 	MACKey    []byte      // authenticates tokens
 	Ended     []EndedTerm // terms before it that ended without order
 	Since     int64       // UTC ns since when the partition is owned without a gap; older times may count as missed
-	Limits    carillon.Limits
+	Limits    carillon.Bounds
 
 	WindowJobs  int           // most records kept in memory; default DefaultWindowJobs
 	WindowBytes int           // most bytes of specs kept in memory; default DefaultWindowBytes
@@ -24,7 +24,7 @@ type Config struct {
 	MisfireAfter   time.Duration // a time this late because nobody owned the partition was missed; default 5 s
 	GrantAfter     time.Duration // an attempt this old is made durable; default 1 s
 	GrantsKept     int           // how many at most within that time: others get their turn later; default 128
-	TakeoverGrace  time.Duration // added to the beat interval for leases found at takeover; default 2 s
+	TakeoverGrace  time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
 	StageAfter     time.Duration // a due run without consumer or room is parked after this; default 1 s
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
@@ -62,8 +62,8 @@ func (c Config) withDefaults() Config {
 	set(&c.DeadRetention, DefaultDeadRetention)
 	set(&c.HistoryMost, DefaultHistoryMost)
 	set(&c.HistoryExpires, DefaultHistoryExpires)
-	if c.Limits == (carillon.Limits{}) {
-		c.Limits = carillon.DefaultLimits()
+	if c.Limits == (carillon.Bounds{}) {
+		c.Limits = carillon.DefaultBounds()
 	}
 	if c.Limiter == nil {
 		c.Limiter = unlimited{}
@@ -110,26 +110,26 @@ type Machine struct {
 	window    window
 	schedules map[scheduleKey]*schedule.Schedule
 
-	orphans  map[carillon.Key][]*entry // pending runs in memory whose job is not
-	deleting map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
-	needs    map[store.Ref]struct{}    // records to read before their owners can go on
-	blocked  []*entry                  // due, but with a change that is not yet durable
-	woken    []*entry                  // memory for blocked
-	ticked   int64                     // when Tick was called last
-	grants   int                       // attempts in force
-	keepAt   int64                     // when the next attempt may be made durable for its age; see mayKeep
-	pledges  []pledge                  // attempts to be handed out once they are durable, in the order of their batches
-	pledged  uint64                    // pledges so far
-	lines    map[Line]*line            // runs that wait for tokens
-	told     []*line                   // those with tokens reserved in this round
-	stalled  []*line                   // those that are to wait again
-	charged  map[store.Ref]Limit       // tokens of attempts in force that are not in memory
-	cancels  []Cancel
-	others   []other // in the order of their batches
-	fills    backfills
+	orphans           map[carillon.Key][]*entry // pending runs in memory whose job is not
+	deleting          map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
+	needs             map[store.Ref]struct{}    // records to read before their owners can go on
+	blocked           []*entry                  // due, but with a change that is not yet durable
+	woken             []*entry                  // memory for blocked
+	ticked            int64                     // when Tick was called last
+	grants            int                       // attempts in force
+	keepAt            int64                     // when the next attempt may be made durable for its age; see mayKeep
+	pendingDeliveries []pendingDelivery         // attempts to be handed out once they are durable, in the order of their batches
+	pendingSoFar      uint64                    // pledges so far
+	lines             map[Line]*line            // runs that wait for tokens
+	told              []*line                   // those with tokens reserved in this round
+	stalled           []*line                   // those that are to wait again
+	charged           map[store.Ref]Limit       // tokens of attempts in force that are not in memory
+	cancels           []Cancel
+	others            []other // in the order of their batches
+	fills             backfills
 
-	edges  edges // who waits for jobs of this partition
-	doubts doubts
+	dependencies dependencies // who waits for jobs of this partition
+	doubts       doubts
 
 	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
 
@@ -147,22 +147,22 @@ type scheduleKey struct {
 // New makes an empty machine: everything is still in the store.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg:       cfg.withDefaults(),
-		signer:    NewSigner(cfg.MACKey),
-		entries:   map[store.Ref]*entry{},
-		live:      map[carillon.RunIdentity]*entry{},
-		queues:    map[Queue]*queue{},
-		schedules: map[scheduleKey]*schedule.Schedule{},
-		orphans:   map[carillon.Key][]*entry{},
-		deleting:  map[carillon.Key]uint64{},
-		needs:     map[store.Ref]struct{}{},
-		edges:     edges{of: map[carillon.Key][]*edge{}, outbox: map[Edge]*letter{}},
-		marks:     map[string]appliedMark{},
-		lines:     map[Line]*line{},
-		charged:   map[store.Ref]Limit{},
-		fills:     newBackfills(),
-		doubts:    newDoubts(cfg.Ended),
-		out:       builder{seq: 1},
+		cfg:          cfg.withDefaults(),
+		signer:       NewSigner(cfg.MACKey),
+		entries:      map[store.Ref]*entry{},
+		live:         map[carillon.RunIdentity]*entry{},
+		queues:       map[Queue]*queue{},
+		schedules:    map[scheduleKey]*schedule.Schedule{},
+		orphans:      map[carillon.Key][]*entry{},
+		deleting:     map[carillon.Key]uint64{},
+		needs:        map[store.Ref]struct{}{},
+		dependencies: dependencies{of: map[carillon.Key][]*dependency{}, outbox: map[Dependency]*notice{}},
+		marks:        map[string]appliedMark{},
+		lines:        map[Line]*line{},
+		charged:      map[store.Ref]Limit{},
+		fills:        newBackfills(),
+		doubts:       newDoubts(cfg.Ended),
+		out:          builder{seq: 1},
 	}
 }
 

@@ -148,7 +148,7 @@ func TestBeatsKeepALeaseWithoutWrites(t *testing.T) {
 	writes := 0
 	for range 30 {
 		r.now += int64(10 * time.Second)
-		if v := r.m.Beat(r.now, tok); v != partition.Accepted {
+		if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
 			t.Fatalf("beat: %v", v)
 		}
 		r.step()
@@ -493,7 +493,7 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r.m.KeepGrants()
 	r.flush()
 	r.start()
-	const wait = time.Second/4 + partition.DefaultTakeoverGrace // a beat and the grace
+	const wait = time.Second/4 + partition.DefaultTakeoverGrace // a heartbeat and the grace
 	r.advance(wait - 1)
 	if ds := r.deliver(1); len(ds) != 0 {
 		t.Fatalf("it came again before its worker had a chance to beat: %+v", ds)
@@ -577,7 +577,7 @@ func TestPauseAndResume(t *testing.T) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	pause := func(p bool) {
 		r.bring(key)
-		if _, err := r.m.SetPaused(r.now, key, carillon.Pause{Paused: p, Note: "because"}); err != nil {
+		if _, err := r.m.SetPaused(r.now, key, carillon.PauseOptions{Paused: p, Note: "because"}); err != nil {
 			t.Fatal(err)
 		}
 		r.flush()
@@ -729,7 +729,7 @@ func TestAPausedJobFiresNothingThatHasNotBegun(t *testing.T) {
 		for _, paused := range []bool{true, false} {
 			for _, name := range []string{"once", "again"} {
 				r.bring(keyOf(name))
-				if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
+				if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
 					t.Fatal(err)
 				}
 			}

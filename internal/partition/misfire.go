@@ -50,7 +50,7 @@ func (m *Machine) newestDue(e *entry, s *schedule.Schedule, first, now int64) in
 	}
 	anchor := toTime(e.state.Anchor)
 	t, ok := s.Last(toTime(until), anchor)
-	if ok && e.state.Spread != 0 && t.UnixNano()+m.spread(e, t.UnixNano()) > now {
+	if ok && e.state.Jitter != 0 && t.UnixNano()+m.jitter(e, t.UnixNano()) > now {
 		t, ok = s.Last(t.Add(-1), anchor)
 	}
 	if !ok || t.UnixNano() < first {
@@ -62,7 +62,7 @@ func (m *Machine) newestDue(e *entry, s *schedule.Schedule, first, now int64) in
 // missed reports whether a time is too late because nobody owned the partition when it came. A time that was past already
 // when the job was put is not: a put never creates misfires.
 func (m *Machine) missed(e *entry, t, now int64) bool {
-	due := t + m.spread(e, t)
+	due := t + m.jitter(e, t)
 	return t > e.state.Updated && due < m.cfg.Since && now-due > int64(m.cfg.MisfireAfter)
 }
 

@@ -65,7 +65,7 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 			r.pause("a", true)
 			r.advance(68 * time.Second)
 			r.bring(keyOf("a"))
-			if _, err := r.m.SetPaused(r.now, keyOf("a"), carillon.Pause{CatchUp: true}); err != nil {
+			if _, err := r.m.SetPaused(r.now, keyOf("a"), carillon.PauseOptions{CatchUp: true}); err != nil {
 				t.Fatal(err)
 			}
 			r.flush()
@@ -116,9 +116,9 @@ func TestSpreadIsTheSameEverywhere(t *testing.T) {
 		seen[i] = map[string]int64{}
 		r := newRig(t, partition.Config{})
 		for k := range 5 {
-			j := carillon.Job{Name: fmt.Sprint(k), Schedule: "@every 10s", Spread: 10 * time.Second}
+			j := carillon.Job{Name: fmt.Sprint(k), Schedule: "@every 10s", Jitter: 10 * time.Second}
 			if k%2 == 0 { // the next time can be nearer than the spread
-				j.Schedule, j.Spread, j.Data = "*/7 * * * * *", 20*time.Second, long
+				j.Schedule, j.Jitter, j.Data = "*/7 * * * * *", 20*time.Second, long
 			}
 			r.mustPut(j)
 		}
@@ -174,10 +174,10 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const window = 32
 		r := newRig(rt, partition.Config{WindowJobs: window, WindowBytes: 64 << 10})
-		classes := []carillon.Class{carillon.ClassCritical, carillon.ClassHigh, carillon.ClassNormal, carillon.ClassLow}
+		classes := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow}
 		n := rapid.IntRange(window, 10*window).Draw(rt, "jobs")
 		for i := range n {
-			j := carillon.Job{Name: fmt.Sprint(i), Class: rapid.SampledFrom(classes).Draw(rt, "class"), Lease: time.Hour,
+			j := carillon.Job{Name: fmt.Sprint(i), Priority: rapid.SampledFrom(classes).Draw(rt, "priority"), Lease: time.Hour,
 				Due: carillon.In(time.Minute + time.Duration(rapid.IntRange(0, 100).Draw(rt, "due"))*time.Millisecond)}
 			if rapid.IntRange(0, 9).Draw(rt, "large") == 0 {
 				j.Data = long
@@ -213,13 +213,13 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 	})
 }
 
-// rank is the class of the job that an attempt belongs to.
+// rank is the priority of the job that an attempt belongs to.
 func rank(r *rig, d partition.Delivery) uint8 {
 	j, err := r.m.Job(keyOf(d.Run.Job))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return j.Class.Rank()
+	return j.Priority.Rank()
 }
 
 // TestNoClassStarvesInABacklog feeds critical runs without end while a low one waits in the store.
@@ -227,9 +227,9 @@ func TestNoClassStarvesInABacklog(t *testing.T) {
 	const window = 32
 	r := newRig(t, partition.Config{WindowJobs: window})
 	for i := range 20 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("critical/%d", i), Class: carillon.ClassCritical, Due: carillon.In(time.Minute)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("critical/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(time.Minute)})
 	}
-	r.mustPut(carillon.Job{Name: "low", Class: carillon.ClassLow, Due: carillon.In(time.Minute + 1)})
+	r.mustPut(carillon.Job{Name: "low", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute + 1)})
 	r.now += int64(2 * time.Minute)
 	r.start()
 	r.flush()

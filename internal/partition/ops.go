@@ -53,10 +53,10 @@ func otherGeneration(e *entry) error {
 }
 
 // Put creates or replaces a job.
-func (m *Machine) Put(now int64, req PutRequest) (carillon.Put, error) {
+func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 	e := m.find(req.Job.Key())
 	if err := permits(e, &req); err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	switch {
 	case e == nil:
@@ -81,32 +81,32 @@ func permits(e *entry, req *PutRequest) error {
 }
 
 // Patch changes the named fields of a job; waits is what it begins with for new names in its After.
-func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.Put, error) {
+func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
 	return m.PatchAt(now, 0, key, patch, waits...)
 }
 
 // PatchAt is Patch as of an instant, which relative times count from; 0 is now.
-func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.Put, error) {
+func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
 	e := m.find(key)
 	switch {
 	case e == nil:
-		return carillon.Put{}, notFound(key)
+		return carillon.PutResult{}, notFound(key)
 	case patch.IfGeneration != 0 && patch.IfGeneration != e.state.Generation:
-		return carillon.Put{}, otherGeneration(e)
+		return carillon.PutResult{}, otherGeneration(e)
 	}
 	old := *m.jobOf(e)
 	old.Paused = e.state.Paused
 	j, err := patch.Apply(old)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	j.Namespace, j.Name = key.Namespace, key.Name
 	if err := patch.ValidatePatched(&old, &j, m.cfg.Limits); err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
 		if err := carillon.CheckRetryWindow(&j); err != nil {
-			return carillon.Put{}, err
+			return carillon.PutResult{}, err
 		}
 	}
 	retimed := patch.Names(carillon.EffectTimes) && replans(e, &old, &j)
@@ -123,10 +123,10 @@ func EncodeSpec(j *carillon.Job) []byte {
 	return store.EncodeSpec(j)
 }
 
-func (m *Machine) create(now int64, req *PutRequest) (carillon.Put, error) {
+func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error) {
 	e, err := m.draft(now, req)
 	if err != nil {
-		return carillon.Put{}, err
+		return carillon.PutResult{}, err
 	}
 	if old := m.entries[e.ref]; old != nil && old.seq == m.out.seq {
 		m.seal() // the delete of its namesake must come first
@@ -141,7 +141,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
-		Class: j.Class.Rank(), Spread: int64(j.Spread), Paused: j.Paused, Waits: waits(at, j.After, nil, req.Waits, true),
+		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: waits(at, j.DependsOn, nil, req.Waits, true),
 		Settled: m.cfg.Term.Epoch,
 	}}
 	m.setSpec(e, req.encoded())
@@ -154,11 +154,11 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 }
 
 // created has a new job written, and its time awaited.
-func (m *Machine) created(e *entry, j *carillon.Job) carillon.Put {
+func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
 	e.job = j
 	m.touch(e)
 	m.rearm(e)
-	put := carillon.Put{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
+	put := carillon.PutResult{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
 	e.job = nil
 	return put
 }
@@ -190,12 +190,12 @@ func (m *Machine) plan(e *entry, now int64) error {
 }
 
 // replace gives a job another content; retimed tells whether its times are counted anew, though nothing may differ.
-func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (carillon.Put, error) {
+func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
 	j, spec, old := req.Job, req.encoded(), m.jobOf(e)
 	if bytes.Equal(spec, e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
-		m.setPaused(e, j.Paused, now)
-		return carillon.Put{Job: m.view(e), Changed: changed}, nil
+		m.changePaused(e, j.Paused, now)
+		return carillon.PutResult{Job: m.view(e), Changed: changed}, nil
 	}
 	before := e.state
 	oldSpec := e.spec
@@ -204,34 +204,34 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 		if err := m.plan(e, req.at(now)); err != nil {
 			m.setSpec(e, oldSpec)
 			e.state = before
-			return carillon.Put{}, err
+			return carillon.PutResult{}, err
 		}
 	}
 	planned := e.state
-	e.state = before // until the entry has left the list that it is filed in by its class
+	e.state = before // until the entry has left the list that it is filed in by its priority
 	m.touch(e)
 	e.state = planned
 	s := &e.state
 	s.Generation++
-	s.Updated, s.Class, s.Spread, e.fresh = req.at(now), j.Class.Rank(), int64(j.Spread), true
+	s.Updated, s.Priority, s.Jitter, e.fresh = req.at(now), j.Priority.Rank(), int64(j.Jitter), true
 	switch {
 	case retimed:
 		m.retime(e, j, now, before.Next, !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring())
 	case retimes(old, j):
 		m.reread(e, now)
 	}
-	s.Waits = waits(req.at(now), j.After, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	s.Waits = waits(req.at(now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if fences(old, j) {
 		m.supersede(e)
 	}
-	m.setPaused(e, j.Paused, now)
+	m.changePaused(e, j.Paused, now)
 	if !e.gone && e.place == idle && e.ended() { // it has run as often as it now is to
 		m.remove(e)
 	} else {
 		m.rearm(e)
 	}
-	return carillon.Put{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
+	return carillon.PutResult{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
 // fences reports whether a change of a into b ends the attempts in force: more than labels, a note and the like differ.
@@ -324,15 +324,15 @@ func (m *Machine) runsOf(job *entry) []*entry {
 }
 
 // Delete removes a job with all its unfinished runs, which stay in the history as cancelled.
-func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOption) (carillon.Deleted, error) {
+func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	e := m.find(key)
 	if e == nil {
-		return carillon.Deleted{}, notFound(key)
+		return carillon.DeleteResult{}, notFound(key)
 	}
 	if o := carillon.ResolveDelete(opts); o.IfGeneration != 0 && o.IfGeneration != e.state.Generation {
-		return carillon.Deleted{}, otherGeneration(e)
+		return carillon.DeleteResult{}, otherGeneration(e)
 	}
-	d := carillon.Deleted{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}
+	d := carillon.DeleteResult{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}
 	m.remove(e)
 	return d, nil
 }

@@ -106,8 +106,8 @@ func (m *Machine) beside(e *entry, now int64) {
 		m.useUp(e, now)
 		s.Next = m.nextAfter(e, t)
 		s.Triggers++
-		run := store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
-		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Class: s.Class, Run: run}, nil)
+		run := store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
+		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
 		m.touch(e) // or a later time could be handed out by a job whose step past this one is lost
 	}
 	m.rearm(e)

@@ -23,7 +23,7 @@ func newTimeline(rt *rapid.T) *timeline {
 		Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},
 		Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
-		Spread:  every * time.Duration(rapid.IntRange(0, 1).Draw(rt, "spread")),
+		Jitter:  every * time.Duration(rapid.IntRange(0, 1).Draw(rt, "jitter")),
 		Repeats: uint64(rapid.SampledFrom([]int{0, 0, 1, 4, 9}).Draw(rt, "repeats")),
 	}}
 	switch rapid.IntRange(0, 3).Draw(rt, "policy") {
@@ -112,7 +112,7 @@ func (l *timeline) Report(rt *rapid.T) {
 
 func (l *timeline) Pause(rt *rapid.T) {
 	l.whole(keyOf("a"))
-	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.Pause{ // it may be gone
+	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{ // it may be gone
 		Paused: rapid.Bool().Draw(rt, "paused"), CatchUp: rapid.Bool().Draw(rt, "catch up")})
 	l.maybeCommit(rt)
 }
@@ -164,7 +164,7 @@ func (l *timeline) endless() bool { return l.job.Repeats == 0 && l.job.TTL.IsZer
 func (l *timeline) settle() {
 	l.commit()
 	l.bring(keyOf("a"))
-	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.Pause{}) // it may be gone
+	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{}) // it may be gone
 	for idle, until := 0, l.now+int64(time.Minute); ; {
 		l.commit()
 		l.recall()

@@ -151,7 +151,7 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 	}
 }
 
-func (r *rig) skip(name string) (carillon.Skip, error) {
+func (r *rig) skip(name string) (carillon.SkipResult, error) {
 	r.bring(keyOf(name))
 	s, err := r.m.Skip(r.now, keyOf(name))
 	r.flush()
@@ -225,7 +225,7 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
-	s := store.State{UID: carillon.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Class: 2,
+	s := store.State{UID: carillon.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
 		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
 	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: store.EncodeSpec(&j)}
 	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {

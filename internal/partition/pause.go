@@ -9,7 +9,7 @@ import (
 )
 
 // SetPaused pauses or resumes a job; a note is kept with it.
-func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.Pause) (carillon.Job, error) {
+func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	e := m.find(key)
 	if e == nil {
 		return carillon.Job{}, notFound(key)
@@ -20,7 +20,7 @@ func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.Pause) (cari
 	if !p.Paused && p.CatchUp && e.state.Paused {
 		m.resumePassed(e, now)
 	}
-	m.setPaused(e, p.Paused, now)
+	m.changePaused(e, p.Paused, now)
 	return m.view(e), nil
 }
 
@@ -35,7 +35,7 @@ func (m *Machine) annotate(e *entry, note string) {
 // pause stops a job from beginning runs, and says why.
 func (m *Machine) pause(e *entry, now int64, note string) {
 	m.annotate(e, note)
-	m.setPaused(e, true, now)
+	m.changePaused(e, true, now)
 }
 
 // unbegin takes back the scheduled runs of which no attempt has been made: a paused job fires nothing. Runs that have had an
@@ -84,7 +84,7 @@ func (m *Machine) passRun(e *entry, now int64) {
 // untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
 func (e *entry) untried() bool {
 	r := &e.state.Run
-	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pledge != 0))
+	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pendingDelivery != 0))
 }
 
 // wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already. A time of an
@@ -135,8 +135,8 @@ func (m *Machine) resumePassed(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// setPaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
-func (m *Machine) setPaused(e *entry, paused bool, now int64) {
+// changePaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
+func (m *Machine) changePaused(e *entry, paused bool, now int64) {
 	if e.state.Paused == paused {
 		return
 	}

@@ -17,7 +17,7 @@ func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * * *"})
 	r.pause("a", true)
 	r.bring(keyOf("a"))
-	if _, err := r.m.SetPaused(r.now, keyOf("a"), carillon.Pause{CatchUp: true}); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf("a"), carillon.PauseOptions{CatchUp: true}); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()

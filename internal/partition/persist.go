@@ -16,7 +16,7 @@ type builder struct {
 	redrive []store.RunRef
 	trims   []store.Trim
 	expire  *store.Expire
-	small   []store.Small
+	small   []store.MetaRecord
 	sealed  []sealedBatch  // full, in order, not yet handed out
 	flight  []*entry       // changed by batches handed out and not yet durable
 	ending  []*store.Batch // those batches, if runs finish in them
@@ -108,7 +108,7 @@ func (m *Machine) seal() {
 	o := &m.out
 	m.settleCounts()
 	o.small = append(o.small, m.backfillRecords()...)
-	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, Small: lastOf(o.small)}
+	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
 		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: none is moved
 	}
@@ -145,8 +145,8 @@ func goneOf(entries []*entry) int {
 	return n
 }
 
-// lastOf keeps the last of the small records with one key: a batch holds each at most once.
-func lastOf(small []store.Small) []store.Small {
+// lastOf keeps the last of the metadata records with one key: a batch holds each at most once.
+func lastOf(small []store.MetaRecord) []store.MetaRecord {
 	if len(small) < 2 {
 		return small
 	}
@@ -155,7 +155,7 @@ func lastOf(small []store.Small) []store.Small {
 		key  string
 	}
 	seen := make(map[key]bool, len(small))
-	var out []store.Small
+	var out []store.MetaRecord
 	for _, s := range slices.Backward(small) {
 		if k := (key{s.Kind, s.Key}); !seen[k] {
 			seen[k] = true
@@ -224,7 +224,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 				delete(m.entries, e.ref)
 			}
 		case e.place == idle:
-			m.settle(e)
+			m.dropIfIdle(e)
 		}
 	}
 	clear(m.out.flight[len(kept):])
@@ -232,13 +232,13 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		m.out.flight = recycle(kept)
 	}
 	for _, q := range m.out.freed {
-		m.forget(q)
+		m.forgetRecalled(q)
 	}
 	for _, l := range m.out.spent {
 		m.cfg.Limiter.Free(l)
 	}
 	m.out.ending, m.out.freed, m.out.spent = recycle(m.out.ending), nil, nil
-	m.AwaitTokens()
+	m.AwaitPermits()
 	m.forgetBackfills()
 	m.shrink()
 	m.unblock(now)

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// progress keeps what the attempt in force says of how far it is, and extends its lease as a beat does. It is written when
+// progress keeps what the attempt in force says of how far it is, and extends its lease as a heartbeat does. It is written when
 // the state is written anyway, so the answer waits for nothing.
 func (m *Machine) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run

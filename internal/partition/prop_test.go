@@ -32,7 +32,7 @@ func (w *world) someJob() carillon.Job {
 	j := carillon.Job{
 		Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(w.rt, "name"), Target: carillon.WorkerQueue("q"),
 		Lease: time.Duration(rapid.IntRange(2, 20).Draw(w.rt, "lease")) * time.Second, History: carillon.History{Runs: 10_000},
-		Class: rapid.SampledFrom([]carillon.Class{carillon.ClassNormal, carillon.ClassCritical, carillon.ClassLow}).Draw(w.rt, "class"),
+		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}).Draw(w.rt, "priority"),
 	}
 	switch rapid.IntRange(0, 3).Draw(w.rt, "policy") {
 	case 0:
@@ -108,7 +108,7 @@ func (w *world) Pause(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.SetPaused(w.now, key, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
+	if _, err := w.m.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
 		w.commit()
 	}
 }
@@ -237,7 +237,7 @@ func (w *world) finish() {
 	for _, n := range names {
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: n}
 		w.bring(key)
-		_, _ = w.m.SetPaused(w.now, key, carillon.Pause{}) // unknown names are fine
+		_, _ = w.m.SetPaused(w.now, key, carillon.PauseOptions{}) // unknown names are fine
 	}
 	w.drain()
 	for name, uid := range w.oneShots {
@@ -268,7 +268,7 @@ func (w *world) nothingLeft() {
 	}
 	ctx := context.Background()
 	for class := range uint8(4) {
-		if due, err := w.shard.Due(ctx, store.DueQuery{Class: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
+		if due, err := w.shard.Due(ctx, store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
 			w.t.Fatalf("I12: due entries left: %v %v", due, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		})
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 		w.bring(key)
-		if _, err := w.m.SetPaused(w.now, key, carillon.Pause{}); err != nil {
+		if _, err := w.m.SetPaused(w.now, key, carillon.PauseOptions{}); err != nil {
 			rt.Fatal(err)
 		}
 		w.drain()

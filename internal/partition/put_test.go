@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-func (r *rig) putIf(j carillon.Job, o carillon.PutOptions) (carillon.Put, error) {
+func (r *rig) putIf(j carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
 	j.Namespace, j.Target = carillon.DefaultNamespace, carillon.WorkerQueue("q")
 	r.bring(j.Key())
 	r.uids++
@@ -60,7 +60,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Labels: map[string]string{"k": "v"}, Note: "n", Paused: true})
 	r.advance(5 * time.Second)
-	patch := func(p carillon.Patch) (carillon.Put, error) {
+	patch := func(p carillon.Patch) (carillon.PutResult, error) {
 		r.bring(keyOf("a"))
 		put, err := r.m.Patch(r.now, keyOf("a"), p)
 		r.flush()

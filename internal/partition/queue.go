@@ -55,14 +55,14 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 
 // Head is the first run that waits in a queue of a partition: what dispatch compares partitions by.
 type Head struct {
-	Class uint8 // rank
-	Due   int64 // UTC ns
+	Priority uint8 // rank
+	Due      int64 // UTC ns
 }
 
 // Before reports whether h goes first.
 func (h Head) Before(o Head) bool {
-	if h.Class != o.Class {
-		return h.Class < o.Class
+	if h.Priority != o.Priority {
+		return h.Priority < o.Priority
 	}
 	return h.Due < o.Due
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// classes is how many ranks a class can have.
-const classes = 4
+// priorities is how many there are.
+const priorities = 4
 
-// ageStep is how long a due run of a class must wait to be taken like one of the next higher class that has just come, so
-// that no class starves.
+// ageStep is how long a due run of a priority must wait to be taken like one of the next higher priority that has just come, so
+// that no priority starves.
 const ageStep = 30 * time.Second
 
 // queue is what is due in memory for one target address.
 type queue struct {
 	name   *Queue // of this use of the memory: attempts in force hold on to it
-	lists  [classes]readyList
+	lists  [priorities]readyList
 	listed bool // in Machine.active
 	parked parked
 }
@@ -29,7 +29,7 @@ func (q *queue) len() int {
 	return n
 }
 
-// next is the class whose head goes first, -1 if nothing waits: the highest class, unless a lower one has waited so long
+// next is the priority whose head goes first, -1 if nothing waits: the highest priority, unless a lower one has waited so long
 // that it has aged past it.
 func (q *queue) next(now int64) int {
 	best, bestScore := -1, int64(0)
@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.holds(e) || !m.complete(e) || m.changing(e) {
+	if m.awaitsCommit(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
 		return
 	}
@@ -55,7 +55,7 @@ func (m *Machine) enqueue(e *entry, now int64) {
 	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
 	e.queue = q.name
 	e.place, e.readyAt = ready, now
-	heap.Push(&q.lists[e.state.Class], e)
+	heap.Push(&q.lists[e.state.Priority], e)
 	if !q.listed {
 		q.listed = true
 		m.active = append(m.active, q)
@@ -68,7 +68,7 @@ func (m *Machine) dequeue(e *entry) {
 	if e.place == aside {
 		heap.Remove(&e.line.list, int(e.slot))
 	} else {
-		heap.Remove(&m.queue(*e.queue).lists[e.state.Class], int(e.slot))
+		heap.Remove(&m.queue(*e.queue).lists[e.state.Priority], int(e.slot))
 	}
 	left := e.place
 	e.place = idle
@@ -133,7 +133,7 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		head := Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		head := Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
 	}
 	clear(m.active[len(kept):])
@@ -165,10 +165,10 @@ func (m *Machine) Head(name Queue, now int64) Head {
 	if rank < 0 {
 		return Head{}
 	}
-	return Head{Class: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+	return Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
-// readyList is a heap of due runs of one class by due, then ref.
+// readyList is a heap of due runs of one priority by due, then ref.
 type readyList []*entry
 
 func (l readyList) Len() int { return len(l) }

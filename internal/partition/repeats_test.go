@@ -27,7 +27,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 				break
 			}
 			r.bring(keyA)
-			if _, err := r.m.SetPaused(r.now, keyA, carillon.Pause{}); err != nil {
+			if _, err := r.m.SetPaused(r.now, keyA, carillon.PauseOptions{}); err != nil {
 				rt.Fatal(err)
 			}
 			r.advance(10 * time.Second)
@@ -63,7 +63,7 @@ func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 		"recall":  func(*rapid.T) { r.recall(); r.flush() },
 		"pause": func(rt *rapid.T) {
 			r.whole(keyA)
-			_, _ = r.m.SetPaused(r.now, keyA, carillon.Pause{Paused: rapid.Bool().Draw(rt, "paused")}) // it may have ended
+			_, _ = r.m.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}) // it may have ended
 			r.flush()
 		},
 		"skip": func(*rapid.T) { r.whole(keyA); _, _ = r.m.Skip(r.now, keyA); r.flush() },

@@ -5,7 +5,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Verdict is what a report or a beat came to.
+// Verdict is what a report or a heartbeat came to.
 type Verdict uint8
 
 // The verdicts.
@@ -107,8 +107,8 @@ func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
 	return Accepted
 }
 
-// Beat extends the lease of an attempt, in memory; it is written back only one beat before the stored lease would run out.
-func (m *Machine) Beat(now int64, tok Token) Verdict {
+// Heartbeat extends the lease of an attempt, in memory; it is written back only one heartbeat before the stored lease would run out.
+func (m *Machine) Heartbeat(now int64, tok Token) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
 	switch {
@@ -140,14 +140,14 @@ func (m *Machine) extend(e *entry, now int64) {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 	}
 	e.lease = max(e.lease, now+int64(e.renewal))
-	if e.durable && e.state.Run.Lease-now <= int64(beatInterval(e.renewal)) {
+	if e.durable && e.state.Run.Lease-now <= int64(heartbeatInterval(e.renewal)) {
 		m.keepGrant(e)
 	}
 	m.rearm(e)
 }
 
-// TakesBeat reports whether all that a beat of the run needs is in memory.
-func (m *Machine) TakesBeat(id carillon.RunIdentity) bool {
+// TakesHeartbeat reports whether all that a heartbeat of the run needs is in memory.
+func (m *Machine) TakesHeartbeat(id carillon.RunIdentity) bool {
 	e := m.live[id]
 	switch {
 	case e == nil:

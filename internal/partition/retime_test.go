@@ -141,7 +141,7 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"due_time":        func(*carillon.Job) carillon.Job { return carillon.Job{Due: carillon.In(33 * time.Second)} },
 	"repeats":         func(*carillon.Job) carillon.Job { return carillon.Job{Repeats: 3} },
 	"ttl":             func(*carillon.Job) carillon.Job { return carillon.Job{TTL: carillon.In(time.Hour)} },
-	"spread":          func(*carillon.Job) carillon.Job { return carillon.Job{Spread: time.Millisecond} },
+	"jitter":          func(*carillon.Job) carillon.Job { return carillon.Job{Jitter: time.Millisecond} },
 	"data":            func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.JSON("other")} },
 	"content_type":    func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.Data{ContentType: "text/csv"}} },
 	"metadata":        func(*carillon.Job) carillon.Job { return carillon.Job{Metadata: map[string]string{"k": "v"}} },
@@ -154,9 +154,9 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"misfire":         func(*carillon.Job) carillon.Job { return carillon.Job{Misfire: carillon.MisfireAll} },
 	"catch_up_limit":  func(*carillon.Job) carillon.Job { return carillon.Job{CatchUpLimit: 7} },
 	"catch_up_window": func(*carillon.Job) carillon.Job { return carillon.Job{CatchUpWindow: time.Hour} },
-	"class":           func(*carillon.Job) carillon.Job { return carillon.Job{Class: carillon.ClassHigh} },
-	"limit_key":       func(*carillon.Job) carillon.Job { return carillon.Job{LimitKey: "k"} },
-	"after":           func(*carillon.Job) carillon.Job { return carillon.Job{After: []string{"b"}} },
+	"priority":        func(*carillon.Job) carillon.Job { return carillon.Job{Priority: carillon.PriorityHigh} },
+	"concurrency_key": func(*carillon.Job) carillon.Job { return carillon.Job{ConcurrencyKey: "k"} },
+	"depends_on":      func(*carillon.Job) carillon.Job { return carillon.Job{DependsOn: []string{"b"}} },
 	"paused":          func(old *carillon.Job) carillon.Job { return carillon.Job{Paused: !old.Paused} },
 	"note":            func(*carillon.Job) carillon.Job { return carillon.Job{Note: "other"} },
 	"history":         func(*carillon.Job) carillon.Job { return carillon.Job{History: carillon.History{Runs: 7}} },
@@ -249,7 +249,7 @@ type patched struct {
 	*rig
 	t             *testing.T
 	before, after store.Record
-	put           carillon.Put
+	put           carillon.PutResult
 }
 
 // untouched checks that nothing has happened at all, but for the passing of time.

@@ -17,7 +17,7 @@ func keyOf(name string) carillon.Key {
 
 func (r *rig) pause(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.flush()
@@ -74,16 +74,16 @@ func TestFarJobsOfAHigherClassDoNotKeepOthersOut(t *testing.T) {
 	const window = 64
 	r := newRig(t, partition.Config{WindowJobs: window})
 	for i := range 10 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("far/%d", i), Class: carillon.ClassCritical, Due: carillon.In(50 * time.Minute)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("far/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(50 * time.Minute)})
 	}
 	for i := range 3 * window {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("near/%d", i), Due: carillon.In(time.Minute + time.Duration(i)*time.Second)})
 	}
 	r.start()
-	for i := range 10 * window { // far ones that come while the frontier of their class is far out
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("more/%d", i), Class: carillon.ClassCritical, Due: carillon.In(40 * time.Minute)})
+	for i := range 10 * window { // far ones that come while the frontier of their priority is far out
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("more/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(40 * time.Minute)})
 	}
-	r.mustPut(carillon.Job{Name: "new", Class: carillon.ClassLow, Due: carillon.In(time.Minute)})
+	r.mustPut(carillon.Job{Name: "new", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute)})
 	done := 0
 	for range 10 * 60 {
 		r.advance(time.Second)
@@ -279,7 +279,7 @@ func TestABeatNeedsNoSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := r.m.Beat(r.now, tok); v != partition.Accepted {
+	if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
 		t.Fatalf("verdict %v", v)
 	}
 }
@@ -305,7 +305,7 @@ func TestNothingIsKeptOfAQueueThatIsEmpty(t *testing.T) {
 	if s := r.m.Stats(); s != (partition.Stats{}) {
 		t.Fatalf("left in memory: %+v", s)
 	}
-	if small, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallParked, Limit: 100}); err != nil || len(small) > 0 {
+	if small, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindParked, Limit: 100}); err != nil || len(small) > 0 {
 		t.Fatalf("left in the store: %v %v", small, err)
 	}
 }
@@ -329,7 +329,7 @@ func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 // pauseLater pauses or resumes without waiting until that is durable.
 func (r *rig) pauseLater(name string, paused bool) {
 	r.bring(keyOf(name))
-	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.Pause{Paused: paused}); err != nil {
+	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.m.Tick(r.now)
@@ -341,7 +341,7 @@ func TestSpreadMovesWhenATimeCounts(t *testing.T) {
 	tried := 0
 	for i := range 40 {
 		r := newRig(t, partition.Config{})
-		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Spread: time.Hour, Overlap: carillon.OverlapSkip})
+		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Jitter: time.Hour, Overlap: carillon.OverlapSkip})
 		r.advance(2*time.Hour - 1)
 		first := r.deliver(1)
 		if len(first) != 1 || first[0].Run.Due.UnixNano() > epoch+int64(2*time.Hour) {

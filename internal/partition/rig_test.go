@@ -70,16 +70,16 @@ func (r *rig) own() {
 	cfg.Ended = r.begin(terms[0])
 	cfg.Term, cfg.MACKey, cfg.Since = terms[0], r.store.Meta().MACKey, r.now
 	r.m = partition.New(cfg)
-	parked, err := r.shard.Small(context.Background(), store.SmallQuery{Kind: partition.SmallParked, Limit: 1000})
+	parked, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindParked, Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.m.LoadParked(parked)
-	small := r.small(partition.SmallLimited)
+	small := r.small(store.KindLimited)
 	r.held = r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
-	r.m.LoadEdges(r.small(partition.SmallEdge), r.now)
-	r.m.LoadOutbox(r.small(partition.SmallOutbox))
-	r.m.LoadApplied(r.small(partition.SmallApplied))
+	r.m.LoadDependencies(r.small(store.KindDependency), r.now)
+	r.m.LoadOutbox(r.small(store.KindNotice))
+	r.m.LoadApplied(r.small(store.KindApplied))
 	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
 		r.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (r *rig) own() {
 // begin notes, as the engine does, that a term begins, and which have ended without order.
 func (r *rig) begin(term store.Term) []partition.EndedTerm {
 	var terms partition.Terms
-	for _, s := range r.small(partition.SmallTerms) {
+	for _, s := range r.small(store.KindTerms) {
 		var err error
 		if terms, err = partition.ParseTerms(s.Value); err != nil {
 			r.t.Fatal(err)
@@ -97,7 +97,7 @@ func (r *rig) begin(term store.Term) []partition.EndedTerm {
 	}
 	terms.End(func(store.Term) int64 { return r.until })
 	terms.Open = []store.Term{term}
-	if err := r.shard.Apply(context.Background(), &store.Batch{Small: []store.Small{terms.Record()}}); err != nil {
+	if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{terms.Record()}}); err != nil {
 		r.t.Fatal(err)
 	}
 	return terms.Ended
@@ -229,15 +229,15 @@ func (r *rig) bring(k carillon.Key) {
 	}
 }
 
-func (r *rig) put(j carillon.Job) (carillon.Put, error) {
+func (r *rig) put(j carillon.Job) (carillon.PutResult, error) {
 	if j.Namespace == "" {
 		j.Namespace = carillon.DefaultNamespace
 	}
 	if j.Target.Kind() == "" {
 		j.Target = carillon.WorkerQueue("q")
 	}
-	if err := j.Validate(carillon.DefaultLimits()); err != nil {
-		return carillon.Put{}, err
+	if err := j.Validate(carillon.DefaultBounds()); err != nil {
+		return carillon.PutResult{}, err
 	}
 	r.bring(j.Key())
 	r.uids++
@@ -246,7 +246,7 @@ func (r *rig) put(j carillon.Job) (carillon.Put, error) {
 	return r.m.Put(r.now, req)
 }
 
-func (r *rig) mustPut(j carillon.Job) carillon.Put {
+func (r *rig) mustPut(j carillon.Job) carillon.PutResult {
 	r.t.Helper()
 	p, err := r.put(j)
 	if err != nil {

@@ -18,7 +18,7 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	}
 	job.state.Triggers++
 	e := m.addPending(job, store.State{
-		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now, Class: job.state.Class,
+		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
 		Run: store.RunState{Live: true, Scheduled: now, Due: now, Cause: carillon.CauseTrigger, Seq: job.state.Triggers},
 	}, nil)
 	return m.runView(e), nil
@@ -26,18 +26,18 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 
 // Skip makes a recurring job pass over its next scheduled time: the run that has begun and has had no attempt yet, or the
 // time that would begin next.
-func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
+func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 	e := m.find(key)
 	if e == nil {
-		return carillon.Skip{}, notFound(key)
+		return carillon.SkipResult{}, notFound(key)
 	}
 	s, sched := &e.state, m.scheduleOf(e)
 	switch {
 	case !m.jobOf(e).Recurring():
-		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q runs once, there is no other time to go on with: delete it instead", key.Name)
 	case sched == nil:
-		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
+		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"the schedule of job %q cannot be read any more: put it again", key.Name)
 	case e.untried():
 		t := s.Run.Scheduled
@@ -45,9 +45,9 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 		m.unrepeat(e, now)
 		m.unlist(e)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
-		return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
+		return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
 	case s.Next == 0:
-		return carillon.Skip{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
+		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
 	}
 	t := s.Next
 	m.passOver(e, sched, t, t, now, ReasonSkipped)
@@ -56,7 +56,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.Skip, error) {
 	} else {
 		m.rearm(e)
 	}
-	return carillon.Skip{Time: toTime(t), Job: m.view(e)}, nil
+	return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
 }
 
 // addPending makes a pending run of a job: a record of its own, which goes its own way.
@@ -78,7 +78,7 @@ func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 }
 
 // Cancel ends an unfinished run; ok is false if it is not in memory.
-func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.Cancelled, ok bool) {
+func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.CancelResult, ok bool) {
 	e := m.live[id]
 	if e == nil || m.specMissing(e) {
 		return c, false
@@ -114,12 +114,12 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		m.out.redrive = append(m.out.redrive, gone)
 		job.state.Triggers++
 		countAgain(&job.state, dead.ID.UID)
-		s.Class = job.state.Class
+		s.Priority = job.state.Priority
 		return m.runView(m.addPending(job, s, dead.Spec)), nil
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
 	m.setSpec(e, dead.Spec)
-	e.state.Phase, e.state.Class = carillon.PhaseReady, m.jobOf(e).Class.Rank()
+	e.state.Phase, e.state.Priority = carillon.PhaseReady, m.jobOf(e).Priority.Rank()
 	e.state.Settled = m.cfg.Term.Epoch
 	e.state.Counters.Fired = 1     // the run has begun
 	e.state.Triggers = uint64(now) // it has the uid of its first life, whose sequences must not come again

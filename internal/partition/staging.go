@@ -8,15 +8,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// SmallParked is the kind of the small records that name the queues with parked runs, so that a new owner knows them.
-const SmallParked = 'q'
+// Queues with parked runs are named by metadata records (store.KindParked), so that a new owner knows them.
 
 // parked is what a queue has in the store.
 type parked struct {
 	none     bool         // nothing is parked that is not in memory too
 	at       store.Cursor // how far it has been read back
 	seq      uint64       // last batch that parks a run of the queue
-	recorded bool         // a small record says that there may be some
+	recorded bool         // a metadata record says that there may be some
 	recalled int          // records in memory that the store has as parked
 }
 
@@ -32,8 +31,8 @@ func (m *Machine) recall(e *entry) {
 	}
 }
 
-// forget takes back what recall counted.
-func (m *Machine) forget(q Queue) {
+// forgetRecalled takes back what recall counted.
+func (m *Machine) forgetRecalled(q Queue) {
 	st := m.queue(q)
 	st.parked.recalled--
 	m.unrecord(st)
@@ -43,13 +42,13 @@ func (m *Machine) forget(q Queue) {
 func (m *Machine) unrecord(st *queue) {
 	if p := &st.parked; p.recorded && p.none && p.recalled == 0 {
 		p.recorded = false
-		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String()})
+		m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String()})
 	}
 	m.leaveQueue(st)
 }
 
-// LoadParked takes the small records of kind SmallParked, at takeover.
-func (m *Machine) LoadParked(records []store.Small) {
+// LoadParked takes the metadata records of kind store.KindParked, at takeover.
+func (m *Machine) LoadParked(records []store.MetaRecord) {
 	for _, r := range records {
 		st := m.queue(ParseQueue(r.Key))
 		st.parked.restart()
@@ -80,7 +79,7 @@ func (m *Machine) Stage(q Queue, before int64, n int) int {
 		return 0
 	}
 	done := 0
-	for rank := classes - 1; rank >= 0; rank-- {
+	for rank := priorities - 1; rank >= 0; rank-- {
 		for i := len(st.lists[rank]) - 1; i >= 0 && done < n; i-- {
 			if i >= len(st.lists[rank]) {
 				continue // the parked run's record took others with it
@@ -102,12 +101,12 @@ func (m *Machine) park(e *entry, st *queue) {
 	m.dequeue(e)
 	if !st.parked.recorded {
 		st.parked.recorded = true
-		m.out.small = append(m.out.small, store.Small{Kind: SmallParked, Key: st.name.String(), Value: []byte{1}})
+		m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String(), Value: []byte{1}})
 	}
 	st.parked.restart()
 	if e.state.Phase == carillon.PhaseStaged && e.state.Queue == st.name.String() {
 		m.rearm(e)
-		m.settle(e) // it is parked there already
+		m.dropIfIdle(e) // it is parked there already
 		return
 	}
 	e.state.Phase, e.state.Queue = carillon.PhaseStaged, st.name.String()
@@ -123,7 +122,7 @@ func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) 
 		return sq, false
 	}
 	if key, limited := lineOf(q); limited {
-		if room = min(room, m.tokensFor(key)); room == 0 {
+		if room = min(room, m.permitsFor(key)); room == 0 {
 			return sq, false
 		}
 	}
@@ -136,7 +135,7 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 	key, limited := lineOf(q)
 	for i := range records {
 		r := &records[i]
-		st.parked.at = store.Cursor{Class: r.State.Class, Due: r.State.Run.Due, Ref: r.Ref}
+		st.parked.at = store.Cursor{Priority: r.State.Priority, Due: r.State.Run.Due, Ref: r.Ref}
 		e := m.entries[r.Ref]
 		if e == nil && m.doomed(r) {
 			continue

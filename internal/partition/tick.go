@@ -48,7 +48,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 	case s.Paused:
 		m.endLife(e, now)
 	case s.Next != 0 && m.idleDue(e) <= now:
-		m.begin(e, now)
+		m.beginRun(e, now)
 	default:
 		m.endOrRearm(e)
 	}
@@ -123,10 +123,10 @@ func (m *Machine) keepDue(e *entry) int64 {
 	return e.granted + after*(1+max(0, m.ticked-e.granted)/after)
 }
 
-// begin starts the run that is due. It is written only if it does not end soon: until then the store's next time says
+// beginRun starts the run that is due. It is written only if it does not end soon: until then the store's next time says
 // enough.
-func (m *Machine) begin(e *entry, now int64) {
-	if m.holds(e) || m.specMissing(e) {
+func (m *Machine) beginRun(e *entry, now int64) {
+	if m.awaitsCommit(e) || m.specMissing(e) {
 		m.block(e)
 		return
 	}
@@ -158,7 +158,7 @@ func (m *Machine) start(e *entry, t, now int64) {
 // open is start without a place in a queue.
 func (m *Machine) open(e *entry, t, now int64) {
 	s := &e.state
-	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.spread(e, t), Cause: carillon.CauseSchedule}
+	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
 	s.Begun++
 	m.useUp(e, now)
 	s.Next = m.nextAfter(e, t)
@@ -251,16 +251,16 @@ func (m *Machine) unlist(e *entry) {
 	}
 }
 
-// spread is how much later than t the job's run is due: deterministic in the job and t, in [0, Spread), and before the next
+// jitter is how much later than t the job's run is due: deterministic in the job and t, in [0, Spread), and before the next
 // scheduled time.
-func (m *Machine) spread(e *entry, t int64) int64 {
-	if e.state.Spread == 0 || t == 0 {
+func (m *Machine) jitter(e *entry, t int64) int64 {
+	if e.state.Jitter == 0 || t == 0 {
 		return 0
 	}
 	h := fnv.New64a()
 	h.Write(e.state.UID[:])
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(t)))
-	by := int64(h.Sum64() % uint64(e.state.Spread))
+	by := int64(h.Sum64() % uint64(e.state.Jitter))
 	if s := m.scheduleOf(e); s != nil {
 		if next, ok := s.Next(toTime(t), toTime(e.state.Anchor)); ok && carillon.Storable(next) {
 			by = min(by, next.UnixNano()-t-1)
@@ -269,5 +269,5 @@ func (m *Machine) spread(e *entry, t int64) int64 {
 	return by
 }
 
-// beatInterval is how often a worker beats: every quarter of the lease, at most 10 s apart (semantics.md, "Lease and beats").
-func beatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }
+// heartbeatInterval is how often a worker heartbeats: every quarter of the lease, at most 10 s apart (semantics.md, "Lease and heartbeats").
+func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }

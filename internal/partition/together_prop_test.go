@@ -45,7 +45,7 @@ func (w *estate) round(n int, first bool) {
 		}
 		w.hand(ds, nil)
 	}
-	w.m.PassTokens()
+	w.m.PassPermits()
 }
 
 // hand takes what leaves, and checks it.
@@ -194,7 +194,7 @@ func (w *estate) Voice(rt *rapid.T) {
 	w.load(tok)
 	switch rapid.IntRange(0, 3).Draw(rt, "what") {
 	case 0:
-		w.m.Beat(w.now, tok)
+		w.m.Heartbeat(w.now, tok)
 	case 1:
 		w.m.Lost(w.now, tok, "gone")
 	case 2:
@@ -234,13 +234,13 @@ func (w *estate) Stage(rt *rapid.T) {
 
 // Post tells successes and brings the answers back, if they are not lost.
 func (w *estate) Post(rt *rapid.T) {
-	w.mail = append(w.mail, w.m.Letters(w.now, 10)...)
+	w.mail = append(w.mail, w.m.Notices(w.now, 10)...)
 	for ; len(w.mail) > 0; w.mail = w.mail[1:] {
 		l := w.mail[0]
 		w.bring(l.Waiting())
 		answer := w.m.Release(l)
 		if w.commit(); rt != nil && rapid.IntRange(0, 3).Draw(rt, "lost") == 0 {
-			answer = partition.Unheard
+			answer = partition.Unreached
 		}
 		w.m.Answered(w.now, l, answer)
 	}
@@ -293,7 +293,7 @@ func (w *estate) Crash(rt *rapid.T) {
 		w.ceiling[l] = max(w.bank.most[l], n)
 	}
 	w.step()
-	if intents := w.small(partition.SmallIntent); len(intents) > 0 {
+	if intents := w.small(store.KindIntent); len(intents) > 0 {
 		reqs, err := partition.ReadIntents(intents)
 		if err != nil {
 			rt.Fatal(err)
@@ -349,7 +349,7 @@ func (w *estate) finish() {
 	for _, paused := range []bool{false, true} {
 		for _, n := range w.names {
 			w.whole(keyOf(n))
-			_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.Pause{Paused: paused}) // there need not be such a job
+			_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.PauseOptions{Paused: paused}) // there need not be such a job
 		}
 		w.toTheEnd(40)
 	}
@@ -419,7 +419,7 @@ func (w *estate) gone() {
 				w.m.Forget(w.now, e)
 			}
 		}
-		w.m.AwaitTokens()
+		w.m.AwaitPermits()
 		w.commit()
 	}
 	if left := w.jobs(); len(left) > 0 {
@@ -429,7 +429,7 @@ func (w *estate) gone() {
 		w.t.Fatalf("I12: left in memory: %+v", s)
 	}
 	for class := range uint8(4) {
-		if due, err := w.shard.Due(context.Background(), store.DueQuery{Class: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
+		if due, err := w.shard.Due(context.Background(), store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
 			w.t.Fatalf("I12: due entries left: %v %v", due, err)
 		}
 	}
@@ -461,11 +461,11 @@ func (w *estate) acts() []func(*rapid.T) {
 		w.on(func(k carillon.Key) { _, _ = w.m.Trigger(w.now, k) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
-			_, _ = w.m.SetPaused(w.now, k, carillon.Pause{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
+			_, _ = w.m.SetPaused(w.now, k, carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
 		}),
 		w.on(func(k carillon.Key) {
-			class := rapid.SampledFrom([]carillon.Class{carillon.ClassHigh, carillon.ClassLow}).Draw(w.rt, "class")
-			_, _ = w.m.Patch(w.now, k, carillon.Patch{Fields: []string{"class"}, Job: carillon.Job{Class: class}})
+			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt, "priority")
+			_, _ = w.m.Patch(w.now, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
 		}),
 	}
 }

@@ -61,7 +61,7 @@ type estate struct {
 	ceiling map[partition.Limit]int // most attempts that may be in force of a limit
 
 	inForce []partition.Delivery          // as far as consumers know
-	key     map[string]string             // limit key by token
+	key     map[string]string             // concurrency key by token
 	newest  map[string]string             // token of a run's newest attempt
 	born    map[string]uint64             // life in which a token was handed out
 	kept    map[string]bool               // whether it was durable then, so that a crash does not forget it
@@ -73,7 +73,7 @@ type estate struct {
 	left    map[carillon.RunIdentity]bool // runs that have been handed out
 	retimed map[string]bool               // names of jobs that have had several schedules
 	backs   bool                          // the clock goes backwards at times
-	mail    []partition.Letter
+	mail    []partition.Notice
 	fills   []string // ids of backfills
 	shares  int
 
@@ -130,21 +130,21 @@ func (w *estate) some() carillon.Job {
 	rt := w.rt
 	j := carillon.Job{
 		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: w.someTarget(),
-		Lease:   time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
-		Class:   rapid.SampledFrom([]carillon.Class{carillon.ClassNormal, carillon.ClassCritical, carillon.ClassLow}).Draw(rt, "class"),
-		History: carillon.History{Runs: 10_000}, LimitKey: rapid.SampledFrom([]string{"", "k", "k", "l"}).Draw(rt, "limit key"),
+		Lease:    time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
+		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}).Draw(rt, "priority"),
+		History:  carillon.History{Runs: 10_000}, ConcurrencyKey: rapid.SampledFrom([]string{"", "k", "k", "l"}).Draw(rt, "concurrency key"),
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
 	}
 	if w.dapr {
 		j.Timeout = j.Lease // nothing else ends an attempt whose result is lost
 	}
-	j.Metadata = map[string]string{"limit": j.LimitKey}
+	j.Metadata = map[string]string{"limit": j.ConcurrencyKey}
 	j.Data.Bytes = make([]byte, rapid.SampledFrom([]int{1, 1, 2 << 10}).Draw(rt, "size"))
 	j.Data.Bytes[0] = byte(rapid.IntRange(0, 1).Draw(rt, "data"))
 	if rapid.IntRange(0, 3).Draw(rt, "recurring") > 0 {
 		j.Schedule = rapid.SampledFrom([]string{"@every 2s", "@every 7s", "@every 15s"}).Draw(rt, "schedule")
 		j.Repeats = rapid.SampledFrom([]uint64{0, 0, 3}).Draw(rt, "repeats")
-		j.Spread = time.Duration(rapid.IntRange(0, 1).Draw(rt, "spread")) * time.Second
+		j.Jitter = time.Duration(rapid.IntRange(0, 1).Draw(rt, "jitter")) * time.Second
 		if rapid.IntRange(0, 5).Draw(rt, "mortal") == 0 {
 			j.TTL = carillon.In(time.Minute)
 		}
@@ -160,8 +160,8 @@ func (w *estate) some() carillon.Job {
 		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	}
 	for _, n := range w.names {
-		if n != j.Name && rapid.IntRange(0, 15).Draw(rt, "after") == 7 {
-			j.After = append(j.After, n)
+		if n != j.Name && rapid.IntRange(0, 15).Draw(rt, "depends_on") == 7 {
+			j.DependsOn = append(j.DependsOn, n)
 		}
 	}
 	return j
@@ -169,9 +169,9 @@ func (w *estate) some() carillon.Job {
 
 // register makes the jobs that j waits for know it, and finds out which have succeeded for good.
 func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
-	for _, of := range j.After {
+	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
-		exists, err := w.m.Register(w.now, partition.Edge{Of: keyOf(of), Name: j.Name})
+		exists, err := w.m.Register(w.now, partition.Dependency{Of: keyOf(of), Name: j.Name})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
 }
 
 func (w *estate) request(j carillon.Job) partition.PutRequest {
-	if err := j.Validate(carillon.DefaultLimits()); err != nil {
+	if err := j.Validate(carillon.DefaultBounds()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.uids++
@@ -231,14 +231,14 @@ func (w *estate) Again(rt *rapid.T) {
 	j.Status = nil
 	switch rapid.IntRange(0, 4).Draw(rt, "what") {
 	case 0:
-		j.LimitKey = rapid.SampledFrom([]string{"", "k", "l"}).Draw(rt, "limit key")
-		j.Metadata = map[string]string{"limit": j.LimitKey}
+		j.ConcurrencyKey = rapid.SampledFrom([]string{"", "k", "l"}).Draw(rt, "concurrency key")
+		j.Metadata = map[string]string{"limit": j.ConcurrencyKey}
 	case 1:
 		if j.Recurring() {
 			j.Overlap = carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap"))
 		}
 	case 2:
-		j.After = nil
+		j.DependsOn = nil
 	case 3:
 		j.Target = w.someTarget()
 	}

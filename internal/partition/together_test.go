@@ -79,7 +79,7 @@ func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
 			if err != nil || s.Time.UnixNano() != r.now {
 				t.Fatalf("skipped %v, %v", s.Time, err)
 			}
-		} else if _, err := r.m.SetPaused(r.now, keyA, carillon.Pause{Paused: true}); err != nil {
+		} else if _, err := r.m.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: true}); err != nil {
 			t.Fatal(err)
 		}
 		if ds, spare := r.granted(); len(ds) != 0 || len(spare) != 1 {
@@ -143,7 +143,7 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec.TimeZone = "Gone/Away"
-		if err := r.shard.Apply(context.Background(), &store.Batch{Small: []store.Small{{Kind: small.Kind, Key: small.Key, Value: rec.Append(nil)}}}); err != nil {
+		if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{{Kind: small.Kind, Key: small.Key, Value: rec.Append(nil)}}}); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
@@ -178,8 +178,8 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 // TestADeletedJobGivesItsTokensBack that attempts hold which an earlier owner handed out and nobody has read since.
 func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 	r, c := limited(t, 3, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", LimitKey: "k", Schedule: "@every 9h", Lease: 5 * time.Hour})
-	r.mustPut(carillon.Job{Name: "b", LimitKey: "k", Due: carillon.In(0), Lease: 5 * time.Hour})
+	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k", Schedule: "@every 9h", Lease: 5 * time.Hour})
+	r.mustPut(carillon.Job{Name: "b", ConcurrencyKey: "k", Due: carillon.In(0), Lease: 5 * time.Hour})
 	for range 2 {
 		r.bring(keyA)
 		if _, err := r.m.Trigger(r.now, keyA); err != nil {
@@ -203,14 +203,14 @@ func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 		t.Fatal("free before the delete is durable")
 	}
 	r.flush()
-	if small := r.small(partition.SmallLimited); c.inForce != 1 || len(small) != 1 {
+	if small := r.small(store.KindLimited); c.inForce != 1 || len(small) != 1 {
 		t.Fatalf("%d tokens, the store has %v", c.inForce, small)
 	}
 	r.bring(carillon.Key{Namespace: carillon.DefaultNamespace, Name: "b"})
 	if _, err := r.m.Delete(r.now, carillon.Key{Namespace: carillon.DefaultNamespace, Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if r.flush(); c.inForce != 0 || len(r.small(partition.SmallLimited)) != 0 {
+	if r.flush(); c.inForce != 0 || len(r.small(store.KindLimited)) != 0 {
 		t.Fatalf("%d tokens are left", c.inForce)
 	}
 }
@@ -274,7 +274,7 @@ func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
 // TestRunsThatWaitForTokensDoNotFillMemory when somebody triggers more and more of them.
 func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{WindowJobs: 8})
-	r.mustPut(carillon.Job{Name: "a", LimitKey: "k", Schedule: "@yearly"})
+	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k", Schedule: "@yearly"})
 	for range 40 {
 		r.bring(keyA)
 		if _, err := r.m.Trigger(r.now, keyA); err != nil {
@@ -295,7 +295,7 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	for range 10 {
 		r.tellTokens(c)
 		r.m.Deliver(r.now, queueQ, 100, false)
-		r.m.PassTokens()
+		r.m.PassPermits()
 		ds, _ := r.granted()
 		for _, d := range ds {
 			r.attempts = append(r.attempts, d)

@@ -65,14 +65,14 @@ func (s *Signer) Sign(t Token) string {
 
 // Parse reads and authenticates a token.
 func (s *Signer) Parse(text string) (Token, error) {
-	t, ok := s.parse(text)
+	t, ok := s.parseUnchecked(text)
 	if !ok {
 		return Token{}, carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
 	}
 	return t, nil
 }
 
-func (s *Signer) parse(text string) (t Token, ok bool) {
+func (s *Signer) parseUnchecked(text string) (t Token, ok bool) {
 	var err error
 	s.raw, err = tokenEncoding.AppendDecode(s.raw[:0], []byte(text))
 	if err != nil || len(s.raw) < 16+2+macSize {

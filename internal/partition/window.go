@@ -12,16 +12,16 @@ import (
 // InlineSpec is the longest spec that is kept in memory before its run is due (decisions.md 10).
 const InlineSpec = 1 << 10
 
-// window is which slice of the due index is in memory: everything up to a frontier per class, which lies at most a horizon
+// window is which slice of the due index is in memory: everything up to a frontier per priority, which lies at most a horizon
 // ahead.
 type window struct {
-	frontier  [classes]frontier
+	frontier  [priorities]frontier
 	bytes     int   // of specs
-	first     int   // the class that is read first among equals
+	first     int   // the priority that is read first among equals
 	retreated int64 // when the window was last looked through by retreat
 }
 
-// frontier is how far a class has been read: everything up to here, inclusive, is in memory.
+// frontier is how far a priority has been read: everything up to here, inclusive, is in memory.
 type frontier struct {
 	at store.Cursor
 }
@@ -34,7 +34,7 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 // WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := m.backlog(now); ok {
-		q := store.DueQuery{Class: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+		q := store.DueQuery{Priority: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
 	}
@@ -48,9 +48,9 @@ func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 	}
 	page := min(m.room(), loadPage)
 	if others { // so that a page of each fits
-		page = min(page, max(1, m.cfg.WindowJobs/(4*classes)))
+		page = min(page, max(1, m.cfg.WindowJobs/(4*priorities)))
 	}
-	return store.DueQuery{Class: uint8(class), After: at, Until: now + int64(m.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
+	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(m.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
 }
 
 // loadPage is the most records read at once, so that the partition's other work does not wait long.
@@ -62,12 +62,12 @@ func (m *Machine) waiting() int { return len(m.entries) - m.grants }
 // room is how many more records the window takes.
 func (m *Machine) room() int { return m.cfg.WindowJobs - m.waiting() }
 
-// nearest is the class that has been read least far, -1 if all have been read until then; others tells whether it is not
+// nearest is the priority that has been read least far, -1 if all have been read until then; others tells whether it is not
 // the only one that has not.
 func (m *Machine) nearest(until int64) (class int, others bool) {
 	class = -1
-	for i := range classes {
-		c := (m.window.first + i) % classes
+	for i := range priorities {
+		c := (m.window.first + i) % priorities
 		f := &m.window.frontier[c]
 		switch {
 		case f.at.Due >= until:
@@ -83,10 +83,10 @@ func (m *Machine) nearest(until int64) (class int, others bool) {
 	return class, others
 }
 
-// compare orders the cursors of several classes as if they were one.
+// compare orders the cursors of several priorities as if they were one.
 func compare(a, b store.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), a.Ref.Compare(b.Ref)) }
 
-// retreat makes room for the class that has been read least far, if what it has next may be due soon and later records of
+// retreat makes room for the priority that has been read least far, if what it has next may be due soon and later records of
 // others take up most of the window: they leave. It reports whether there is room now.
 func (m *Machine) retreat(to store.Cursor, now int64) bool {
 	w := &m.window
@@ -106,7 +106,7 @@ func (m *Machine) retreat(to store.Cursor, now int64) bool {
 	if m.waiting()-len(later) > m.cfg.WindowJobs/4 {
 		return false
 	}
-	w.first = (w.first + 1) % classes
+	w.first = (w.first + 1) % priorities
 	m.pullBack(to)
 	for _, e := range later {
 		m.evict(e)
@@ -122,7 +122,7 @@ const (
 
 // waitingIdle is how many records wait for their time, at most: those with a timer, but for the attempts in force, which
 // all have one, unless they are pledged.
-func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pledges)) }
+func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pendingDeliveries)) }
 
 // evictable reports whether the store knows all there is to know of e, and nothing in memory needs it.
 func (m *Machine) evictable(e *entry) bool {
@@ -131,7 +131,7 @@ func (m *Machine) evictable(e *entry) bool {
 
 // Loaded takes what WantDue asked for.
 func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
-	f := &m.window.frontier[q.Class]
+	f := &m.window.frontier[q.Priority]
 	for i := range records {
 		r := &records[i]
 		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
@@ -157,7 +157,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		r := &records[i]
 		delete(m.needs, r.Ref)
 		if !r.Exists {
-			m.absent(r.Ref)
+			m.noteAbsent(r.Ref)
 		}
 		if !r.Exists || m.doomed(r) {
 			continue
@@ -250,12 +250,12 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	return e
 }
 
-// takeOver goes on with an attempt that an earlier owner handed out. Beats may have renewed its lease since it was stored,
-// so it gets at least one beat interval (decisions.md 18).
+// takeOver goes on with an attempt that an earlier owner handed out. Heartbeats may have renewed its lease since it was stored,
+// so it gets at least one heartbeat interval (decisions.md 18).
 func (m *Machine) takeOver(e *entry, now int64) {
 	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
 	m.grants++
-	m.adoptToken(e)
+	m.adoptPermit(e)
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
 	}
@@ -263,12 +263,12 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// guess sets the lease of an attempt that was taken over: as if its worker had just missed its first beat.
+// guess sets the lease of an attempt that was taken over: as if its worker had just missed its first heartbeat.
 func (m *Machine) guess(e *entry) {
 	beat := 10 * time.Second // the longest; the job's own may not be in memory
 	if e.specOf() != nil {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
-		beat = beatInterval(e.renewal)
+		beat = heartbeatInterval(e.renewal)
 	}
 	if q := m.queueOf(e); q != (Queue{}) {
 		e.queue = &q
@@ -333,21 +333,21 @@ func (m *Machine) busy() bool {
 func (m *Machine) Settle(refs []store.Ref) {
 	for _, ref := range refs {
 		if e := m.entries[ref]; e != nil {
-			m.settle(e)
+			m.dropIfIdle(e)
 		}
 	}
 	m.shrink()
 }
 
-// settle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
-func (m *Machine) settle(e *entry) {
+// dropIfIdle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
+func (m *Machine) dropIfIdle(e *entry) {
 	if e.place == running {
 		m.lighten(e)
 	}
 	if !m.evictable(e) {
 		return
 	}
-	if e.timer < 0 || !m.window.frontier[e.state.Class].holds(e.state.Due, e.ref) {
+	if e.timer < 0 || !m.window.frontier[e.state.Priority].holds(e.state.Due, e.ref) {
 		m.evict(e)
 		return
 	}
@@ -384,17 +384,17 @@ func (m *Machine) evict(e *entry) {
 	if e.state.Phase == carillon.PhaseStaged {
 		q := ParseQueue(e.state.Queue)
 		m.queue(q).parked.restart()
-		m.unread(q)
+		m.markUnread(q)
 		if e.recalled {
 			e.recalled = false
-			m.forget(*e.parkedIn)
+			m.forgetRecalled(*e.parkedIn)
 		}
 	}
 	if p := e.parent; p != nil {
 		e.leaveCounts(p, false)
 		p.children--
 		e.parent = nil
-		m.settle(p)
+		m.dropIfIdle(p)
 	} else if e.ref.Seq != 0 {
 		m.disown(e)
 	}

@@ -51,7 +51,7 @@ func (c *Calls) ReloadNamespace(ctx context.Context, name string) error {
 }
 
 // Register implements [engine.Partitions].
-func (c *Calls) Register(ctx context.Context, p int, edges []partition.Edge) ([]bool, error) {
+func (c *Calls) Register(ctx context.Context, p int, edges []partition.Dependency) ([]bool, error) {
 	req := &peerv1.RegisterRequest{NotAfter: c.notAfter(ctx), Partition: int32(p)}
 	for _, e := range edges {
 		req.Edges = append(req.Edges, edgeToProto(e))
@@ -61,14 +61,14 @@ func (c *Calls) Register(ctx context.Context, p int, edges []partition.Edge) ([]
 }
 
 // Release implements [engine.Partitions].
-func (c *Calls) Release(ctx context.Context, p int, l partition.Letter) (partition.Answer, error) {
+func (c *Calls) Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error) {
 	m, err := c.service.Release(ctx, &peerv1.ReleaseRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
-		Edge: edgeToProto(l.Edge), By: l.By.String(), Stamp: l.Stamp})
+		Edge: edgeToProto(l.Dependency), By: l.By.String(), Stamp: l.Stamp})
 	return partition.Answer(m.GetAnswer()), err
 }
 
 // Waits implements [engine.Partitions].
-func (c *Calls) Waits(ctx context.Context, p int, e partition.Edge) (bool, error) {
+func (c *Calls) Waits(ctx context.Context, p int, e partition.Dependency) (bool, error) {
 	m, err := c.service.Waits(ctx, &peerv1.WaitsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Edge: edgeToProto(e)})
 	return m.GetWaits(), err
 }
@@ -80,7 +80,7 @@ func (c *Calls) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, erro
 }
 
 // ApplyShare implements [engine.Partitions].
-func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
+func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {
 	req := shareToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.ApplyShare(ctx, req)
@@ -90,7 +90,7 @@ func (c *Calls) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]ca
 	if err != nil || m.GetStoredBefore() {
 		return nil, err
 	}
-	puts := make([]carillon.Put, len(m.GetPuts()))
+	puts := make([]carillon.PutResult, len(m.GetPuts()))
 	for i, put := range m.GetPuts() {
 		if puts[i], err = wire.PutFromProto(put); err != nil {
 			return nil, err
@@ -114,10 +114,10 @@ func (c *Calls) RedriveIn(ctx context.Context, p int, namespace, job string) (in
 	return int(m.GetRedriven()), err
 }
 
-// Hear implements [engine.Partitions].
-func (c *Calls) Hear(ctx context.Context, p int, s engine.Said) (engine.Heard, error) {
+// Relay implements [engine.Partitions].
+func (c *Calls) Relay(ctx context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
 	req := saidToProto(s)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	m, err := c.service.Hear(ctx, req)
-	return engine.Heard{Accepted: m.GetAccepted(), Stale: m.GetStale()}, err
+	return engine.RelayResult{Accepted: m.GetAccepted(), Stale: m.GetStale()}, err
 }

@@ -226,7 +226,7 @@ func isAnew(ctx context.Context) bool {
 }
 
 // PutJob implements [carillon.Jobs].
-func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	o := carillon.ResolvePut(opts)
 	if !o.Anew {
 		return c.Client.PutJob(ctx, job, opts...)

@@ -12,12 +12,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-func edgeToProto(e partition.Edge) *peerv1.Edge {
+func edgeToProto(e partition.Dependency) *peerv1.Edge {
 	return &peerv1.Edge{Namespace: e.Of.Namespace, Of: e.Of.Name, Name: e.Name}
 }
 
-func edgeFromProto(m *peerv1.Edge) partition.Edge {
-	return partition.Edge{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
+func edgeFromProto(m *peerv1.Edge) partition.Dependency {
+	return partition.Dependency{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
 }
 
 // shareToProto is a share as a request. Its jobs are written as the store's intents are, which hold all of a job that is put in a
@@ -41,7 +41,7 @@ func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 }
 
 func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
-	small := make([]store.Small, len(m.GetPuts()))
+	small := make([]store.MetaRecord, len(m.GetPuts()))
 	for i, put := range m.GetPuts() {
 		small[i].Value = put.GetIntent()
 	}
@@ -79,7 +79,7 @@ func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
 }
 
 // putsToProto leaves the payloads out: whoever asked has them, and a thousand may not fit.
-func putsToProto(puts []carillon.Put) *peerv1.ApplyShareResponse {
+func putsToProto(puts []carillon.PutResult) *peerv1.ApplyShareResponse {
 	m := &peerv1.ApplyShareResponse{StoredBefore: puts == nil, Puts: make([]*pb.PutJobResponse, len(puts))}
 	for i := range puts {
 		puts[i].Job.Data.Bytes = nil
@@ -88,13 +88,13 @@ func putsToProto(puts []carillon.Put) *peerv1.ApplyShareResponse {
 	return m
 }
 
-func saidToProto(s engine.Said) *peerv1.HearRequest {
-	r := carillon.WorkRequest{Beats: s.Beats}
+func saidToProto(s engine.Reports) *peerv1.HearRequest {
+	r := carillon.WorkRequest{Heartbeats: s.Heartbeats}
 	for i := range s.Reports {
 		r.Results = append(r.Results, s.Reports[i].Result)
 	}
 	work := wire.WorkRequestToProto(&r)
-	req := &peerv1.HearRequest{Beats: work.GetBeats(), Lost: s.Lost, Undelivered: s.Undelivered}
+	req := &peerv1.HearRequest{Heartbeats: work.GetHeartbeats(), Lost: s.Lost, Undelivered: s.Undelivered}
 	for i, result := range work.GetResults() {
 		from := &s.Reports[i]
 		req.Reports = append(req.Reports, &peerv1.Report{Result: result, Namespace: from.Namespace, Async: from.Async,
@@ -104,10 +104,10 @@ func saidToProto(s engine.Said) *peerv1.HearRequest {
 }
 
 // saidFromProto also returns the tokens of results that nobody can understand, which change nothing.
-func saidFromProto(m *peerv1.HearRequest) (s engine.Said, bad []string) {
-	s = engine.Said{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
-	for _, b := range m.GetBeats() {
-		s.Beats = append(s.Beats, carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
+func saidFromProto(m *peerv1.HearRequest) (s engine.Reports, bad []string) {
+	s = engine.Reports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
+	for _, b := range m.GetHeartbeats() {
+		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
 	}
 	for _, r := range m.GetReports() {
 		one, err := wire.WorkRequestFromProto(&pb.WorkRequest{Results: []*pb.Result{r.GetResult()}})

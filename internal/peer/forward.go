@@ -79,7 +79,7 @@ func encode(reply any) ([]byte, error) {
 type onlyHere struct{ cluster.Services }
 
 // PutJob implements [carillon.Jobs], with the option that the public API does not have.
-func (h onlyHere) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (h onlyHere) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	if isAnew(ctx) {
 		opts = append(opts, carillon.Anew())
 	}

@@ -37,8 +37,8 @@ func TestAClockThatWasSetBreaksNothing(t *testing.T) {
 
 // TestLittleTimeIsEnough: a call with a short deadline is done though the two nodes do not quite agree on the time.
 func TestLittleTimeIsEnough(t *testing.T) {
-	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
-		return carillon.Put{Job: job}, nil
+	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
+		return carillon.PutResult{Job: job}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Now: func() time.Time { return time.Now().Add(-900 * time.Millisecond) }})
 	ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
@@ -51,9 +51,9 @@ func TestLittleTimeIsEnough(t *testing.T) {
 // TestCallsThatWaitBreakNothing: when as many calls as a connection takes wait for the node's store, the node is not taken for dead.
 func TestCallsThatWaitBreakNothing(t *testing.T) {
 	open := make(chan struct{})
-	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 		<-open
-		return carillon.Put{Job: job}, nil
+		return carillon.PutResult{Job: job}, nil
 	}}}
 	c, _ := serveWith(t, n, peer.Options{}, grpcapi.Options{MaxStreams: 2})
 	var all sync.WaitGroup

@@ -45,13 +45,13 @@ func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption 
 func TestALaterVersionAsks(t *testing.T) {
 	done := false
 	n := &node{
-		put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error) {
+		put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error) {
 			done = true
-			return carillon.Put{}, nil
+			return carillon.PutResult{}, nil
 		},
-		said: func(engine.Said) (engine.Heard, error) {
+		said: func(engine.Reports) (engine.RelayResult, error) {
 			done = true
-			return engine.Heard{}, nil
+			return engine.RelayResult{}, nil
 		},
 	}
 	inForwarded := func(m proto.Message) {
@@ -72,7 +72,7 @@ func TestALaterVersionAsks(t *testing.T) {
 		return err
 	}
 	asksHear := func(c *peer.Client) error {
-		_, err := c.Hear(t.Context(), 0, said())
+		_, err := c.Relay(t.Context(), 0, said())
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -100,16 +100,18 @@ func TestALaterVersionAsks(t *testing.T) {
 }
 
 // said is something that consumers have said.
-func said() engine.Said {
-	return engine.Said{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
+func said() engine.Reports {
+	return engine.Reports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
 }
 
 // TestALaterVersionAnswers: what is new in an answer is ignored.
 func TestALaterVersionAnswers(t *testing.T) {
-	n := &node{said: func(engine.Said) (engine.Heard, error) { return engine.Heard{Accepted: []string{"t"}}, nil }}
+	n := &node{said: func(engine.Reports) (engine.RelayResult, error) {
+		return engine.RelayResult{Accepted: []string{"t"}}, nil
+	}}
 	c, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{extend(false, true, nil)}})
-	heard, err := c.Hear(t.Context(), 0, said())
-	if err != nil || !reflect.DeepEqual(heard, engine.Heard{Accepted: []string{"t"}}) {
+	heard, err := c.Relay(t.Context(), 0, said())
+	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}
 }

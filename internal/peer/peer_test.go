@@ -28,20 +28,22 @@ const secret = "the secret of the cluster"
 type node struct {
 	cluster.Services
 	cluster.Control
-	put   func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.Put, error)
-	share func(p int, s *partition.Share) ([]carillon.Put, error)
-	said  func(s engine.Said) (engine.Heard, error)
+	put   func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error)
+	share func(p int, s *partition.Share) ([]carillon.PutResult, error)
+	said  func(s engine.Reports) (engine.RelayResult, error)
 }
 
-func (n *node) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.Put, error) {
+func (n *node) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return n.put(ctx, job, carillon.ResolvePut(opts))
 }
 
-func (n *node) ApplyShare(_ context.Context, p int, s *partition.Share) ([]carillon.Put, error) {
+func (n *node) ApplyShare(_ context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {
 	return n.share(p, s)
 }
 
-func (n *node) Hear(_ context.Context, _ int, s engine.Said) (engine.Heard, error) { return n.said(s) }
+func (n *node) Relay(_ context.Context, _ int, s engine.Reports) (engine.RelayResult, error) {
+	return n.said(s)
+}
 
 func (n *node) Status(context.Context) (cluster.Status, error) {
 	return cluster.Status{ID: "far", Nonce: 7, Skew: time.Millisecond, SkewKnown: true}, nil
@@ -105,11 +107,11 @@ func job() carillon.Job {
 // TestACallIsForwardedWhole: with what the public API does not have.
 func TestACallIsForwardedWhole(t *testing.T) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.Put, error) {
+	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
 		if !o.Anew || !o.IfAbsent || !engine.SeenAt(ctx).Equal(seen) {
 			t.Errorf("options %+v, seen at %v", o, engine.SeenAt(ctx))
 		}
-		return carillon.Put{Job: job, Created: true, Warnings: []string{"careful"}}, nil
+		return carillon.PutResult{Job: job, Created: true, Warnings: []string{"careful"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{})
 	put, err := c.PutJob(engine.WithSeen(t.Context(), seen), job(), carillon.Anew(), carillon.IfAbsent())
@@ -121,8 +123,8 @@ func TestACallIsForwardedWhole(t *testing.T) {
 // TestErrorsCrossWhole: their kind, field and outcome, and whether another node is to be asked.
 func TestErrorsCrossWhole(t *testing.T) {
 	var answer error
-	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.Put, error) {
-		return carillon.Put{}, answer
+	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error) {
+		return carillon.PutResult{}, answer
 	}}
 	c, _ := serve(t, n, peer.Options{})
 	for _, want := range []*carillon.Error{
@@ -180,10 +182,10 @@ func TestWhatComesLateIsNotDone(t *testing.T) {
 // TestANodeThatDiesInTheMiddle: whether the call was done is not known, and the connection is found to be broken.
 func TestANodeThatDiesInTheMiddle(t *testing.T) {
 	begun := make(chan struct{})
-	n := &node{put: func(ctx context.Context, _ carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+	n := &node{put: func(ctx context.Context, _ carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 		close(begun)
 		<-ctx.Done()
-		return carillon.Put{}, ctx.Err()
+		return carillon.PutResult{}, ctx.Err()
 	}}
 	c, server := serve(t, n, peer.Options{})
 	go func() {
@@ -225,30 +227,30 @@ func TestANodeThatDoesNotAnswer(t *testing.T) {
 // TestSharesAndReportsCrossWhole: all that the other partition needs.
 func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j := job()
-	j.Due, j.Schedule, j.After = carillon.When{}, "@daily", nil
+	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil
 	by := carillon.RunIdentity{Partition: 3, Scheduled: 5, Seq: 1}
 	term := store.Term{Epoch: 7, Nonce: 8}
 	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
-	said := engine.Said{
+	said := engine.Reports{
 		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
 			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
-		Beats: []carillon.Beat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
+		Heartbeats: []carillon.Heartbeat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
 	}
 	n := &node{
-		share: func(p int, s *partition.Share) ([]carillon.Put, error) {
+		share: func(p int, s *partition.Share) ([]carillon.PutResult, error) {
 			got, want := *s, share
 			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator || got.Late != want.Late || got.Reqs[0].At != 77 || got.Term != term ||
 				got.Reqs[0].Random != want.Reqs[0].Random || got.Reqs[0].Job.Schedule != "@daily" || !reflect.DeepEqual(got.Reqs[0].Waits, want.Reqs[0].Waits) {
 				t.Errorf("share for %d: %+v", p, got)
 			}
-			return []carillon.Put{{Job: j, Created: true}}, nil
+			return []carillon.PutResult{{Job: j, Created: true}}, nil
 		},
-		said: func(s engine.Said) (engine.Heard, error) {
+		said: func(s engine.Reports) (engine.RelayResult, error) {
 			if !reflect.DeepEqual(s, said) {
 				t.Errorf("said %+v, want %+v", s, said)
 			}
-			return engine.Heard{Accepted: []string{"t"}, Stale: []string{"b"}}, nil
+			return engine.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}, nil
 		},
 	}
 	c, _ := serve(t, n, peer.Options{})
@@ -256,19 +258,19 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	if err != nil || len(puts) != 1 || !puts[0].Created || string(puts[0].Job.Data.Bytes) != `"x"` {
 		t.Errorf("puts %+v, %v", puts, err)
 	}
-	n.share = func(int, *partition.Share) ([]carillon.Put, error) { return nil, nil }
+	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) { return nil, nil }
 	if puts, err := c.ApplyShare(t.Context(), 9, &share); err != nil || puts != nil {
 		t.Errorf("stored before: %+v, %v", puts, err)
 	}
-	n.share = func(int, *partition.Share) ([]carillon.Put, error) {
+	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) {
 		return nil, engine.OtherTerm(9, &partition.OtherTermError{Term: term})
 	}
 	_, err = c.ApplyShare(t.Context(), 9, &share)
 	if other, ok := errors.AsType[*partition.OtherTermError](err); !ok || other.Term != term {
 		t.Errorf("another term: %v", err)
 	}
-	heard, err := c.Hear(t.Context(), 9, said)
-	if err != nil || !reflect.DeepEqual(heard, engine.Heard{Accepted: []string{"t"}, Stale: []string{"b"}}) {
+	heard, err := c.Relay(t.Context(), 9, said)
+	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}
 }

@@ -120,7 +120,7 @@ func (s *Server) ReloadNamespace(ctx context.Context, m *peerv1.ReloadNamespaceR
 // Register implements the rpc.
 func (s *Server) Register(ctx context.Context, m *peerv1.RegisterRequest) (*peerv1.RegisterResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.RegisterResponse, error) {
-		edges := make([]partition.Edge, len(m.GetEdges()))
+		edges := make([]partition.Dependency, len(m.GetEdges()))
 		for i, e := range m.GetEdges() {
 			edges[i] = edgeFromProto(e)
 		}
@@ -136,7 +136,7 @@ func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}
-		letter := partition.Letter{Edge: edgeFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
+		letter := partition.Notice{Dependency: edgeFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
 		answer, err := s.served.Services.Release(ctx, int(m.GetPartition()), letter)
 		return &peerv1.ReleaseResponse{Answer: peerv1.ReleaseResponse_Answer(answer)}, err
 	})
@@ -197,7 +197,7 @@ func (s *Server) RedriveIn(ctx context.Context, m *peerv1.RedriveInRequest) (*pe
 func (s *Server) Hear(ctx context.Context, m *peerv1.HearRequest) (*peerv1.HearResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.HearResponse, error) {
 		said, bad := saidFromProto(m)
-		heard, err := s.served.Services.Hear(ctx, int(m.GetPartition()), said)
+		heard, err := s.served.Services.Relay(ctx, int(m.GetPartition()), said)
 		return &peerv1.HearResponse{Accepted: heard.Accepted, Stale: append(heard.Stale, bad...)}, err
 	})
 }

@@ -20,18 +20,18 @@ import (
 // api is a scheduler that puts, and does nothing else.
 type api struct {
 	carillon.Scheduler
-	puts func(jobs []carillon.Job) []carillon.Put
+	puts func(jobs []carillon.Job) []carillon.PutResult
 }
 
-func (a api) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (a api) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	return a.puts(jobs), nil
 }
 
-func (n *node) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.Put, error) {
+func (n *node) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	return puts(jobs), nil
 }
 
-func puts(jobs []carillon.Job) []carillon.Put { return make([]carillon.Put, len(jobs)) }
+func puts(jobs []carillon.Job) []carillon.PutResult { return make([]carillon.PutResult, len(jobs)) }
 
 // TestWhatACallerMaySendIsPassedOn: a batch that one node has taken is not too large for the next, though each of its jobs now says its
 // namespace; and a caller may send no more than before.
@@ -77,9 +77,9 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 
 // TestAnAnswerThatDoesNotFit: of what was done it is not said that it was not.
 func TestAnAnswerThatDoesNotFit(t *testing.T) {
-	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.Put, error) {
+	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 		job.Data = carillon.JSON(strings.Repeat("x", 10_000))
-		return carillon.Put{Job: job}, nil
+		return carillon.PutResult{Job: job}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1000))}})
 	_, err := c.PutJob(t.Context(), job())

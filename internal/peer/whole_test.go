@@ -81,33 +81,33 @@ func same[T any](f *far, p int, got T) {
 	}
 }
 
-func (f *far) Register(_ context.Context, p int, edges []partition.Edge) ([]bool, error) {
+func (f *far) Register(_ context.Context, p int, edges []partition.Dependency) ([]bool, error) {
 	same(f, p, edges)
 	return []bool{true, false}, nil
 }
 
-func (f *far) Release(_ context.Context, p int, l partition.Letter) (partition.Answer, error) {
+func (f *far) Release(_ context.Context, p int, l partition.Notice) (partition.Answer, error) {
 	same(f, p, l)
 	return partition.Nobody, nil
 }
 
-func (f *far) Waits(_ context.Context, p int, e partition.Edge) (bool, error) {
+func (f *far) Waits(_ context.Context, p int, e partition.Dependency) (bool, error) {
 	same(f, p, e)
 	return true, nil
 }
 
-func (f *far) Hear(_ context.Context, p int, s engine.Said) (engine.Heard, error) {
+func (f *far) Relay(_ context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
 	same(f, p, s)
-	return filled[engine.Heard](), nil
+	return filled[engine.RelayResult](), nil
 }
 
-func (f *far) AskTokens(_ context.Context, p int, from partition.Asker, asks []partition.TokenAsk) ([]partition.TokenGrant, error) {
+func (f *far) RequestPermits(_ context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
 	same(f, p, from)
 	same(f, p, asks)
-	return filled[[]partition.TokenGrant](), nil
+	return filled[[]partition.PermitGrant](), nil
 }
 
-func (f *far) GiveTokens(_ context.Context, p int, grants []partition.TokenGrant) error {
+func (f *far) DeliverPermits(_ context.Context, p int, grants []partition.PermitGrant) error {
 	same(f, p, grants)
 	return nil
 }
@@ -129,17 +129,17 @@ func TestEveryFieldCrosses(t *testing.T) {
 			t.Errorf("%s: %+v, %v\nwant %+v", what, got, err, want)
 		}
 	}
-	exist, err := c.Register(ctx, farPartition, filled[[]partition.Edge]())
+	exist, err := c.Register(ctx, farPartition, filled[[]partition.Dependency]())
 	check("register", exist, []bool{true, false}, err)
-	answer, err := c.Release(ctx, farPartition, filled[partition.Letter]())
+	answer, err := c.Release(ctx, farPartition, filled[partition.Notice]())
 	check("release", answer, partition.Nobody, err)
-	waits, err := c.Waits(ctx, farPartition, filled[partition.Edge]())
+	waits, err := c.Waits(ctx, farPartition, filled[partition.Dependency]())
 	check("waits", waits, true, err)
-	heard, err := c.Hear(ctx, farPartition, filled[engine.Said]())
-	check("hear", heard, filled[engine.Heard](), err)
-	grants, err := c.AskTokens(ctx, farPartition, filled[partition.Asker](), filled[[]partition.TokenAsk]())
-	check("ask for tokens", grants, filled[[]partition.TokenGrant](), err)
-	check("give tokens", nil, nil, c.GiveTokens(ctx, farPartition, filled[[]partition.TokenGrant]()))
+	heard, err := c.Relay(ctx, farPartition, filled[engine.Reports]())
+	check("hear", heard, filled[engine.RelayResult](), err)
+	grants, err := c.RequestPermits(ctx, farPartition, filled[partition.Asker](), filled[[]partition.PermitRequest]())
+	check("ask for tokens", grants, filled[[]partition.PermitGrant](), err)
+	check("give tokens", nil, nil, c.DeliverPermits(ctx, farPartition, filled[[]partition.PermitGrant]()))
 	check("reload", nil, nil, c.ReloadNamespace(ctx, "ns"))
 }
 
@@ -150,11 +150,11 @@ func TestEveryFieldOfAShareCrosses(t *testing.T) {
 	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []partition.PutRequest{{
 		Job: &j, Random: [8]byte{1, 2}, At: 77, Spec: partition.EncodeSpec(&j), Waits: filled[[]store.Wait](),
 	}}}
-	n := &node{share: func(_ int, got *partition.Share) ([]carillon.Put, error) {
+	n := &node{share: func(_ int, got *partition.Share) ([]carillon.PutResult, error) {
 		if len(got.Reqs) != 1 || !reflect.DeepEqual(got.Reqs[0].Waits, share.Reqs[0].Waits) || !got.Reqs[0].Job.Paused {
 			t.Errorf("share %+v", got.Reqs)
 		}
-		return []carillon.Put{{Job: j}}, nil
+		return []carillon.PutResult{{Job: j}}, nil
 	}}
 	c, _ := serveAs(t, n, peer.Options{})
 	if _, err := c.ApplyShare(t.Context(), farPartition, &share); err != nil {

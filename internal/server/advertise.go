@@ -18,7 +18,7 @@ import (
 func (s *Server) self() carillon.Node {
 	c := s.config
 	sidecars := s.SidecarsAddr()
-	if sidecars == "" && len(c.Faces) > 0 {
+	if sidecars == "" && len(c.APIs) > 0 {
 		sidecars = s.GRPCAddr()
 	}
 	if sidecars = c.reachable(sidecars, ""); isAny(sidecars) {

@@ -30,7 +30,7 @@ func TestWhereOthersReachANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	const db = "postgres://db/jobs"
-	face := []Face{nil}
+	face := []API{nil}
 	for _, c := range []struct {
 		what   string
 		config Config
@@ -41,19 +41,19 @@ func TestWhereOthersReachANode(t *testing.T) {
 		{"on all of the machine", Config{Store: db}, "0.0.0.0:1 [::]:2 [::]:3",
 			carillon.Node{Address: name + ":1", HTTP: name + ":2", Sidecars: name + ":3"}},
 		{"alone on all of the machine", Config{Store: "pebble:d"}, "0.0.0.0:1 - [::]:3", carillon.Node{Address: "0.0.0.0:1"}},
-		{"a host", Config{Store: db, Advertise: "10.0.0.7", Faces: face}, "0.0.0.0:1 0.0.0.0:2",
+		{"a host", Config{Store: db, Advertise: "10.0.0.7", APIs: face}, "0.0.0.0:1 0.0.0.0:2",
 			carillon.Node{Address: "10.0.0.7:1", HTTP: "10.0.0.7:2", Sidecars: "10.0.0.7:1"}},
 		{"a host and a port", Config{Store: db, Advertise: "lb:9"}, "0.0.0.0:1 0.0.0.0:2 0.0.0.0:3",
 			carillon.Node{Address: "lb:9", HTTP: "lb:2", Sidecars: "lb:3"}},
 		{"an IPv6 address", Config{Store: db, Advertise: "fd00::1"}, "[::]:1", carillon.Node{Address: "[fd00::1]:1"}},
 		{"another for sidecars", Config{Store: db, Advertise: "a", AdvertiseSidecars: "b:4"}, "0.0.0.0:1 - 0.0.0.0:3",
 			carillon.Node{Address: "a:1", Sidecars: "b:4"}},
-		{"sidecars at gRPC", Config{Store: "memory:", Faces: face}, "127.0.0.1:1", carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
+		{"sidecars at gRPC", Config{Store: "memory:", APIs: face}, "127.0.0.1:1", carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
 	} {
 		s := &Server{config: c.config}
 		for i, address := range strings.Fields(c.doors) {
 			if address != "-" {
-				s.doors = append(s.doors, &door{name: []string{"grpc", "http", "dapr"}[i], at: at{address: address}})
+				s.listeners = append(s.listeners, &listener{name: []string{"grpc", "http", "dapr"}[i], at: at{address: address}})
 			}
 		}
 		if got := s.self(); got != c.want {

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// alone is the cluster of a node whose store nobody else can open: it owns everything, and has nobody to hand it to.
-type alone struct {
+// soloCluster is the cluster of a node whose store nobody else can open: it owns everything, and has nobody to hand it to.
+type soloCluster struct {
 	self       carillon.Node // its name and addresses
 	leaser     store.Leaser
 	partitions int
@@ -17,7 +17,7 @@ type alone struct {
 }
 
 // ClusterStatus implements [carillon.Cluster].
-func (a alone) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
+func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
 	owners, err := a.leaser.Owners(ctx)
 	if err != nil {
 		return carillon.ClusterStatus{}, err
@@ -44,7 +44,7 @@ func (a alone) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 }
 
 // DrainNode implements [carillon.Cluster].
-func (a alone) DrainNode(_ context.Context, id string) error {
+func (a soloCluster) DrainNode(_ context.Context, id string) error {
 	if id != a.self.ID {
 		return carillon.Errorf(carillon.NotFound, "id", "there is no node %.64q; this one is %q, and alone on its store", id, a.self.ID)
 	}
@@ -52,10 +52,10 @@ func (a alone) DrainNode(_ context.Context, id string) error {
 }
 
 // Rebalance implements [carillon.Cluster]: there is nothing to do.
-func (a alone) Rebalance(context.Context) error { return nil }
+func (a soloCluster) Rebalance(context.Context) error { return nil }
 
 // WatchNodes implements [carillon.Cluster].
-func (a alone) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
+func (a soloCluster) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
 	self := a.self
 	self.Owns = a.partitions
 	if err := f([]carillon.Node{self}); err != nil {

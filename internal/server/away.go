@@ -38,7 +38,7 @@ func Await(ctx context.Context, c Config) (*Server, error) {
 	}
 	node, err := s.await(ctx)
 	if err != nil {
-		return nil, errors.Join(err, s.closeListeners())
+		return nil, errors.Join(err, s.closeUnserved())
 	}
 	return s.begin(node)
 }
@@ -99,7 +99,7 @@ type porch struct {
 // porch begins to answer; close ends that and leaves the listeners to the node.
 func (s *Server) porch(err error) *porch {
 	p := &porch{err: err}
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		at := &lent{Listener: d.at}
 		p.lent = append(p.lent, at)
 		switch d.name {
@@ -143,8 +143,8 @@ func (p *porch) close() error {
 	return errors.Join(faults...)
 }
 
-// overHTTP answers probes. The paths are those of all doors.
-func (p *porch) overHTTP(s *Server, d *door, at *lent) {
+// overHTTP answers probes. The paths are those of all listeners.
+func (p *porch) overHTTP(s *Server, d *listener, at *lent) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

@@ -16,8 +16,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 )
 

@@ -25,7 +25,7 @@ func TestNamesAreClippedInErrors(t *testing.T) {
 			}
 		}
 		warned, err := w.sched.PutJob(w.t.Context(), carillon.Job{Namespace: strings.Repeat("a", 63), Name: longest, Schedule: "@every 1h",
-			After: []string{strings.Repeat("o", carillon.MaxName)}, LimitKey: strings.Repeat("l", 256), Target: carillon.WorkerQueue(longest)})
+			DependsOn: []string{strings.Repeat("o", carillon.MaxName)}, ConcurrencyKey: strings.Repeat("l", 256), Target: carillon.WorkerQueue(longest)})
 		if err != nil || len(warned.Warnings) < 3 {
 			w.t.Fatalf("%q, %v; want a warning for the queue, the key and the job waited for", warned.Warnings, err)
 		}
@@ -57,7 +57,7 @@ func refusals(w *world, longest, huge string) map[string]error {
 	_, out["put, huge"] = s.PutJob(ctx, job(huge))
 	_, out["put, not printable"] = s.PutJob(ctx, job(longest[:400]+"\n"))
 	twice := job("twice")
-	twice.After = []string{longest, longest}
+	twice.DependsOn = []string{longest, longest}
 	_, out["after twice"] = s.PutJob(ctx, twice)
 	_, out["batch of the same"] = s.PutJobs(ctx, []carillon.Job{job(longest), job(longest)})
 	_, out["run"] = s.GetRun(ctx, "", huge)
@@ -69,7 +69,7 @@ func refusals(w *world, longest, huge string) map[string]error {
 	_, out["label"] = s.ListJobs(ctx, carillon.JobQuery{Label: huge})
 	_, out["prefix"] = s.ListJobs(ctx, carillon.JobQuery{Prefix: huge})
 	_, out["namespace"] = s.GetNamespace(ctx, huge)
-	_, out["limits"] = s.PutNamespace(ctx, carillon.Namespace{Name: "a", Limits: map[string]int{huge: 1}})
+	_, out["concurrency_limits"] = s.PutNamespace(ctx, carillon.Namespace{Name: "a", ConcurrencyLimits: map[string]int{huge: 1}})
 	_, out["hello"] = connected(ctx, w, carillon.Hello{Queues: []string{longest, longest}})
 	_, out["hello, huge"] = connected(ctx, w, carillon.Hello{Queues: []string{huge}})
 	if cluster, is := s.(carillon.Cluster); is {

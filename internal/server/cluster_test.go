@@ -11,8 +11,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/worker"
 )
 

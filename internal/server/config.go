@@ -67,8 +67,8 @@ type Config struct {
 	// "whsec_". Default: requests are not signed.
 	SigningSecrets map[string][]string
 
-	// Limits on what a job may hold. Default [carillon.DefaultLimits].
-	Limits carillon.Limits
+	// Limits on what a job may hold. Default [carillon.DefaultBounds].
+	Limits carillon.Bounds
 	// WindowJobs is the most jobs in memory. Default 100,000.
 	WindowJobs int
 	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
@@ -88,8 +88,8 @@ type Config struct {
 	// Version of the program, for the metrics. Default "dev".
 	Version string
 
-	// Faces are further services on the gRPC listener. Default none.
-	Faces []Face
+	// APIs are further services on the gRPC listener. Default none.
+	APIs []API
 
 	// self is the node as others are told of it.
 	self carillon.Node
@@ -126,8 +126,8 @@ func (c Config) withDefaults() Config {
 	if isShared(c.Store) {
 		c.LeaseTTL = cmp.Or(c.LeaseTTL, cluster.DefaultTTL)
 	}
-	if c.Limits == (carillon.Limits{}) {
-		c.Limits = carillon.DefaultLimits()
+	if c.Limits == (carillon.Bounds{}) {
+		c.Limits = carillon.DefaultBounds()
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -142,7 +142,7 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	faults := []error{c.validateNode()}
-	for _, l := range c.listeners() {
+	for _, l := range c.endpoints() {
 		faults = append(faults, c.validateListener(l))
 	}
 	return errors.Join(append(faults, c.validateCluster())...)
@@ -204,7 +204,7 @@ func (c Config) secrets() (map[string][][]byte, error) {
 }
 
 // validateListener refuses to be open to a network: whoever can reach a node may do everything there.
-func (c Config) validateListener(l listener) error {
+func (c Config) validateListener(l endpoint) error {
 	host, _, err := net.SplitHostPort(l.address)
 	if err != nil {
 		return fmt.Errorf("%s: %q is not an address such as 127.0.0.1:7070", l.name, l.address)

@@ -13,7 +13,7 @@ import (
 func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
 		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
-		Limits:         carillon.Limits{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
+		Limits:         carillon.Bounds{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
 		AllowTargets:   []netip.Prefix{{}},
 		SigningSecrets: map[string][]string{"default": {"secret"}},
 	}.Validate()

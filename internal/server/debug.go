@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/profiling"
 )
 
-// doorDebug serves profiles of the process on a listener of its own: they are for who operates the node, not for who uses it.
-func (s *Server) doorDebug(d *door) error {
+// listenDebug serves profiles of the process on a listener of its own: they are for who operates the node, not for who uses it.
+func (s *Server) listenDebug(d *listener) error {
 	ctx, end := context.WithCancel(context.Background())
 	d.overHTTP(&http.Server{ //nolint:gosec // overHTTP sets its limits
 		Handler:     s.config.namedOnly(profiling.Handler()),

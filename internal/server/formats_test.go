@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
 // build is the command of another version: the linker sets what makes it one.

@@ -34,7 +34,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func TestUnusedConnectionsEndWithTheDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := pipes{make(chan net.Conn), make(chan struct{})}
-		d := &door{name: "http", at: at}
+		d := &listener{name: "http", at: at}
 		d.overHTTP(&http.Server{Handler: http.NotFoundHandler()}, slog.New(slog.DiscardHandler))
 		served := make(chan error, 1)
 		go func() { served <- d.run() }()

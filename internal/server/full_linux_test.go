@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
 // small mounts a file system with room for a database and not much more. fill leaves nothing of it, and free gives it back.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
 // TestAllNodesAreToldToEndAtOnce, as compose and Kubernetes do it, or shortly one after the other. What workers and endpoints have is

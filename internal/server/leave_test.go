@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
 // TestALastAnswerIsPassedOn: a node leaves while a request to an endpoint is under way. What comes of it reaches the partition's new

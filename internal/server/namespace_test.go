@@ -49,7 +49,7 @@ func callAll(w *world, namespace, prefix string) map[string]error {
 	note("PutJobs", err)
 	_, err = s.PatchJob(ctx, key, carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}})
 	note("PatchJob", err)
-	_, err = s.SetPaused(ctx, key, carillon.Pause{})
+	_, err = s.SetPaused(ctx, key, carillon.PauseOptions{})
 	note("SetPaused", err)
 	_, err = s.GetJob(ctx, key)
 	note("GetJob", err)

@@ -105,9 +105,9 @@ type scheduler struct {
 
 // Scheduler is the node's, for callers in this process: what their workers get is durable before, since they may take the
 // process with them.
-func (n *Node) Scheduler() carillon.Scheduler { return n.scheduler(n.relayed(n.hub.Local())) }
+func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
-func (n *Node) scheduler(work carillon.Work) carillon.Scheduler {
+func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
 }
 
@@ -117,7 +117,7 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
 	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
-	return alone{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
+	return soloCluster{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
 // Metrics are the node's.
@@ -179,12 +179,12 @@ func (n *Node) Stop() error {
 
 // Close drains until ctx is done, stops, and closes the store. Attempts that were still in force are not an error.
 func (n *Node) Close(ctx context.Context) error {
-	n.drain(ctx)
+	n.drainAndLog(ctx)
 	return errors.Join(n.Stop(), n.leave())
 }
 
-// drain is Drain that logs what is left over.
-func (n *Node) drain(ctx context.Context) {
+// drainAndLog is Drain that logs what is left over.
+func (n *Node) drainAndLog(ctx context.Context) {
 	if err := n.Drain(ctx); err != nil {
 		n.config.Log.Warn("left while attempts were in force", "attempts", n.engine.Stats().InFlight, "reason", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/cluster"
-	"github.com/carillonhq/carillon/internal/spread"
+	"github.com/carillonhq/carillon/internal/multisession"
 )
 
 // Relay serves workers for all nodes of a cluster: one that says that it is direct has this node's session, for any other this
@@ -30,7 +30,7 @@ func (r Relay) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 	if err != nil {
 		return nil, err
 	}
-	return spread.Open(own, spread.Options{Hello: hello, Connect: r.Reach, Over: r.Over, Tied: true}), nil
+	return multisession.Open(own, multisession.Options{Hello: hello, Connect: r.Reach, Over: r.Over, Tied: true}), nil
 }
 
 // relayed is the work of this node's hub, for all nodes if there may be others.

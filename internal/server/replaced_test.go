@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store/postgres"
 )
 

@@ -157,7 +157,7 @@ func (w *world) work(sched carillon.Work, o worker.Options, handle func(context.
 const queue = "work"
 
 // put stores a job for the queue.
-func (w *world) put(j carillon.Job) carillon.Put {
+func (w *world) put(j carillon.Job) carillon.PutResult {
 	w.t.Helper()
 	if j.Target.Kind() == "" {
 		j.Target = carillon.WorkerQueue(queue)

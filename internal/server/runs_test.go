@@ -173,7 +173,7 @@ func TestAPausedJobFiresAfterItIsResumed(t *testing.T) {
 			return nil
 		})
 		w.put(carillon.Job{Name: "later", Due: carillon.In(time.Hour)})
-		if j, err := w.sched.SetPaused(w.t.Context(), key("later"), carillon.Pause{Paused: true, Note: "not now"}); err != nil || !j.Paused || j.Note != "not now" ||
+		if j, err := w.sched.SetPaused(w.t.Context(), key("later"), carillon.PauseOptions{Paused: true, Note: "not now"}); err != nil || !j.Paused || j.Note != "not now" ||
 			j.Status.Phase != carillon.PhasePaused {
 			w.t.Fatalf("paused: %+v, %v", j, err)
 		}
@@ -184,7 +184,7 @@ func TestAPausedJobFiresAfterItIsResumed(t *testing.T) {
 		if job := await(w.t, got); job != "now" {
 			w.t.Errorf("%s fired first", job)
 		}
-		if _, err := w.sched.SetPaused(w.t.Context(), key("later"), carillon.Pause{}); err != nil {
+		if _, err := w.sched.SetPaused(w.t.Context(), key("later"), carillon.PauseOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
 		if job := await(w.t, got); job != "later" {

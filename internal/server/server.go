@@ -15,10 +15,10 @@ import (
 
 // Server is a node with its listeners.
 type Server struct {
-	node   *Node
-	config Config
-	log    *slog.Logger
-	doors  []*door
+	node      *Node
+	config    Config
+	log       *slog.Logger
+	listeners []*listener
 }
 
 // Limits of the HTTP listener; a body is limited by package httpapi.
@@ -38,7 +38,7 @@ func New(c Config) (*Server, error) {
 	}
 	node, err := Start(context.Background(), s.config)
 	if err != nil {
-		return nil, errors.Join(err, s.closeListeners())
+		return nil, errors.Join(err, s.closeUnserved())
 	}
 	return s.begin(node)
 }
@@ -57,31 +57,31 @@ func bind(c Config) (*Server, error) {
 	return s, nil
 }
 
-// begin opens the doors to a node at work.
+// begin opens the listeners to a node at work.
 func (s *Server) begin(node *Node) (*Server, error) {
 	s.node = node
-	if err := s.openDoors(); err != nil {
+	if err := s.openListeners(); err != nil {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		return nil, errors.Join(err, node.Close(now), s.closeListeners())
+		return nil, errors.Join(err, node.Close(now), s.closeUnserved())
 	}
 	return s, nil
 }
 
-// openDoors opens the doors to the node's scheduler.
-func (s *Server) openDoors() error {
+// openListeners opens the listeners to the node's scheduler.
+func (s *Server) openListeners() error {
 	o := s.grpcOptions()
 	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
 	service := grpcapi.NewService(s.node.Remote(), o)
-	makers := map[string]func(*door) error{
-		"grpc":         func(d *door) error { return s.doorGRPC(d, service, o.Cluster) },
-		"http":         func(d *door) error { return s.doorHTTP(d, service, o.Cluster) },
-		"debug_listen": s.doorDebug,
-		"healthz":      s.doorHealthz,
-		"metrics":      s.doorMetrics,
-		"dapr":         s.doorSidecars,
+	makers := map[string]func(*listener) error{
+		"grpc":         func(d *listener) error { return s.listenGRPC(d, service, o.Cluster) },
+		"http":         func(d *listener) error { return s.listenHTTP(d, service, o.Cluster) },
+		"debug_listen": s.listenDebug,
+		"healthz":      s.listenHealthz,
+		"metrics":      s.listenMetrics,
+		"dapr":         s.listenSidecars,
 	}
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		if err := makers[d.name](d); err != nil {
 			return err
 		}
@@ -89,13 +89,13 @@ func (s *Server) openDoors() error {
 	return nil
 }
 
-// doorGRPC is Carillon's own API as gRPC.
-func (s *Server) doorGRPC(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
+// listenGRPC is Carillon's own API as gRPC.
+func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	o := s.grpcOptions()
 	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
 	s.node.servePeers(server, o)
 	d.overGRPC(server, server.Health.Shutdown)
-	faces := s.node.register(s.config.Faces, server)
+	faces := s.node.register(s.config.APIs, server)
 	d.gone = func() {
 		faces()
 		cluster.Stop()
@@ -103,8 +103,8 @@ func (s *Server) doorGRPC(d *door, service *grpcapi.Service, cluster *grpcapi.Cl
 	return nil
 }
 
-// doorHTTP is Carillon's own API as REST.
-func (s *Server) doorHTTP(d *door, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
+// listenHTTP is Carillon's own API as REST.
+func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
 		Cluster:        cluster,
@@ -155,13 +155,13 @@ func (s *Server) Ready() error {
 // Run serves until ctx ends or a listener fails, then leaves in good order. It must be called once, also to end a server
 // that is not needed after all.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, len(s.doors))
-	for _, d := range s.doors {
+	failed := make(chan error, len(s.listeners))
+	for _, d := range s.listeners {
 		go func() { failed <- d.run() }()
 	}
 	s.log.Info("node is up", append(s.addresses(), slog.String("store", storeText(s.config.Store)))...)
 	var err error
-	running := len(s.doors)
+	running := len(s.listeners)
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -178,26 +178,26 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// leave drains the node, then ends it and its doors.
+// leave drains the node, then ends it and its listeners.
 func (s *Server) leave() error {
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		if d.leaving != nil {
 			d.leaving()
 		}
 	}
 	grace, cancel := context.WithTimeout(context.Background(), s.config.DrainGrace)
 	defer cancel()
-	s.node.drain(grace)
+	s.node.drainAndLog(grace)
 	err := s.node.Stop()
-	s.closeDoors()
+	s.endListeners()
 	return errors.Join(err, s.node.leave())
 }
 
-// closeDoors lets calls under way end, and cuts those that do not.
-func (s *Server) closeDoors() {
+// endListeners lets calls under way end, and cuts those that do not.
+func (s *Server) endListeners() {
 	ctx, cancel := s.node.stopping()
 	defer cancel()
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		d.stop(ctx)
 	}
 }

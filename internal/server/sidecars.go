@@ -19,8 +19,8 @@ type Sidecars struct {
 	Options []grpc.ServerOption
 	// Ready is nil while sidecars can be let in, otherwise it says why not. Default: they always can.
 	Ready func() error
-	// Face is the service.
-	Face Face
+	// API is the service.
+	API API
 }
 
 // perMessage is what a job of the largest payload and metadata may need besides in a message: names, texts and framing.
@@ -31,23 +31,23 @@ const minMessage = 4 << 20
 
 // maxMessage is the most bytes of a message to the node: any job that it takes fits. Answers have no limit, since to a sidecar a
 // list of jobs is one message.
-func maxMessage(l carillon.Limits) int {
+func maxMessage(l carillon.Bounds) int {
 	return max(minMessage, l.Payload+l.Metadata+l.Labels+perMessage)
 }
 
-// doorSidecars lets Dapr's sidecars in.
-func (s *Server) doorSidecars(d *door) error {
+// listenSidecars lets Dapr's sidecars in.
+func (s *Server) listenSidecars(d *listener) error {
 	c := s.config.Sidecars
-	o := FaceOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)})
+	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)})
 	server := grpcapi.NewFrame(o, c.Options...)
 	d.overGRPC(server, server.Health.Shutdown)
-	d.gone = s.node.register([]Face{c.Face}, server)
+	d.gone = s.node.register([]API{c.API}, server)
 	return nil
 }
 
-// doorHealthz answers /healthz as Dapr's programs do: 200 when the node can serve and 503 when it cannot, without a body.
+// listenHealthz answers /healthz as Dapr's programs do: 200 when the node can serve and 503 when it cannot, without a body.
 // The log says why.
-func (s *Server) doorHealthz(d *door) error {
+func (s *Server) listenHealthz(d *listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.Ready(); err != nil {
@@ -59,16 +59,16 @@ func (s *Server) doorHealthz(d *door) error {
 	return nil
 }
 
-// doorMetrics serves the metrics at every path, as Dapr's programs do: some are scraped at /, some at /metrics.
-func (s *Server) doorMetrics(d *door) error {
+// listenMetrics serves the metrics at every path, as Dapr's programs do: some are scraped at /, some at /metrics.
+func (s *Server) listenMetrics(d *listener) error {
 	handler := s.ifNamed(d, s.node.Metrics().Handler())
 	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
 	return nil
 }
 
-// ifNamed refuses requests under foreign names if the door is on loopback: there only a page in a browser that rebinds a name
-// of its own has a use for them. A door on a network is reached under names that nobody has told the node.
-func (s *Server) ifNamed(d *door, handler http.Handler) http.Handler {
+// ifNamed refuses requests under foreign names if the listener is on loopback: there only a page in a browser that rebinds a name
+// of its own has a use for them. A listener on a network is reached under names that nobody has told the node.
+func (s *Server) ifNamed(d *listener, handler http.Handler) http.Handler {
 	if OnLoopback(hostOf(d.at.Addr().String())) {
 		return s.config.namedOnly(handler)
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 // forSidecars is a configuration with nothing but what Dapr's scheduler has.
-func forSidecars(face server.Face) server.Config {
+func forSidecars(face server.API) server.Config {
 	return server.Config{Store: "memory:", Partitions: 1, GRPC: server.None, HTTP: server.None, DrainGrace: -1,
-		Sidecars: &server.Sidecars{Address: "127.0.0.1:0", Face: face}, Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}
+		Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: face}, Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}
 }
 
 // runUntil runs a server of exactly this configuration until stop is called.

@@ -16,7 +16,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		for field, j := range map[string]carillon.Job{
 			"name": {Name: bad}, "schedule": {Schedule: bad}, "time_zone": {Schedule: "@daily", TimeZone: bad}, "note": {Note: bad},
 			"labels": {Labels: map[string]string{"a": bad}}, "metadata": {Metadata: map[string]string{bad: "a"}},
-			"limit_key": {LimitKey: bad}, "target.worker.queue": {Target: carillon.WorkerQueue(bad)},
+			"concurrency_key": {ConcurrencyKey: bad}, "target.worker.queue": {Target: carillon.WorkerQueue(bad)},
 		} {
 			j.Due = carillon.In(time.Hour)
 			if j.Target.Worker == nil {

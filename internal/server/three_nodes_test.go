@@ -11,8 +11,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -63,7 +63,7 @@ func (x *trio) end(i int) {
 // queue, and of how many.
 func (x *trio) warned(queue string) (warned, all int) {
 	x.t.Helper()
-	see := func(puts ...carillon.Put) {
+	see := func(puts ...carillon.PutResult) {
 		for _, p := range puts {
 			if all++; strings.Contains(strings.Join(p.Warnings, "\n"), "nobody serves queue") {
 				warned++

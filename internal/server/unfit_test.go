@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
 	"github.com/carillonhq/carillon/internal/server"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
 // TestANodeWhoseSQLFailsIsUnfit: its user may write that it lives, and may not take partitions. It gets none, status, readiness and a

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// TestABeatDoesNotMakeItsResultStale sends the result of an attempt together with a beat, and right after one: the node hears
+// TestABeatDoesNotMakeItsResultStale sends the result of an attempt together with a heartbeat, and right after one: the node hears
 // both at once.
 func TestABeatDoesNotMakeItsResultStale(t *testing.T) {
 	everywhere(t, func(w *world) {
@@ -20,13 +20,13 @@ func TestABeatDoesNotMakeItsResultStale(t *testing.T) {
 		for i := range 50 {
 			w.put(carillon.Job{Name: fmt.Sprint("job ", i)})
 			run := holder.run()
-			beat := []carillon.Beat{{Token: run.Token, RunID: run.ID}}
+			beat := []carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}
 			result := []carillon.Result{{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}}
 			credit := []carillon.Credit{{Queue: queue, N: 1}}
 			if i%2 == 0 {
-				holder.send(carillon.WorkRequest{Beats: beat, Results: result, Credits: credit})
+				holder.send(carillon.WorkRequest{Heartbeats: beat, Results: result, Credits: credit})
 			} else {
-				holder.send(carillon.WorkRequest{Beats: beat})
+				holder.send(carillon.WorkRequest{Heartbeats: beat})
 				holder.send(carillon.WorkRequest{Results: result, Credits: credit})
 			}
 			holder.acked(run.Token)

@@ -91,7 +91,8 @@ var table = []Metric{
 	{inFlight, gauge, nil, "Attempts in force."},
 	{stagedRuns, gauge, nil, "Due runs that wait in the store, of the node's partitions; counted every 10 s, or less often if that takes long."},
 	{deadRuns, gauge, []string{"namespace"}, "Dead runs that are kept, of the node's partitions; counted as staged runs are."},
-	{missingJobs, gauge, nil, "Waits (`after`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
+	{missingJobs, gauge, nil,
+		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
 
 	{commits, histogram, nil, "How long a batch took to become durable."},
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},

@@ -34,7 +34,7 @@ func BenchmarkPutRequest(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := j.Validate(carillon.Limits{}); err != nil {
+		if err := j.Validate(carillon.Bounds{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -53,7 +53,7 @@ func BenchmarkJobFromProto(b *testing.B) {
 
 // BenchmarkPutToProto makes the message that answers a put.
 func BenchmarkPutToProto(b *testing.B) {
-	p := carillon.Put{Job: reminder(), Created: true, Changed: true}
+	p := carillon.PutResult{Job: reminder(), Created: true, Changed: true}
 	at := time.Unix(1_800_000_000, 0)
 	p.Job.Status = &carillon.JobStatus{Generation: 1, Created: at, Updated: at, NextRun: at}
 	b.ReportAllocs()

@@ -11,7 +11,7 @@ import (
 )
 
 // PutToProto is the outcome of a put as a message.
-func PutToProto(p *carillon.Put) *pb.PutJobResponse {
+func PutToProto(p *carillon.PutResult) *pb.PutJobResponse {
 	b := &struct { // the answer to a put costs one allocation
 		response pb.PutJobResponse
 		job      jobBlock
@@ -27,9 +27,9 @@ func PutToProto(p *carillon.Put) *pb.PutJobResponse {
 }
 
 // PutFromProto is the message as the outcome of a put.
-func PutFromProto(m *pb.PutJobResponse) (carillon.Put, error) {
+func PutFromProto(m *pb.PutJobResponse) (carillon.PutResult, error) {
 	job, err := JobFromProto(m.GetJob())
-	return carillon.Put{Job: job, Created: m.GetCreated(), Changed: m.GetChanged(), Warnings: m.GetWarnings()}, err
+	return carillon.PutResult{Job: job, Created: m.GetCreated(), Changed: m.GetChanged(), Warnings: m.GetWarnings()}, err
 }
 
 // JobsToProto is the jobs as messages.
@@ -93,14 +93,14 @@ func RunQueryFromProto(m *pb.ListRunsRequest) (carillon.RunQuery, error) {
 }
 
 // SkipToProto is the outcome of a skip as a message.
-func SkipToProto(s *carillon.Skip) *pb.SkipRunResponse {
+func SkipToProto(s *carillon.SkipResult) *pb.SkipRunResponse {
 	return &pb.SkipRunResponse{Time: timestamp(s.Time), Job: JobToProto(&s.Job)}
 }
 
 // SkipFromProto is the message as the outcome of a skip.
-func SkipFromProto(m *pb.SkipRunResponse) (carillon.Skip, error) {
+func SkipFromProto(m *pb.SkipRunResponse) (carillon.SkipResult, error) {
 	job, err := JobFromProto(m.GetJob())
-	return carillon.Skip{Time: instant(m.GetTime()), Job: job}, err
+	return carillon.SkipResult{Time: instant(m.GetTime()), Job: job}, err
 }
 
 // CompletionToProto is a late result as a request.

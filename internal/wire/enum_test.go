@@ -26,11 +26,11 @@ func TestEveryEnumValue(t *testing.T) {
 		carillon.MisfireAll:    pb.Misfire_MISFIRE_ALL,
 		carillon.MisfireSkip:   pb.Misfire_MISFIRE_SKIP,
 	})
-	checkEnum(t, pb.Class_name, map[carillon.Class]pb.Class{
-		carillon.ClassNormal:   pb.Class_CLASS_NORMAL,
-		carillon.ClassCritical: pb.Class_CLASS_CRITICAL,
-		carillon.ClassHigh:     pb.Class_CLASS_HIGH,
-		carillon.ClassLow:      pb.Class_CLASS_LOW,
+	checkEnum(t, pb.Priority_name, map[carillon.Priority]pb.Priority{
+		carillon.PriorityNormal:   pb.Priority_PRIORITY_NORMAL,
+		carillon.PriorityCritical: pb.Priority_PRIORITY_CRITICAL,
+		carillon.PriorityHigh:     pb.Priority_PRIORITY_HIGH,
+		carillon.PriorityLow:      pb.Priority_PRIORITY_LOW,
 	})
 	checkEnum(t, pb.Phase_name, map[carillon.Phase]pb.Phase{
 		carillon.PhaseScheduled: pb.Phase_PHASE_SCHEDULED,

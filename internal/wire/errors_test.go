@@ -146,7 +146,7 @@ func TestWrongValuesNameTheirField(t *testing.T) {
 		return policy(&pb.FailurePolicy{Kind: &pb.FailurePolicy_Exponential{Exponential: e}})
 	}
 	for field, m := range map[string]*pb.Job{
-		"spread":                             {Spread: bad},
+		"jitter":                             {Jitter: bad},
 		"timeout":                            {Timeout: bad},
 		"lease":                              {Lease: bad},
 		"catch_up_window":                    {CatchUpWindow: bad},
@@ -154,7 +154,7 @@ func TestWrongValuesNameTheirField(t *testing.T) {
 		"dst":                                {Dst: 99},
 		"overlap":                            {Overlap: 99},
 		"misfire":                            {Misfire: 99},
-		"class":                              {Class: 99},
+		"priority":                           {Priority: 99},
 		"failure_policy.on_exhausted":        policy(&pb.FailurePolicy{OnExhausted: 99}),
 		"failure_policy.constant.interval":   policy(&pb.FailurePolicy{Kind: &pb.FailurePolicy_Constant{Constant: &pb.ConstantPolicy{Interval: bad}}}),
 		"failure_policy.exponential.initial": exponential(&pb.ExponentialPolicy{Initial: bad}),

@@ -30,13 +30,13 @@ func (b *jobBlock) fill(j *carillon.Job) {
 	m := &b.job
 	m.Namespace, m.Name = j.Namespace, j.Name
 	m.Schedule, m.TimeZone, m.Dst = j.Schedule, j.TimeZone, enumTo[pb.DaylightSaving](j.DST)
-	m.DueTime, m.Repeats, m.Ttl, m.Spread = j.Due.String(), j.Repeats, j.TTL.String(), durationText(j.Spread)
+	m.DueTime, m.Repeats, m.Ttl, m.Jitter = j.Due.String(), j.Repeats, j.TTL.String(), durationText(j.Jitter)
 	m.Data, m.ContentType, m.Metadata, m.Labels = j.Data.Bytes, j.Data.ContentType, j.Metadata, j.Labels
 	m.Target, m.FailurePolicy = b.fillTarget(&j.Target), policyToProto(&j.FailurePolicy)
 	m.Timeout, m.Lease = durationText(j.Timeout), durationText(j.Lease)
 	m.Overlap, m.Misfire = enumTo[pb.Overlap](j.Overlap), enumTo[pb.Misfire](j.Misfire)
 	m.CatchUpLimit, m.CatchUpWindow = clampInt32(j.CatchUpLimit), durationText(j.CatchUpWindow)
-	m.Class, m.LimitKey, m.After = enumTo[pb.Class](j.Class), j.LimitKey, j.After
+	m.Priority, m.ConcurrencyKey, m.DependsOn = enumTo[pb.Priority](j.Priority), j.ConcurrencyKey, j.DependsOn
 	m.Paused, m.Note, m.History = j.Paused, text(j.Note), historyToProto(j.History)
 }
 
@@ -54,25 +54,25 @@ func (b *jobBlock) fillTarget(t *carillon.Target) *pb.Target {
 func JobFromProto(m *pb.Job) (carillon.Job, error) {
 	var f first
 	j := carillon.Job{
-		Namespace: m.GetNamespace(),
-		Name:      m.GetName(),
-		Schedule:  m.GetSchedule(),
-		TimeZone:  m.GetTimeZone(),
-		DST:       f.dst(m.GetDst()),
-		Due:       carillon.WhenText(m.GetDueTime()),
-		Repeats:   m.GetRepeats(),
-		TTL:       carillon.WhenText(m.GetTtl()),
-		Spread:    f.duration(m.GetSpread(), "spread"),
-		Data:      carillon.Bytes(m.GetData(), m.GetContentType()),
-		Metadata:  m.GetMetadata(),
-		Labels:    m.GetLabels(),
-		Target:    targetFromProto(m.GetTarget()),
-		Timeout:   f.duration(m.GetTimeout(), "timeout"),
-		Lease:     f.duration(m.GetLease(), "lease"),
-		LimitKey:  m.GetLimitKey(),
-		After:     m.GetAfter(),
-		Paused:    m.GetPaused(),
-		Note:      m.GetNote(),
+		Namespace:      m.GetNamespace(),
+		Name:           m.GetName(),
+		Schedule:       m.GetSchedule(),
+		TimeZone:       m.GetTimeZone(),
+		DST:            f.dst(m.GetDst()),
+		Due:            carillon.WhenText(m.GetDueTime()),
+		Repeats:        m.GetRepeats(),
+		TTL:            carillon.WhenText(m.GetTtl()),
+		Jitter:         f.duration(m.GetJitter(), "jitter"),
+		Data:           carillon.Bytes(m.GetData(), m.GetContentType()),
+		Metadata:       m.GetMetadata(),
+		Labels:         m.GetLabels(),
+		Target:         targetFromProto(m.GetTarget()),
+		Timeout:        f.duration(m.GetTimeout(), "timeout"),
+		Lease:          f.duration(m.GetLease(), "lease"),
+		ConcurrencyKey: m.GetConcurrencyKey(),
+		DependsOn:      m.GetDependsOn(),
+		Paused:         m.GetPaused(),
+		Note:           m.GetNote(),
 	}
 	f.policies(&j, m)
 	f.status(&j, m.GetStatus())
@@ -91,8 +91,8 @@ func (f *first) policies(j *carillon.Job, m *pb.Job) {
 	j.Misfire = keep(f, misfire, err)
 	j.CatchUpLimit = int(m.GetCatchUpLimit())
 	j.CatchUpWindow = f.duration(m.GetCatchUpWindow(), "catch_up_window")
-	class, err := enumFrom[carillon.Class](m.GetClass(), pb.Class_name, "class")
-	j.Class = keep(f, class, err)
+	class, err := enumFrom[carillon.Priority](m.GetPriority(), pb.Priority_name, "priority")
+	j.Priority = keep(f, class, err)
 	j.History = carillon.History{
 		Runs: int(m.GetHistory().GetRuns()),
 		Keep: f.duration(m.GetHistory().GetKeep(), "history.keep"),

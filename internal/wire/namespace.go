@@ -7,12 +7,12 @@ import (
 
 // NamespaceToProto is the settings as a message.
 func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
-	return &pb.Namespace{Name: n.Name, Strict: n.Strict, Limits: limitsToProto(n.Limits), Generation: n.Generation}
+	return &pb.Namespace{Name: n.Name, Strict: n.Strict, ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
 }
 
 // PutNamespaceToProto is the settings as a request.
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
-	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict, Limits: limitsToProto(n.Limits), Generation: n.Generation}
+	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict, ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {
@@ -30,18 +30,18 @@ func limitsToProto(limits map[string]int) map[string]int32 {
 type namespaceMessage interface {
 	GetName() string
 	GetStrict() bool
-	GetLimits() map[string]int32
+	GetConcurrencyLimits() map[string]int32
 	GetGeneration() uint64
 }
 
 // NamespaceFromProto is the message, or the request, as settings.
 func NamespaceFromProto(m namespaceMessage) carillon.Namespace {
 	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration()}
-	if len(m.GetLimits()) > 0 {
-		n.Limits = make(map[string]int, len(m.GetLimits()))
+	if len(m.GetConcurrencyLimits()) > 0 {
+		n.ConcurrencyLimits = make(map[string]int, len(m.GetConcurrencyLimits()))
 	}
-	for key, limit := range m.GetLimits() {
-		n.Limits[key] = int(limit)
+	for key, limit := range m.GetConcurrencyLimits() {
+		n.ConcurrencyLimits[key] = int(limit)
 	}
 	return n
 }

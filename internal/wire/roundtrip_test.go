@@ -123,7 +123,7 @@ type protoFiller struct {
 }
 
 // durations are the fields of type string that hold a duration.
-var durations = []string{"spread", "timeout", "lease", "catch_up_window", "keep", "interval", "initial", "max", "jitter", "retry_after"}
+var durations = []string{"jitter", "timeout", "lease", "catch_up_window", "keep", "interval", "initial", "max", "jitter", "retry_after"}
 
 func (f *protoFiller) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
@@ -209,12 +209,12 @@ func TestEveryWordIsCarried(t *testing.T) {
 	backfill, err := BackfillFromProto(BackfillToProto(&b))
 	same(t, "backfill", b, backfill, err)
 
-	var s carillon.Skip
+	var s carillon.SkipResult
 	(&wordFiller{target: "HTTP"}).fill(reflect.ValueOf(&s).Elem(), 0)
 	skip, err := SkipFromProto(SkipToProto(&s))
 	same(t, "skip", s, skip, err)
 
-	ns := carillon.Namespace{Name: "n", Strict: true, Limits: map[string]int{"a": 0, "b": 7}}
+	ns := carillon.Namespace{Name: "n", Strict: true, ConcurrencyLimits: map[string]int{"a": 0, "b": 7}}
 	same(t, "namespace", ns, NamespaceFromProto(NamespaceToProto(&ns)), nil)
 
 	var hello carillon.Hello

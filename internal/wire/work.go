@@ -31,12 +31,12 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 			m.Results[i] = &block[i]
 		}
 	}
-	if len(r.Beats) > 0 {
-		m.Beats = make([]*pb.Beat, len(r.Beats))
-		block := make([]pb.Beat, len(r.Beats))
-		for i, b := range r.Beats {
+	if len(r.Heartbeats) > 0 {
+		m.Heartbeats = make([]*pb.Heartbeat, len(r.Heartbeats))
+		block := make([]pb.Heartbeat, len(r.Heartbeats))
+		for i, b := range r.Heartbeats {
 			block[i].Token, block[i].RunId, block[i].Confirm = b.Token, b.RunID, b.Confirm
-			m.Beats[i] = &block[i]
+			m.Heartbeats[i] = &block[i]
 		}
 	}
 	return m
@@ -54,10 +54,10 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 			}
 		}
 	}
-	if ms := m.GetBeats(); len(ms) > 0 {
-		r.Beats = make([]carillon.Beat, len(ms))
+	if ms := m.GetHeartbeats(); len(ms) > 0 {
+		r.Heartbeats = make([]carillon.Heartbeat, len(ms))
 		for i, b := range ms {
-			r.Beats[i] = carillon.Beat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()}
+			r.Heartbeats[i] = carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()}
 		}
 	}
 	return r, nil

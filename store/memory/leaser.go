@@ -37,11 +37,11 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.join(m, l.now(), ttl)
+	return l.joinLocked(m, l.now(), ttl)
 }
 
-// join is Join under the lock.
-func (l *leaser) join(m store.Member, now time.Time, ttl time.Duration) error {
+// joinLocked is Join under the lock.
+func (l *leaser) joinLocked(m store.Member, now time.Time, ttl time.Duration) error {
 	if old, ok := l.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
 		return store.ErrTaken
 	}
@@ -59,7 +59,7 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	now := l.now()
 	for id, other := range l.members {
 		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
-			return l.join(m, now, ttl)
+			return l.joinLocked(m, now, ttl)
 		}
 	}
 	return store.ErrLast

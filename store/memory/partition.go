@@ -21,7 +21,7 @@ type partition struct {
 	closed  bool
 	records *records
 	history *history
-	small   *btree.BTreeG[*store.Small]
+	small   *btree.BTreeG[*store.MetaRecord]
 }
 
 func newPartition(number int) *partition {
@@ -30,7 +30,7 @@ func newPartition(number int) *partition {
 		owner:   store.Owner{Partition: number},
 		records: newRecords(number),
 		history: newHistory(),
-		small:   newTree(lessSmall),
+		small:   newTree(lessMeta),
 	}
 }
 
@@ -79,8 +79,8 @@ func (p *partition) change(b *store.Batch) {
 	if b.Expire != nil {
 		p.history.expire(*b.Expire)
 	}
-	for i := range b.Small {
-		p.putSmall(&b.Small[i])
+	for i := range b.MetaRecords {
+		p.putSmall(&b.MetaRecords[i])
 	}
 }
 
@@ -135,14 +135,14 @@ func (p *partition) close() {
 	p.closed = true
 }
 
-func lessSmall(a, b *store.Small) bool {
+func lessMeta(a, b *store.MetaRecord) bool {
 	if a.Kind != b.Kind {
 		return a.Kind < b.Kind
 	}
 	return a.Key < b.Key
 }
 
-func (p *partition) putSmall(s *store.Small) {
+func (p *partition) putSmall(s *store.MetaRecord) {
 	if s.Value == nil {
 		p.small.Delete(s)
 		return
@@ -152,10 +152,10 @@ func (p *partition) putSmall(s *store.Small) {
 	p.small.Set(&kept)
 }
 
-func (p *partition) listSmall(q store.SmallQuery) []store.Small {
-	var out []store.Small
-	from := &store.Small{Kind: q.Kind, Key: max(q.Prefix, q.After)}
-	p.small.Ascend(from, func(s *store.Small) bool {
+func (p *partition) listSmall(q store.MetaQuery) []store.MetaRecord {
+	var out []store.MetaRecord
+	from := &store.MetaRecord{Kind: q.Kind, Key: max(q.Prefix, q.After)}
+	p.small.Ascend(from, func(s *store.MetaRecord) bool {
 		if len(out) >= q.Limit || s.Kind != q.Kind || !strings.HasPrefix(s.Key, q.Prefix) {
 			return false
 		}

@@ -19,7 +19,7 @@ type pastPartition struct {
 	owner   store.Owner
 	records records
 	history history
-	small   *btree.BTreeG[*store.Small]
+	small   *btree.BTreeG[*store.MetaRecord]
 }
 
 // Past returns what the store holds now, for [Store.Revert].

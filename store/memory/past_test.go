@@ -28,7 +28,7 @@ func TestAStoreGoesBack(t *testing.T) {
 		return shard, terms[0]
 	}
 	write := func(shard store.Shard, key string) error {
-		return shard.Apply(ctx, &store.Batch{Small: []store.Small{{Kind: 'x', Key: key, Value: []byte{1}}}})
+		return shard.Apply(ctx, &store.Batch{MetaRecords: []store.MetaRecord{{Kind: 'x', Key: key, Value: []byte{1}}}})
 	}
 	old, _ := claim(0)
 	if err := write(old, "kept"); err != nil {
@@ -48,7 +48,7 @@ func TestAStoreGoesBack(t *testing.T) {
 				t.Errorf("a write of a term of before: %v", err)
 			}
 		}
-		got, err := old.Small(ctx, store.SmallQuery{Kind: 'x', Limit: 10})
+		got, err := old.MetaRecords(ctx, store.MetaQuery{Kind: 'x', Limit: 10})
 		if err != nil || len(got) != 1 || got[0].Key != "kept" {
 			t.Errorf("left: %v, %v", got, err)
 		}

@@ -36,8 +36,8 @@ func lessRef(a, b *store.Record) bool { return a.Compare(b.Ref) < 0 }
 
 func lessDue(a, b *store.Record) bool {
 	switch {
-	case a.State.Class != b.State.Class:
-		return a.State.Class < b.State.Class
+	case a.State.Priority != b.State.Priority:
+		return a.State.Priority < b.State.Priority
 	case a.State.Due != b.State.Due:
 		return a.State.Due < b.State.Due
 	}
@@ -48,8 +48,8 @@ func lessStaged(a, b *store.Record) bool {
 	switch {
 	case a.State.Queue != b.State.Queue:
 		return a.State.Queue < b.State.Queue
-	case a.State.Class != b.State.Class:
-		return a.State.Class < b.State.Class
+	case a.State.Priority != b.State.Priority:
+		return a.State.Priority < b.State.Priority
 	case a.State.Run.Due != b.State.Run.Due:
 		return a.State.Run.Due < b.State.Run.Due
 	}
@@ -158,13 +158,13 @@ func listFrom(q store.ListQuery) store.Ref {
 }
 
 func (r *records) listDue(q store.DueQuery) []store.Record {
-	from := &store.Record{Ref: q.After.Ref, State: store.State{Class: q.Class, Due: q.After.Due}}
+	from := &store.Record{Ref: q.After.Ref, State: store.State{Priority: q.Priority, Due: q.After.Due}}
 	if q.After == (store.Cursor{}) {
 		from.State.Due = math.MinInt64
 	}
 	var out []store.Record
 	r.due.Ascend(from, func(rec *store.Record) bool {
-		if len(out) >= q.Limit || rec.State.Class != q.Class || rec.State.Due > q.Until {
+		if len(out) >= q.Limit || rec.State.Priority != q.Priority || rec.State.Due > q.Until {
 			return false
 		}
 		if lessDue(from, rec) {
@@ -176,7 +176,7 @@ func (r *records) listDue(q store.DueQuery) []store.Record {
 }
 
 func (r *records) listStaged(q store.StagedQuery) []store.Record {
-	from := &store.Record{Ref: q.After.Ref, State: store.State{Queue: q.Queue, Class: q.After.Class}}
+	from := &store.Record{Ref: q.After.Ref, State: store.State{Queue: q.Queue, Priority: q.After.Priority}}
 	from.State.Run.Due = q.After.Due
 	if q.After == (store.Cursor{}) {
 		from.State.Run.Due = math.MinInt64

@@ -58,12 +58,12 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	return read(ctx, s, func() []store.Record { return s.p.records.list(q) })
 }
 
-// Due returns records of one class in (due, ref) order.
+// Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
 	return read(ctx, s, func() []store.Record { return s.p.records.listDue(q) })
 }
 
-// Staged returns the records parked under a queue in (class, run due, ref) order.
+// Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
 	return read(ctx, s, func() []store.Record { return s.p.records.listStaged(q) })
 }
@@ -86,7 +86,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	return read(ctx, s, func() []store.RunRecord { return s.p.history.list(q, after) })
 }
 
-// Small returns the small records of a kind in key order.
-func (s *shard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
-	return read(ctx, s, func() []store.Small { return s.p.listSmall(q) })
+// MetaRecords returns the metadata records of a kind in key order.
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	return read(ctx, s, func() []store.MetaRecord { return s.p.listSmall(q) })
 }

@@ -40,8 +40,8 @@ type liveRun struct {
 
 // dueMark is an entry of the due index.
 type dueMark struct {
-	class uint8
-	due   int64
+	priority uint8
+	due      int64
 }
 
 // build writes b's operations into out. Deletes come first, so that a put after the delete of its job stays.
@@ -64,8 +64,8 @@ func (w *builder) build(b *store.Batch) error {
 	if err := w.history(b); err != nil {
 		return err
 	}
-	for _, s := range b.Small {
-		w.key = appendSmallKey(w.key[:0], w.partition, s.Kind, s.Key)
+	for _, s := range b.MetaRecords {
+		w.key = appendMetaKey(w.key[:0], w.partition, s.Kind, s.Key)
 		if err := w.small(s.Value); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (w *builder) recall(key []byte) []byte {
 	if !w.asks {
 		return nil
 	}
-	return w.part.known.look(w.old[:0], key)
+	return w.part.heads.look(w.old[:0], key)
 }
 
 // note notes what is known of a record after the batch.
@@ -234,24 +234,24 @@ func (w *builder) body(r store.Ref, old *head) ([]byte, error) {
 // appendBodyKey appends the key that holds the body of a record that is in an index.
 func appendBodyKey(b []byte, partition int, h *head, r store.Ref) []byte {
 	if h.is(hasDue) {
-		return appendDueKey(b, partition, h.class, h.due, r)
+		return appendDueKey(b, partition, h.priority, h.due, r)
 	}
-	return appendStagedKey(b, partition, h.queue, h.class, h.runDue, r)
+	return appendStagedKey(b, partition, h.queue, h.priority, h.runDue, r)
 }
 
 // dropIndex removes old's index entries that next does not write again, and marks those that it does.
 func (w *builder) dropIndex(r store.Ref, old, next *head) error {
 	if old.is(hasDue) {
-		if next.is(hasDue) && next.class == old.class && next.due == old.due {
+		if next.is(hasDue) && next.priority == old.priority && next.due == old.due {
 			next.flags |= dueTwice
-		} else if err := w.drop(appendDueKey(w.key[:0], w.partition, old.class, old.due, r), old.is(dueTwice)); err != nil {
+		} else if err := w.drop(appendDueKey(w.key[:0], w.partition, old.priority, old.due, r), old.is(dueTwice)); err != nil {
 			return err
 		}
 	}
 	if old.is(hasStaged) {
-		if next.is(hasStaged) && next.class == old.class && next.queue == old.queue && next.runDue == old.runDue {
+		if next.is(hasStaged) && next.priority == old.priority && next.queue == old.queue && next.runDue == old.runDue {
 			next.flags |= stagedTwice
-		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.class, old.runDue, r), old.is(stagedTwice)); err != nil {
+		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue, r), old.is(stagedTwice)); err != nil {
 			return err
 		}
 	}
@@ -274,15 +274,15 @@ func (w *builder) drop(key []byte, twice bool) error {
 func (w *builder) writeIndex(r store.Ref, old, next *head) error {
 	body := w.val
 	if next.is(hasDue) {
-		w.key = appendDueKey(w.key[:0], w.partition, next.class, next.due, r)
+		w.key = appendDueKey(w.key[:0], w.partition, next.priority, next.due, r)
 		if err := w.out.Set(w.key, body, nil); err != nil {
 			return err
 		}
-		w.dues = append(w.dues, dueMark{next.class, next.due})
+		w.dues = append(w.dues, dueMark{next.priority, next.due})
 		body = nil
 	}
 	if next.is(hasStaged) {
-		w.key = appendStagedKey(w.key[:0], w.partition, next.queue, next.class, next.runDue, r)
+		w.key = appendStagedKey(w.key[:0], w.partition, next.queue, next.priority, next.runDue, r)
 		if err := w.out.Set(w.key, body, nil); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func (w *builder) history(b *store.Batch) error {
 			return err
 		}
 	}
-	if len(b.Runs) > 0 && w.part.recent.ask() {
+	if len(b.Runs) > 0 && w.part.historyFilter.ask() {
 		if err := w.beginRecent(); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (w *builder) history(b *store.Batch) error {
 // run writes a finished run and replaces an earlier record of it.
 func (w *builder) run(r *store.RunRecord) error {
 	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
-	if !w.part.recent.add(&r.ID, w.key) {
+	if !w.part.historyFilter.add(&r.ID, w.key) {
 		old, ok, err := w.finished(&r.ID)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (w *builder) beginRecent() error {
 		return false, nil
 	})
 	if err == nil && empty {
-		w.part.recent.begin(math.MinInt64)
+		w.part.historyFilter.begin(math.MinInt64)
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (w *builder) counted() (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w.part.recent.begin(last)
+	w.part.historyFilter.begin(last)
 	c.n.Store(n)
 	c.known.Store(true)
 	return n, nil

@@ -225,7 +225,7 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 var kindWords = map[byte]string{
 	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry", kindSpec: "spec",
 	kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry", kindDead: "dead run",
-	kindSmall: "settings", kindMeta: "metadata of the store", kindOwner: "term of a partition",
+	kindMetaRecord: "settings", kindMeta: "metadata of the store", kindOwner: "term of a partition",
 }
 
 // inWords says what a key is, as far as it can be read.

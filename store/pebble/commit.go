@@ -105,7 +105,7 @@ func (c *committer) commit(first *request) {
 	}
 	m.each(func(ch *change) {
 		ch.shard.part.marks.visible()
-		ch.shard.part.known.change(ch.facts)
+		ch.shard.part.heads.change(ch.facts)
 		ch.shard.part.childless.Store(ch.childless)
 	})
 	c.last = m

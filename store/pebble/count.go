@@ -16,7 +16,7 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 		if err != nil {
 			return nil, err
 		}
-		if err := of.(*shard).read(ctx, func(v *view) error { // again from the start if the engine is replaced meanwhile
+		if err := of.(*shard).readView(ctx, func(v *view) error { // again from the start if the engine is replaced meanwhile
 			out[i] = store.NewCounts()
 			return v.count(&out[i])
 		}); err != nil {
@@ -34,7 +34,7 @@ func (v *view) count(out *store.Counts) error {
 		if err != nil || len(rest) == 0 {
 			return false, errKey
 		}
-		due, _, err := cutTime(rest[1:]) // behind the class
+		due, _, err := cutTime(rest[1:]) // behind the priority
 		if err == nil {
 			out.AddStaged(queue, 1, due)
 		}

@@ -48,7 +48,7 @@ func (d *diary) read() (acked uint64) {
 
 // batchOf is batch n: the records move in the due index each time, and the spec is large now and then.
 func batchOf(n uint64) *store.Batch {
-	b := &store.Batch{Small: []store.Small{{Kind: 1, Key: "n", Value: fmt.Append(nil, n)}}}
+	b := &store.Batch{MetaRecords: []store.MetaRecord{{Kind: 1, Key: "n", Value: fmt.Append(nil, n)}}}
 	for i := range crashRecords {
 		r := job(i, int64(n), benchSpec)
 		if n%5 == 0 {
@@ -180,7 +180,7 @@ func verify(t *testing.T, fs *vfs.MemFS, known []uint64, diaries []*diary) {
 // present is the batch that the partition holds; every part of it must be there, and nothing else.
 func present(t *testing.T, sh store.Shard) uint64 {
 	t.Helper()
-	small, err := sh.Small(t.Context(), store.SmallQuery{Kind: 1, Limit: 10})
+	small, err := sh.MetaRecords(t.Context(), store.MetaQuery{Kind: 1, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func present(t *testing.T, sh store.Shard) uint64 {
 			t.Fatal(err)
 		}
 	}
-	due, err := sh.Due(t.Context(), store.DueQuery{Class: 2, Until: math.MaxInt64, Limit: 100})
+	due, err := sh.Due(t.Context(), store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

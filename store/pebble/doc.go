@@ -16,7 +16,7 @@
 // A record's body (state, and a spec of up to [Options.InlineSpec] bytes) is the value of its due index entry, so that a
 // scan of what is due reads nothing else. The head, under the record's name, says where the body is and which other index
 // entries exist; it is all that a later write must read. What was just read or written is remembered, so that most writes
-// read nothing (known.go, recent.go). docs/decisions/0004-pebble-keys.md has the measurements.
+// read nothing (headcache.go, historyfilter.go). docs/decisions/0004-pebble-keys.md has the measurements.
 //
 // # What a start believes
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// due scans the due index of a class, which is empty before low. Nothing is due before found, as far as the scan can say.
+// due scans the due index of a priority, which is empty before low. Nothing is due before found, as far as the scan can say.
 func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64, err error) {
 	found = math.MinInt64
 	if q.Limit <= 0 {
@@ -49,16 +49,16 @@ func after(t int64) int64 {
 
 // dueStart is where a scan begins; whole says that it leaves out nothing but what is known not to be there.
 func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) {
-	lower = appendTime(append(appendHead(nil, v.partition, kindDue), q.Class), low)
+	lower = appendTime(append(appendHead(nil, v.partition, kindDue), q.Priority), low)
 	if q.After == (store.Cursor{}) || q.After.Due < low {
 		return lower, true
 	}
-	return append(appendDueKey(nil, v.partition, q.Class, q.After.Due, q.After.Ref), 0), false
+	return append(appendDueKey(nil, v.partition, q.Priority, q.After.Due, q.After.Ref), 0), false
 }
 
 // dueEnd is what a scan ends before.
 func (v *view) dueEnd(q store.DueQuery) []byte {
-	class := append(appendHead(nil, v.partition, kindDue), q.Class)
+	class := append(appendHead(nil, v.partition, kindDue), q.Priority)
 	if q.Until == math.MaxInt64 {
 		return prefixEnd(class)
 	}
@@ -71,9 +71,9 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 		return nil, nil
 	}
 	lower, upper := bounds(appendText(appendHead(nil, v.partition, kindStaged), q.Queue))
-	head := len(lower) + 1 // the class
+	head := len(lower) + 1 // the priority
 	if q.After != (store.Cursor{}) {
-		lower = append(appendStagedKey(nil, v.partition, q.Queue, q.After.Class, q.After.Due, q.After.Ref), 0)
+		lower = append(appendStagedKey(nil, v.partition, q.Queue, q.After.Priority, q.After.Due, q.After.Ref), 0)
 	}
 	err = eachLeft(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		if len(key) < head {

@@ -21,7 +21,7 @@ func TestDueWhileItMoves(t *testing.T) {
 		return sh.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1, due, benchSpec)}})
 	}
 	look := func() ([]store.Record, error) {
-		return sh.Due(t.Context(), store.DueQuery{Class: 2, Until: math.MaxInt64, Limit: 10})
+		return sh.Due(t.Context(), store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: 10})
 	}
 	if err := move(990); err != nil {
 		t.Fatal(err)

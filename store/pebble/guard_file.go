@@ -53,13 +53,13 @@ func (f *guardedFile) change(do func() error) error {
 }
 
 // Sync makes the file durable.
-func (f *guardedFile) Sync() error { return f.sync(func() error { return f.File.Sync() }) }
+func (f *guardedFile) Sync() error { return f.syncWith(func() error { return f.File.Sync() }) }
 
 // SyncData makes the file's bytes durable.
-func (f *guardedFile) SyncData() error { return f.sync(func() error { return f.File.SyncData() }) }
+func (f *guardedFile) SyncData() error { return f.syncWith(func() error { return f.File.SyncData() }) }
 
-// sync makes the file durable and says what of it is.
-func (f *guardedFile) sync(do func() error) error {
+// syncWith makes the file durable and says what of it is.
+func (f *guardedFile) syncWith(do func() error) error {
 	e := f.extent
 	err := f.change(do)
 	f.guard.synced(e)

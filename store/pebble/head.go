@@ -10,14 +10,14 @@ import (
 // head is what a record's name leads to: where its body is and which index entries it has. It is all that must be read
 // to replace or delete the record.
 type head struct {
-	flags   headFlags
-	class   uint8
-	due     int64  // hasDue
-	queue   string // hasStaged
-	runDue  int64  // hasStaged
-	live    carillon.RunIdentity
-	specLen int    // specApart
-	body    []byte // of a record that is in neither index; aliases what was read
+	flags    headFlags
+	priority uint8
+	due      int64  // hasDue
+	queue    string // hasStaged
+	runDue   int64  // hasStaged
+	live     carillon.RunIdentity
+	specLen  int    // specApart
+	body     []byte // of a record that is in neither index; aliases what was read
 }
 
 // headFlags say what a head holds. The twice flags tell keys that were set more than once since they last were absent:
@@ -44,7 +44,7 @@ func (h *head) bodyInHead() bool { return h.flags&(hasDue|hasStaged) == 0 }
 
 // headOf is the head of a record that is written for the first time; its spec is set by the caller.
 func headOf(partition int, s *store.State) head {
-	h := head{class: s.Class}
+	h := head{priority: s.Priority}
 	if s.Due != 0 {
 		h.flags |= hasDue
 		h.due = s.Due
@@ -62,7 +62,7 @@ func headOf(partition int, s *store.State) head {
 
 // append appends the head's bytes without its body.
 func (h *head) append(b []byte) []byte {
-	b = append(b, byte(h.flags), h.class)
+	b = append(b, byte(h.flags), h.priority)
 	if h.is(hasDue) {
 		b = binary.BigEndian.AppendUint64(b, uint64(h.due))
 	}
@@ -86,7 +86,7 @@ func (h *head) append(b []byte) []byte {
 // parseHead reads what append wrote; the rest is the body.
 func parseHead(partition int, b []byte) (h head, err error) {
 	c := cutter{b: b}
-	h.flags, h.class = headFlags(c.byte()), c.byte()
+	h.flags, h.priority = headFlags(c.byte()), c.byte()
 	if h.is(hasDue) {
 		h.due = c.int64()
 	}

@@ -59,7 +59,7 @@ func job(i int, due int64, spec []byte) store.Record {
 		State: store.State{
 			UID: carillon.NewUID(k, [8]byte{byte(i), byte(i >> 8), byte(i >> 16)}), Generation: 1,
 			Created: 1_790_000_000_000_000_000, Updated: 1_790_000_000_000_000_000,
-			Class: 2, Due: due, Anchor: due, Next: due,
+			Priority: 2, Due: due, Anchor: due, Next: due,
 		},
 	}
 }

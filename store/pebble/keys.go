@@ -14,8 +14,8 @@ import (
 //
 //	kindHead     ref of a job                               → head: where the body is, which index entries exist
 //	kindPending  ref of a pending run                       → the same
-//	kindDue      class, due, ref                            → body
-//	kindStaged   queue, class, run due, ref                 → body, or the due key that holds it
+//	kindDue      priority, due, ref                            → body
+//	kindStaged   queue, priority, run due, ref                 → body, or the due key that holds it
 //	kindSpec     ref                                        → a spec too large for the body
 //	kindLive     uid, scheduled, cause, seq                 → ref
 //	kindHistory  key hash, scheduled descending, rest of it → run record
@@ -23,16 +23,16 @@ import (
 //	kindDead     namespace, finished descending, uid, …     → nothing
 //	kindSmall    kind, key                                  → value
 const (
-	kindHead    = 'a'
-	kindPending = 'b'
-	kindDue     = 'd'
-	kindStaged  = 'q'
-	kindSpec    = 's'
-	kindLive    = 'l'
-	kindHistory = 'h'
-	kindAge     = 't'
-	kindDead    = 'x'
-	kindSmall   = 'm'
+	kindHead       = 'a'
+	kindPending    = 'b'
+	kindDue        = 'd'
+	kindStaged     = 'q'
+	kindSpec       = 's'
+	kindLive       = 'l'
+	kindHistory    = 'h'
+	kindAge        = 't'
+	kindDead       = 'x'
+	kindMetaRecord = 'm'
 )
 
 // Kinds of the store's own partition, storePartition.
@@ -261,7 +261,7 @@ func appendDeadKey(b []byte, partition int, namespace string, finished int64, id
 	return appendRun(appendTimeDesc(b, finished), id)
 }
 
-// appendSmallKey appends the key of a small record.
-func appendSmallKey(b []byte, partition int, kind byte, key string) []byte {
-	return append(append(appendHead(b, partition, kindSmall), kind), key...)
+// appendMetaKey appends the key of a metadata record.
+func appendMetaKey(b []byte, partition int, kind byte, key string) []byte {
+	return append(append(appendHead(b, partition, kindMetaRecord), kind), key...)
 }

@@ -56,7 +56,7 @@ func TestRefOrder(t *testing.T) {
 	}
 }
 
-// FuzzDueOrder holds the due and staged indexes against their order: class, time, ref.
+// FuzzDueOrder holds the due and staged indexes against their order: priority, time, ref.
 func FuzzDueOrder(f *testing.F) {
 	f.Add(uint8(0), int64(-1), "a", uint8(0), int64(1), "b")
 	f.Add(uint8(3), int64(math.MinInt64), "", uint8(2), int64(math.MaxInt64), "\x00")

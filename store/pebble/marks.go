@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// classes is how many classes a due index has.
-const classes = 4
+// priorities is how many priorities a due index has.
+const priorities = 4
 
-// marks remember, for each class of a partition, a time before which its due index is empty, so that a scan does not crawl
+// marks remember, for each priority of a partition, a time before which its due index is empty, so that a scan does not crawl
 // over the tombstones of what was finished. Scans raise a mark, puts lower it:
 //
 //	put   soon · become visible to snapshots · visible
@@ -22,7 +22,7 @@ const classes = 4
 // The mark as it is after the snapshot would not do: another scan may have raised it for a later snapshot.
 type marks struct {
 	mu    sync.Mutex
-	class [classes]mark
+	class [priorities]mark
 }
 
 type mark struct {
@@ -33,9 +33,9 @@ type mark struct {
 
 // scan is one scan of a due index.
 type scan struct {
-	class uint8
-	low   int64 // the mark when it began
-	put   int64 // earliest put that its snapshot may have, or lack
+	priority uint8
+	low      int64 // the mark when it began
+	put      int64 // earliest put that its snapshot may have, or lack
 }
 
 func newMarks() *marks {
@@ -65,10 +65,10 @@ func (m *marks) soon(dues []dueMark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range dues {
-		if int(d.class) >= classes {
+		if int(d.priority) >= priorities {
 			continue
 		}
-		c := &m.class[d.class]
+		c := &m.class[d.priority]
 		c.low, c.soon = min(c.low, d.due), min(c.soon, d.due)
 		for _, s := range c.scans {
 			s.put = min(s.put, d.due)
@@ -87,8 +87,8 @@ func (m *marks) visible() {
 
 // begin begins a scan, before its snapshot is taken.
 func (m *marks) begin(class uint8) *scan {
-	s := &scan{class: class, low: math.MinInt64, put: math.MinInt64}
-	if int(class) >= classes {
+	s := &scan{priority: class, low: math.MinInt64, put: math.MinInt64}
+	if int(class) >= priorities {
 		return s
 	}
 	m.mu.Lock()
@@ -108,12 +108,12 @@ func (m *marks) start(s *scan) int64 {
 
 // end ends a scan, whose snapshot has nothing due earlier than found.
 func (m *marks) end(s *scan, found int64) {
-	if int(s.class) >= classes {
+	if int(s.priority) >= priorities {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &m.class[s.class]
+	c := &m.class[s.priority]
 	c.scans = slices.DeleteFunc(c.scans, func(o *scan) bool { return o == s })
 	c.low = max(c.low, min(found, s.put))
 }

@@ -107,7 +107,8 @@ func (s *Store) loadFrom(e *engine) error {
 	}
 	s.meta = store.Meta{Format: m.Format, Partitions: m.Partitions, MACKey: m.MACKey}
 	for range m.Partitions {
-		s.parts = append(s.parts, &partition{marks: newMarks(), known: newKnown(s.opt.KnownBytes / m.Partitions), recent: newRecent(m.Partitions)})
+		s.parts = append(s.parts, &partition{marks: newMarks(),
+			heads: newHeadCache(s.opt.HeadCacheBytes / m.Partitions), historyFilter: newHistoryFilter(m.Partitions)})
 	}
 	s.owners, err = loadOwners(e.db, m.Partitions, m.Boot)
 	return err

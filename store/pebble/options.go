@@ -25,9 +25,9 @@ type Options struct {
 	// InlineSpec is the longest spec, in bytes, that is kept with the state; longer ones are written once, under a key of
 	// their own, and read by themselves. 0 = 1 KiB, which is what the engine asks Due for; negative = none.
 	InlineSpec int
-	// KnownBytes is how much is remembered of what was just read or written, so that it need not be read again to be
+	// HeadCacheBytes is how much is remembered of what was just read or written, so that it need not be read again to be
 	// replaced: about 100 bytes a record. 0 = 8 MiB, negative = nothing.
-	KnownBytes int
+	HeadCacheBytes int
 	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
 	CommitBytes int
 	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to write again.
@@ -62,12 +62,12 @@ type Events struct {
 
 // Defaults of the options.
 const (
-	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 32 << 20
-	defaultInlineSpec    = 1 << 10
-	defaultKnownBytes    = 8 << 20
-	defaultCommitBytes   = 2 << 20
-	defaultRetryAfter    = time.Second
+	defaultCacheBytes     = 32 << 20
+	defaultMemTableBytes  = 32 << 20
+	defaultInlineSpec     = 1 << 10
+	defaultHeadCacheBytes = 8 << 20
+	defaultCommitBytes    = 2 << 20
+	defaultRetryAfter     = time.Second
 )
 
 // withDefaults fills in the defaults.
@@ -88,10 +88,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.InlineSpec == 0 {
 		o.InlineSpec = defaultInlineSpec
 	}
-	if o.KnownBytes == 0 {
-		o.KnownBytes = defaultKnownBytes
+	if o.HeadCacheBytes == 0 {
+		o.HeadCacheBytes = defaultHeadCacheBytes
 	}
-	o.KnownBytes = max(o.KnownBytes, 0)
+	o.HeadCacheBytes = max(o.HeadCacheBytes, 0)
 	if o.CommitBytes <= 0 {
 		o.CommitBytes = defaultCommitBytes
 	}

@@ -4,11 +4,11 @@ import "sync/atomic"
 
 // partition is what the store keeps in memory of one partition.
 type partition struct {
-	marks  *marks
-	flying atomic.Pointer[commit] // the last commit with writes of this partition
-	runs   runCount
-	known  *known
-	recent *recent
+	marks         *marks
+	flying        atomic.Pointer[commit] // the last commit with writes of this partition
+	runs          runCount
+	heads         *headCache
+	historyFilter *historyFilter
 	// childless says that there are no pending runs after the last commit, so that the delete of a job need not look for them.
 	// Like known it is changed by the committer: a batch that is refused must not have a say.
 	childless atomic.Bool

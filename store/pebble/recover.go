@@ -122,9 +122,9 @@ func (s *Store) forget() {
 		p.marks.forget()
 		p.flying.Store(nil)
 		p.runs.known.Store(false)
-		p.known.forget()
+		p.heads.forget()
 		p.childless.Store(false)
-		p.recent.forget()
+		p.historyFilter.forget()
 	}
 }
 

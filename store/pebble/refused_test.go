@@ -196,7 +196,7 @@ func TestWhatWasReadMeanwhileIsForgotten(t *testing.T) {
 		<-time.After(2 * time.Hour) // of the bubble: the store opens again
 		sh = own(t, s, 1)[0]
 		commit(t, sh, store.Batch{Puts: []store.Record{job(1, 7, nil)}})
-		got, err = sh.Due(t.Context(), store.DueQuery{Class: 2, Until: 10, Limit: 10})
+		got, err = sh.Due(t.Context(), store.DueQuery{Priority: 2, Until: 10, Limit: 10})
 		if err != nil || len(got) != 1 || got[0].State.Due != 7 {
 			t.Errorf("due: %v, %v", got, err)
 		}

@@ -27,12 +27,12 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 type view struct {
 	source
 	partition int
-	known     *known
+	known     *headCache
 	turn      uint64 // of what is known; it was asked for before the snapshot was taken
 }
 
-// read calls f with a view, and returns when what f saw is durable. If that fails, it asks what is left of the store.
-func (s *shard) read(ctx context.Context, f func(v *view) error) error {
+// readView calls f with a view, and returns when what f saw is durable. If that fails, it asks what is left of the store.
+func (s *shard) readView(ctx context.Context, f func(v *view) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *shard) read(ctx context.Context, f func(v *view) error) error {
 		var e *engine
 		err := s.s.engines.use(func(now *engine) error {
 			e = now
-			v := &view{partition: s.number, known: s.part.known, turn: s.part.known.turns.Load()}
+			v := &view{partition: s.number, known: s.part.heads, turn: s.part.heads.turns.Load()}
 			snapshot := e.db.NewSnapshot()
 			defer snapshot.Close()
 			v.source = source{snapshot, e.lost}
@@ -56,7 +56,7 @@ func (s *shard) read(ctx context.Context, f func(v *view) error) error {
 // Read returns the records of the refs, in their order.
 func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
 	out := make([]store.Record, len(refs))
-	err := s.read(ctx, func(v *view) (err error) {
+	err := s.readView(ctx, func(v *view) (err error) {
 		for i, ref := range refs {
 			if out[i], err = v.record(ref); err != nil {
 				return err
@@ -72,7 +72,7 @@ func (s *shard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Re
 	if int(id.Partition) != s.number {
 		return store.Ref{}, false, ctx.Err()
 	}
-	err = s.read(ctx, func(v *view) error {
+	err = s.readView(ctx, func(v *view) error {
 		var value []byte
 		if value, ok, err = get(v.source, appendLiveKey(nil, v.partition, &id)); err != nil || !ok {
 			return err
@@ -85,28 +85,28 @@ func (s *shard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Re
 
 // List returns jobs in name order.
 func (s *shard) List(ctx context.Context, q store.ListQuery) (out []store.Record, err error) {
-	err = s.read(ctx, func(v *view) error {
+	err = s.readView(ctx, func(v *view) error {
 		out, err = v.list(q)
 		return err
 	})
 	return out, err
 }
 
-// Due returns records of one class in (due, ref) order.
+// Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) (out []store.Record, err error) {
 	m := s.part.marks
-	found, scan := int64(math.MinInt64), m.begin(q.Class)
+	found, scan := int64(math.MinInt64), m.begin(q.Priority)
 	defer func() { m.end(scan, found) }()
-	err = s.read(ctx, func(v *view) error {
+	err = s.readView(ctx, func(v *view) error {
 		out, found, err = v.due(q, m.start(scan))
 		return err
 	})
 	return out, err
 }
 
-// Staged returns the records parked under a queue in (class, run due, ref) order.
+// Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) (out []store.Record, err error) {
-	err = s.read(ctx, func(v *view) error {
+	err = s.readView(ctx, func(v *view) error {
 		out, err = v.staged(q)
 		return err
 	})
@@ -115,16 +115,16 @@ func (s *shard) Staged(ctx context.Context, q store.StagedQuery) (out []store.Re
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) (out []store.RunRecord, err error) {
-	err = s.read(ctx, func(v *view) error {
+	err = s.readView(ctx, func(v *view) error {
 		out, err = v.runs(q)
 		return err
 	})
 	return out, err
 }
 
-// Small returns the small records of a kind in key order.
-func (s *shard) Small(ctx context.Context, q store.SmallQuery) (out []store.Small, err error) {
-	err = s.read(ctx, func(v *view) error {
+// MetaRecords returns the metadata records of a kind in key order.
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) (out []store.MetaRecord, err error) {
+	err = s.readView(ctx, func(v *view) error {
 		out, err = v.small(q)
 		return err
 	})

@@ -122,18 +122,18 @@ func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
 	return lower, upper
 }
 
-// small scans the small records of a kind.
-func (v *view) small(q store.SmallQuery) (out []store.Small, err error) {
+// small scans the metadata records of a kind.
+func (v *view) small(q store.MetaQuery) (out []store.MetaRecord, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}
-	lower, upper := bounds(appendSmallKey(nil, v.partition, q.Kind, q.Prefix))
+	lower, upper := bounds(appendMetaKey(nil, v.partition, q.Kind, q.Prefix))
 	head := headLen + 1
 	if q.After != "" && q.After >= q.Prefix {
-		lower = append(appendSmallKey(nil, v.partition, q.Kind, q.After), 0)
+		lower = append(appendMetaKey(nil, v.partition, q.Kind, q.After), 0)
 	}
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
-		out = append(out, store.Small{Kind: q.Kind, Key: string(key[head:]), Value: append([]byte{}, value...)})
+		out = append(out, store.MetaRecord{Kind: q.Kind, Key: string(key[head:]), Value: append([]byte{}, value...)})
 		return len(out) < q.Limit, nil
 	})
 	return out, err

@@ -47,7 +47,7 @@ func (r *refs) add(partition int, ref store.Ref) {
 type puts struct {
 	refs
 	uid                                  []pgtype.UUID
-	class, phase, cause                  []int16
+	priority, phase, cause               []int16
 	due, next, scheduled, runSeq, runDue []int64
 	queue                                []string
 	live                                 []bool
@@ -125,17 +125,17 @@ func (c *changes) add(s *shard, b *store.Batch) error {
 	if b.Expire != nil {
 		c.expires = append(c.expires, expire{s.partition, *b.Expire})
 	}
-	for i := range b.Small {
-		if b.Small[i].Value == nil {
-			c.gone.add(s.partition, &b.Small[i])
+	for i := range b.MetaRecords {
+		if b.MetaRecords[i].Value == nil {
+			c.gone.add(s.partition, &b.MetaRecords[i])
 		} else {
-			c.smalls.add(s.partition, &b.Small[i])
+			c.smalls.add(s.partition, &b.MetaRecords[i])
 		}
 	}
 	return nil
 }
 
-func (c *smalls) add(partition int, x *store.Small) {
+func (c *smalls) add(partition int, x *store.MetaRecord) {
 	c.partition, c.kind = append(c.partition, int32(partition)), append(c.kind, int16(x.Kind))
 	c.key, c.value = append(c.key, []byte(x.Key)), append(c.value, x.Value)
 }
@@ -151,7 +151,7 @@ func (p *puts) put(partition int, r *store.Record) error {
 		queue = queueText(s.Queue)
 	}
 	p.add(partition, r.Ref)
-	p.uid, p.class, p.phase = append(p.uid, uuid(s.UID)), append(p.class, int16(s.Class)), append(p.phase, int16(s.Phase))
+	p.uid, p.priority, p.phase = append(p.uid, uuid(s.UID)), append(p.priority, int16(s.Priority)), append(p.phase, int16(s.Phase))
 	p.due, p.next, p.queue = append(p.due, s.Due), append(p.next, s.Next), append(p.queue, queue)
 	p.live, p.scheduled, p.cause = append(p.live, s.Run.Live), append(p.scheduled, s.Run.Scheduled), append(p.cause, int16(s.Run.Cause))
 	p.runSeq, p.runDue = append(p.runSeq, int64(s.Run.Seq)), append(p.runDue, s.Run.Due)
@@ -288,7 +288,7 @@ func (c *changes) statements() *pgx.Batch {
 		b.Queue(deleteSQL, d.partition, d.namespace, d.name, d.seq)
 	}
 	if p := &c.puts; len(p.seq) > 0 {
-		b.Queue(putSQL, p.partition, p.namespace, p.name, p.seq, p.uid, p.class, p.phase, p.due, p.next, p.queue, p.live, p.scheduled,
+		b.Queue(putSQL, p.partition, p.namespace, p.name, p.seq, p.uid, p.priority, p.phase, p.due, p.next, p.queue, p.live, p.scheduled,
 			p.cause, p.runSeq, p.runDue, p.attempt, p.state, p.spec, p.labels)
 	}
 	if r := &c.redrive; len(r.seq) > 0 {

@@ -58,7 +58,7 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 		nonces[i] = int64(rand.Uint64()) // seeded by the operating system
 	}
 	got, err := asked(ctx, l, "claim partitions", func(ctx context.Context) ([]store.Holding, error) {
-		return l.claim(ctx, node, partitions, nonces, interval(ttl))
+		return l.claimRows(ctx, node, partitions, nonces, interval(ttl))
 	})
 	l.heed(err)
 	if err != nil {
@@ -75,8 +75,8 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 	return out, nil
 }
 
-// claim takes partitions, and ends who blocks it.
-func (l *leaser) claim(ctx context.Context, args ...any) ([]store.Holding, error) {
+// claimRows takes partitions, and ends who blocks it.
+func (l *leaser) claimRows(ctx context.Context, args ...any) ([]store.Holding, error) {
 	conn, err := l.leases.Acquire(ctx)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/postgres"
 )

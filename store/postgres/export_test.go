@@ -29,7 +29,7 @@ type Query struct{ c conditions }
 // Queries are the queries of the due and staged indexes that begin after a record, by the name of their index.
 func Queries(after store.Cursor) map[string]Query {
 	var due, staged conditions
-	due.due(3, store.DueQuery{Class: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})
+	due.due(3, store.DueQuery{Priority: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})
 	staged.staged(3, store.StagedQuery{Queue: "default\x00worker\x00mail", After: after, Limit: 100, MaxSpec: 1024})
 	return map[string]Query{"due": {due}, "staged": {staged}}
 }

@@ -17,7 +17,7 @@ const gatherSQL = `
 SELECT partition, key, value FROM carillon_small
 WHERE kind = $1 AND partition = ANY ($2::int[]) AND (partition, key) > ($3, $4) ORDER BY partition, key LIMIT $5`
 
-// gathered is a small record and where it is.
+// gathered is a metadata record and where it is.
 type gathered struct {
 	partition int32
 	key       []byte
@@ -25,7 +25,7 @@ type gathered struct {
 }
 
 // Gather implements [store.Gatherer].
-func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.Small, error) {
+func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
 	place, numbers := make(map[int32]int, len(partitions)), make([]int32, len(partitions))
 	for i, p := range partitions {
 		if err := s.known(p); err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 		numbers[i] = int32(p)
 		place[numbers[i]] = i
 	}
-	out := make([][]store.Small, len(partitions))
+	out := make([][]store.MetaRecord, len(partitions))
 	for last := (gathered{partition: -1, key: []byte{}}); ; {
 		page, err := query(ctx, s, scanGathered, gatherSQL, int16(kind), numbers, last.partition, last.key, gatherAtOnce)
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 		}
 		for _, g := range page {
 			of := &out[place[g.partition]]
-			*of = append(*of, store.Small{Kind: kind, Key: string(g.key), Value: g.value})
+			*of = append(*of, store.MetaRecord{Kind: kind, Key: string(g.key), Value: g.value})
 		}
 		if len(page) < gatherAtOnce {
 			return out, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/postgres"
 )

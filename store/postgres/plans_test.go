@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/postgres"
 )
@@ -33,7 +33,7 @@ func TestPlansOfWrites(t *testing.T) {
 				status = carillon.RunDead
 			}
 			b.Puts, b.Runs = append(b.Puts, job(i+k)), append(b.Runs, finished(i+k, status))
-			b.Small = append(b.Small, store.Small{Kind: 1, Key: fmt.Sprint(i + k), Value: []byte("v")})
+			b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: 1, Key: fmt.Sprint(i + k), Value: []byte("v")})
 		}
 		if err := shard.Apply(t.Context(), &b); err != nil {
 			t.Fatal(err)
@@ -45,9 +45,9 @@ func TestPlansOfWrites(t *testing.T) {
 	plans := s.ExplainWrites(t, shard, &store.Batch{
 		Deletes: []store.Ref{job(0).Ref, {Key: job(1).Key, Seq: 7}}, Puts: []store.Record{state, job(jobs)},
 		Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}}, Runs: []store.RunRecord{finished(3, carillon.RunFailed)},
-		Trims:  []store.Trim{{Key: job(4).Key, Keep: 0}},
-		Expire: &store.Expire{Before: 200, Most: jobs, Limit: 100},
-		Small:  []store.Small{{Kind: 1, Key: "5"}, {Kind: 1, Key: "6", Value: []byte("w")}},
+		Trims:       []store.Trim{{Key: job(4).Key, Keep: 0}},
+		Expire:      &store.Expire{Before: 200, Most: jobs, Limit: 100},
+		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "5"}, {Kind: 1, Key: "6", Value: []byte("w")}},
 	})
 	for _, plan := range plans {
 		t.Log(plan)

@@ -190,7 +190,7 @@ func (c *conditions) hasLabel(label string) error {
 	return err
 }
 
-// Due returns records of one class in (due, ref) order.
+// Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
 	if q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -202,7 +202,7 @@ func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, erro
 
 func (c *conditions) due(partition int, q store.DueQuery) {
 	c.selectRecords(partition, q.MaxSpec)
-	c.add(" AND class = ", c.arg(int16(q.Class)), " AND due IS NOT NULL AND due <= ", c.arg(q.Until))
+	c.add(" AND class = ", c.arg(int16(q.Priority)), " AND due IS NOT NULL AND due <= ", c.arg(q.Until))
 	if at := q.After; at != (store.Cursor{}) {
 		c.add(" AND (due, namespace, name, seq) > (", c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ",
 			c.arg(int64(at.Ref.Seq)), ")")
@@ -210,7 +210,7 @@ func (c *conditions) due(partition int, q store.DueQuery) {
 	c.add(" ORDER BY due, namespace, name, seq LIMIT ", c.arg(q.Limit))
 }
 
-// Staged returns the records parked under a queue in (class, run due, ref) order.
+// Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
 	if q.Limit <= 0 {
 		return nil, ctx.Err()
@@ -224,7 +224,7 @@ func (c *conditions) staged(partition int, q store.StagedQuery) {
 	c.selectRecords(partition, q.MaxSpec)
 	c.add(" AND phase = 2 AND queue = ", c.arg(queueText(q.Queue)))
 	if at := q.After; at != (store.Cursor{}) {
-		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Class)), ", ", c.arg(at.Due), ", ",
+		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Priority)), ", ", c.arg(at.Due), ", ",
 			c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ", c.arg(int64(at.Ref.Seq)), ")")
 	}
 	c.add(" ORDER BY class, run_due, namespace, name, seq LIMIT ", c.arg(q.Limit))

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Small returns the small records of a kind in key order.
-func (s *shard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+// MetaRecords returns the metadata records of a kind in key order.
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	if q.Limit <= 0 {
 		return nil, ctx.Err()
 	}
@@ -25,8 +25,8 @@ func (s *shard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, e
 		}
 	}
 	c.add(" ORDER BY key LIMIT ", c.arg(q.Limit))
-	return query(ctx, s.s, func(rows pgx.Rows) (store.Small, error) {
-		x := store.Small{Kind: q.Kind}
+	return query(ctx, s.s, func(rows pgx.Rows) (store.MetaRecord, error) {
+		x := store.MetaRecord{Kind: q.Kind}
 		var key []byte
 		err := rows.Scan(&key, &x.Value)
 		x.Key = string(key)

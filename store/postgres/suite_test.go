@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/postgres"
 	"github.com/carillonhq/carillon/store/storetest"

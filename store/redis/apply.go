@@ -33,12 +33,12 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 	if s.s.closed {
 		return store.ErrClosed
 	}
-	err = s.apply(ctx, args)
+	err = s.runScript(ctx, args)
 	s.s.settled(err)
 	return err
 }
 
-func (s *shard) apply(ctx context.Context, args []string) error {
+func (s *shard) runScript(ctx context.Context, args []string) error {
 	done, err := applyScript.Exec(context.WithoutCancel(ctx), s.s.client, s.keys, args).AsInt64()
 	switch {
 	case err != nil:
@@ -61,7 +61,7 @@ type arguments struct {
 
 // arguments writes a batch.
 func (s *shard) arguments(b *store.Batch) ([]string, error) {
-	items := len(b.Puts) + len(b.Deletes) + len(b.Runs) + len(b.Redrive) + len(b.Trims) + len(b.Small)
+	items := len(b.Puts) + len(b.Deletes) + len(b.Runs) + len(b.Redrive) + len(b.Trims) + len(b.MetaRecords)
 	if items > MaxBatchItems {
 		return nil, fmt.Errorf("store: a batch of %d items: at most %d", items, MaxBatchItems)
 	}
@@ -74,7 +74,7 @@ func (s *shard) arguments(b *store.Batch) ([]string, error) {
 	a.deletes(b.Deletes)
 	a.puts(b.Puts)
 	a.history(b)
-	a.small(b.Small)
+	a.small(b.MetaRecords)
 	if a.err == nil && a.bytes > MaxBatchBytes {
 		a.err = fmt.Errorf("store: a batch of %d bytes: at most %d", a.bytes, MaxBatchBytes)
 	}
@@ -173,7 +173,7 @@ func (a *arguments) history(b *store.Batch) {
 	a.count(b.Expire.Limit)
 }
 
-func (a *arguments) small(list []store.Small) {
+func (a *arguments) small(list []store.MetaRecord) {
 	a.count(len(list))
 	for i := range list {
 		kind := "s"
@@ -188,5 +188,5 @@ func (a *arguments) small(list []store.Small) {
 	}
 }
 
-// smallKey is the name of a small record.
+// smallKey is the name of a metadata record.
 func smallKey(kind byte, key string) string { return string([]byte{kind}) + key }

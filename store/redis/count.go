@@ -37,10 +37,10 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 	return out, nil
 }
 
-// countStaged counts what is staged. The members of a queue are in order of class first, so each class has an oldest one.
+// countStaged counts what is staged. The members of a queue are in order of priority first, so each priority has an oldest one.
 func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
-		for class := range byte(classes) {
+		for class := range byte(priorities) {
 			prefix := append(appendText(nil, queue), class)
 			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(append([]byte(nil), prefix...)))
 			if err != nil {
@@ -114,8 +114,8 @@ func (s *shard) countRange(ctx context.Context, index int, from, to string) (n i
 	return n, err
 }
 
-// classes is how many classes there are.
-const classes = 4
+// priorities is how many priorities there are.
+const priorities = 4
 
 // cutTime reads what appendTime wrote.
 func cutTime(s string) (t int64, ok bool) {

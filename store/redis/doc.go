@@ -23,7 +23,7 @@
 //	values.go   what is stored of records and runs
 //	apply.go    a batch as arguments of apply.lua
 //	shard.go    a partition: records
-//	runs.go     a partition: finished runs and small records
+//	runs.go     a partition: finished runs and metadata records
 //	leaser.go   members, claims and leases
 //	errors.go   how a batch ended that Redis answered with an error, or not at all
 //	lua/        the scripts

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/redis"
 )
@@ -20,7 +20,7 @@ const lease = time.Hour
 func job(name string) store.Record {
 	return store.Record{
 		Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{},
-		State: store.State{Generation: 1, Class: 2, Due: 1_790_000_000_000_000_000},
+		State: store.State{Generation: 1, Priority: 2, Due: 1_790_000_000_000_000_000},
 	}
 }
 
@@ -274,12 +274,12 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for i, status := range []carillon.RunStatus{carillon.RunDead, carillon.RunFailed} {
 		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key, ID: carillon.RunIdentity{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
 	}
-	b.Small = []store.Small{{Kind: 1, Key: "k", Value: []byte("v")}}
+	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "put", sh, b, store.Applied)
 	if n := r.Do(t, "DBSIZE"); n != "15" {
 		t.Errorf("%s keys, want 14 of the partition, for there is no pending run, and meta", n)
 	}
-	want(t, "take away", sh, &store.Batch{Deletes: []store.Ref{job("a").Ref, job("b").Ref}, Small: []store.Small{{Kind: 1, Key: "k"}},
+	want(t, "take away", sh, &store.Batch{Deletes: []store.Ref{job("a").Ref, job("b").Ref}, MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k"}},
 		Expire: &store.Expire{Before: 2, Most: 100, Limit: 100}}, store.Applied)
 	if n := r.Do(t, "DBSIZE"); n != "2" {
 		t.Errorf("%s keys are left, want owner and meta: %s", n, r.Do(t, "KEYS", "*"))

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/redis"
 )
@@ -277,7 +277,7 @@ func TestASlotMoves(t *testing.T) {
 	s := open(t, o)
 	sh, _ := own(t, s, 3)
 	b := batch("a")
-	b.Small = []store.Small{{Kind: 1, Key: "k", Value: []byte("v")}}
+	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "before", sh, b, store.Applied)
 	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
 	from := slices.IndexFunc(nodes, func(r *realserver.Redis) bool { return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0" })

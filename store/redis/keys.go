@@ -52,8 +52,8 @@ func storeKey(prefix, name string) string { return fmt.Sprintf("{%s}:%s", prefix
 //
 //	jobs       ref
 //	pending    ref
-//	due        class, due, ref
-//	staged     queue, class, run due, ref
+//	due        priority, due, ref
+//	staged     queue, priority, run due, ref
 //	history    namespace, name, run (newest scheduled first), 1 if dead, else 0
 //	dead       namespace, finished descending, run
 //	age        end of retention, run (of those that are not dead)

@@ -25,8 +25,8 @@ var _ store.Leaser = (*leaser)(nil)
 
 func (l *leaser) store() *Store { return (*Store)(l) }
 
-// members is the key of the members, and that of what the store was created with.
-func (l *leaser) members() []string {
+// memberKeys is the key of the members, and that of what the store was created with.
+func (l *leaser) memberKeys() []string {
 	return []string{storeKey(l.opt.Prefix, "members"), storeKey(l.opt.Prefix, "meta")}
 }
 
@@ -84,7 +84,7 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 	}
 	var written int64
 	err = l.store().ask(ctx, func(ctx context.Context) (err error) {
-		written, err = script.Exec(ctx, l.client, l.members(),
+		written, err = script.Exec(ctx, l.client, l.memberKeys(),
 			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text),
 				strconv.Itoa(l.meta.Partitions), string(l.meta.MACKey)}).AsInt64()
 		return err
@@ -107,7 +107,7 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 // Leave removes the member of that nonce; 0 is any.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	return l.store().ask(ctx, func(ctx context.Context) error {
-		return leaveScript.Exec(ctx, l.client, l.members(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
+		return leaveScript.Exec(ctx, l.client, l.memberKeys(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
 	})
 }
 
@@ -115,7 +115,7 @@ func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	var list []string
 	err := l.store().ask(ctx, func(ctx context.Context) (err error) {
-		list, err = membersScript.Exec(ctx, l.client, l.members(), nil).AsStrSlice()
+		list, err = membersScript.Exec(ctx, l.client, l.memberKeys(), nil).AsStrSlice()
 		return err
 	})
 	if err != nil {

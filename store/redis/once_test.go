@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/link"
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/link"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 )
 

@@ -133,16 +133,16 @@ func (s *shard) runByID(ctx context.Context, q store.RunQuery) ([]store.RunRecor
 	return []store.RunRecord{r}, nil
 }
 
-// Small returns the small records of a kind in key order.
-func (s *shard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
+// MetaRecords returns the metadata records of a kind in key order.
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	prefix := smallKey(q.Kind, q.Prefix)
 	w := pages{index: keySmallKeys, values: keySmall, from: "[" + prefix, to: after([]byte(prefix)), first: 1, last: -1}
 	if seen := smallKey(q.Kind, q.After); q.After != "" && seen >= prefix {
 		w.from = "(" + seen
 	}
-	var out []store.Small
+	var out []store.MetaRecord
 	err := s.pages(ctx, w, q.Limit, func(member string, value []byte) (bool, error) {
-		out = append(out, store.Small{Kind: q.Kind, Key: member[1:], Value: value})
+		out = append(out, store.MetaRecord{Kind: q.Kind, Key: member[1:], Value: value})
 		return len(out) < q.Limit, nil
 	})
 	return out, err

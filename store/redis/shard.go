@@ -217,19 +217,19 @@ func afterAll(after string) (k carillon.Key) {
 	return carillon.Key{Namespace: after}
 }
 
-// Due returns records of one class in (due, ref) order.
+// Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
-	from := appendTime([]byte{'(', q.Class}, q.After.Due)
+	from := appendTime([]byte{'(', q.Priority}, q.After.Due)
 	if from = appendRef(from, q.After.Ref); q.After == (store.Cursor{}) {
-		from = appendTime([]byte{'[', q.Class}, math.MinInt64)
+		from = appendTime([]byte{'[', q.Priority}, math.MinInt64)
 	}
-	return s.scan(ctx, scan{index: keyDue, from: string(from), to: after(appendTime([]byte{q.Class}, q.Until)), skip: 9,
+	return s.scan(ctx, scan{index: keyDue, from: string(from), to: after(appendTime([]byte{q.Priority}, q.Until)), skip: 9,
 		limit: q.Limit, maxSpec: q.MaxSpec})
 }
 
-// Staged returns the records parked under a queue in (class, run due, ref) order.
+// Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
-	from := appendRef(appendStaged([]byte{'('}, q.Queue, q.After.Class, q.After.Due), q.After.Ref)
+	from := appendRef(appendStaged([]byte{'('}, q.Queue, q.After.Priority, q.After.Due), q.After.Ref)
 	queue := appendText(nil, q.Queue)
 	if q.After == (store.Cursor{}) {
 		from = append([]byte{'['}, queue...)

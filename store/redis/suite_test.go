@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/realserver"
+	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/redis"
 	"github.com/carillonhq/carillon/store/storetest"

@@ -16,7 +16,7 @@ import (
 //	2 bytes  length of its staged entry
 //	1 byte   length of its live entry
 //	1 byte   phase
-//	         the entries: class and due; queue, class and run due; run
+//	         the entries: priority and due; queue, priority and run due; run
 //	         the state, as store.State wrote it
 //
 // The members of the sorted sets are the entries followed by the ref.
@@ -28,12 +28,12 @@ func appendRecord(b []byte, partition int, s *store.State) ([]byte, error) {
 	b = append(b, 0, 0, 0, 0, byte(s.Phase))
 	from := len(b)
 	if s.Due != 0 {
-		b = appendTime(append(b, s.Class), s.Due)
+		b = appendTime(append(b, s.Priority), s.Due)
 	}
 	b[at] = byte(len(b) - from)
 	from = len(b)
 	if s.Phase == carillon.PhaseStaged {
-		b = appendStaged(b, s.Queue, s.Class, s.Run.Due)
+		b = appendStaged(b, s.Queue, s.Priority, s.Run.Due)
 	}
 	if len(b)-from > math.MaxUint16 {
 		return nil, fmt.Errorf("store: the queue %.40q… is too long", s.Queue)

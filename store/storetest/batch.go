@@ -66,7 +66,7 @@ func putReplaces(e *env) {
 	again := job("a", spec([]byte("another spec")), due(base+99))
 	s.put(again)
 	s.wantRecord(again)
-	s.wantRecords("Due", s.due(store.DueQuery{Class: 2, Until: base + 99, Limit: plenty}), again)
+	s.wantRecords("Due", s.due(store.DueQuery{Priority: 2, Until: base + 99, Limit: plenty}), again)
 }
 
 func nilSpecKeeps(e *env) {
@@ -87,7 +87,7 @@ func pendingWithSpec(e *env) {
 	s.put(pending("gone", 4, spec(own), due(base)))
 	s.put(pending("gone", 4, due(base+1)))
 	s.wantRecord(pending("gone", 4, spec(own), due(base+1)))
-	s.wantRecords("Due", s.due(store.DueQuery{Class: 2, Until: base + 1, Limit: plenty}), pending("gone", 4, spec(own), due(base+1)))
+	s.wantRecords("Due", s.due(store.DueQuery{Priority: 2, Until: base + 1, Limit: plenty}), pending("gone", 4, spec(own), due(base+1)))
 	s.put(pending("a", 1, due(base)))
 	s.wantRecord(pending("a", 1, due(base)))
 }
@@ -108,7 +108,7 @@ func (s shard) wantNowhere(ref store.Ref) {
 		s.Errorf("List still has %v", ref)
 	}
 	for rank := range uint8(4) {
-		if has(s.due(store.DueQuery{Class: rank, Until: base + 1e9, Limit: plenty})) {
+		if has(s.due(store.DueQuery{Priority: rank, Until: base + 1e9, Limit: plenty})) {
 			s.Errorf("Due still has %v", ref)
 		}
 	}
@@ -171,7 +171,7 @@ func deletedComesBack(e *env) {
 	s.put(again)
 	s.wantRecord(again)
 	s.wantGone(pendingRef("a", 1))
-	s.wantRecords("Due", s.due(store.DueQuery{Class: 2, Until: base + 100, Limit: plenty}), again)
+	s.wantRecords("Due", s.due(store.DueQuery{Priority: 2, Until: base + 100, Limit: plenty}), again)
 	s.wantRecords("Staged", s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}))
 }
 
@@ -179,21 +179,21 @@ func deletedComesBack(e *env) {
 func (s shard) everything() (before, batch store.Batch) {
 	dead := s.run("dead", 1, carillon.RunDead)
 	before = store.Batch{
-		Puts:  []store.Record{everywhere(jobRef("doomed")), everywhere(jobRef("kept"))},
-		Runs:  []store.RunRecord{dead, s.run("trimmed", 1, carillon.RunSucceeded), s.run("trimmed", 2, carillon.RunSucceeded)},
-		Small: []store.Small{{Kind: 1, Key: "old", Value: []byte("1")}},
+		Puts:        []store.Record{everywhere(jobRef("doomed")), everywhere(jobRef("kept"))},
+		Runs:        []store.RunRecord{dead, s.run("trimmed", 1, carillon.RunSucceeded), s.run("trimmed", 2, carillon.RunSucceeded)},
+		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "old", Value: []byte("1")}},
 	}
 	old := s.run("expired", 1, carillon.RunFailed)
 	old.Expires = base - 1000
 	before.Runs = append(before.Runs, old)
 	batch = store.Batch{
-		Puts:    []store.Record{everywhere(jobRef("new")), job("kept", stateOnly, due(base+1))},
-		Deletes: []store.Ref{jobRef("doomed")},
-		Runs:    []store.RunRecord{s.run("new", 3, carillon.RunDead)},
-		Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}},
-		Trims:   []store.Trim{{Key: key("trimmed"), Keep: 1}},
-		Expire:  &store.Expire{Before: base - 1000, Most: 100, Limit: 100},
-		Small:   []store.Small{{Kind: 1, Key: "old"}, {Kind: 1, Key: "new", Value: []byte("2")}},
+		Puts:        []store.Record{everywhere(jobRef("new")), job("kept", stateOnly, due(base+1))},
+		Deletes:     []store.Ref{jobRef("doomed")},
+		Runs:        []store.RunRecord{s.run("new", 3, carillon.RunDead)},
+		Redrive:     []store.RunRef{{Key: dead.Key, ID: dead.ID}},
+		Trims:       []store.Trim{{Key: key("trimmed"), Keep: 1}},
+		Expire:      &store.Expire{Before: base - 1000, Most: 100, Limit: 100},
+		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "old"}, {Kind: 1, Key: "new", Value: []byte("2")}},
 	}
 	return before, batch
 }
@@ -217,7 +217,7 @@ func (s shard) wantEverything() {
 	s.wantRuns("dead runs", s.deadOf(ns), s.run("new", 3, carillon.RunDead))
 	s.wantRuns("trimmed runs", s.runsOf(key("trimmed")), s.run("trimmed", 2, carillon.RunSucceeded))
 	s.wantRuns("expired runs", s.runsOf(key("expired")))
-	s.wantSmall("Small", s.small(store.SmallQuery{Kind: 1, Limit: plenty}), store.Small{Kind: 1, Key: "new", Value: []byte("2")})
+	s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "new", Value: []byte("2")})
 }
 
 func emptyBatch(e *env) {
@@ -248,15 +248,15 @@ func inputsNotAliased(e *env) {
 	s := e.own(3)
 	put, run := job("a", full), s.fullRun("a", 1)
 	wantPut, wantRun := job("a", full), s.fullRun("a", 1)
-	small := store.Small{Kind: 1, Key: "k", Value: []byte("value")}
-	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run}, Small: []store.Small{small}}
+	small := store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")}
+	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run}, MetaRecords: []store.MetaRecord{small}}
 	s.apply(b)
 	scribble(put.Spec, run.Response, run.Spec, small.Value)
 	put.State.Run.Errors[0].Message, run.Errors[0].Message = "scribbled", "scribbled"
-	b.Puts[0], b.Runs[0], b.Small[0] = job("other"), s.run("other", 5, carillon.RunFailed), store.Small{Kind: 9, Key: "other"}
+	b.Puts[0], b.Runs[0], b.MetaRecords[0] = job("other"), s.run("other", 5, carillon.RunFailed), store.MetaRecord{Kind: 9, Key: "other"}
 	s.wantRecord(wantPut)
 	s.wantRuns("Runs", s.runsOf(key("a")), wantRun)
-	s.wantSmall("Small", s.small(store.SmallQuery{Kind: 1, Limit: plenty}), store.Small{Kind: 1, Key: "k", Value: []byte("value")})
+	s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func scribble(list ...[]byte) {
@@ -270,11 +270,11 @@ func scribble(list ...[]byte) {
 func resultsNotAliased(e *env) {
 	s := e.own(3)
 	s.apply(store.Batch{Puts: []store.Record{job("a", full)}, Runs: []store.RunRecord{s.fullRun("a", 1)},
-		Small: []store.Small{{Kind: 1, Key: "k", Value: []byte("value")}}})
+		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("value")}}})
 	reads := map[string]func() []store.Record{
 		"Read":   func() []store.Record { return []store.Record{s.read(jobRef("a"))} },
 		"List":   func() []store.Record { return s.list(store.ListQuery{Limit: plenty}) },
-		"Due":    func() []store.Record { return s.due(store.DueQuery{Class: 1, Until: base + 99, Limit: plenty}) },
+		"Due":    func() []store.Record { return s.due(store.DueQuery{Priority: 1, Until: base + 99, Limit: plenty}) },
 		"Staged": func() []store.Record { return s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}) },
 	}
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
@@ -291,9 +291,9 @@ func resultsNotAliased(e *env) {
 		r.Errors[0].Message = "scribbled"
 		s.wantRuns("Runs after its result was changed", s.runs(q), s.fullRun("a", 1))
 	}
-	q := store.SmallQuery{Kind: 1, Limit: 1}
+	q := store.MetaQuery{Kind: 1, Limit: 1}
 	scribble(s.small(q)[0].Value)
-	s.wantSmall("Small after its result was changed", s.small(q), store.Small{Kind: 1, Key: "k", Value: []byte("value")})
+	s.wantSmall("Small after its result was changed", s.small(q), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func partitionsApart(e *env) {
@@ -302,7 +302,7 @@ func partitionsApart(e *env) {
 	version := func(i int) store.Record { return job("a", full, spec([]byte{byte(i)})) }
 	for i, s := range shards {
 		s.apply(store.Batch{Puts: []store.Record{version(i)}, Runs: []store.RunRecord{s.fullRun("a", 1)},
-			Small: []store.Small{{Kind: 1, Key: "k", Value: []byte{byte(i)}}}})
+			MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte{byte(i)}}}})
 	}
 	shards[1].delete(jobRef("a"))
 	for i, s := range shards {
@@ -311,11 +311,11 @@ func partitionsApart(e *env) {
 			want = []store.Record{version(i)}
 		}
 		s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), want...)
-		s.wantRecords("Due", s.due(store.DueQuery{Class: 1, Until: base + 99, Limit: plenty}), want...)
+		s.wantRecords("Due", s.due(store.DueQuery{Priority: 1, Until: base + 99, Limit: plenty}), want...)
 		s.wantRecords("Staged", s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}), want...)
 		s.wantRuns("Runs", s.runsOf(key("a")), s.fullRun("a", 1))
 		s.wantRuns("dead Runs", s.deadOf(ns), s.fullRun("a", 1))
-		s.wantSmall("Small", s.small(store.SmallQuery{Kind: 1, Limit: plenty}), store.Small{Kind: 1, Key: "k", Value: []byte{byte(i)}})
+		s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
 	}
 	for _, number := range []int{-1, last + 2} { // one after the last is the proving ground of a store that nodes share
 		if _, err := e.store.Shard(number, store.Term{}); err == nil {
@@ -356,14 +356,14 @@ func manyRecords(e *env) {
 	}
 	slices.Sort(names)
 	s.wantNames("List", s.list(store.ListQuery{Limit: plenty}), names...)
-	all := s.due(store.DueQuery{Class: 2, Until: base + batches*each, Limit: plenty})
+	all := s.due(store.DueQuery{Priority: 2, Until: base + batches*each, Limit: plenty})
 	s.wantNames("Due", all, names...)
 	var gone []store.Ref
 	for i := range each {
 		gone = append(gone, all[i*batches].Ref)
 	}
 	s.delete(gone...)
-	if got := s.due(store.DueQuery{Class: 2, Until: base + batches*each, Limit: plenty}); len(got) != (batches-1)*each {
+	if got := s.due(store.DueQuery{Priority: 2, Until: base + batches*each, Limit: plenty}); len(got) != (batches-1)*each {
 		e.Errorf("%d are left of %d", len(got), (batches-1)*each)
 	}
 }

@@ -42,7 +42,7 @@ var brokenQueries = []broken{
 	{fault: "mixes the classes", caughtBy: "due/one class", build: asking(faults{
 		due: func(q store.DueQuery, next func(store.DueQuery) ([]store.Record, error)) ([]store.Record, error) {
 			var out []store.Record
-			for q.Class = range 4 {
+			for q.Priority = range 4 {
 				got, err := next(q)
 				if err != nil {
 					return nil, err
@@ -99,7 +99,7 @@ var brokenQueries = []broken{
 			return got
 		})})},
 	{fault: "ignores the class of the staged cursor", caughtBy: "staged/pages give every record once", build: asking(faults{
-		staged: ask[store.StagedQuery, []store.Record](func(q store.StagedQuery) store.StagedQuery { q.After.Class = 0; return q })})},
+		staged: ask[store.StagedQuery, []store.Record](func(q store.StagedQuery) store.StagedQuery { q.After.Priority = 0; return q })})},
 	{fault: "finds a queue by its prefix", caughtBy: "staged/one queue", build: asking(faults{
 		staged: func(q store.StagedQuery, next func(store.StagedQuery) ([]store.Record, error)) ([]store.Record, error) {
 			longer, _ := next(store.StagedQuery{Queue: q.Queue + "/b", Limit: q.Limit})
@@ -145,14 +145,14 @@ var brokenQueries = []broken{
 		})})},
 	{fault: "lists namespaces that begin alike", caughtBy: "list/one namespace", build: asking(faults{list: namespacesAlike})},
 	{fault: "mixes the kinds of small records", caughtBy: "small/in order of key, one kind", build: asking(faults{
-		small: func(q store.SmallQuery, next func(store.SmallQuery) ([]store.Small, error)) ([]store.Small, error) {
+		small: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
 			got, err := next(q)
 			q.Kind++
 			more, _ := next(q)
 			return append(got, more...), err
 		}})},
 	{fault: "drops the prefix of small records", caughtBy: "small/by prefix, after a key, in pages", build: asking(faults{
-		small: ask[store.SmallQuery, []store.Small](func(q store.SmallQuery) store.SmallQuery { q.Prefix = ""; return q })})},
+		small: ask[store.MetaQuery, []store.MetaRecord](func(q store.MetaQuery) store.MetaQuery { q.Prefix = ""; return q })})},
 }
 
 func inclusiveDue(q store.DueQuery, next func(store.DueQuery) ([]store.Record, error)) ([]store.Record, error) {
@@ -195,7 +195,7 @@ func staleDue(*memory.Store) faults {
 	var old []store.Record
 	return faults{apply: staleRecords(&old), due: change(func(q store.DueQuery, got []store.Record) []store.Record {
 		return withStale(old, got, func(r store.Record) bool {
-			return r.State.Due != 0 && r.State.Due <= q.Until && r.State.Class == q.Class
+			return r.State.Due != 0 && r.State.Due <= q.Until && r.State.Priority == q.Priority
 		})
 	})}
 }

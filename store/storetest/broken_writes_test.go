@@ -25,7 +25,7 @@ var brokenWrites = []broken{
 	{fault: "applies part of a batch", caughtBy: "batch/all parts are applied", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
 			if len(b.Puts) > 0 && b.Expire != nil {
-				b.Small = nil
+				b.MetaRecords = nil
 			}
 		})
 	}},
@@ -50,15 +50,15 @@ var brokenWrites = []broken{
 	}},
 	{fault: "does not delete small records", caughtBy: "small/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
-			b.Small = slices.DeleteFunc(slices.Clone(b.Small), func(x store.Small) bool { return x.Value == nil })
+			b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords), func(x store.MetaRecord) bool { return x.Value == nil })
 		})
 	}},
 	{fault: "takes an empty small value for none", caughtBy: "small/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
-			b.Small = slices.Clone(b.Small)
-			for i := range b.Small {
-				if len(b.Small[i].Value) == 0 {
-					b.Small[i].Value = nil
+			b.MetaRecords = slices.Clone(b.MetaRecords)
+			for i := range b.MetaRecords {
+				if len(b.MetaRecords[i].Value) == 0 {
+					b.MetaRecords[i].Value = nil
 				}
 			}
 		})
@@ -120,7 +120,7 @@ func all(m *memory.Store, partition int) []store.Record {
 	ctx := context.Background()
 	out, _ := at(m, partition).List(ctx, store.ListQuery{Limit: plenty})
 	for rank := range uint8(4) {
-		due, _ := at(m, partition).Due(ctx, store.DueQuery{Class: rank, Until: 1<<63 - 1, Limit: plenty})
+		due, _ := at(m, partition).Due(ctx, store.DueQuery{Priority: rank, Until: 1<<63 - 1, Limit: plenty})
 		out = append(out, due...)
 	}
 	return out
@@ -241,8 +241,8 @@ func aliasesOutput(*memory.Store) faults {
 }
 
 func mixesPartitions(m *memory.Store) faults {
-	return faults{small: func(q store.SmallQuery, _ func(store.SmallQuery) ([]store.Small, error)) ([]store.Small, error) {
-		return at(m, 0).Small(context.Background(), q)
+	return faults{small: func(q store.MetaQuery, _ func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
+		return at(m, 0).MetaRecords(context.Background(), q)
 	}}
 }
 

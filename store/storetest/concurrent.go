@@ -28,7 +28,7 @@ func allPartitionsAtOnce(e *env) {
 		wg.Go(func() {
 			for i := range steps {
 				b := store.Batch{Puts: []store.Record{job(fmt.Sprint("job-", i%7), spec([]byte{byte(p), byte(i)}), due(base+int64(i)))},
-					Runs: []store.RunRecord{s.run("a", int64(i), 4)}, Small: []store.Small{{Kind: 1, Key: "last", Value: []byte{byte(i)}}}}
+					Runs: []store.RunRecord{s.run("a", int64(i), 4)}, MetaRecords: []store.MetaRecord{{Kind: 1, Key: "last", Value: []byte{byte(i)}}}}
 				if err := s.Apply(s.Context(), &b); err != nil {
 					e.Errorf("partition %d: %v", p, err)
 				}
@@ -42,7 +42,7 @@ func allPartitionsAtOnce(e *env) {
 			want = append(want, job(fmt.Sprint("job-", i%7), spec([]byte{byte(p), byte(i)}), due(base+int64(i))))
 		}
 		s.wantRecords(fmt.Sprint("Due of partition ", p), s.due(allDue(2)), want...)
-		s.wantSmall("Small", s.small(store.SmallQuery{Kind: 1, Limit: 9}), store.Small{Kind: 1, Key: "last", Value: []byte{steps - 1}})
+		s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: 9}), store.MetaRecord{Kind: 1, Key: "last", Value: []byte{steps - 1}})
 		if got := s.runsOf(key("a")); len(got) != steps {
 			e.Errorf("partition %d has %d runs of %d", p, len(got), steps)
 		}
@@ -124,7 +124,7 @@ func movingSeenOnce(e *env) {
 	}
 	e.beside(200, func(i int) { s.put(move(i)) },
 		func() {
-			q := store.DueQuery{Class: 2, Until: math.MaxInt64, Limit: 10}
+			q := store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: 10}
 			once("Due", try[[]store.Record](e)(s.Due(s.Context(), q)), func(r store.Record) int64 { return r.State.Due })
 		},
 		func() {
@@ -148,7 +148,7 @@ func readsBesideWrites(e *env) {
 		try[[]store.Record](e)(s.Staged(s.Context(), allStaged("queue")))
 		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Job: new(key("new")), Limit: 10}))
 		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Namespace: ns, Limit: 10}))
-		try[[]store.Small](e)(s.Small(s.Context(), store.SmallQuery{Kind: 1, Limit: 10}))
+		try[[]store.MetaRecord](e)(s.MetaRecords(s.Context(), store.MetaQuery{Kind: 1, Limit: 10}))
 		if _, _, err := s.Live(s.Context(), s.runID(key("new"), 5)); err != nil {
 			e.Error(err)
 		}

@@ -60,7 +60,7 @@ func countStaged(e *env) {
 		var puts []store.Record
 		for i, queue := range queues {
 			for rank := range uint8(4) {
-				due := base - int64(rank)*1000 + int64(p) // the lowest class has the oldest
+				due := base - int64(rank)*1000 + int64(p) // the lowest priority has the oldest
 				if rank == 1 {
 					due = -base // but before 1970 there was one
 				}

@@ -23,9 +23,9 @@ var dueCases = []Case{
 	{Name: "due/long specs are left out", check: dueMaxSpec},
 }
 
-// allDue is everything that is due in a class.
+// allDue is everything that is due in a priority.
 func allDue(rank uint8) store.DueQuery {
-	return store.DueQuery{Class: rank, Until: math.MaxInt64, Limit: plenty}
+	return store.DueQuery{Priority: rank, Until: math.MaxInt64, Limit: plenty}
 }
 
 // after is a record's position in the due index.
@@ -81,7 +81,9 @@ func dueOneClass(e *env) {
 func dueUntil(e *env) {
 	s := e.own(3)
 	s.put(job("before", due(base-1)), job("a", due(base)), job("b", due(base)), job("after", due(base+1)))
-	at := func(until int64) []store.Record { return s.due(store.DueQuery{Class: 2, Until: until, Limit: plenty}) }
+	at := func(until int64) []store.Record {
+		return s.due(store.DueQuery{Priority: 2, Until: until, Limit: plenty})
+	}
 	s.wantNames("Due until just before", at(base-1), "before")
 	s.wantNames("Due until", at(base), "before", "a", "b")
 	s.wantNames("Due until just after", at(base+1), "before", "a", "b", "after")
@@ -128,7 +130,7 @@ func dueZeroCursor(e *env) {
 	q := allDue(2)
 	q.After = store.Cursor{Due: -5, Ref: jobRef("before 1970")}
 	s.wantNames("Due after a time before 1970", s.due(q), "after 1970")
-	q = store.DueQuery{Class: 2, Until: -5, Limit: plenty}
+	q = store.DueQuery{Priority: 2, Until: -5, Limit: plenty}
 	s.wantNames("Due until a time before 1970", s.due(q), "long before", "before 1970")
 }
 

@@ -54,7 +54,7 @@ func (s shard) dump() []string {
 	s.Helper()
 	out := canons(s.list(store.ListQuery{Limit: plenty}), canonRecord)
 	for rank := range uint8(4) {
-		for _, r := range s.due(store.DueQuery{Class: rank, Until: math.MaxInt64, Limit: plenty}) {
+		for _, r := range s.due(store.DueQuery{Priority: rank, Until: math.MaxInt64, Limit: plenty}) {
 			out = append(out, "due "+canonRecord(r))
 		}
 	}
@@ -67,7 +67,7 @@ func (s shard) dump() []string {
 	}
 	out = append(out, canons(s.deadOf(ns), canonRun)...)
 	for kind := range byte(10) {
-		out = append(out, canons(s.small(store.SmallQuery{Kind: kind, Limit: plenty}), canonSmall)...)
+		out = append(out, canons(s.small(store.MetaQuery{Kind: kind, Limit: plenty}), canonSmall)...)
 	}
 	return out
 }

@@ -184,9 +184,9 @@ func (s shard) runByID(id carillon.RunIdentity) (store.RunRecord, bool) {
 }
 
 // small is Small.
-func (s shard) small(q store.SmallQuery) []store.Small {
+func (s shard) small(q store.MetaQuery) []store.MetaRecord {
 	s.Helper()
-	out, err := s.Small(s.Context(), q)
+	out, err := s.MetaRecords(s.Context(), q)
 	s.must(err)
 	return out
 }

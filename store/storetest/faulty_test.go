@@ -30,7 +30,7 @@ type faults struct {
 	staged hook[store.StagedQuery, []store.Record]
 	live   hook[carillon.RunIdentity, *store.Ref]
 	runs   hook[store.RunQuery, []store.RunRecord]
-	small  hook[store.SmallQuery, []store.Small]
+	small  hook[store.MetaQuery, []store.MetaRecord]
 	leaser func(l store.Leaser) store.Leaser
 	meta   func(m store.Meta) store.Meta
 	count  func(c *store.Counts)
@@ -153,8 +153,8 @@ func (s *faultyShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRe
 	return s.runs.call(q, func(q store.RunQuery) ([]store.RunRecord, error) { return s.Shard.Runs(ctx, q) })
 }
 
-func (s *faultyShard) Small(ctx context.Context, q store.SmallQuery) ([]store.Small, error) {
-	return s.small.call(q, func(q store.SmallQuery) ([]store.Small, error) { return s.Shard.Small(ctx, q) })
+func (s *faultyShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	return s.small.call(q, func(q store.MetaQuery) ([]store.MetaRecord, error) { return s.Shard.MetaRecords(ctx, q) })
 }
 
 // change makes a hook that changes the answer.

@@ -23,7 +23,7 @@ func gathering(check func(e *env)) func(e *env) {
 }
 
 // wantGathered checks what is gathered of partitions that hold the given records.
-func (e *env) wantGathered(kind byte, partitions []int, want map[int][]store.Small) {
+func (e *env) wantGathered(kind byte, partitions []int, want map[int][]store.MetaRecord) {
 	e.Helper()
 	got, err := e.store.(store.Gatherer).Gather(e.Context(), kind, partitions)
 	e.must(err)
@@ -36,14 +36,14 @@ func (e *env) wantGathered(kind byte, partitions []int, want map[int][]store.Sma
 }
 
 func gatherOrder(e *env) {
-	want := map[byte]map[int][]store.Small{1: {}, 'n': {}, 255: {}}
+	want := map[byte]map[int][]store.MetaRecord{1: {}, 'n': {}, 255: {}}
 	for _, p := range []int{0, 2, 3} {
 		var batch store.Batch
 		for kind, of := range want {
 			for _, name := range oddNames {
 				of[p] = append(of[p], smallOf(kind, name))
 			}
-			batch.Small = append(batch.Small, of[p]...)
+			batch.MetaRecords = append(batch.MetaRecords, of[p]...)
 		}
 		e.own(p).apply(batch)
 	}
@@ -56,12 +56,12 @@ func gatherOrder(e *env) {
 }
 
 func gatherPages(e *env) {
-	want := map[int][]store.Small{}
+	want := map[int][]store.MetaRecord{}
 	for p, n := range map[int]int{0: 1, 1: 5000, 2: 4000, 3: 1} {
 		for i := range n {
 			want[p] = append(want[p], smallOf('n', fmt.Sprintf("%05d", i)))
 		}
-		e.own(p).apply(store.Batch{Small: want[p]})
+		e.own(p).apply(store.Batch{MetaRecords: want[p]})
 	}
 	e.wantGathered('n', []int{2, 0, 3, 1}, want)
 }

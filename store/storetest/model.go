@@ -15,7 +15,7 @@ type model struct {
 	partition int
 	records   map[store.Ref]store.Record
 	runs      map[carillon.RunIdentity]store.RunRecord
-	smalls    map[smallKey]store.Small
+	smalls    map[smallKey]store.MetaRecord
 }
 
 type smallKey struct {
@@ -24,7 +24,7 @@ type smallKey struct {
 }
 
 func newModel(partition int) *model {
-	return &model{partition, map[store.Ref]store.Record{}, map[carillon.RunIdentity]store.RunRecord{}, map[smallKey]store.Small{}}
+	return &model{partition, map[store.Ref]store.Record{}, map[carillon.RunIdentity]store.RunRecord{}, map[smallKey]store.MetaRecord{}}
 }
 
 func (m *model) apply(b store.Batch) {
@@ -55,7 +55,7 @@ func (m *model) apply(b store.Batch) {
 	if b.Expire != nil {
 		m.expire(*b.Expire)
 	}
-	for _, x := range b.Small {
+	for _, x := range b.MetaRecords {
 		if x.Value == nil {
 			delete(m.smalls, smallKey{x.Kind, x.Key})
 		} else {
@@ -112,7 +112,7 @@ func byRef(a, b store.Record) int { return a.Compare(b.Ref) }
 func byDue(a, b store.Record) int { return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), byRef(a, b)) }
 
 func byRunDue(a, b store.Record) int {
-	return cmp.Or(cmp.Compare(a.State.Class, b.State.Class), cmp.Compare(a.State.Run.Due, b.State.Run.Due), byRef(a, b))
+	return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority), cmp.Compare(a.State.Run.Due, b.State.Run.Due), byRef(a, b))
 }
 
 func (m *model) read(ref store.Ref) store.Record {
@@ -136,12 +136,12 @@ func (m *model) list(q store.ListQuery) []store.Record {
 func (m *model) due(q store.DueQuery) []store.Record {
 	at := store.Record{Ref: q.After.Ref, State: store.State{Due: q.After.Due}}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
-		return r.State.Due != 0 && r.State.Class == q.Class && r.State.Due <= q.Until && (q.After == store.Cursor{} || byDue(r, at) > 0)
+		return r.State.Due != 0 && r.State.Priority == q.Priority && r.State.Due <= q.Until && (q.After == store.Cursor{} || byDue(r, at) > 0)
 	}, byDue))
 }
 
 func (m *model) staged(q store.StagedQuery) []store.Record {
-	at := store.Record{Ref: q.After.Ref, State: store.State{Class: q.After.Class, Run: store.RunState{Due: q.After.Due}}}
+	at := store.Record{Ref: q.After.Ref, State: store.State{Priority: q.After.Priority, Run: store.RunState{Due: q.After.Due}}}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
 		return r.State.Phase == carillon.PhaseStaged && r.State.Queue == q.Queue && (q.After == store.Cursor{} || byRunDue(r, at) > 0)
 	}, byRunDue))
@@ -185,10 +185,10 @@ func (m *model) history(q store.RunQuery) []store.RunRecord {
 	})
 }
 
-func (m *model) small(q store.SmallQuery) []store.Small {
-	return pick(valuesOf(m.smalls), q.Limit, func(x store.Small) bool {
+func (m *model) small(q store.MetaQuery) []store.MetaRecord {
+	return pick(valuesOf(m.smalls), q.Limit, func(x store.MetaRecord) bool {
 		return x.Kind == q.Kind && strings.HasPrefix(x.Key, q.Prefix) && (q.After == "" || x.Key > q.After)
-	}, func(a, b store.Small) int { return cmp.Compare(a.Key, b.Key) })
+	}, func(a, b store.MetaRecord) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 func (m *model) counts() store.Counts {

@@ -109,7 +109,7 @@ func (p *player) key() carillon.Key {
 
 func (p *player) ref() store.Ref { return store.Ref{Key: p.key(), Seq: uint64(p.IntN(3)) * 200} }
 
-// batch is a valid batch: each record, run and small record stands in it once, and no pending run is put whose job goes.
+// batch is a valid batch: each record, run and metadata record stands in it once, and no pending run is put whose job goes.
 func (p *player) batch() store.Batch {
 	var b store.Batch
 	refs, gone := map[store.Ref]bool{}, map[carillon.Key]bool{}
@@ -129,13 +129,13 @@ func (p *player) batch() store.Batch {
 	p.history(&b)
 	smalls := map[string]bool{}
 	for range p.IntN(3) {
-		x := store.Small{Kind: byte(p.IntN(3)), Key: oneOf(p, playNames)}
+		x := store.MetaRecord{Kind: byte(p.IntN(3)), Key: oneOf(p, playNames)}
 		if p.IntN(3) > 0 {
 			x.Value = fmt.Append(nil, p.step)
 		}
 		if at := fmt.Sprint(x.Kind, x.Key); !smalls[at] {
 			smalls[at] = true
-			b.Small = append(b.Small, x)
+			b.MetaRecords = append(b.MetaRecords, x)
 		}
 	}
 	return b
@@ -213,7 +213,7 @@ func (p *player) compare() {
 	if _, ok := p.store.(store.Counter); ok {
 		p.wantCounts([]int{p.model.partition}, p.model.counts())
 	}
-	small := store.SmallQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
+	small := store.MetaQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
 		Limit: 1 + p.IntN(9)}
 	same(p, "Small", small, p.s.small(small), p.model.small(small), canonSmall)
 }
@@ -234,11 +234,11 @@ func (p *player) compareRecords() {
 	}
 	same(p, "List", list, p.s.list(list), p.model.list(list), canonRecord)
 
-	due := store.DueQuery{Class: uint8(p.IntN(4)), Until: base + p.Int64N(7), Limit: 1 + p.IntN(20), MaxSpec: p.IntN(2) * 1024}
+	due := store.DueQuery{Priority: uint8(p.IntN(4)), Until: base + p.Int64N(7), Limit: 1 + p.IntN(20), MaxSpec: p.IntN(2) * 1024}
 	staged := store.StagedQuery{Queue: oneOf(p, playQueues), Limit: 1 + p.IntN(20), MaxSpec: p.IntN(2) * 1024}
 	if p.IntN(2) == 0 {
 		due.After = store.Cursor{Due: base + p.Int64N(6), Ref: p.ref()}
-		staged.After = store.Cursor{Class: uint8(p.IntN(4)), Due: base + p.Int64N(4), Ref: p.ref()}
+		staged.After = store.Cursor{Priority: uint8(p.IntN(4)), Due: base + p.Int64N(4), Ref: p.ref()}
 	}
 	same(p, "Due", due, p.s.due(due), p.model.due(due), canonRecord)
 	same(p, "Staged", staged, p.s.staged(staged), p.model.staged(staged), canonRecord)
@@ -290,7 +290,7 @@ func (p *player) clean() {
 		b.Deletes = append(b.Deletes, ref)
 	}
 	for at := range p.model.smalls {
-		b.Small = append(b.Small, store.Small{Kind: at.kind, Key: at.key})
+		b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: at.kind, Key: at.key})
 	}
 	b.Expire = &store.Expire{Before: math.MaxInt64, Most: plenty, Limit: plenty}
 	p.apply(b)

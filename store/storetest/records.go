@@ -47,7 +47,7 @@ type change func(r *store.Record)
 
 // record is a record with a spec, if it is a job, and nothing due.
 func record(ref store.Ref, changes ...change) store.Record {
-	r := store.Record{Ref: ref, State: store.State{UID: uidOf(ref.Key, 1), Generation: 1, Created: base, Class: 2}}
+	r := store.Record{Ref: ref, State: store.State{UID: uidOf(ref.Key, 1), Generation: 1, Created: base, Priority: 2}}
 	if ref.Seq == 0 {
 		r.Spec = specOf("spec of " + ref.Name)
 	}
@@ -67,7 +67,7 @@ func pending(name string, seq uint64, changes ...change) store.Record {
 
 func due(at int64) change { return func(r *store.Record) { r.State.Due = at } }
 
-func class(rank uint8) change { return func(r *store.Record) { r.State.Class = rank } }
+func class(rank uint8) change { return func(r *store.Record) { r.State.Priority = rank } }
 
 func phase(p carillon.Phase) change { return func(r *store.Record) { r.State.Phase = p } }
 
@@ -93,7 +93,7 @@ func running(scheduled int64, cause carillon.Cause, seq uint64) change {
 func full(r *store.Record) {
 	r.State = store.State{
 		UID: uidOf(r.Key, 9), Generation: math.MaxUint64, Created: base, Updated: base + 1, Phase: carillon.PhaseStaged, Paused: true,
-		Class: 1, Due: base + 2, Queue: "queue", Anchor: base + 3, Expires: base + 4, Next: base + 5, Spread: 6, Begun: 7,
+		Priority: 1, Due: base + 2, Queue: "queue", Anchor: base + 3, Expires: base + 4, Next: base + 5, Jitter: 6, Begun: 7,
 		Triggers: 8, Pending: 9, Kept: 10,
 		Run: store.RunState{Live: true, Scheduled: base + 11, Due: base + 12, Cause: carillon.CauseBackfill, Seq: 13,
 			Attempt: 14, Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16},
@@ -147,8 +147,8 @@ func canonRun(r store.RunRecord) string {
 // canonRef is a record's name as text.
 func canonRef(r store.Record) string { return fmt.Sprintf("%q %q %d", r.Namespace, r.Name, r.Seq) }
 
-// canonSmall is a small record as text.
-func canonSmall(s store.Small) string { return fmt.Sprintf("%d %q %x", s.Kind, s.Key, s.Value) }
+// canonSmall is a metadata record as text.
+func canonSmall(s store.MetaRecord) string { return fmt.Sprintf("%d %q %x", s.Kind, s.Key, s.Value) }
 
 func canons[T any](list []T, canon func(T) string) []string {
 	out := make([]string, len(list))
@@ -201,8 +201,8 @@ func (e *env) wantRuns(what string, got []store.RunRecord, want ...store.RunReco
 	e.wantTexts(what, canons(got, canonRun), canons(want, canonRun))
 }
 
-// wantSmall checks a list of small records.
-func (e *env) wantSmall(what string, got []store.Small, want ...store.Small) {
+// wantSmall checks a list of metadata records.
+func (e *env) wantSmall(what string, got []store.MetaRecord, want ...store.MetaRecord) {
 	e.Helper()
 	e.wantTexts(what, canons(got, canonSmall), canons(want, canonSmall))
 }

@@ -24,10 +24,10 @@ var stagedCases = []Case{
 func allStaged(queue string) store.StagedQuery { return store.StagedQuery{Queue: queue, Limit: plenty} }
 
 func afterStaged(r store.Record) store.Cursor {
-	return store.Cursor{Class: r.State.Class, Due: r.State.Run.Due, Ref: r.Ref}
+	return store.Cursor{Priority: r.State.Priority, Due: r.State.Run.Due, Ref: r.Ref}
 }
 
-// stagedMix is staged records of all classes, in the order of the index.
+// stagedMix is staged records of all priorities, in the order of the index.
 func stagedMix() []store.Record {
 	var out []store.Record
 	for rank := range uint8(4) {
@@ -42,7 +42,7 @@ func stagedMix() []store.Record {
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Record) int {
-		return cmp.Or(cmp.Compare(a.State.Class, b.State.Class), cmp.Compare(a.State.Run.Due, b.State.Run.Due), a.Compare(b.Ref))
+		return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority), cmp.Compare(a.State.Run.Due, b.State.Run.Due), a.Compare(b.Ref))
 	})
 	return out
 }
@@ -72,7 +72,7 @@ func stagedCursor(e *env) {
 		job("d", class(2), parked("q", base-1)))
 	after := func(rank uint8, at int64, name string) []store.Record {
 		q := allStaged("q")
-		q.After = store.Cursor{Class: rank, Due: at, Ref: jobRef(name)}
+		q.After = store.Cursor{Priority: rank, Due: at, Ref: jobRef(name)}
 		return s.staged(q)
 	}
 	s.wantNames("after a", after(1, base, "a"), "b", "c", "d")

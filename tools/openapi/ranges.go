@@ -29,8 +29,8 @@ const (
 
 // fieldRanges are the ranges of what is sent: of the fields of messages in bodies.
 var fieldRanges = map[string]object{
-	"Job.after":                     {"maxItems": 16, "uniqueItems": true},
-	"Job.after[]":                   jobName,
+	"Job.depends_on":                {"maxItems": 16, "uniqueItems": true},
+	"Job.depends_on[]":              jobName,
 	"Job.catch_up_limit":            {"minimum": 0, "maximum": 10_000},
 	"Job.catch_up_window":           span,
 	"Job.content_type":              {"format": "media-type", "maxLength": 256},
@@ -38,14 +38,14 @@ var fieldRanges = map[string]object{
 	"Job.labels":                    {"maxProperties": 64, "propertyNames": object{"format": "label-key", "minLength": 1, "maxLength": 128, "pattern": `^[^=\u0000-\u001f\u007f-\u009f]+$`}},
 	"Job.labels{}":                  {"format": "printable", "maxLength": 256, "pattern": printable + "*$"},
 	"Job.lease":                     span,
-	"Job.limit_key":                 limitKey,
+	"Job.concurrency_key":           limitKey,
 	"Job.metadata":                  {"propertyNames": object{"minLength": 1}},
 	"Job.name":                      {"format": "job-name", "maxLength": 512, "pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
 	"Job.namespace":                 namespace,
 	"Job.note":                      {"maxLength": 4096},
 	"Job.repeats":                   uint64s,
 	"Job.schedule":                  cron,
-	"Job.spread":                    span,
+	"Job.jitter":                    span,
 	"Job.time_zone":                 zone,
 	"Job.timeout":                   span,
 	"Job.ttl":                       moment,
@@ -75,19 +75,19 @@ var fieldRanges = map[string]object{
 
 // bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.
 var bodyRanges = map[string]object{
-	"BatchPutJobs.jobs":         {"maxItems": 1000},
-	"PauseJob.note":             {"maxLength": 4096},
-	"ResumeJob.note":            {"maxLength": 4096},
-	"StartBackfill.rate":        {"minimum": 0, "maximum": 100_000},
-	"PutNamespace.limits":       {"maxProperties": 10_000, "propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256, "pattern": printable + "+$"}},
-	"PutNamespace.limits{}":     {"minimum": 0, "maximum": 1_000_000},
-	"PreviewSchedule.schedule":  cron,
-	"PreviewSchedule.time_zone": zone,
-	"PreviewSchedule.due_time":  moment,
-	"PreviewSchedule.count":     {"minimum": 0, "maximum": 1000},
-	"CompleteRun.retry_after":   span,
-	"CompleteRun.token":         {"minLength": 1},
-	"RedriveRuns.job":           {"format": "job-name", "maxLength": 512},
+	"BatchPutJobs.jobs":                 {"maxItems": 1000},
+	"PauseJob.note":                     {"maxLength": 4096},
+	"ResumeJob.note":                    {"maxLength": 4096},
+	"StartBackfill.rate":                {"minimum": 0, "maximum": 100_000},
+	"PutNamespace.concurrency_limits":   {"maxProperties": 10_000, "propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256, "pattern": printable + "+$"}},
+	"PutNamespace.concurrency_limits{}": {"minimum": 0, "maximum": 1_000_000},
+	"PreviewSchedule.schedule":          cron,
+	"PreviewSchedule.time_zone":         zone,
+	"PreviewSchedule.due_time":          moment,
+	"PreviewSchedule.count":             {"minimum": 0, "maximum": 1000},
+	"CompleteRun.retry_after":           span,
+	"CompleteRun.token":                 {"minLength": 1},
+	"RedriveRuns.job":                   {"format": "job-name", "maxLength": 512},
 }
 
 // parameterRanges are the ranges of parameters, by name, and by call where calls differ.

@@ -196,64 +196,64 @@ func (Misfire) EnumDescriptor() ([]byte, []int) {
 	return file_carillon_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
-// Class orders due runs within a partition; lower classes age, so none starves.
-type Class int32
+// Priority orders due runs within a partition; lower ones age, so none starves.
+type Priority int32
 
 const (
 	// The default, normal.
-	Class_CLASS_UNSPECIFIED Class = 0
+	Priority_PRIORITY_UNSPECIFIED Priority = 0
 	// After critical and high.
-	Class_CLASS_NORMAL Class = 1
+	Priority_PRIORITY_NORMAL Priority = 1
 	// First.
-	Class_CLASS_CRITICAL Class = 2
+	Priority_PRIORITY_CRITICAL Priority = 2
 	// Second.
-	Class_CLASS_HIGH Class = 3
+	Priority_PRIORITY_HIGH Priority = 3
 	// Last.
-	Class_CLASS_LOW Class = 4
+	Priority_PRIORITY_LOW Priority = 4
 )
 
-// Enum value maps for Class.
+// Enum value maps for Priority.
 var (
-	Class_name = map[int32]string{
-		0: "CLASS_UNSPECIFIED",
-		1: "CLASS_NORMAL",
-		2: "CLASS_CRITICAL",
-		3: "CLASS_HIGH",
-		4: "CLASS_LOW",
+	Priority_name = map[int32]string{
+		0: "PRIORITY_UNSPECIFIED",
+		1: "PRIORITY_NORMAL",
+		2: "PRIORITY_CRITICAL",
+		3: "PRIORITY_HIGH",
+		4: "PRIORITY_LOW",
 	}
-	Class_value = map[string]int32{
-		"CLASS_UNSPECIFIED": 0,
-		"CLASS_NORMAL":      1,
-		"CLASS_CRITICAL":    2,
-		"CLASS_HIGH":        3,
-		"CLASS_LOW":         4,
+	Priority_value = map[string]int32{
+		"PRIORITY_UNSPECIFIED": 0,
+		"PRIORITY_NORMAL":      1,
+		"PRIORITY_CRITICAL":    2,
+		"PRIORITY_HIGH":        3,
+		"PRIORITY_LOW":         4,
 	}
 )
 
-func (x Class) Enum() *Class {
-	p := new(Class)
+func (x Priority) Enum() *Priority {
+	p := new(Priority)
 	*p = x
 	return p
 }
 
-func (x Class) String() string {
+func (x Priority) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Class) Descriptor() protoreflect.EnumDescriptor {
+func (Priority) Descriptor() protoreflect.EnumDescriptor {
 	return file_carillon_v1_job_proto_enumTypes[3].Descriptor()
 }
 
-func (Class) Type() protoreflect.EnumType {
+func (Priority) Type() protoreflect.EnumType {
 	return &file_carillon_v1_job_proto_enumTypes[3]
 }
 
-func (x Class) Number() protoreflect.EnumNumber {
+func (x Priority) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Class.Descriptor instead.
-func (Class) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use Priority.Descriptor instead.
+func (Priority) EnumDescriptor() ([]byte, []int) {
 	return file_carillon_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
@@ -328,7 +328,7 @@ const (
 	Phase_PHASE_RETRYING Phase = 5
 	// Fires nothing.
 	Phase_PHASE_PAUSED Phase = 6
-	// Due, waits for the success of jobs in after.
+	// Due, waits for the success of jobs in depends_on.
 	Phase_PHASE_WAITING Phase = 7
 )
 
@@ -402,8 +402,8 @@ type Job struct {
 	Repeats uint64 `protobuf:"varint,7,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// End of life, written like due_time; counted from due_time if given, else from creation.
 	Ttl string `protobuf:"bytes,8,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Each run moves by a deterministic amount in [0, spread). A Go duration, like every duration below.
-	Spread string `protobuf:"bytes,9,opt,name=spread,proto3" json:"spread,omitempty"`
+	// Each run moves by a deterministic amount in [0, jitter). A Go duration, like every duration below.
+	Jitter string `protobuf:"bytes,9,opt,name=jitter,proto3" json:"jitter,omitempty"`
 	// The payload, returned unchanged. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
 	Data []byte `protobuf:"bytes,10,opt,name=data,json=data_base64,proto3" json:"data,omitempty"`
 	// Default application/json if data was given as JSON, else application/octet-stream.
@@ -419,7 +419,7 @@ type Job struct {
 	FailurePolicy *FailurePolicy `protobuf:"bytes,15,opt,name=failure_policy,json=failurePolicy,proto3" json:"failure_policy,omitempty"`
 	// One attempt's limit; default 30 s for http and brokers, 24 h for worker and exec.
 	Timeout string `protobuf:"bytes,16,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// How long an attempt lives without a beat; default 2 minutes. Worker and exec only.
+	// How long an attempt lives without a heartbeat; default 2 minutes. Worker and exec only.
 	Lease string `protobuf:"bytes,17,opt,name=lease,proto3" json:"lease,omitempty"`
 	// What happens when a run is due while the previous one is still going; default serial.
 	Overlap Overlap `protobuf:"varint,18,opt,name=overlap,proto3,enum=carillon.v1.Overlap" json:"overlap,omitempty"`
@@ -430,11 +430,11 @@ type Job struct {
 	// Missed runs older than this are not made up for; absent is no limit.
 	CatchUpWindow string `protobuf:"bytes,21,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
 	// Orders due runs; default normal.
-	Class Class `protobuf:"varint,22,opt,name=class,proto3,enum=carillon.v1.Class" json:"class,omitempty"`
+	Priority Priority `protobuf:"varint,22,opt,name=priority,proto3,enum=carillon.v1.Priority" json:"priority,omitempty"`
 	// Runs of jobs that share the key are limited across the cluster, by the namespace's settings.
-	LimitKey string `protobuf:"bytes,23,opt,name=limit_key,json=limitKey,proto3" json:"limit_key,omitempty"`
+	ConcurrencyKey string `protobuf:"bytes,23,opt,name=concurrency_key,json=concurrencyKey,proto3" json:"concurrency_key,omitempty"`
 	// Names of jobs, each of which must succeed before a run of this one begins, once for each run.
-	After []string `protobuf:"bytes,24,rep,name=after,proto3" json:"after,omitempty"`
+	DependsOn []string `protobuf:"bytes,24,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	// A paused job keeps its schedule and fires nothing.
 	Paused bool `protobuf:"varint,25,opt,name=paused,proto3" json:"paused,omitempty"`
 	// For people: why it is paused, for example.
@@ -533,9 +533,9 @@ func (x *Job) GetTtl() string {
 	return ""
 }
 
-func (x *Job) GetSpread() string {
+func (x *Job) GetJitter() string {
 	if x != nil {
-		return x.Spread
+		return x.Jitter
 	}
 	return ""
 }
@@ -624,23 +624,23 @@ func (x *Job) GetCatchUpWindow() string {
 	return ""
 }
 
-func (x *Job) GetClass() Class {
+func (x *Job) GetPriority() Priority {
 	if x != nil {
-		return x.Class
+		return x.Priority
 	}
-	return Class_CLASS_UNSPECIFIED
+	return Priority_PRIORITY_UNSPECIFIED
 }
 
-func (x *Job) GetLimitKey() string {
+func (x *Job) GetConcurrencyKey() string {
 	if x != nil {
-		return x.LimitKey
+		return x.ConcurrencyKey
 	}
 	return ""
 }
 
-func (x *Job) GetAfter() []string {
+func (x *Job) GetDependsOn() []string {
 	if x != nil {
-		return x.After
+		return x.DependsOn
 	}
 	return nil
 }
@@ -1803,7 +1803,7 @@ type JobStatus struct {
 	RunsCount uint64 `protobuf:"varint,9,opt,name=runs_count,json=runsCount,proto3" json:"runs_count,omitempty"`
 	// What its runs came to.
 	Counters *Counters `protobuf:"bytes,10,opt,name=counters,proto3" json:"counters,omitempty"`
-	// Jobs of after that have yet to succeed before the next run begins.
+	// Jobs of depends_on that have yet to succeed before the next run begins.
 	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
 	// leave it out.
@@ -2049,7 +2049,7 @@ var File_carillon_v1_job_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\b\n" +
+	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\b\n" +
 	"\x03Job\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -2059,7 +2059,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\bdue_time\x18\x06 \x01(\tR\adueTime\x12\x18\n" +
 	"\arepeats\x18\a \x01(\x04R\arepeats\x12\x10\n" +
 	"\x03ttl\x18\b \x01(\tR\x03ttl\x12\x16\n" +
-	"\x06spread\x18\t \x01(\tR\x06spread\x12\x19\n" +
+	"\x06jitter\x18\t \x01(\tR\x06jitter\x12\x19\n" +
 	"\x04data\x18\n" +
 	" \x01(\fR\vdata_base64\x12!\n" +
 	"\fcontent_type\x18\v \x01(\tR\vcontentType\x12:\n" +
@@ -2072,10 +2072,11 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\aoverlap\x18\x12 \x01(\x0e2\x14.carillon.v1.OverlapR\aoverlap\x12.\n" +
 	"\amisfire\x18\x13 \x01(\x0e2\x14.carillon.v1.MisfireR\amisfire\x12$\n" +
 	"\x0ecatch_up_limit\x18\x14 \x01(\x05R\fcatchUpLimit\x12&\n" +
-	"\x0fcatch_up_window\x18\x15 \x01(\tR\rcatchUpWindow\x12(\n" +
-	"\x05class\x18\x16 \x01(\x0e2\x12.carillon.v1.ClassR\x05class\x12\x1b\n" +
-	"\tlimit_key\x18\x17 \x01(\tR\blimitKey\x12\x14\n" +
-	"\x05after\x18\x18 \x03(\tR\x05after\x12\x16\n" +
+	"\x0fcatch_up_window\x18\x15 \x01(\tR\rcatchUpWindow\x121\n" +
+	"\bpriority\x18\x16 \x01(\x0e2\x15.carillon.v1.PriorityR\bpriority\x12'\n" +
+	"\x0fconcurrency_key\x18\x17 \x01(\tR\x0econcurrencyKey\x12\x1d\n" +
+	"\n" +
+	"depends_on\x18\x18 \x03(\tR\tdependsOn\x12\x16\n" +
 	"\x06paused\x18\x19 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x1a \x01(\tR\x04note\x12.\n" +
 	"\ahistory\x18\x1b \x01(\v2\x14.carillon.v1.HistoryR\ahistory\x12.\n" +
@@ -2216,14 +2217,13 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x13MISFIRE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eMISFIRE_LATEST\x10\x01\x12\x0f\n" +
 	"\vMISFIRE_ALL\x10\x02\x12\x10\n" +
-	"\fMISFIRE_SKIP\x10\x03*c\n" +
-	"\x05Class\x12\x15\n" +
-	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fCLASS_NORMAL\x10\x01\x12\x12\n" +
-	"\x0eCLASS_CRITICAL\x10\x02\x12\x0e\n" +
-	"\n" +
-	"CLASS_HIGH\x10\x03\x12\r\n" +
-	"\tCLASS_LOW\x10\x04*Y\n" +
+	"\fMISFIRE_SKIP\x10\x03*u\n" +
+	"\bPriority\x12\x18\n" +
+	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fPRIORITY_NORMAL\x10\x01\x12\x15\n" +
+	"\x11PRIORITY_CRITICAL\x10\x02\x12\x11\n" +
+	"\rPRIORITY_HIGH\x10\x03\x12\x10\n" +
+	"\fPRIORITY_LOW\x10\x04*Y\n" +
 	"\vOnExhausted\x12\x1c\n" +
 	"\x18ON_EXHAUSTED_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ON_EXHAUSTED_DEAD\x10\x01\x12\x15\n" +
@@ -2256,7 +2256,7 @@ var file_carillon_v1_job_proto_goTypes = []any{
 	(DaylightSaving)(0),           // 0: carillon.v1.DaylightSaving
 	(Overlap)(0),                  // 1: carillon.v1.Overlap
 	(Misfire)(0),                  // 2: carillon.v1.Misfire
-	(Class)(0),                    // 3: carillon.v1.Class
+	(Priority)(0),                 // 3: carillon.v1.Priority
 	(OnExhausted)(0),              // 4: carillon.v1.OnExhausted
 	(Phase)(0),                    // 5: carillon.v1.Phase
 	(*Job)(nil),                   // 6: carillon.v1.Job
@@ -2292,7 +2292,7 @@ var file_carillon_v1_job_proto_depIdxs = []int32{
 	17, // 4: carillon.v1.Job.failure_policy:type_name -> carillon.v1.FailurePolicy
 	1,  // 5: carillon.v1.Job.overlap:type_name -> carillon.v1.Overlap
 	2,  // 6: carillon.v1.Job.misfire:type_name -> carillon.v1.Misfire
-	3,  // 7: carillon.v1.Job.class:type_name -> carillon.v1.Class
+	3,  // 7: carillon.v1.Job.priority:type_name -> carillon.v1.Priority
 	7,  // 8: carillon.v1.Job.history:type_name -> carillon.v1.History
 	22, // 9: carillon.v1.Job.status:type_name -> carillon.v1.JobStatus
 	9,  // 10: carillon.v1.Target.worker:type_name -> carillon.v1.WorkerTarget

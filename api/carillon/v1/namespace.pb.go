@@ -28,9 +28,9 @@ type Namespace struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Refuses recurring jobs whose retries can take as long as their interval, which otherwise only earn a warning.
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
-	// For each limit key, how many attempts of the jobs with that key may be in force at a time, across the cluster. A key
+	// For each concurrency key, how many attempts of the jobs with that key may be in force at a time, across the cluster. A key
 	// that is not here is not limited; 0 lets nothing run.
-	Limits map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ConcurrencyLimits map[string]int32 `protobuf:"bytes,3,rep,name=concurrency_limits,json=concurrencyLimits,proto3" json:"concurrency_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Counts what has been set, from 1: that of a namespace for which nobody has set anything.
 	Generation    uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -81,9 +81,9 @@ func (x *Namespace) GetStrict() bool {
 	return false
 }
 
-func (x *Namespace) GetLimits() map[string]int32 {
+func (x *Namespace) GetConcurrencyLimits() map[string]int32 {
 	if x != nil {
-		return x.Limits
+		return x.ConcurrencyLimits
 	}
 	return nil
 }
@@ -99,15 +99,15 @@ var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xce\x01\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xfb\x01\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06strict\x18\x02 \x01(\bR\x06strict\x12:\n" +
-	"\x06limits\x18\x03 \x03(\v2\".carillon.v1.Namespace.LimitsEntryR\x06limits\x12\x1e\n" +
+	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
+	"\x12concurrency_limits\x18\x03 \x03(\v2-.carillon.v1.Namespace.ConcurrencyLimitsEntryR\x11concurrencyLimits\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\x1a9\n" +
-	"\vLimitsEntry\x12\x10\n" +
+	"generation\x1aD\n" +
+	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
@@ -126,10 +126,10 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Namespace)(nil), // 0: carillon.v1.Namespace
-	nil,               // 1: carillon.v1.Namespace.LimitsEntry
+	nil,               // 1: carillon.v1.Namespace.ConcurrencyLimitsEntry
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
-	1, // 0: carillon.v1.Namespace.limits:type_name -> carillon.v1.Namespace.LimitsEntry
+	1, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name

@@ -170,7 +170,7 @@ const (
 	Outcome_OUTCOME_FAILURE Outcome = 1
 	// It succeeded.
 	Outcome_OUTCOME_SUCCESS Outcome = 2
-	// It goes on; it extends the lease as a beat does.
+	// It goes on; it extends the lease as a heartbeat does.
 	Outcome_OUTCOME_PROGRESS Outcome = 3
 	// Not done, and not failed: the same run is attempted again later, with fresh retries.
 	Outcome_OUTCOME_RESCHEDULE Outcome = 4
@@ -250,7 +250,7 @@ type Run struct {
 	Queue string `protobuf:"bytes,12,opt,name=queue,proto3" json:"queue,omitempty"`
 	// End of the attempt's timeout.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// How long the attempt lives without a beat; a Go duration.
+	// How long the attempt lives without a heartbeat; a Go duration.
 	Lease string `protobuf:"bytes,14,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The job's payload. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
 	Data []byte `protobuf:"bytes,15,opt,name=data,json=data_base64,proto3" json:"data,omitempty"`

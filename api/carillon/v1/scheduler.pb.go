@@ -2245,7 +2245,7 @@ type PutNamespaceRequest struct {
 	// As in Namespace.
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
 	// As in Namespace. None at all over settings that have limits is refused, unless the generation is given.
-	Limits map[string]int32 `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ConcurrencyLimits map[string]int32 `protobuf:"bytes,3,rep,name=concurrency_limits,json=concurrencyLimits,proto3" json:"concurrency_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Only over this generation, as GetNamespace said it; 0 is any. In REST also `If-Match: "<generation>"`.
 	Generation    uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2296,9 +2296,9 @@ func (x *PutNamespaceRequest) GetStrict() bool {
 	return false
 }
 
-func (x *PutNamespaceRequest) GetLimits() map[string]int32 {
+func (x *PutNamespaceRequest) GetConcurrencyLimits() map[string]int32 {
 	if x != nil {
-		return x.Limits
+		return x.ConcurrencyLimits
 	}
 	return nil
 }
@@ -2589,15 +2589,15 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\")\n" +
 	"\x13GetNamespaceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xe2\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x8f\x02\n" +
 	"\x13PutNamespaceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06strict\x18\x02 \x01(\bR\x06strict\x12D\n" +
-	"\x06limits\x18\x03 \x03(\v2,.carillon.v1.PutNamespaceRequest.LimitsEntryR\x06limits\x12\x1e\n" +
+	"\x06strict\x18\x02 \x01(\bR\x06strict\x12f\n" +
+	"\x12concurrency_limits\x18\x03 \x03(\v27.carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntryR\x11concurrencyLimits\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\x1a9\n" +
-	"\vLimitsEntry\x12\x10\n" +
+	"generation\x1aD\n" +
+	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe1\x01\n" +
 	"\x16PreviewScheduleRequest\x12\x1a\n" +
@@ -2694,7 +2694,7 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutNamespaceRequest)(nil),     // 36: carillon.v1.PutNamespaceRequest
 	(*PreviewScheduleRequest)(nil),  // 37: carillon.v1.PreviewScheduleRequest
 	(*PreviewScheduleResponse)(nil), // 38: carillon.v1.PreviewScheduleResponse
-	nil,                             // 39: carillon.v1.PutNamespaceRequest.LimitsEntry
+	nil,                             // 39: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
 	(*Job)(nil),                     // 40: carillon.v1.Job
 	(Phase)(0),                      // 41: carillon.v1.Phase
 	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
@@ -2730,7 +2730,7 @@ var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	42, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
 	47, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
 	48, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	39, // 20: carillon.v1.PutNamespaceRequest.limits:type_name -> carillon.v1.PutNamespaceRequest.LimitsEntry
+	39, // 20: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
 	49, // 21: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
 	42, // 22: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
 	42, // 23: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp

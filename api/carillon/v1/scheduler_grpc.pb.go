@@ -112,7 +112,7 @@ type SchedulerServiceClient interface {
 	PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
-	// Work connects a worker: runs come down, results, beats and credits go up.
+	// Work connects a worker: runs come down, results, heartbeats and credits go up.
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
 }
 
@@ -464,7 +464,7 @@ type SchedulerServiceServer interface {
 	PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
-	// Work connects a worker: runs come down, results, beats and credits go up.
+	// Work connects a worker: runs come down, results, heartbeats and credits go up.
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
 	mustEmbedUnimplementedSchedulerServiceServer()
 }

@@ -32,7 +32,7 @@ type WorkRequest struct {
 	// How attempts ended, or how far they are.
 	Results []*Result `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	// Which attempts are alive.
-	Beats []*Beat `protobuf:"bytes,4,rep,name=beats,proto3" json:"beats,omitempty"`
+	Heartbeats []*Heartbeat `protobuf:"bytes,4,rep,name=heartbeats,proto3" json:"heartbeats,omitempty"`
 	// The worker leaves: what it still holds is freed at once.
 	Goodbye bool `protobuf:"varint,5,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
 	// Answers WorkResponse.ping.
@@ -92,9 +92,9 @@ func (x *WorkRequest) GetResults() []*Result {
 	return nil
 }
 
-func (x *WorkRequest) GetBeats() []*Beat {
+func (x *WorkRequest) GetHeartbeats() []*Heartbeat {
 	if x != nil {
-		return x.Beats
+		return x.Heartbeats
 	}
 	return nil
 }
@@ -369,8 +369,8 @@ func (x *Result) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Beat says that an attempt is alive and extends its lease.
-type Beat struct {
+// Heartbeat says that an attempt is alive and extends its lease.
+type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the run.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -382,20 +382,20 @@ type Beat struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Beat) Reset() {
-	*x = Beat{}
+func (x *Heartbeat) Reset() {
+	*x = Heartbeat{}
 	mi := &file_carillon_v1_work_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Beat) String() string {
+func (x *Heartbeat) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Beat) ProtoMessage() {}
+func (*Heartbeat) ProtoMessage() {}
 
-func (x *Beat) ProtoReflect() protoreflect.Message {
+func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 	mi := &file_carillon_v1_work_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -407,26 +407,26 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Beat.ProtoReflect.Descriptor instead.
-func (*Beat) Descriptor() ([]byte, []int) {
+// Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
+func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_carillon_v1_work_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Beat) GetToken() string {
+func (x *Heartbeat) GetToken() string {
 	if x != nil {
 		return x.Token
 	}
 	return ""
 }
 
-func (x *Beat) GetRunId() string {
+func (x *Heartbeat) GetRunId() string {
 	if x != nil {
 		return x.RunId
 	}
 	return ""
 }
 
-func (x *Beat) GetConfirm() bool {
+func (x *Heartbeat) GetConfirm() bool {
 	if x != nil {
 		return x.Confirm
 	}
@@ -455,7 +455,7 @@ type WorkResponse struct {
 	// The node has heard nothing from the worker while an attempt's lease or timeout ended, or wants to know whether it is alive. It
 	// sends no more runs before it hears anything; answer with WorkRequest.pong.
 	Ping bool `protobuf:"varint,9,opt,name=ping,proto3" json:"ping,omitempty"`
-	// Tokens of attempts in force, in answer to beats that asked; their leases were extended.
+	// Tokens of attempts in force, in answer to heartbeats that asked; their leases were extended.
 	Confirmed []string `protobuf:"bytes,10,rep,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// How many requests of this stream had been received when the runs were sent. 0: unknown.
 	Heard int64 `protobuf:"varint,11,opt,name=heard,proto3" json:"heard,omitempty"`
@@ -583,12 +583,14 @@ var File_carillon_v1_work_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_work_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x01\n" +
+	"\x16carillon/v1/work.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
 	"\vWorkRequest\x12(\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.carillon.v1.HelloR\x05hello\x12-\n" +
 	"\acredits\x18\x02 \x03(\v2\x13.carillon.v1.CreditR\acredits\x12-\n" +
-	"\aresults\x18\x03 \x03(\v2\x13.carillon.v1.ResultR\aresults\x12'\n" +
-	"\x05beats\x18\x04 \x03(\v2\x11.carillon.v1.BeatR\x05beats\x12\x18\n" +
+	"\aresults\x18\x03 \x03(\v2\x13.carillon.v1.ResultR\aresults\x126\n" +
+	"\n" +
+	"heartbeats\x18\x04 \x03(\v2\x16.carillon.v1.HeartbeatR\n" +
+	"heartbeats\x12\x18\n" +
 	"\agoodbye\x18\x05 \x01(\bR\agoodbye\x12\x12\n" +
 	"\x04pong\x18\x06 \x01(\bR\x04pong\"\xe5\x01\n" +
 	"\x05Hello\x12\x1c\n" +
@@ -613,8 +615,8 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"retryAfter\x12!\n" +
 	"\bresponse\x18\a \x01(\fR\x0fresponse_base64\x121\n" +
 	"\bprogress\x18\b \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12*\n" +
-	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"M\n" +
-	"\x04Beat\x12\x14\n" +
+	"\x02at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"R\n" +
+	"\tHeartbeat\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
 	"\aconfirm\x18\x03 \x01(\bR\aconfirm\"\xcb\x02\n" +
@@ -651,7 +653,7 @@ var file_carillon_v1_work_proto_goTypes = []any{
 	(*Hello)(nil),                 // 1: carillon.v1.Hello
 	(*Credit)(nil),                // 2: carillon.v1.Credit
 	(*Result)(nil),                // 3: carillon.v1.Result
-	(*Beat)(nil),                  // 4: carillon.v1.Beat
+	(*Heartbeat)(nil),             // 4: carillon.v1.Heartbeat
 	(*WorkResponse)(nil),          // 5: carillon.v1.WorkResponse
 	nil,                           // 6: carillon.v1.Hello.LabelsEntry
 	(Outcome)(0),                  // 7: carillon.v1.Outcome
@@ -663,7 +665,7 @@ var file_carillon_v1_work_proto_depIdxs = []int32{
 	1,  // 0: carillon.v1.WorkRequest.hello:type_name -> carillon.v1.Hello
 	2,  // 1: carillon.v1.WorkRequest.credits:type_name -> carillon.v1.Credit
 	3,  // 2: carillon.v1.WorkRequest.results:type_name -> carillon.v1.Result
-	4,  // 3: carillon.v1.WorkRequest.beats:type_name -> carillon.v1.Beat
+	4,  // 3: carillon.v1.WorkRequest.heartbeats:type_name -> carillon.v1.Heartbeat
 	6,  // 4: carillon.v1.Hello.labels:type_name -> carillon.v1.Hello.LabelsEntry
 	7,  // 5: carillon.v1.Result.outcome:type_name -> carillon.v1.Outcome
 	8,  // 6: carillon.v1.Result.progress:type_name -> carillon.v1.Progress

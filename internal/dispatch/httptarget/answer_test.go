@@ -165,7 +165,7 @@ func TestEndlessBody(t *testing.T) {
 					return
 				}
 			}
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
 			r := d.do(t, delivery(1, "http://endless.example.com/"))
 			if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse || !time.Now().Equal(start) {
@@ -184,7 +184,7 @@ func TestSlowBody(t *testing.T) {
 			_, _ = w.Write([]byte("begun"))
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
 			r := d.do(t, delivery(1, "http://slow.example.com/"))
 			if r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "begun" || time.Since(start) != BodyTimeout {
@@ -206,7 +206,7 @@ func TestSwitching(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 			_, _ = io.Copy(io.Discard, conn)
 			_ = conn.Close()
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			if r := d.do(t, delivery(1, "http://switching.example.com/")); r.Outcome != 0 || !strings.HasPrefix(r.Message, "101 ") {
 				t.Fatalf("%+v", r.Result)
 			}
@@ -224,7 +224,7 @@ func TestKeptConnectionCloses(t *testing.T) {
 				conn, _, _ := http.NewResponseController(w).Hijack()
 				_ = conn.Close()
 			}
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			for i, want := range []carillon.Outcome{carillon.OutcomeSuccess, carillon.OutcomeFailure,
 				carillon.OutcomeFailure, carillon.OutcomeSuccess} {
 				if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
@@ -240,7 +240,7 @@ func TestKeptConnectionCloses(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, d *desk) {
+		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
 			r := d.do(t, delivery(1, "http://slow.example.com/"))
 			if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "timeout: no answer within 1m0s") || time.Since(start) != time.Minute {

@@ -109,7 +109,7 @@ func (e *endpoint) from(answers func() bool) {
 }
 
 // warm opens n connections and leaves them idle.
-func (e *endpoint) warm(t *testing.T, d *desk, n int) {
+func (e *endpoint) warm(t *testing.T, d *fakeSink, n int) {
 	t.Helper()
 	gate, in := make(chan struct{}), make(chan struct{}, n)
 	e.from(func() bool { in <- struct{}{}; <-gate; return true })

@@ -18,8 +18,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// desk is an engine of one partition that delivers what it is told to.
-type desk struct {
+// fakeSink is an engine of one partition that delivers what it is told to.
+type fakeSink struct {
 	hub     *dispatch.Hub
 	target  *Target
 	reports chan partition.Report
@@ -27,27 +27,27 @@ type desk struct {
 	back    chan string // undelivered
 }
 
-func (d *desk) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []partition.Report) {
 	for _, r := range rs {
 		d.reports <- r
 	}
 }
 
-func (d *desk) Beats([]carillon.Beat, partition.Reporter) {}
-func (d *desk) Room(_ int, q partition.Queue)             { d.room <- q }
-func (d *desk) Consumers(partition.Queue)                 {}
-func (d *desk) Lost([]string)                             {}
+func (d *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (d *fakeSink) Room(_ int, q partition.Queue)                       { d.room <- q }
+func (d *fakeSink) Consumers(partition.Queue)                           {}
+func (d *fakeSink) Lost([]string)                                       {}
 
-func (d *desk) Undelivered(tokens []string) {
+func (d *fakeSink) Undelivered(tokens []string) {
 	for _, t := range tokens {
 		d.back <- t
 	}
 }
 
 // open makes a desk with the target as its only transport.
-func open(t testing.TB, target *Target) *desk {
+func open(t testing.TB, target *Target) *fakeSink {
 	t.Helper()
-	d := &desk{target: target, reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
+	d := &fakeSink{target: target, reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": target}})
 	t.Cleanup(func() {
 		if err := d.hub.Close(); err != nil {
@@ -74,7 +74,7 @@ func delivery(seq int, to string) partition.Delivery {
 }
 
 // deliver takes a slot, which must be free, and uses it.
-func (d *desk) deliver(t testing.TB, v partition.Delivery) {
+func (d *fakeSink) deliver(t testing.TB, v partition.Delivery) {
 	t.Helper()
 	if n, ok := d.take(0, v.Queue, 1, partition.Head{}); n != 1 || !ok {
 		t.Fatalf("no slot: %d %v", n, ok)
@@ -83,7 +83,7 @@ func (d *desk) deliver(t testing.TB, v partition.Delivery) {
 }
 
 // do delivers and waits for the report.
-func (d *desk) do(t testing.TB, v partition.Delivery) partition.Report {
+func (d *fakeSink) do(t testing.TB, v partition.Delivery) partition.Report {
 	t.Helper()
 	d.deliver(t, v)
 	r := <-d.reports
@@ -140,7 +140,7 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // bubble runs a server and a desk in memory; all of it is gone when f returns.
-func bubble(t *testing.T, o Options, handler http.HandlerFunc, f func(*testing.T, *desk)) {
+func bubble(t *testing.T, o Options, handler http.HandlerFunc, f func(*testing.T, *fakeSink)) {
 	t.Helper()
 	p := newPipes()
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +174,7 @@ func hostOf(t *testing.T, raw string) string {
 func pass(d time.Duration) { <-time.After(d) }
 
 // take takes slots as a partition does.
-func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
 	s := d.hub.Take(p, q, want, head)
 	return s.N, s.Served
 }

@@ -10,8 +10,8 @@ import (
 
 // host is the consumer of one queue: a host of a namespace.
 type host struct {
-	target *Target
-	seat   *dispatch.Seat
+	target       *Target
+	subscription *dispatch.Subscription
 
 	mu      sync.Mutex
 	limit   int           // requests at once
@@ -33,11 +33,11 @@ func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {
 	again := 1
 	if slow {
 		again += h.slowDown(start, time.Now(), after)
-		h.seat.Hold(h.held)
+		h.subscription.Hold(h.held)
 	} else if answered {
 		again += h.speedUp()
 	}
-	h.seat.Done(1, again)
+	h.subscription.Done(1, again)
 }
 
 // slowDown halves the limit, once for all requests that were under way together, and begins or extends the pause. It
@@ -58,7 +58,7 @@ func (h *host) slowDown(start, now time.Time, after time.Duration) int {
 	if until := now.Add(min(after, MaxPause)); until.After(h.until) {
 		h.until = until
 		if h.resumer == nil {
-			h.resumer = time.AfterFunc(until.Sub(now), func() { h.seat.Hold(h.held) })
+			h.resumer = time.AfterFunc(until.Sub(now), func() { h.subscription.Hold(h.held) })
 		} else {
 			h.resumer.Reset(until.Sub(now))
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // slots is how many slots of a host are free now; it gives them back.
-func (d *desk) slots(q partition.Queue) int {
+func (d *fakeSink) slots(q partition.Queue) int {
 	n, _ := d.take(1, q, 1<<20, partition.Head{})
 	d.hub.Take(1, q, 0, partition.Head{})
 	d.hub.Return(1, q, n)
@@ -31,7 +31,7 @@ func TestSlowDown(t *testing.T) {
 				w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
 			}
 			w.WriteHeader(int(code.Load()))
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			v := delivery(1, "http://busy.example.com/")
 			expect := func(what string, want int) {
 				t.Helper()
@@ -98,7 +98,7 @@ func TestSlowDownTogether(t *testing.T) {
 				pass(time.Millisecond)
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			v := delivery(0, "http://busy.example.com/")
 			for i := range 8 {
 				d.deliver(t, delivery(i, "http://busy.example.com/"))
@@ -127,7 +127,7 @@ func TestLimit(t *testing.T) {
 			most.Store(max(most.Load(), now.Add(1)))
 			pass(time.Second)
 			now.Add(-1)
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			q := delivery(0, "http://a.example.com/").Queue
 			for i := 0; i < 20; {
 				n, _ := d.take(0, q, 20-i, partition.Head{})
@@ -157,7 +157,7 @@ func TestCancel(t *testing.T) {
 		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			close(ended)
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			v := delivery(1, "http://a.example.com/")
 			d.deliver(t, v)
 			synctest.Wait()
@@ -179,7 +179,7 @@ func TestDrain(t *testing.T) {
 				return
 			}
 			pass(time.Second)
-		}, func(t *testing.T, d *desk) {
+		}, func(t *testing.T, d *fakeSink) {
 			quick, never := delivery(1, "http://a.example.com/"), delivery(2, "http://a.example.com/never")
 			d.deliver(t, quick)
 			d.deliver(t, never)

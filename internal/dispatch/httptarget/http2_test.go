@@ -48,7 +48,7 @@ func (s stream) headers(last bool) {
 	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: last})
 }
 
-func newTarget2(t *testing.T, treat func(n int64, s stream)) (*target2, *desk) {
+func newTarget2(t *testing.T, treat func(n int64, s stream)) (*target2, *fakeSink) {
 	t.Helper()
 	secure, trusting := certified(t, "h2")
 	l, err := tls.Listen("tcp", "127.0.0.1:0", secure)

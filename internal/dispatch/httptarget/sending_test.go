@@ -43,7 +43,7 @@ func TestOneRequestPerAttempt(t *testing.T) {
 }
 
 // onceOnly delivers one attempt to an endpoint that breaks every connection.
-func onceOnly(t *testing.T, e *endpoint, d *desk, warm int, method, body string) {
+func onceOnly(t *testing.T, e *endpoint, d *fakeSink, warm int, method, body string) {
 	t.Helper()
 	e.warm(t, d, warm)
 	e.from(never)
@@ -106,7 +106,7 @@ func (c *fragile) Write(p []byte) (int, error) {
 }
 
 // overNetwork runs a server that counts requests by token, and a desk whose connections break.
-func overNetwork(t *testing.T, f func(t *testing.T, d *desk, n *network), handler http.HandlerFunc) {
+func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *network), handler http.HandlerFunc) {
 	t.Helper()
 	n := &network{pipes: newPipes(), fate: func() fate { return passes }}
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: handler}
@@ -130,7 +130,7 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var asked atomic.Int64
 					gate := make(chan struct{})
-					overNetwork(t, func(t *testing.T, d *desk, n *network) {
+					overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
 						v := delivery(1, "http://a.example.com/")
 						v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 						for i := range 10 {
@@ -176,7 +176,7 @@ func TestRequestsWithinAttempts(t *testing.T) {
 				return random.IntN(n)
 			}
 			attempts, seen := map[string]int{}, map[string]int{}
-			overNetwork(t, func(t *testing.T, d *desk, n *network) {
+			overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
 				n.fate = func() fate {
 					if draw(3) > 0 {
 						return passes
@@ -227,7 +227,7 @@ func TestKeepAliveOfTheTarget(t *testing.T) {
 		"timeout=0": 2, "timeout=99999999999999999999": 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			overNetwork(t, func(t *testing.T, d *desk, n *network) {
+			overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
 				for i := range 3 {
 					if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != carillon.OutcomeSuccess {
 						t.Errorf("%+v", r.Result)

@@ -74,8 +74,8 @@ func newTarget(o Options, dial dialFunc) *Target {
 }
 
 // Open implements [dispatch.Transport].
-func (t *Target) Open(_ partition.Queue, seat *dispatch.Seat) (dispatch.Consumer, int) {
-	return &host{target: t, seat: seat, limit: t.options.HostLimit}, t.options.HostLimit
+func (t *Target) Open(_ partition.Queue, seat *dispatch.Subscription) (dispatch.Consumer, int) {
+	return &host{target: t, subscription: seat, limit: t.options.HostLimit}, t.options.HostLimit
 }
 
 // start lets attempts fly, or none when leaving.
@@ -104,7 +104,7 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 	if !cancelled {
 		run := f.delivery.Run
 		r.Token, r.RunID, r.Worker = run.Token, run.ID, f.delivery.Queue.Address
-		f.host.seat.Sink().Reports([]partition.Report{r})
+		f.host.subscription.Sink().Reports([]partition.Report{r})
 	}
 	f.host.done(start, answered, slow, r.RetryAfter)
 	t.land(f)

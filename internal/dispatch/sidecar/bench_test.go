@@ -6,7 +6,7 @@ import "testing"
 // of one run.
 func BenchmarkRuns(b *testing.B) {
 	const n, round = 20_000, 512
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(b, Hello{Jobs: true}, Options{})
 	defer s.Close()
 	ds := runs(app, 0, n, 100)

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-// desk is an engine of one partition that delivers what it is told to and remembers what it hears.
-type desk struct {
+// fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
+type fakeSink struct {
 	hub *dispatch.Hub
 
 	mu          sync.Mutex
@@ -28,36 +28,36 @@ type desk struct {
 	rooms       int
 }
 
-func newDesk() *desk {
-	d := &desk{}
+func newFakeSink() *fakeSink {
+	d := &fakeSink{}
 	d.hub = dispatch.New(d, dispatch.Options{})
 	return d
 }
 
-func (d *desk) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []partition.Report) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reports = append(d.reports, rs...)
 }
 
-func (d *desk) Undelivered(tokens []string) {
+func (d *fakeSink) Undelivered(tokens []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.undelivered = append(d.undelivered, tokens...)
 }
 
-func (d *desk) Room(int, partition.Queue) {
+func (d *fakeSink) Room(int, partition.Queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rooms++
 }
 
-func (d *desk) Consumers(partition.Queue)                 {}
-func (d *desk) Beats([]carillon.Beat, partition.Reporter) {}
-func (d *desk) Lost([]string)                             {}
+func (d *fakeSink) Consumers(partition.Queue)                           {}
+func (d *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (d *fakeSink) Lost([]string)                                       {}
 
 // handedBack forgets and returns what came back undelivered.
-func (d *desk) handedBack() []string {
+func (d *fakeSink) handedBack() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tokens := d.undelivered
@@ -84,7 +84,7 @@ func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delive
 }
 
 // deliver takes slots for runs [from, to) and uses them.
-func (d *desk) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payload int) {
+func (d *fakeSink) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payload int) {
 	t.Helper()
 	if n := d.hub.Take(0, queueOf(target), to-from, partition.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
@@ -92,7 +92,7 @@ func (d *desk) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payl
 	d.hub.Deliver(runs(target, from, to, payload))
 }
 
-func (d *desk) open(t testing.TB, hello Hello, o Options) *Session {
+func (d *fakeSink) open(t testing.TB, hello Hello, o Options) *Session {
 	t.Helper()
 	hello.Namespace = "n"
 	if hello.AppID == "" {

@@ -28,10 +28,10 @@ type shop struct {
 	run   map[string]string
 }
 
-func (s *shop) Beats([]carillon.Beat, partition.Reporter) {}
-func (s *shop) Lost([]string)                             {}
-func (s *shop) Room(_ int, q partition.Queue)             { s.mail <- func() { s.serve(q) } }
-func (s *shop) Consumers(q partition.Queue)               { s.mail <- func() { s.serve(q) } }
+func (s *shop) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (s *shop) Lost([]string)                                       {}
+func (s *shop) Room(_ int, q partition.Queue)                       { s.mail <- func() { s.serve(q) } }
+func (s *shop) Consumers(q partition.Queue)                         { s.mail <- func() { s.serve(q) } }
 
 func (s *shop) Reports(rs []partition.Report) {
 	s.mail <- func() {

@@ -19,11 +19,11 @@ const kind = "dapr"
 // Session is one sidecar's stream. It is a [dispatch.Worker] towards the hub. Its lock is never held while the hub or the
 // engine is called.
 type Session struct {
-	options Options
-	hello   Hello
-	sink    dispatch.Sink
-	member  *dispatch.Member
-	seats   map[string]*dispatch.Seat // by address
+	options       Options
+	hello         Hello
+	sink          dispatch.Sink
+	member        *dispatch.Registration
+	subscriptions map[string]*dispatch.Subscription // by address
 
 	news chan struct{} // holds a token when there may be something to receive
 	over chan struct{} // closed when err is set
@@ -43,14 +43,14 @@ type Session struct {
 
 // attempt is a run that the sidecar has or is about to get.
 type attempt struct {
-	token  string
-	key    string
-	seat   *dispatch.Seat
-	id     uint64        // 0 = not received
-	void   bool          // cancelled: its result is nobody's business
-	size   int           // until it is received, like the next two
-	run    *carillon.Run // nil afterwards, for its data are no longer needed here
-	target *carillon.DaprTarget
+	token        string
+	key          string
+	subscription *dispatch.Subscription
+	id           uint64        // 0 = not received
+	void         bool          // cancelled: its result is nobody's business
+	size         int           // until it is received, like the next two
+	run          *carillon.Run // nil afterwards, for its data are no longer needed here
+	target       *carillon.DaprTarget
 }
 
 // Delivery is a run on its way to the sidecar.
@@ -67,18 +67,18 @@ func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
 	}
 	addresses := hello.addresses()
 	s := &Session{
-		options: o.withDefaults(), hello: hello, sink: h.Sink(), seats: make(map[string]*dispatch.Seat, len(addresses)),
+		options: o.withDefaults(), hello: hello, sink: h.Sink(), subscriptions: make(map[string]*dispatch.Subscription, len(addresses)),
 		news: make(chan struct{}, 1), over: make(chan struct{}),
 		byToken: map[string]*attempt{}, received: map[uint64]*attempt{},
 	}
 	s.stall = time.AfterFunc(s.options.Stall, s.stalled)
 	s.stall.Stop()
-	s.member = h.NewMember(context.Background(), s, kind, carillon.Hello{
+	s.member = h.Register(context.Background(), s, kind, carillon.Hello{
 		Namespace: hello.Namespace, Queues: addresses, WorkerID: hello.AppID,
 	})
 	s.member.Gates, s.member.Credits = hello.gates(), s.options.Credits
-	for _, seat := range s.member.Seats {
-		s.seats[seat.Queue().Address] = seat
+	for _, seat := range s.member.Subscriptions {
+		s.subscriptions[seat.Queue().Address] = seat
 	}
 	if err := s.member.Join(); err != nil {
 		return nil, err
@@ -99,8 +99,9 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	var done, beyond []*attempt
 	for i := range ds {
 		d, a := &ds[i], &attempts[i]
-		*a = attempt{token: d.Run.Token, key: d.Key, seat: s.seats[d.Queue.Address], size: sizeOf(d.Run), run: d.Run, target: d.Target.Dapr}
-		if before := s.byToken[a.token]; before != nil && s.cancel(before) { // delivered before, and now anew
+		*a = attempt{token: d.Run.Token, key: d.Key, subscription: s.subscriptions[d.Queue.Address],
+			size: sizeOf(d.Run), run: d.Run, target: d.Target.Dapr}
+		if before := s.byToken[a.token]; before != nil && s.letGo(before) { // delivered before, and now anew
 			done = append(done, before)
 		}
 		if s.pending.bytes > 2*s.options.MaxPendingBytes {
@@ -117,7 +118,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 		s.hold() // first, or what goes back would come again
 	}
 	for _, a := range append(done, beyond...) {
-		a.seat.DoneOf(a.key, 1, 1)
+		a.subscription.DoneOf(a.key, 1, 1)
 	}
 	s.giveBack(beyond)
 	return true
@@ -129,7 +130,7 @@ func (s *Session) full() bool { return s.pending.bytes > s.options.MaxPendingByt
 // hold holds the credits back while too much waits to be received. Whoever adds to that or takes from it when it was, or is, too
 // much calls this.
 func (s *Session) hold() {
-	for _, seat := range s.member.Seats {
+	for _, seat := range s.member.Subscriptions {
 		seat.Hold(func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *Session) take() ([]Delivery, error) {
 		return nil, s.err
 	}
 	full := s.full()
-	ds := s.pending.take(s.options.MaxBatchBytes, s.options.MaxBatchItems, s.receive)
+	ds := s.pending.take(s.options.MaxBatchBytes, s.options.MaxBatchItems, s.numbered)
 	if len(s.pending.queue) > 0 {
 		s.announce()
 	}
@@ -219,8 +220,8 @@ func (s *Session) take() ([]Delivery, error) {
 	return ds, nil
 }
 
-// receive numbers an attempt. The lock is held.
-func (s *Session) receive(a *attempt) Delivery {
+// numbered numbers an attempt. The lock is held.
+func (s *Session) numbered(a *attempt) Delivery {
 	s.last++
 	a.id = s.last
 	s.received[a.id] = a
@@ -249,7 +250,7 @@ func (s *Session) Result(id uint64, ok bool, message string) error {
 	}
 	answered := s.draining && len(s.byToken) == 0
 	s.mu.Unlock()
-	a.seat.DoneOf(a.key, 1, 1)
+	a.subscription.DoneOf(a.key, 1, 1)
 	if !void {
 		s.report(a.token, ok, message)
 	}
@@ -282,22 +283,22 @@ func (s *Session) Cancel(token string) {
 		s.mu.Unlock()
 		return
 	}
-	full, unsent := s.full(), s.cancel(a)
+	full, unsent := s.full(), s.letGo(a)
 	answered := s.draining && len(s.byToken) == 0
 	s.mu.Unlock()
 	if unsent && full {
 		s.hold()
 	}
 	if unsent {
-		a.seat.DoneOf(a.key, 1, 1)
+		a.subscription.DoneOf(a.key, 1, 1)
 	}
 	if answered {
 		s.end(leaving())
 	}
 }
 
-// cancel lets go of an attempt and reports whether the sidecar will never see it. The lock is held.
-func (s *Session) cancel(a *attempt) (unsent bool) {
+// letGo lets go of an attempt and reports whether the sidecar will never see it. The lock is held.
+func (s *Session) letGo(a *attempt) (unsent bool) {
 	delete(s.byToken, a.token)
 	a.void = true
 	if a.id != 0 {
@@ -322,7 +323,7 @@ func (s *Session) Drain() {
 	answered := len(s.byToken) == 0
 	s.mu.Unlock()
 	for _, a := range unsent {
-		a.seat.DoneOf(a.key, 1, 0)
+		a.subscription.DoneOf(a.key, 1, 0)
 	}
 	s.giveBack(unsent)
 	if answered {

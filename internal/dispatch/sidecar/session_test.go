@@ -16,7 +16,7 @@ import (
 )
 
 func TestRunsAndResults(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true, ActorTypes: []string{"cat", "cat", ""}}, Options{})
 	defer s.Close()
 	cat := &carillon.DaprTarget{AppID: "other", ActorType: "cat", ActorID: "tom"}
@@ -59,7 +59,7 @@ func TestRunsAndResults(t *testing.T) {
 }
 
 func TestBatchesAreBounded(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{MaxBatchBytes: 2000, MaxBatchItems: 3})
 	defer s.Close()
 	d.deliver(t, app, 0, 4, 0)    // by items
@@ -75,7 +75,7 @@ func TestBatchesAreBounded(t *testing.T) {
 // TestManyAtOnce has one stream take 20,000 runs that are due at the same time, without a result.
 func TestManyAtOnce(t *testing.T) {
 	const n = 20_000
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{})
 	defer s.Close()
 	d.deliver(t, app, 0, n, 0)
@@ -85,7 +85,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestCloseRedelivers(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	a, b := d.open(t, Hello{Jobs: true}, Options{}), d.open(t, Hello{Jobs: true}, Options{})
 	d.deliver(t, app, 0, 6, 0)
 	ds := receive(t, a)
@@ -122,7 +122,7 @@ func TestCloseRedelivers(t *testing.T) {
 
 func TestNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newFakeSink()
 		deaf, other := d.open(t, Hello{Jobs: true}, Options{}), d.open(t, Hello{Jobs: true}, Options{})
 		pass(time.Hour) // with nothing to receive it is no stall
 		d.deliver(t, app, 0, 2, 0)
@@ -147,7 +147,7 @@ func TestNeverReads(t *testing.T) {
 // TestReadsAndWaits has a sidecar wait in Receive for as long as it likes with runs that take as long as they like.
 func TestReadsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newFakeSink()
 		s := d.open(t, Hello{Jobs: true}, Options{})
 		d.deliver(t, app, 0, 1, 0)
 		receive(t, s)
@@ -176,7 +176,7 @@ func TestReadsAndWaits(t *testing.T) {
 // not read keeps no more than that, and is dropped in its time.
 func TestTooMuchUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newFakeSink()
 		s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})
 		d.deliver(t, app, 0, 2, 8000)
 		if n := d.hub.Take(0, queueOf(app), 1, partition.Head{}).N; n != 0 {
@@ -211,7 +211,7 @@ func TestTooMuchUnread(t *testing.T) {
 
 // TestHeldBackNoLonger has what was too much be cancelled before it is received: the session takes runs again.
 func TestHeldBackNoLonger(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})
 	defer s.Close()
 	d.deliver(t, app, 0, 2, 8000)
@@ -222,7 +222,7 @@ func TestHeldBackNoLonger(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{Credits: 6})
 	cancel := func(i int) { d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(i)}}) }
 	d.deliver(t, app, 0, 2, 0)
@@ -254,7 +254,7 @@ func TestCancel(t *testing.T) {
 
 // TestSameTokenAgain delivers an attempt a second time that is still here: only the newer counts.
 func TestSameTokenAgain(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{Credits: 5})
 	d.deliver(t, app, 0, 1, 0)
 	receive(t, s)
@@ -278,7 +278,7 @@ func TestSameTokenAgain(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s, idle := d.open(t, Hello{Jobs: true}, Options{}), d.open(t, Hello{ActorTypes: []string{"a"}}, Options{})
 	d.deliver(t, app, 0, 3, 0)
 	receive(t, s)
@@ -307,7 +307,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestDrainAndClose(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{})
 	d.deliver(t, app, 0, 2, 0)
 	receive(t, s)
@@ -323,7 +323,7 @@ func TestDrainAndClose(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	d := newDesk()
+	d := newFakeSink()
 	key := &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: "1", ConcurrencyKey: "k"}
 	none := d.open(t, Hello{Gates: []Gate{{"cat", "k", 1}, {"cat", "", 5}, {"", "k", 1}, {"dog", "", 0}}}, Options{})
 	s := d.open(t, Hello{ActorTypes: []string{"cat"}}, Options{})
@@ -365,7 +365,7 @@ func TestHello(t *testing.T) {
 		"concurrency_limits.actor.type": {Namespace: "n", AppID: "a", Gates: []Gate{{ActorType: long}}},
 		"concurrency_limits.name":       {Namespace: "n", AppID: "a", Gates: []Gate{{ActorType: "t", Key: "\x00"}}},
 	} {
-		d := newDesk()
+		d := newFakeSink()
 		_, err := Open(d.hub, h, Options{})
 		var e *carillon.Error
 		if !errors.Is(err, carillon.InvalidArgument) || !errors.As(err, &e) || e.Field != field {
@@ -373,7 +373,7 @@ func TestHello(t *testing.T) {
 		}
 	}
 	for _, bad := range []Hello{{Namespace: "n", AppID: long}, {Namespace: "n", AppID: "a", ActorTypes: []string{"\n"}}} {
-		if _, err := Open(newDesk().hub, bad, Options{}); !errors.Is(err, carillon.InvalidArgument) {
+		if _, err := Open(newFakeSink().hub, bad, Options{}); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}
 	}

@@ -7,14 +7,14 @@ import "github.com/carillonhq/carillon/internal/dispatch"
 
 // freed is a slot that a session has let go of.
 type freed struct {
-	seat  *dispatch.Seat // nil: there is none, as the attempt was not held, or was adopted
-	again int            // credits that come back with it
+	subscription *dispatch.Subscription // nil: there is none, as the attempt was not held, or was adopted
+	again        int                    // credits that come back with it
 }
 
 // done gives the slot back. The session's lock must not be held.
 func (f freed) done() {
-	if f.seat != nil {
-		f.seat.Done(1, f.again)
+	if f.subscription != nil {
+		f.subscription.Done(1, f.again)
 	}
 }
 
@@ -26,7 +26,7 @@ func (s *Session) release(token string) (f freed) {
 		return f
 	}
 	s.forget(token)
-	f.seat = a.seat
+	f.subscription = a.subscription
 	if !a.sent {
 		a.void, f.again = true, 1
 	}

@@ -13,7 +13,7 @@ import (
 // those of what the worker has and may still answer.
 
 // stands compares the slots and credits of the queue with what they are to be.
-func (d *desk) stands(t *testing.T, inFlight, credits int) {
+func (d *fakeSink) stands(t *testing.T, inFlight, credits int) {
 	t.Helper()
 	all := d.hub.Queues()
 	if len(all) != 1 || all[0].InFlight != inFlight || all[0].Credits != credits {
@@ -25,7 +25,7 @@ func (d *desk) stands(t *testing.T, inFlight, credits int) {
 func TestASlotForEachAttemptNotEachDelivery(t *testing.T) {
 	for _, received := range []bool{true, false} {
 		t.Run(fmt.Sprintf("received %v", received), func(t *testing.T) {
-			d := newDesk(Options{})
+			d := newFakeSink(Options{})
 			s := d.connect(t, 3)
 			d.deliver(t, 0, 1, 0)
 			left := 2 // the worker has used one for what it has received
@@ -54,7 +54,7 @@ func TestAnAnswerStopsTheSecondDelivery(t *testing.T) {
 		"cancel": func(s *Session) { s.Cancel(token(0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(Options{})
+			d := newFakeSink(Options{})
 			s := d.connect(t, 3)
 			d.deliver(t, 0, 1, 0)
 			receive(t, s)

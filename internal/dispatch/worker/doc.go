@@ -1,4 +1,4 @@
-// Package worker is the session of a connected worker: it grants credits, gets runs, reports results and beats.
+// Package worker is the session of a connected worker: it grants credits, gets runs, reports results and heartbeats.
 //
 // What goes out is coalesced: [Session.Receive] returns everything that waits as one message, bounded in bytes and items.
 // Nobody waits for a worker: a session keeps what it cannot hand over, within a bound, and is dropped when nothing has
@@ -9,6 +9,6 @@
 //	Goodbye                undelivered                  lost at once
 //	never receiving        undelivered                  wait for their lease
 //
-// A session holds the attempts that it handed over and those it has heard beats of, so a worker that reconnected is told
+// A session holds the attempts that it handed over and those it has heard heartbeats of, so a worker that reconnected is told
 // to stop them like any other.
 package worker

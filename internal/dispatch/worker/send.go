@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Send implements [carillon.Session]. Results and beats of any authentic token are taken, whichever session it was
+// Send implements [carillon.Session]. Results and heartbeats of any authentic token are taken, whichever session it was
 // delivered through, and also those of a message that is refused for its credits.
 func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err := ctx.Err(); err != nil {
@@ -23,7 +23,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if s.speech(&req) {
 		s.spoke()
 	}
-	s.beat(goingOn(req.Beats, req.Results)) // first: a beat of an attempt that has been reported would be stale
+	s.heartbeat(goingOn(req.Heartbeats, req.Results)) // first: a heartbeat of an attempt that has been reported would be stale
 	s.report(req.Results)
 	if gone && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
@@ -40,7 +40,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 }
 
 func (s *Session) grant(c carillon.Credit) error {
-	seat := s.seats[c.Queue]
+	seat := s.subscriptions[c.Queue]
 	if seat == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%.64q is not a queue of this session", c.Queue)
 	}
@@ -59,7 +59,7 @@ func (s *Session) grant(c carillon.Credit) error {
 }
 
 // takeBack takes unused credits back and answers how many.
-func (s *Session) takeBack(seat *dispatch.Seat, c carillon.Credit) {
+func (s *Session) takeBack(seat *dispatch.Subscription, c carillon.Credit) {
 	n := seat.TakeBack(-max(c.N, -s.options.MaxCredits))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,9 +75,9 @@ func (s *Session) report(results []carillon.Result) {
 		return
 	}
 	reports := make([]partition.Report, len(results))
-	var seats []*dispatch.Seat // in the order of the results, so that no decision hangs on that of a map
+	var seats []*dispatch.Subscription // in the order of the results, so that no decision hangs on that of a map
 	type ended struct{ n, again int }
-	done := map[*dispatch.Seat]ended{}
+	done := map[*dispatch.Subscription]ended{}
 	s.mu.Lock()
 	for i, r := range results {
 		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
@@ -85,12 +85,12 @@ func (s *Session) report(results []carillon.Result) {
 			s.adopt(r.Token)
 			continue
 		}
-		if f := s.release(r.Token); f.seat != nil { // also what was to be delivered again
-			e := done[f.seat]
+		if f := s.release(r.Token); f.subscription != nil { // also what was to be delivered again
+			e := done[f.subscription]
 			if e.n == 0 {
-				seats = append(seats, f.seat)
+				seats = append(seats, f.subscription)
 			}
-			done[f.seat] = ended{e.n + 1, e.again + f.again}
+			done[f.subscription] = ended{e.n + 1, e.again + f.again}
 		}
 	}
 	s.mu.Unlock()
@@ -100,9 +100,9 @@ func (s *Session) report(results []carillon.Result) {
 	s.sink.Reports(reports)
 }
 
-// beat passes beats on. A token unknown here was delivered through another session: this one holds it from now on, within
+// heartbeat passes heartbeats on. A token unknown here was delivered through another session: this one holds it from now on, within
 // a bound, so that the worker can be told to stop it.
-func (s *Session) beat(bs []carillon.Beat) {
+func (s *Session) heartbeat(bs []carillon.Heartbeat) {
 	if len(bs) == 0 {
 		return
 	}
@@ -115,11 +115,11 @@ func (s *Session) beat(bs []carillon.Beat) {
 		s.adopt(b.Token)
 	}
 	s.mu.Unlock()
-	s.sink.Beats(bs, beats{s})
+	s.sink.Heartbeats(bs, heartbeats{s})
 }
 
-// goingOn is the beats of attempts that do not end by what is told along with them: the answer to that is the answer to both.
-func goingOn(beats []carillon.Beat, results []carillon.Result) []carillon.Beat {
+// goingOn is the heartbeats of attempts that do not end by what is told along with them: the answer to that is the answer to both.
+func goingOn(beats []carillon.Heartbeat, results []carillon.Result) []carillon.Heartbeat {
 	if len(beats) == 0 || len(results) == 0 {
 		return beats
 	}
@@ -129,7 +129,7 @@ func goingOn(beats []carillon.Beat, results []carillon.Result) []carillon.Beat {
 			ended[results[i].Token] = true
 		}
 	}
-	var left []carillon.Beat
+	var left []carillon.Heartbeat
 	for _, b := range beats {
 		if !ended[b.Token] {
 			left = append(left, b)
@@ -156,7 +156,7 @@ func (s *Session) leave() {
 	s.goodbye = true
 	unsent, sent := s.drop()
 	s.mu.Unlock()
-	s.member.Rise()
+	s.member.Unsubscribe()
 	if len(unsent) > 0 {
 		s.sink.Undelivered(unsent)
 	}

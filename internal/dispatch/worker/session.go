@@ -18,14 +18,14 @@ const kind = "worker"
 // Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Spread] and
 // [dispatch.Learner] towards the hub and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
 type Session struct {
-	options   Options
-	id        string // of the worker
-	namespace string // what it may report on
-	direct    bool   // it spreads its credits itself
-	sink      dispatch.Sink
-	now       func() time.Time
-	member    *dispatch.Member
-	seats     map[string]*dispatch.Seat // by queue
+	options       Options
+	id            string // of the worker
+	namespace     string // what it may report on
+	direct        bool   // it spreads its credits itself
+	sink          dispatch.Sink
+	now           func() time.Time
+	member        *dispatch.Registration
+	subscriptions map[string]*dispatch.Subscription // by queue
 
 	news chan struct{} // holds a token when there may be something to receive
 	over chan struct{} // closed when err is set
@@ -33,7 +33,7 @@ type Session struct {
 	mu      sync.Mutex
 	out     outbox
 	held    map[string]*attempt // by token
-	adopted int                 // how many of held were heard of by a beat
+	adopted int                 // how many of held were heard of by a heartbeat
 	goodbye bool
 	words   uint64 // that the worker has said; see speech
 	silent  bool   // it let an attempt end without a word since that was delivered
@@ -46,10 +46,10 @@ type Session struct {
 
 // attempt is a run that the worker has or is about to get.
 type attempt struct {
-	seat *dispatch.Seat // nil: adopted, delivered through another session
-	sent bool           // received by the worker
-	void bool           // let go of before that: it stays here
-	had  bool           // an earlier delivery of its token was received
+	subscription *dispatch.Subscription // nil: adopted, delivered through another session
+	sent         bool                   // received by the worker
+	void         bool                   // let go of before that: it stays here
+	had          bool                   // an earlier delivery of its token was received
 
 	words uint64 // that the worker had said when it was delivered
 }
@@ -57,14 +57,14 @@ type attempt struct {
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
 		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(), now: h.Now,
-		seats: map[string]*dispatch.Seat{},
-		news:  make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
+		subscriptions: map[string]*dispatch.Subscription{},
+		news:          make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
 	}
 	s.stall = time.AfterFunc(o.Stall, s.stalled)
 	s.stall.Stop()
-	s.member = h.NewMember(ctx, s, kind, hello)
-	for _, seat := range s.member.Seats {
-		s.seats[seat.Queue().Address] = seat
+	s.member = h.Register(ctx, s, kind, hello)
+	for _, seat := range s.member.Subscriptions {
+		s.subscriptions[seat.Queue().Address] = seat
 	}
 	if err := s.member.Join(); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	var before []freed
 	for i := range ds {
 		d := &ds[i]
-		a := &attempt{seat: s.seats[d.Queue.Address], words: s.words}
-		if f := s.replace(d.Run.Token, a); f.seat != nil {
+		a := &attempt{subscription: s.subscriptions[d.Queue.Address], words: s.words}
+		if f := s.replace(d.Run.Token, a); f.subscription != nil {
 			before = append(before, f)
 		}
 		s.out.addRun(d.Run, a)
@@ -102,7 +102,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 
 // hold holds the credits back while too much waits to be received.
 func (s *Session) hold() {
-	for _, seat := range s.member.Seats {
+	for _, seat := range s.member.Subscriptions {
 		seat.Hold(func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Session) forget(token string) {
 	if a == nil {
 		return
 	}
-	if a.seat == nil {
+	if a.subscription == nil {
 		s.adopted--
 	}
 	delete(s.held, token)
@@ -284,7 +284,7 @@ func (s *Session) giveBack(runs []outgoing) {
 	tokens := make([]string, len(runs))
 	for i := range runs {
 		tokens[i] = runs[i].run.Token
-		runs[i].attempt.seat.Done(1, 1)
+		runs[i].attempt.subscription.Done(1, 1)
 	}
 	s.sink.Undelivered(tokens)
 }

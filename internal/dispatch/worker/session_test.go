@@ -17,47 +17,47 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// desk is an engine of one partition that delivers what it is told to and remembers what it hears.
-type desk struct {
+// fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
+type fakeSink struct {
 	hub *dispatch.Hub
 
 	mu          sync.Mutex
 	reports     []partition.Report
-	beats       []carillon.Beat
+	heartbeats  []carillon.Heartbeat
 	from        partition.Reporter
 	lost        []string
 	undelivered []string
 }
 
-func (d *desk) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []partition.Report) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reports = append(d.reports, rs...)
 }
 
-func (d *desk) Beats(bs []carillon.Beat, from partition.Reporter) {
+func (d *fakeSink) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.beats, d.from = append(d.beats, bs...), from
+	d.heartbeats, d.from = append(d.heartbeats, bs...), from
 }
 
-func (d *desk) Room(int, partition.Queue) {}
-func (d *desk) Consumers(partition.Queue) {}
+func (d *fakeSink) Room(int, partition.Queue) {}
+func (d *fakeSink) Consumers(partition.Queue) {}
 
-func (d *desk) Lost(tokens []string) {
+func (d *fakeSink) Lost(tokens []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost = append(d.lost, tokens...)
 }
 
-func (d *desk) Undelivered(tokens []string) {
+func (d *fakeSink) Undelivered(tokens []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.undelivered = append(d.undelivered, tokens...)
 }
 
-func newDesk(o Options) *desk {
-	d := &desk{}
+func newFakeSink(o Options) *fakeSink {
+	d := &fakeSink{}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(o)})
 	return d
 }
@@ -65,7 +65,7 @@ func newDesk(o Options) *desk {
 var ctx = context.Background()
 
 // connect opens a session for queue q with n credits.
-func (d *desk) connect(t testing.TB, n int) carillon.Session {
+func (d *fakeSink) connect(t testing.TB, n int) carillon.Session {
 	t.Helper()
 	s, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}, WorkerID: "w"})
 	if err != nil {
@@ -96,7 +96,7 @@ var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 func token(i int) string { return fmt.Sprintf("token-%03d", i) }
 
 // deliver takes slots for runs [from, to) and uses them.
-func (d *desk) deliver(t testing.TB, from, to, payload int) {
+func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
 	t.Helper()
 	n, _ := d.take(0, queue, to-from, partition.Head{})
 	if n != to-from {
@@ -120,7 +120,7 @@ func tokens(runs []carillon.Run) []string {
 }
 
 func TestRunsAndResults(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 3)
 	d.deliver(t, 0, 1, 0)
 	d.deliver(t, 1, 3, 0)
@@ -144,7 +144,7 @@ func TestRunsAndResults(t *testing.T) {
 }
 
 func TestMessagesAreBounded(t *testing.T) {
-	d := newDesk(Options{MaxMessageBytes: 1000, MaxMessageItems: 3})
+	d := newFakeSink(Options{MaxMessageBytes: 1000, MaxMessageItems: 3})
 	s := d.connect(t, 20)
 	d.deliver(t, 0, 4, 0)    // four small: by items
 	d.deliver(t, 4, 5, 5000) // larger than a message
@@ -167,7 +167,7 @@ func TestMessagesAreBounded(t *testing.T) {
 }
 
 func TestCloseLeavesRunsToTheirLease(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 4)
 	d.deliver(t, 0, 2, 0)
 	receive(t, s)
@@ -191,19 +191,19 @@ func TestCloseLeavesRunsToTheirLease(t *testing.T) {
 
 // TestReconnect goes on with a token in another session: it can report it, and is told to stop it.
 func TestReconnect(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 2)
 	d.deliver(t, 0, 2, 0)
 	receive(t, s)
 	_ = s.Close()
 	s = d.connect(t, 0)
-	send(t, s, carillon.WorkRequest{Beats: []carillon.Beat{{Token: token(0)}, {Token: token(1)}}})
-	if len(d.beats) != 2 {
-		t.Fatalf("%v", d.beats)
+	send(t, s, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}}})
+	if len(d.heartbeats) != 2 {
+		t.Fatalf("%v", d.heartbeats)
 	}
 	d.from.Stale(token(1))
 	other := d.connect(t, 0)
-	send(t, other, carillon.WorkRequest{Beats: []carillon.Beat{{Token: token(0)}}})
+	send(t, other, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}}})
 	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
 	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) || !slices.Equal(r.Stale, []string{token(1)}) {
 		t.Fatalf("%+v", r)
@@ -218,21 +218,21 @@ func TestReconnect(t *testing.T) {
 
 // TestABeatBesideAResult is not passed on: it might be heard after the attempt has ended, and be answered as stale.
 func TestABeatBesideAResult(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 2)
 	d.deliver(t, 0, 2, 0)
 	receive(t, s)
 	send(t, s, carillon.WorkRequest{
-		Beats:   []carillon.Beat{{Token: token(0)}, {Token: token(1)}},
-		Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeProgress}},
+		Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}},
+		Results:    []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeProgress}},
 	})
-	if len(d.beats) != 1 || d.beats[0].Token != token(1) || len(d.reports) != 2 {
-		t.Errorf("beats %v, %d reports", d.beats, len(d.reports))
+	if len(d.heartbeats) != 1 || d.heartbeats[0].Token != token(1) || len(d.reports) != 2 {
+		t.Errorf("beats %v, %d reports", d.heartbeats, len(d.reports))
 	}
 }
 
 func TestGoodbye(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 9)
 	d.deliver(t, 0, 3, 0)
 	receive(t, s)
@@ -251,7 +251,7 @@ func TestGoodbye(t *testing.T) {
 	if err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}); !errors.Is(err, carillon.FailedPrecondition) {
 		t.Fatal(err)
 	}
-	send(t, s, carillon.WorkRequest{Goodbye: true, Beats: []carillon.Beat{{Token: "x"}}})
+	send(t, s, carillon.WorkRequest{Goodbye: true, Heartbeats: []carillon.Heartbeat{{Token: "x"}}})
 	_ = s.Close()
 	if len(d.lost) != 2 || len(d.undelivered) != 1 {
 		t.Fatal("told twice")
@@ -259,7 +259,7 @@ func TestGoodbye(t *testing.T) {
 }
 
 func TestCancelBeforeReceive(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 2)
 	d.deliver(t, 0, 2, 0)
 	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
@@ -280,7 +280,7 @@ func TestCancelBeforeReceive(t *testing.T) {
 // TestNothingButCancelled has only cancelled runs waiting: that is no message.
 func TestNothingButCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(Options{})
+		d := newFakeSink(Options{})
 		s := d.connect(t, 1)
 		d.deliver(t, 0, 1, 0)
 		d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
@@ -297,7 +297,7 @@ func TestNothingButCancelled(t *testing.T) {
 }
 
 func TestCreditsRefused(t *testing.T) {
-	d := newDesk(Options{MaxCredits: 10})
+	d := newFakeSink(Options{MaxCredits: 10})
 	s := d.connect(t, 8)
 	d.deliver(t, 0, 5, 0)
 	for _, c := range []struct {
@@ -322,7 +322,7 @@ func TestCreditsRefused(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	for field, h := range map[string]carillon.Hello{
 		"queues":    {},
 		"queues ":   {Queues: []string{""}},
@@ -352,7 +352,7 @@ func TestHello(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 1)
 	if err := d.hub.Drain(ctx); err != nil {
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestDrain(t *testing.T) {
 
 func TestReceiveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(Options{})
+		d := newFakeSink(Options{})
 		s := d.connect(t, 1)
 		var got carillon.WorkResponse
 		var err error
@@ -401,7 +401,7 @@ func TestReceiveWaits(t *testing.T) {
 
 func TestStalledIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(Options{})
+		d := newFakeSink(Options{})
 		stalled, well := d.connect(t, 1), d.connect(t, 1)
 		d.deliver(t, 0, 2, 0)
 		pass(DefaultStall - 1)
@@ -432,7 +432,7 @@ func TestStalledIsDropped(t *testing.T) {
 
 // TestFullIsHeldBack tells that a slow worker's credits wait while too much is unreceived, and come back.
 func TestFullIsHeldBack(t *testing.T) {
-	d := newDesk(Options{MaxPendingBytes: 10_000, MaxMessageBytes: 6000})
+	d := newFakeSink(Options{MaxPendingBytes: 10_000, MaxMessageBytes: 6000})
 	s := d.connect(t, 100)
 	d.deliver(t, 0, 3, 4000)
 	if n, ok := d.take(1, queue, 1, partition.Head{}); n != 0 || !ok {
@@ -447,7 +447,7 @@ func TestFullIsHeldBack(t *testing.T) {
 
 func TestOverfullIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(Options{MaxPendingBytes: 1000})
+		d := newFakeSink(Options{MaxPendingBytes: 1000})
 		s := d.connect(t, 1)
 		for i := range 100 {
 			s.(*Session).Accepted(token(i))
@@ -467,7 +467,7 @@ func TestOverfullIsDropped(t *testing.T) {
 // TestRace lets sessions come and go while runs are delivered, cancelled and reported: each delivery is received,
 // cancelled or handed back, none twice.
 func TestRace(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	const sessions, runs = 4, 500
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -550,7 +550,7 @@ func BenchmarkSession(b *testing.B) {
 }
 
 // sinkhole is a sink that accepts all.
-type sinkhole struct{ desk }
+type sinkhole struct{ fakeSink }
 
 func (*sinkhole) Reports(rs []partition.Report) {
 	for i := range rs {
@@ -562,7 +562,7 @@ func (*sinkhole) Reports(rs []partition.Report) {
 func pass(d time.Duration) { <-time.After(d) }
 
 // take takes slots as a partition does.
-func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
 	s := d.hub.Take(p, q, want, head)
 	return s.N, s.Served
 }
@@ -570,7 +570,7 @@ func (d *desk) take(p int, q partition.Queue, want int, head partition.Head) (n 
 // TestARunWhoseLeaseHasEndedDoesNotLeave: as after a halt of the process. It is handed back, and its credit is there for another.
 func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
 	now := time.Now()
-	d := &desk{}
+	d := &fakeSink{}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(Options{}), Now: func() time.Time { return now }})
 	s := d.connect(t, 3)
 	run := func(i int, lease time.Duration) partition.Delivery {

@@ -5,7 +5,7 @@ import "github.com/carillonhq/carillon"
 // speech reports whether a request is a sign of life. One that moves credits alone is none if the worker's
 // credits are spread: a relay moves them by itself.
 func (s *Session) speech(req *carillon.WorkRequest) bool {
-	return !s.direct || req.Pong || req.Goodbye || len(req.Beats)+len(req.Results) > 0
+	return !s.direct || req.Pong || req.Goodbye || len(req.Heartbeats)+len(req.Results) > 0
 }
 
 // spoke takes note of a sign of life.
@@ -25,7 +25,7 @@ func (s *Session) spoke() {
 func (s *Session) Unheard(token string) {
 	s.mu.Lock()
 	a := s.held[token]
-	silent := a != nil && a.seat != nil && a.words == s.words && s.err == nil && !s.goodbye && !s.silent
+	silent := a != nil && a.subscription != nil && a.words == s.words && s.err == nil && !s.goodbye && !s.silent
 	if silent {
 		s.silent, s.out.ping = true, true
 		s.announce()

@@ -8,12 +8,12 @@ import (
 )
 
 // unheard ends an attempt as its lease does.
-func (d *desk) unheard(i int) {
+func (d *fakeSink) unheard(i int) {
 	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(i), Unheard: true}})
 }
 
 // credits is how many deliveries may come now.
-func (d *desk) credits() int { return d.hub.Queues()[0].Credits }
+func (d *fakeSink) credits() int { return d.hub.Queues()[0].Credits }
 
 func TestSilenceEndsWithAWord(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -23,14 +23,14 @@ func TestSilenceEndsWithAWord(t *testing.T) {
 	}{
 		"nothing but a message": {false, carillon.WorkRequest{}, true},
 		"credits":               {false, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}, true},
-		"a heartbeat":           {true, carillon.WorkRequest{Beats: []carillon.Beat{{Token: "x"}}}, true},
+		"a heartbeat":           {true, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: "x"}}}, true},
 		"a result":              {true, carillon.WorkRequest{Results: []carillon.Result{{Token: "x"}}}, true},
 		"a pong":                {true, carillon.WorkRequest{Pong: true}, true},
 		"credits of a relay":    {true, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}, false},
 	} {
 		for when, before := range map[string]bool{"before the lease ends": true, "afterwards": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				d := newDesk(Options{})
+				d := newFakeSink(Options{})
 				s, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}, WorkerID: "w", Direct: c.direct})
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +60,7 @@ func TestSilenceEndsWithAWord(t *testing.T) {
 }
 
 func TestAnAttemptThatNeverLeftCountsAsSilence(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	s := d.connect(t, 3)
 	d.deliver(t, 0, 1, 0)
 	d.unheard(0)
@@ -73,7 +73,7 @@ func TestAnAttemptThatNeverLeftCountsAsSilence(t *testing.T) {
 }
 
 func TestAnotherSessionsAttemptIsNoSilence(t *testing.T) {
-	d := newDesk(Options{})
+	d := newFakeSink(Options{})
 	quiet, other := d.connect(t, 1), d.connect(t, 1)
 	d.deliver(t, 0, 2, 0)
 	receive(t, quiet)

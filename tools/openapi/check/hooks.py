@@ -34,7 +34,7 @@ FORMATS = {
 for name, strategy in FORMATS.items():
     schemathesis.openapi.format(name, strategy)
 
-RECURRING = ["time_zone", "dst", "repeats", "overlap", "misfire", "catch_up_limit", "catch_up_window", "spread"]
+RECURRING = ["time_zone", "dst", "repeats", "overlap", "misfire", "catch_up_limit", "catch_up_window", "jitter"]
 
 
 def fitting_job(job, path):
@@ -42,7 +42,7 @@ def fitting_job(job, path):
     for field in ("namespace", "name"):
         if field in path:
             job.pop(field, None)
-    for field in ("ttl", "after"):
+    for field in ("ttl", "depends_on"):
         job.pop(field, None)
     if not job.get("schedule"):
         for field in RECURRING:
@@ -61,7 +61,7 @@ def fitting_job(job, path):
     elif "target" in job or "lease" in job:  # a patch
         job.pop("target", None)
         job.pop("lease", None)
-    for field, least in (("lease", "1m"), ("timeout", "1m"), ("spread", "1s")):
+    for field, least in (("lease", "1m"), ("timeout", "1m"), ("jitter", "1s")):
         if job.get(field) is not None:
             job[field] = least
     fitting_policy(job.get("failure_policy"))

@@ -1699,7 +1699,7 @@ type HearRequest struct {
 	// Results.
 	Reports []*Report `protobuf:"bytes,3,rep,name=reports,proto3" json:"reports,omitempty"`
 	// Signs of life.
-	Beats []*v1.Beat `protobuf:"bytes,4,rep,name=beats,proto3" json:"beats,omitempty"`
+	Heartbeats []*v1.Heartbeat `protobuf:"bytes,4,rep,name=heartbeats,proto3" json:"heartbeats,omitempty"`
 	// Tokens of attempts whose worker said goodbye.
 	Lost []string `protobuf:"bytes,5,rep,name=lost,proto3" json:"lost,omitempty"`
 	// Tokens of attempts that never left.
@@ -1759,9 +1759,9 @@ func (x *HearRequest) GetReports() []*Report {
 	return nil
 }
 
-func (x *HearRequest) GetBeats() []*v1.Beat {
+func (x *HearRequest) GetHeartbeats() []*v1.Heartbeat {
 	if x != nil {
-		return x.Beats
+		return x.Heartbeats
 	}
 	return nil
 }
@@ -2646,12 +2646,14 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03job\x18\x04 \x01(\tR\x03job\"/\n" +
 	"\x11RedriveInResponse\x12\x1a\n" +
-	"\bredriven\x18\x01 \x01(\x03R\bredriven\"\xf7\x01\n" +
+	"\bredriven\x18\x01 \x01(\x03R\bredriven\"\x86\x02\n" +
 	"\vHearRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x122\n" +
-	"\areports\x18\x03 \x03(\v2\x18.carillon.peer.v1.ReportR\areports\x12'\n" +
-	"\x05beats\x18\x04 \x03(\v2\x11.carillon.v1.BeatR\x05beats\x12\x12\n" +
+	"\areports\x18\x03 \x03(\v2\x18.carillon.peer.v1.ReportR\areports\x126\n" +
+	"\n" +
+	"heartbeats\x18\x04 \x03(\v2\x16.carillon.v1.HeartbeatR\n" +
+	"heartbeats\x12\x12\n" +
 	"\x04lost\x18\x05 \x03(\tR\x04lost\x12 \n" +
 	"\vundelivered\x18\x06 \x03(\tR\vundelivered\"\x9e\x01\n" +
 	"\x06Report\x12+\n" +
@@ -2782,7 +2784,7 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),     // 42: google.protobuf.Duration
 	(*v1.Job)(nil),                  // 43: carillon.v1.Job
 	(*v1.PutJobResponse)(nil),       // 44: carillon.v1.PutJobResponse
-	(*v1.Beat)(nil),                 // 45: carillon.v1.Beat
+	(*v1.Heartbeat)(nil),            // 45: carillon.v1.Heartbeat
 	(*v1.Result)(nil),               // 46: carillon.v1.Result
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
@@ -2812,7 +2814,7 @@ var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	41, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
 	41, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	45, // 26: carillon.peer.v1.HearRequest.beats:type_name -> carillon.v1.Beat
+	45, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
 	46, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
 	41, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term

@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// dependencyAnswer is what another partition answered about a job that waits for one of this partition.
+type dependencyAnswer struct {
+	notice partition.Notice
+	answer partition.Answer
+	check  bool       // it was asked only whether the job still waits
+	term   store.Term // of the question; an answer for an earlier term is ignored
+}
+
+// noticesAtOnce is how many successes one round tells.
+const noticesAtOnce = 256
+
+// correspond takes the answers of other partitions, and tells them of successes that have become durable.
+func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
+	for _, h := range in {
+		switch {
+		case h.term != p.term:
+		case !h.check:
+			p.m.Answered(now, h.notice, h.answer)
+		case h.answer == partition.Nobody:
+			p.m.Forget(now, h.notice.Dependency)
+		}
+	}
+	letters := p.m.Notices(now, noticesAtOnce)
+	for _, l := range letters {
+		p.tell(l, false)
+	}
+	if len(letters) == noticesAtOnce {
+		p.box.ring() // there may be more
+	}
+}
+
+// checkDependencies finds out, a few at a time, which dependencies have lost the job that waits.
+func (p *partitionRunner) checkDependencies(now int64) {
+	for _, edge := range p.m.Checkups(now) {
+		p.tell(partition.Notice{Dependency: edge}, true)
+	}
+}
+
+// tell has the job that waits told, or asks after it, where it is. The answer comes by mail, once it is durable.
+func (p *partitionRunner) tell(l partition.Notice, check bool) {
+	term, to := p.term, p.e.partitionOf(l.Waiting())
+	back := func(a partition.Answer) {
+		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
+	}
+	if !p.e.remote(to) {
+		to.hearNotice(l, check, back)
+		return
+	}
+	p.e.peerQueue.send(p.e, func() { back(p.e.tellPeer(to.number, l, check)) })
+}
+
+// hearNotice takes a notice, or a question whether the job waits, for a job of the partition.
+func (p *partitionRunner) hearNotice(l partition.Notice, check bool, back func(partition.Answer)) {
+	c := jobCall(l.Waiting())
+	c.do = func(d *partitionRunner, _ int64) {
+		d.m.Begin()
+		answer := partition.Nobody
+		switch {
+		case !check:
+			answer = d.m.Release(l)
+		case d.m.WaitsFor(l.Dependency):
+			answer = partition.Taken
+		}
+		d.reply(d.m.After(), func(err error) {
+			if err != nil {
+				answer = partition.Unreached
+			}
+			back(answer)
+		})
+	}
+	c.fail = func(error) { back(partition.Unreached) }
+	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
+		back(partition.Unreached)
+	}
+}
+
+// wanted is one name in the After of a job that is put.
+type wanted struct {
+	job, name  int  // indices: of the request, and in its After
+	batch      bool // it is one of several requests
+	dependency partition.Dependency
+	exists     bool // the job that is waited for
+}
+
+// named is err about the name that is wanted.
+func (w *wanted) named(err error) error {
+	err = carillon.WithField(err, fmt.Sprintf("depends_on[%d]", w.name))
+	if w.batch {
+		return inBatch(w.job, err)
+	}
+	return err
+}
+
+// link makes the jobs that others wait for know it, before those are put, and finds out which have succeeded for good: the
+// requests get their Waits. batch says how errors name the job. It returns what to warn of.
+func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
+	warnings := make([][]string, len(reqs))
+	byPart := map[*partitionRunner][]*wanted{}
+	for i := range reqs {
+		j := reqs[i].Job
+		reqs[i].Waits = nil
+		for k, name := range j.DependsOn {
+			w := &wanted{i, k, batch, partition.Dependency{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
+			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
+			p := e.partitionOf(w.dependency.Of)
+			byPart[p] = append(byPart[p], w)
+		}
+	}
+	if len(byPart) == 0 {
+		return warnings, nil
+	}
+	if err := e.registerWanted(ctx, byPart); err != nil {
+		return nil, err
+	}
+	together := make(map[carillon.Key]*carillon.Job, len(reqs))
+	for i := range reqs {
+		together[reqs[i].Job.Key()] = reqs[i].Job
+	}
+	for p, list := range byPart {
+		for _, w := range list {
+			if w.exists || together[w.dependency.Of] != nil {
+				continue
+			}
+			by, ok, err := e.lastSuccess(ctx, p, w.dependency.Of)
+			switch {
+			case err != nil:
+				return nil, err
+			case ok:
+				reqs[w.job].Waits[w.name] = store.Wait{Name: w.dependency.Of.Name, By: by, Open: true}
+			default:
+				warnings[w.job] = append(warnings[w.job], fmt.Sprintf(
+					"depends_on[%d]: there is no job %.64q, and no success of one is in the history; "+
+						"the job waits until there is", w.name, w.dependency.Of.Name))
+			}
+		}
+	}
+	for i := range warnings {
+		slices.Sort(warnings[i])
+		if w := e.cycle(ctx, reqs[i].Job, together); w != "" {
+			warnings[i] = append(warnings[i], w)
+		}
+	}
+	return warnings, nil
+}
+
+// registerWanted notes the dependencies, each partition's in one call.
+func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
+	errs := make(chan error, len(byPart))
+	for p, list := range byPart {
+		edges := make([]partition.Dependency, len(list))
+		for i, w := range list {
+			edges[i] = w.dependency
+		}
+		go func() {
+			exist, err := across(e, p, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, p.number, edges) })
+			for i, exists := range exist {
+				list[i].exists = exists
+			}
+			errs <- ofDependency(list, err)
+		}()
+	}
+	var first error
+	for range byPart {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return certain(first)
+}
+
+// inDependency notes in err which dependency of several it is about.
+func inDependency(i int, err error) error {
+	return carillon.WithField(err, fmt.Sprintf("edges[%d]", i))
+}
+
+// ofDependency names in err the job, and the name in its After, that inEdge has noted.
+func ofDependency(list []*wanted, err error) error {
+	var i int
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok {
+		return err
+	}
+	if _, no := fmt.Sscanf(e.Field, "edges[%d]", &i); no == nil && i >= 0 && i < len(list) {
+		return list[i].named(err)
+	}
+	return err
+}
+
+// certain is the error of something that came before what the caller asked for: that has certainly not been done.
+func certain(err error) error {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
+		known := *e
+		known.Unknown = false
+		return &known
+	}
+	return err
+}
+
+// historyPage is how many of a job's newest runs are looked at for the one that ended last.
+const historyPage = 20
+
+// lastSuccess is the run of a job that ended last, if it is a success.
+func (e *Engine) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, ok bool, err error) {
+	last, err := e.lastRun(ctx, p, key)
+	return last.ID, last.Status == carillon.RunSucceeded, err
+}
+
+// lastRun is the run of a job that ended last, as the history has it; the zero value if it has none.
+func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
+	shard, err := e.reader(p)
+	if err != nil {
+		return last, err
+	}
+	runs, err := shard.Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
+	if err != nil {
+		return last, readError(err)
+	}
+	runs = slices.DeleteFunc(runs, func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
+	if len(runs) == 0 {
+		return last, nil
+	}
+	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) }), nil
+}
+
+// linkPatch is link for the names that a patch gives. Wrong ones are left to be refused with the rest of the patch.
+func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
+	names := patch.Job.DependsOn
+	wrong := func(name string) bool {
+		return carillon.ValidateKey(carillon.Key{Namespace: key.Namespace, Name: name}) != nil
+	}
+	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
+		return nil, nil, nil
+	}
+	reqs := []partition.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}
+	warnings, err := e.link(ctx, reqs, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	return reqs[0].Waits, warnings[0], nil
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// groupPut is a batch put all of whose partitions are in one lane, on a store that makes groups durable. The lane puts the jobs
+// of all partitions right before a group leaves, which takes them all: they are durable as a whole, and need no intent.
+type groupPut struct {
+	stage
+	ctx      context.Context // of the caller
+	portions []portion       // in the order of their partitions
+	done     chan error
+
+	// Of the lane's goroutine alone.
+	left   int // portions that are not durable yet
+	failed error
+}
+
+// portion is what falls to one partition.
+type portion struct {
+	p       *partitionRunner
+	indices []int // in the batch
+	reqs    []partition.PutRequest
+	puts    []carillon.PutResult
+}
+
+// errApart: the jobs cannot all come into the next group.
+var errApart = errors.New("a batch put cannot be made durable in one group")
+
+// lane is the one that can make all jobs of a batch durable together, nil if there is none.
+func (b byPart) lane() *lane {
+	var in *lane
+	for p := range b {
+		if in == nil {
+			in = p.lane
+		}
+		if p.lane != in {
+			return nil
+		}
+	}
+	if in.grouper == nil {
+		return nil
+	}
+	return in
+}
+
+// putGroup stores jobs of several partitions of the lane, or none; errApart says that it takes an intent.
+func (l *lane) putGroup(ctx context.Context, reqs []partition.PutRequest, parts byPart) ([]carillon.PutResult, error) {
+	j := &groupPut{ctx: ctx, done: make(chan error, 1)}
+	for _, p := range l.parts {
+		if indices := parts[p]; len(indices) > 0 {
+			s := portion{p: p, indices: indices}
+			for _, i := range indices {
+				s.reqs = append(s.reqs, reqs[i])
+			}
+			j.portions = append(j.portions, s)
+		}
+	}
+	l.e.enter(ctx, j.portions[0].p.number, "")
+	if !l.groupPuts.put(j) {
+		return nil, errStopping()
+	}
+	l.ring()
+	select {
+	case err := <-j.done:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		if j.withdraw() {
+			return nil, tooLate(ctx)
+		}
+		return nil, ended(ctx)
+	}
+	puts := make([]carillon.PutResult, len(reqs))
+	for _, s := range j.portions {
+		for k, i := range s.indices {
+			puts[i] = s.puts[k]
+		}
+	}
+	return puts, nil
+}
+
+// groupPutJobs is how many jobs of group puts one group takes, or one put: the partitions have their rounds in between.
+const groupPutJobs = carillon.MaxBatch
+
+// groupPuts are the group puts that wait for the next group.
+type groupPuts struct {
+	mu     sync.Mutex
+	wait   []*groupPut
+	closed bool
+}
+
+// put reports false, and does nothing, if the lane has ended.
+func (q *groupPuts) put(j *groupPut) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.wait = append(q.wait, j)
+	return true
+}
+
+// take is the next ones, until they have so many jobs, and whether there are more.
+func (q *groupPuts) take(jobs int) (js []*groupPut, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for ; n < len(q.wait) && jobs > 0; n++ {
+		for _, s := range q.wait[n].portions {
+			jobs -= len(s.reqs)
+		}
+	}
+	js = slices.Clone(q.wait[:n])
+	q.wait = slices.Delete(q.wait, 0, n)
+	return js, len(q.wait) > 0
+}
+
+// close refuses those that wait, and all that come.
+func (q *groupPuts) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, j := range q.wait {
+		j.done <- errStopping()
+	}
+	q.wait = nil
+}
+
+// putGroups brings group puts into memory if a group is about to leave.
+func (l *lane) putGroups() {
+	if l.flying {
+		return
+	}
+	js, more := l.groupPuts.take(groupPutJobs)
+	if more {
+		l.ring()
+	}
+	l.fetchFor(js)
+	for i, j := range js {
+		if err := l.put(j); err != nil {
+			giveUp(js[:i+1], err)
+			j.done <- err
+		}
+	}
+	for _, p := range l.parts {
+		if slices.ContainsFunc(js, func(j *groupPut) bool { return j.about(p) }) {
+			p.rest()
+		}
+	}
+}
+
+// about reports whether a portion falls to the partition.
+func (j *groupPut) about(p *partitionRunner) bool {
+	return slices.ContainsFunc(j.portions, func(s portion) bool { return s.p == p })
+}
+
+// put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane, and no partition loses its
+// term: that would tear apart what others have put before. An error says that memory holds a part.
+func (l *lane) put(j *groupPut) error {
+	now := l.e.now()
+	if !j.admitted(now) {
+		return nil
+	}
+	if overdue(j.ctx) || !j.begin() {
+		j.withdraw()
+		j.done <- tooLate(j.ctx)
+		return nil
+	}
+	j.left = len(j.portions)
+	for i := range j.portions {
+		s := &j.portions[i]
+		s.p.m.Begin()
+		var bad int
+		if s.puts, bad, j.failed = s.p.m.PutAll(now, s.reqs); j.failed != nil {
+			return inBatch(s.indices[bad], j.failed)
+		}
+	}
+	for _, s := range j.portions {
+		s.p.replyFinally(s.p.m.After(), j.settled)
+	}
+	return nil
+}
+
+// admitted reports whether the jobs can be put now; if not it has been answered.
+func (j *groupPut) admitted(now int64) bool {
+	for i := range j.portions {
+		if err := j.portions[i].admit(now); err != nil {
+			j.done <- err
+			return false
+		}
+	}
+	return true
+}
+
+// giveUp forgets what memory holds of puts, of which the last was found to be impossible after all; nothing of them has left.
+func giveUp(js []*groupPut, err error) {
+	for _, j := range js {
+		for _, s := range j.portions {
+			if s.p.m != nil {
+				s.p.lose(err)
+			}
+		}
+	}
+}
+
+// settled takes the outcome of one portion.
+func (j *groupPut) settled(err error) {
+	if err != nil && (j.failed == nil || unknown(err)) {
+		j.failed = err
+	}
+	if j.left--; j.left == 0 {
+		j.done <- j.failed
+	}
+}
+
+// admit reports why the jobs cannot be put. Afterwards they can.
+func (s *portion) admit(now int64) error {
+	p := s.p
+	if p.m == nil || p.leaving || p.outlived() {
+		return errApart
+	}
+	c := call{pending: true}
+	for i := range s.reqs {
+		c.refs = append(c.refs, store.Ref{Key: s.reqs[i].Job.Key()})
+	}
+	err := p.bring(c.refs, nil, now)
+	if err == nil {
+		err = p.bringPending([]call{c}, now)
+	}
+	if err != nil {
+		p.readFailed(err)
+		return readError(err)
+	}
+	if bad, err := p.m.MayPut(now, s.reqs); err != nil {
+		return inBatch(s.indices[bad], err)
+	}
+	if !p.m.PutsNext(s.reqs) {
+		return errApart
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
+)
+
+// In a cluster the tokens of a limit come from its home, the partition of its namespace and key, which may be anywhere. See
+// docs/decisions/0032.
+
+// permitsWithin is how long it may take to reach another node about tokens.
+const permitsWithin = 2 * time.Second
+
+// answered is what the home of some limits has answered.
+type answered struct {
+	term   store.Term // of the question
+	home   int
+	grants []partition.PermitGrant
+	ok     bool
+}
+
+// permitMail is what came in about tokens of a cluster.
+type permitMail struct {
+	news     []partition.PermitGrant // from homes
+	answers  []answered
+	told     []int    // partitions of other nodes that have been told, or could not be
+	settings []string // namespaces whose settings have changed; "" is all
+}
+
+// homes is what a partition of a cluster has to do with tokens, under one term.
+type homes struct {
+	pool *partition.PermitPool // what it uses itself
+	lent *partition.PermitHome // what it hands out
+	seq  uint64                // the batch that holds what was handed out last
+	// telling is what is to be told to partitions of other nodes once they have been told what went before.
+	telling map[int][]partition.PermitGrant
+}
+
+// newHomes makes what the machine of a term needs.
+func (p *partitionRunner) newHomes(term store.Term) *homes {
+	e := p.e
+	me := partition.Asker{Partition: p.number, Term: term}
+	return &homes{
+		pool:    partition.NewPermitPool(me, len(e.parts), e.settings.limit, e.tokens),
+		lent:    partition.NewPermitHome(term, e.settings.limit),
+		telling: map[int][]partition.PermitGrant{},
+	}
+}
+
+// charge counts the tokens of attempts in force, at takeover, and what the partition has handed out.
+func (p *partitionRunner) charge(t *claimResult, held []partition.Limit) error {
+	if t.homes == nil {
+		p.e.limiter.charge(p.number, held)
+		return nil
+	}
+	grants, err := allMetaRecords(p.ctx, t.shard, store.KindAllocation)
+	if err != nil {
+		return err
+	}
+	t.homes.pool.Load(held)
+	return t.homes.lent.Load(grants)
+}
+
+// hearPermits takes what has come in about tokens.
+func (p *partitionRunner) hearPermits(in *permitMail) {
+	h := p.homes
+	if h == nil {
+		return
+	}
+	for _, to := range in.told {
+		p.told(to)
+	}
+	slices.Sort(in.settings)
+	for _, namespace := range slices.Compact(in.settings) {
+		h.pool.Changed(namespace)
+		h.lent.Changed(namespace)
+		p.spread()
+	}
+	for _, a := range in.answers {
+		if a.term == p.term {
+			h.pool.Answered(p.e.elapsed(), a.home, a.grants, a.ok)
+		}
+	}
+	h.pool.Hear(in.news)
+}
+
+// pollPermits looks at what no event brings up.
+func (p *partitionRunner) pollPermits() {
+	if p.homes == nil {
+		return
+	}
+	p.homes.pool.Poll(p.e.elapsed())
+	p.homes.lent.Poll()
+	p.spread()
+}
+
+// askPermits asks the homes of limits for what the partition wants, and gives them what it does not.
+func (p *partitionRunner) askPermits() {
+	if p.homes == nil {
+		return
+	}
+	from := partition.Asker{Partition: p.number, Term: p.term}
+	for _, a := range p.homes.pool.Asks(p.e.elapsed()) {
+		if home := p.e.parts[a.Home]; home.serving.Load() {
+			p.askHere(home, from, a)
+		} else {
+			p.e.wg.Go(func() { p.askThere(from, a) })
+		}
+	}
+}
+
+// askHere asks a home that this node owns.
+func (p *partitionRunner) askHere(home *partitionRunner, from partition.Asker, a partition.PermitRequests) {
+	back := func(grants []partition.PermitGrant, err error) { p.answerAsk(from.Term, a.Home, grants, err) }
+	c := call{fail: func(err error) { back(nil, err) }}
+	c.do = func(d *partitionRunner, _ int64) {
+		d.m.Begin()
+		grants, seq := d.lend(from, a.Asks)
+		d.reply(seq, func(err error) { back(grants, err) })
+	}
+	if !home.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
+		back(nil, errStopping())
+	}
+}
+
+// askThere asks a home on another node.
+func (p *partitionRunner) askThere(from partition.Asker, a partition.PermitRequests) {
+	ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
+	defer cancel()
+	grants, err := p.e.cfg.Peers.RequestPermits(ctx, a.Home, from, a.Asks)
+	if err != nil {
+		p.e.log.Debug("the home of a limit was not asked", "partition", p.number, "home", a.Home, "error", err)
+	}
+	p.answerAsk(from.Term, a.Home, grants, err)
+}
+
+func (p *partitionRunner) answerAsk(term store.Term, home int, grants []partition.PermitGrant, err error) {
+	p.box.put(func(m *mail) { m.cluster.answers = append(m.cluster.answers, answered{term, home, grants, err == nil}) })
+}
+
+// lend answers a partition that asks. What it answers holds once the batch of number seq is durable.
+func (p *partitionRunner) lend(from partition.Asker, asks []partition.PermitRequest) (grants []partition.PermitGrant, seq uint64) {
+	grants = p.homes.lent.Answer(from, asks)
+	p.spread()
+	return grants, p.homes.seq
+}
+
+// spread makes durable what has been handed out, and then tells it.
+func (p *partitionRunner) spread() {
+	h := p.homes
+	if small := h.lent.Write(); len(small) > 0 {
+		p.m.Begin()
+		p.m.Write(small...)
+		h.seq = p.m.After()
+	}
+	if news := h.lent.Notices(); len(news) > 0 {
+		p.reply(h.seq, func(err error) {
+			if err == nil {
+				p.tellPermits(h, news)
+			}
+		})
+	}
+}
+
+// tellPermits tells partitions their news.
+func (p *partitionRunner) tellPermits(h *homes, news []partition.PermitNotice) {
+	for len(news) > 0 {
+		to := news[0].Partition
+		n := slices.IndexFunc(news, func(n partition.PermitNotice) bool { return n.Partition != to })
+		if n < 0 {
+			n = len(news)
+		}
+		grants := make([]partition.PermitGrant, n)
+		for i := range grants {
+			grants[i] = news[i].PermitGrant
+		}
+		news = news[n:]
+		if d := p.e.parts[to]; d.serving.Load() {
+			d.box.put(func(m *mail) { m.cluster.news = append(m.cluster.news, grants...) })
+		} else {
+			p.tellThere(h, to, grants)
+		}
+	}
+}
+
+// tellThere tells a partition of another node, after what it is being told already.
+func (p *partitionRunner) tellThere(h *homes, to int, grants []partition.PermitGrant) {
+	if later, busy := h.telling[to]; busy {
+		h.telling[to] = newest(later, grants)
+		return
+	}
+	h.telling[to] = nil
+	p.e.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
+		defer cancel()
+		if err := p.e.cfg.Peers.DeliverPermits(ctx, to, grants); err != nil {
+			p.e.log.Debug("a partition was not told of its tokens", "partition", to, "home", p.number, "error", err)
+		}
+		p.box.put(func(m *mail) { m.cluster.told = append(m.cluster.told, to) })
+	})
+}
+
+// told goes on with what has gathered for a partition meanwhile.
+func (p *partitionRunner) told(to int) {
+	h := p.homes
+	next := h.telling[to]
+	delete(h.telling, to)
+	if len(next) > 0 {
+		p.tellThere(h, to, next)
+	}
+}
+
+// newest is the news of each limit that is told last.
+func newest(news, more []partition.PermitGrant) []partition.PermitGrant {
+	for _, g := range more {
+		if i := slices.IndexFunc(news, func(n partition.PermitGrant) bool { return n.Limit == g.Limit }); i >= 0 {
+			news[i] = g
+		} else {
+			news = append(news, g)
+		}
+	}
+	return news
+}
+
+// givePermitsUp gives back what is not in force when the partition is handed over.
+func (p *partitionRunner) givePermitsUp() {
+	if p.homes != nil {
+		p.homes.pool.Close()
+		p.askPermits()
+	}
+}
+
+// wakeForPermits is when the partition is to have a round for the sake of tokens, by Engine.elapsed.
+func (p *partitionRunner) wakeForPermits(wake int64) int64 {
+	if p.homes != nil {
+		if at, ok := p.homes.pool.NextWake(); ok {
+			return min(wake, max(at, p.e.elapsed()))
+		}
+	}
+	return wake
+}
+
+// limitsChanged has the limits of a namespace looked at again; "" is all namespaces.
+func (e *Engine) limitsChanged(namespace string) {
+	if e.cfg.Peers == nil {
+		e.limiter.changed(namespace)
+		return
+	}
+	for _, p := range e.parts {
+		if p.serving.Load() {
+			p.box.put(func(m *mail) { m.cluster.settings = append(m.cluster.settings, namespace) })
+		}
+	}
+}
+
+// asksAtMost bounds what one question is about.
+const asksAtMost = 4096
+
+// RequestPermits implements [Partitions].
+func (e *Engine) RequestPermits(ctx context.Context, number int, from partition.Asker, asks []partition.PermitRequest) (
+	[]partition.PermitGrant, error,
+) {
+	p, err := e.part(number)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.cfg.Peers == nil:
+		return nil, noHomes()
+	case from.Partition < 0 || from.Partition >= len(e.parts):
+		return nil, carillon.Errorf(carillon.InvalidArgument, "from", "%d is not one of the store's partitions, 0 to %d",
+			from.Partition, len(e.parts)-1)
+	case len(asks) > asksAtMost:
+		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
+	}
+	for i := range asks {
+		if home := asks[i].HomeOf(len(e.parts)); home != number {
+			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
+				asks[i].Key, home, number)
+		}
+	}
+	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]partition.PermitGrant, uint64, error) {
+		grants, seq := p.lend(from, asks)
+		return grants, seq, nil
+	})
+}
+
+// DeliverPermits implements [Partitions].
+func (e *Engine) DeliverPermits(_ context.Context, number int, grants []partition.PermitGrant) error {
+	p, err := e.part(number)
+	switch {
+	case err != nil:
+		return err
+	case e.cfg.Peers == nil:
+		return noHomes()
+	case !p.serving.Load():
+		return notOwner(number)
+	case !p.box.put(func(m *mail) { m.cluster.news = append(m.cluster.news, grants...) }):
+		return errStopping()
+	}
+	return nil
+}
+
+func noHomes() error {
+	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts the tokens of limits by itself")
+}
+
+// limiterOf is what counts the tokens of a partition under a term.
+func (p *partitionRunner) limiterOf(h *homes) partition.Limiter {
+	if h != nil {
+		return h.pool
+	}
+	return share{p.e.limiter, p.number}
+}

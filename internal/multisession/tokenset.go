@@ -1,0 +1,39 @@
+package multisession
+
+import "time"
+
+// fadeAfter is how long the last word on a token is remembered at least: twice as long as it takes to notice that a connection leads
+// nowhere, from which nothing comes any more.
+const fadeAfter = time.Minute
+
+// tokenSet is a set of tokens, which are forgotten some time after they were added.
+type tokenSet struct {
+	fresh, old map[string]struct{}
+	turned     time.Time
+}
+
+func (f *tokenSet) add(token string) {
+	if now := time.Now(); now.Sub(f.turned) > fadeAfter || len(f.fresh) >= maxRoutes {
+		f.fresh, f.old, f.turned = map[string]struct{}{}, f.fresh, now
+	}
+	f.fresh[token] = struct{}{}
+}
+
+func (f *tokenSet) has(token string) bool {
+	_, fresh := f.fresh[token]
+	_, old := f.old[token]
+	return fresh || old
+}
+
+func (f *tokenSet) remove(token string) {
+	delete(f.fresh, token)
+	delete(f.old, token)
+}
+
+// empty reports whether nothing is remembered. It lets go of what nothing has been added to for long.
+func (f *tokenSet) empty() bool {
+	if time.Since(f.turned) > 2*fadeAfter {
+		f.fresh, f.old = nil, nil
+	}
+	return len(f.fresh)+len(f.old) == 0
+}

@@ -1,0 +1,199 @@
+package checker
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// A cluster goes on while some of its nodes do not, so a fault excuses only what it can have reached. What reaches whom is told
+// from the claims: a fault of a node reaches the partitions that the node owned meanwhile, those that nobody owned, for it may
+// have been the one to take them, and those that another fault had made ownerless. It reaches every job if it names no node,
+// or if the harness does not say which partition a job is in (History.Homes). A change of owners in order is no fault.
+
+// tenure is how long a node owned a partition: until the next claim, whether it still knew or not.
+type tenure struct {
+	span
+	node     string
+	epoch    uint64
+	claimed  time.Time // surely by then
+	released time.Time // zero = it did not give it up
+}
+
+// gaveUp reports whether the owner gave the partition up before another had it.
+func (t *tenure) gaveUp() bool { return !t.released.IsZero() && t.released.Before(t.to) }
+
+// tenures are those of each partition, by time.
+func (w *world) tenures() map[int][]tenure {
+	claims := slices.Clone(w.h.Claims)
+	sort.SliceStable(claims, func(i, k int) bool { return claims[i].Epoch < claims[k].Epoch })
+	out := map[int][]tenure{}
+	for _, cl := range claims {
+		all := out[cl.Partition]
+		if n := len(all); n > 0 {
+			all[n-1].to = cl.Return
+		}
+		t := tenure{span: span{cl.Invoke, w.never()}, node: cl.Node, epoch: cl.Epoch, claimed: cl.Return}
+		for _, r := range w.h.Releases {
+			if r.Partition == cl.Partition && r.Epoch == cl.Epoch {
+				t.released = r.At
+			}
+		}
+		out[cl.Partition] = append(all, t)
+	}
+	return out
+}
+
+// local reports whether a fault is one of certain nodes.
+func (f *Fault) local() bool { return !f.worker() && len(f.Targets) > 0 }
+
+// between reports whether a fault is one of the network between nodes.
+func (f *Fault) between() bool { return slices.Contains(f.Targets, Network) }
+
+// hits reports whether a fault is one of a node, of which a life may be named: "a" and "a.2" are both a.
+func (f *Fault) hits(node string) bool {
+	return slices.ContainsFunc(f.Targets, func(t string) bool { return node == t || strings.HasPrefix(node, t+".") })
+}
+
+// reach works out which faults reach which partition.
+func (w *world) reach() {
+	w.all = []*Fault{}
+	for i := range w.h.Faults {
+		if f := &w.h.Faults[i]; !f.Orderly {
+			w.all = append(w.all, f)
+		}
+	}
+	w.owned = w.tenures()
+	w.reached = map[int][]*Fault{}
+	for p, all := range w.owned {
+		limbo := w.limbo(all)
+		for _, f := range w.all {
+			switch since, reaches := w.reaches(f, all, limbo); {
+			case !f.local():
+				w.reached[p] = append(w.reached[p], f)
+			case reaches:
+				part := *f
+				part.From = later(f.From, since)
+				w.reached[p] = append(w.reached[p], &part)
+			}
+		}
+	}
+}
+
+// limbo is when nobody may have been able to do a partition's work: from a fault of its owner, or from its release, to the next
+// claim.
+func (w *world) limbo(all []tenure) []span {
+	var out []span
+	for _, t := range all {
+		if t.gaveUp() {
+			out = append(out, span{t.released, t.to})
+		}
+		for _, f := range w.all {
+			if f.local() && f.hits(t.node) && f.From.Before(t.to) && f.To.After(t.from) {
+				out = append(out, span{later(f.From, t.from), earlier(t.to, f.To.Add(w.k.OwnerLease))})
+			}
+		}
+	}
+	return merged(out)
+}
+
+// reaches reports whether a fault of some nodes may have touched a partition, and since when.
+func (w *world) reaches(f *Fault, all []tenure, limbo []span) (since time.Time, reaches bool) {
+	from, to := f.From.Add(-f.Skew.Abs()), f.To.Add(f.Skew.Abs())
+	touch := func(s span) {
+		if s.from.Before(to) && !s.to.Before(from) && (!reaches || s.from.Before(since)) {
+			since, reaches = s.from, true
+		}
+	}
+	touch(span{w.h.Start, all[0].from}) // nobody owned it
+	for _, s := range limbo {
+		touch(s)
+	}
+	for _, t := range all {
+		if f.hits(t.node) {
+			touch(t.span)
+		}
+	}
+	if f.Skew != 0 {
+		since = f.From // what it has stamped before it owned the partition may come out now
+	}
+	return since, reaches
+}
+
+// faults are those that may have touched a job; of nil, all of them.
+func (w *world) faults(j *job) []*Fault {
+	if j == nil || len(w.owned) == 0 {
+		return w.all
+	}
+	home, known := w.h.Homes[j.String()]
+	if !known || w.owned[home] == nil {
+		return w.all
+	}
+	return w.reached[home]
+}
+
+// unheard reports whether a heartbeat may not have reached the owner. A worker sends it to the node that has handed the attempt out, and if
+// that node has lost the partition meanwhile it must pass the heartbeat on: it cannot while it or the network between nodes fails.
+func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
+	home, known := w.h.Homes[j.String()]
+	if !known {
+		return false // every fault reaches every job
+	}
+	all := w.owned[home]
+	for i := range all {
+		t := &all[i]
+		if t.from.After(a.At) || t.to.Before(a.At) {
+			continue // it did not hand it out
+		}
+		moved := slices.ContainsFunc(all[i+1:], func(next tenure) bool {
+			return next.node != t.node && !next.from.After(by) && !next.to.Before(b.At)
+		})
+		if moved && slices.ContainsFunc(w.all, func(f *Fault) bool {
+			return f.local() && f.Skew == 0 && (f.between() || f.hits(t.node)) && !f.From.After(b.At) && !f.To.Before(b.At)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// clocks are the faults whose clocks may have stamped something of a job: one that came in a batch is stamped by the node
+// that put the batch together, whoever owns it.
+func (w *world) clocks(j *job) []*Fault {
+	if j != nil && slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == BatchPut }) {
+		return w.all
+	}
+	return w.faults(j)
+}
+
+// bad is when lateness of a job is excused. What it wants of other partitions may be held up by what those suffer: the tokens of
+// a concurrency key are kept in one of them, the success that it comes after in another.
+func (w *world) bad(j *job) []span {
+	wide := j == nil || slices.ContainsFunc(j.effects, func(e *effect) bool {
+		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0)
+	})
+	if wide {
+		return w.worst
+	}
+	home, known := w.h.Homes[j.String()]
+	if !known || w.owned[home] == nil {
+		return w.worst
+	}
+	if w.badAt[home] == nil {
+		w.badAt[home] = merged(slices.Concat(w.excuses(w.reached[home]), w.handedOver(w.owned[home]), w.crowds))
+	}
+	return w.badAt[home]
+}
+
+// handedOver is when a partition changed hands in order: from its release until the next owner had it, which may not take
+// longer than Constants.Handover.
+func (w *world) handedOver(all []tenure) []span {
+	var out []span
+	for _, t := range all {
+		if t.gaveUp() {
+			out = append(out, span{t.released, earlier(t.to, t.released.Add(w.k.Handover))})
+		}
+	}
+	return out
+}
