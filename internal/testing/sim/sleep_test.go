@@ -76,7 +76,7 @@ func (d credulousOfSilence) Cancel(cs []partition.Cancel) {
 type agreeable struct{ dispatch.Sink }
 
 // Heartbeats is for [dispatch.Sink].
-func (s agreeable) Beats(bs []carillon.Heartbeat, from partition.Reporter) {
+func (s agreeable) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	for _, b := range bs {
 		if b.Confirm {
 			from.(partition.Confirmer).Confirmed(b.Token)
