@@ -6,21 +6,6 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Reasons why a scheduled time did not run, or a run ended without an attempt.
-const (
-	ReasonMisfire  = "misfire"  // nobody could fire it in time, and the misfire rule skips it
-	ReasonOverlap  = "overlap"  // the previous run was unfinished
-	ReasonPaused   = "paused"   // the job was paused
-	ReasonExpired  = "expired"  // the job's life ended first
-	ReasonDeleted  = "deleted"  // the job was deleted
-	ReasonReplaced = "replaced" // a put gave the job another time, or replaced the job
-	ReasonSkipped  = "skipped"  // a caller skipped it
-	ReasonSchedule = "schedule" // a backfill's schedule can no longer be parsed
-)
-
-// countLimit bounds how many skipped times are counted. A record of more says this many.
-const countLimit = 10_000
-
 // A job without an unfinished run may find several scheduled times due: it was not fired in time, or its run
 // took longer than its period. choose decides which of them runs and leaves one history record of those that
 // do not. A lone due time simply runs unless it was missed, that is, unless it is late because nobody owned
@@ -40,8 +25,25 @@ const countLimit = 10_000
 // while the job was paused are skipped on resume (changePaused), unless the caller asks to catch up: then
 // catchUp applies the rule. Times that came while the previous run was unfinished depend on the overlap rule
 // first; see the table in overlap.go.
-//
-// choose returns the time to run now; 0 if none runs, and then Next has moved on. One-shots never misfire.
+
+// Reasons why a scheduled time did not run, or a run ended without an attempt.
+const (
+	ReasonMisfire  = "misfire"  // nobody could fire it in time, and the misfire rule skips it
+	ReasonOverlap  = "overlap"  // the previous run was unfinished
+	ReasonPaused   = "paused"   // the job was paused
+	ReasonExpired  = "expired"  // the job's life ended first
+	ReasonDeleted  = "deleted"  // the job was deleted
+	ReasonReplaced = "replaced" // a put gave the job another time, or replaced the job
+	ReasonSkipped  = "skipped"  // a caller skipped it
+	ReasonSchedule = "schedule" // a backfill's schedule can no longer be parsed
+)
+
+// countLimit bounds how many skipped times are counted. A record of more says this many.
+const countLimit = 10_000
+
+// choose returns the scheduled time that a job without an unfinished run is to run now, and leaves a record
+// of those that it skips; see the table above. It returns 0 if none runs, and then Next has moved on.
+// One-shots never misfire.
 func (m *Machine) choose(e *entry, now int64) int64 {
 	s := m.scheduleOf(e)
 	first := e.state.Next

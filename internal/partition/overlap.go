@@ -16,9 +16,10 @@ import (
 //	OverlapSkip     the times do not run                                  overlaps (false), then afterRun
 //	OverlapAllow    a second run begins, as a pending run of the job      overlap, beside
 //	OverlapReplace  the unfinished run ends, the next one begins          overlap, displace
-//
+
 // afterRun records the times that OverlapSkip skips. It does so once, when the run ends, and not at each
-// time: they share one record (docs/decisions/0017).
+// time, so that they share one record (docs/decisions/0017). Under OverlapSerial it leaves them to the
+// misfire rule.
 func (m *Machine) afterRun(e *entry, now int64) {
 	j := m.jobOf(e)
 	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || m.nextDue(e) > now {
