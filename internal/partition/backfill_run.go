@@ -17,7 +17,7 @@ const (
 	backfillChunk = 256  // at a time, by one backfill
 	backfillRound = 1024 // at a time, by all backfills of the partition
 	backfillOpen  = 1000 // unfinished runs of one backfill: its record names each of them
-	// pending runs of a job that backfills leave to triggers and others
+	// Pending runs of a job that backfills leave to triggers and others.
 	backfillReserve = carillon.MaxPending / 10
 )
 

@@ -40,9 +40,9 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	return top, 0, true
 }
 
-// topPage returns how many records to read of the highest priority with a backlog; have records of it are due
-// in memory. It fills the room beside the shares of the others. If it runs low while others fill the window,
-// it gets a little more than that.
+// topPage returns how many records to read of the highest priority with a backlog. have is how many of it are
+// due in memory. It fills the room beside the shares of the others. If it runs low while others fill the
+// window, it gets a little more than that.
 func (m *Machine) topPage(class, have, reserved int, now int64) int {
 	low := max(1, m.cfg.WindowJobs/8)
 	if m.room()-reserved < low {

@@ -229,7 +229,7 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 		return nil, &OtherTermError{m.cfg.Term}
 	}
 	if mark, done := m.marks[s.Batch]; done {
-		// write it again: if the store was reset to an older state it refuses, and there is no mark
+		// Write it again: if the store was reset to an older state it refuses, and there is no mark.
 		if mark.seq != m.out.seq {
 			m.mark(s)
 		}

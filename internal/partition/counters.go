@@ -44,7 +44,7 @@ func each(a, b *carillon.Counters, change func(n *uint64, by uint64)) {
 }
 
 // entry.unsaid may be negative: an attempt that an earlier owner wrote may be withdrawn. Such numbers wrap
-// around, and are only ever added to others.
+// around, and are never used by themselves.
 func addTo(n *uint64, by uint64)    { *n += by }
 func takeFrom(n *uint64, by uint64) { *n -= by }
 

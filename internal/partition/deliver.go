@@ -93,7 +93,7 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	case e.queue.Kind == "http":
 		r.Deadline += int64(httpGrace)
 		e.lease = r.Deadline
-	// there are no heartbeats: the end of the stream tells which attempts are lost
+	// There are no heartbeats: the end of the stream tells which attempts are lost.
 	case e.queue.Kind == "dapr":
 		e.lease = r.Deadline
 	}

@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// a dependency is kept this long after it was registered: the put of its job may be on its way
+	// A dependency is kept this long after it was registered: the put of its job may be on its way.
 	dependencyGrace = time.Minute
 	dependencyCheck = time.Minute // how often the job that waits is asked whether it still waits
 	noticeRetry     = time.Second // when a notice that could not be delivered is sent again
@@ -287,7 +287,7 @@ func (m *Machine) Release(l Notice) Answer {
 	case i < 0:
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
-		// write it again: if the store was reset to an older state it refuses, and the job may not know
+		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
 		m.touch(e)
 		return Taken
 	}

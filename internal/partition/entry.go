@@ -55,7 +55,7 @@ type entry struct {
 	granted int64  // when the attempt in force was handed out
 	since   uint64 // number of the batch that was being filled when the attempt was made
 	lease   int64  // expiry as extended by heartbeats; state.Run.Lease is the stored one
-	// the end of the attempt was noticed late and is put off until then; 0: not. See late.go
+	// The end of the attempt, noticed late, is put off until then; 0: it is not. See late.go.
 	putOff          int64
 	renewal         time.Duration // how far a heartbeat extends the lease; 0: not known yet
 	pendingDelivery uint64        // number of its pending delivery; 0: it has been handed out
@@ -123,7 +123,8 @@ func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 	if !ok {
 		var err error
 		if s, err = j.ParseSchedule(); err != nil {
-			// it was valid when it was put; a time zone that was removed must stop the schedule, not the node
+			// It was valid when it was put; a time zone that was removed must stop the schedule, not the
+			// node.
 			return nil
 		}
 		if len(m.schedules) >= maxSharedSchedules {

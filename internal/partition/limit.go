@@ -218,7 +218,7 @@ func (m *Machine) Promote(now int64, key Line, n int) {
 	}
 	l.waits = false
 	m.told = append(m.told, l)
-	// count the line as trying meanwhile, so that it is neither awaited nor forgotten
+	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
 	for l.tries++; n > 0 && len(l.list) > 0; n-- {
 		e := l.list[0]
 		since := e.readyAt

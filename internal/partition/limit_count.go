@@ -15,7 +15,7 @@ import (
 type PermitCounter struct {
 	limitOf func(Limit) (n int, limited bool)
 	tell    func(p int, l Line, n int) // must not call back
-	// free permits are not for a line whose first run has this order; nil: never
+	// Free permits are not for a line whose first run has this order; nil: never.
 	yields func(key Limit, order int64) bool
 
 	limits map[Limit]*limit

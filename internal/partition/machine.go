@@ -14,7 +14,8 @@ type Config struct {
 	Term      store.Term  // the ownership term of this machine
 	MACKey    []byte      // authenticates tokens
 	Ended     []EndedTerm // earlier terms that did not end in order
-	// UTC ns; the partition has been owned without a gap since then. Only earlier times can be missed
+	// Since is the instant (UTC ns) from which on the partition has been owned without a gap. Only earlier
+	// times can be missed.
 	Since  int64
 	Limits carillon.Bounds
 
@@ -24,10 +25,10 @@ type Config struct {
 
 	MisfireAfter time.Duration // a time that nobody owned is missed if it is this late; default 5 s
 	GrantAfter   time.Duration // an attempt this old is made durable; default 1 s
-	// at most this many attempts are made durable for their age per GrantAfter; default 128
+	// GrantsKept bounds how many attempts are made durable for their age per GrantAfter; default 128.
 	GrantsKept    int
 	TakeoverGrace time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
-	// a due run without a consumer or a free slot is parked after this; default 1 s
+	// StageAfter is how long a due run waits for a consumer and a free slot before it is parked; default 1 s.
 	StageAfter     time.Duration
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
@@ -35,7 +36,7 @@ type Config struct {
 
 	Events  Events
 	Limiter Limiter // the node's; nil: no key is limited
-	// the settings of a namespace, nil if there are none; may be nil
+	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
 	Settings func(namespace string) *carillon.Namespace
 }
 
@@ -91,7 +92,7 @@ type Events struct {
 	Fired    func(Fired)
 	Finished func(carillon.RunStatus)
 	Skipped  func(reason string, n uint64)
-	// n due runs were parked in the store, for want of a consumer or of free slots
+	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
 	Staged func(q Queue, n int)
 }
 
@@ -117,7 +118,7 @@ type Machine struct {
 	schedules map[scheduleKey]*schedule.Schedule
 
 	orphans map[carillon.Key][]*entry // pending runs in memory whose job is not in memory
-	// jobs whose delete is not durable yet, and its batch; their pending runs are deleted with them
+	// Jobs whose delete is not durable yet, and its batch; their pending runs are deleted with them.
 	deleting          map[carillon.Key]uint64
 	needs             map[store.Ref]struct{} // records that must be read before entries can go on
 	blocked           []*entry               // due, but waiting for a batch or a record; see block

@@ -254,7 +254,7 @@ func (m *Machine) supersede(job *entry) {
 // attempt, under the same id and with the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		// a redriven run has its own content
+		// A redriven run has its own content.
 		if (e.place != running && !e.doubtful()) || (e != job && e.own()) {
 			continue
 		}

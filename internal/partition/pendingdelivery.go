@@ -33,7 +33,7 @@ func (m *Machine) Granted(now int64) (ds []Delivery, spare []Queue) {
 		}
 		e.pendingDelivery = 0
 		m.startClocks(e, now)
-		// after a long wait it must be written again, or what is stored ends too soon
+		// After a long wait it must be written again, or what is stored ends too soon.
 		e.durable = now-p.at < int64(m.cfg.GrantAfter)
 		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
 		m.begun(e, p.d.Queue, now)

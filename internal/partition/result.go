@@ -197,7 +197,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
 	m.withdraw(e)
-	// with its job in memory, or the job's counters would disagree with what is written of its run
+	// With its job in memory, or the job's counters would disagree with what is written of its run.
 	if written && (e.ref.Seq == 0 || e.parent != nil) {
 		m.touch(e)
 	}

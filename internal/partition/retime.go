@@ -97,7 +97,7 @@ func (m *Machine) mayRun(job *entry, t int64) bool {
 // they are counted. Times before the edit do not run because of it.
 func (m *Machine) reread(e *entry, now int64) {
 	s := &e.state
-	// the due time of a job of Dapr, which may not be a time of its schedule
+	// The due time of a job of Dapr, which may not be a time of its schedule.
 	first := s.Begun == 0 && s.Next == s.Anchor
 	if m.scheduleOf(e) == nil || s.Anchor == 0 || (first && e.isDapr()) {
 		return

@@ -66,7 +66,7 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	case p.Kind == carillon.PolicySchedule:
 		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: m.jobOf(e).Location()})
 		if err != nil {
-			// it was valid when it was put; a time zone that was removed must end the retries, not the node
+			// It was valid when it was put; a time zone that was removed must end the retries, not the node.
 			return 0, false
 		}
 		t, ok := s.Next(toTime(now), toTime(r.Scheduled))

@@ -25,11 +25,14 @@ const InlineSpec = 1 << 10
 //
 // The invariant is that everything at or before a frontier is in memory, so Tick never misses a due record. A
 // put before the frontier therefore stays in memory; one beyond it is dropped as soon as it is durable
-// (dropIfIdle). Loaded moves a frontier forward, at most a horizon ahead, while fewer than Config.WindowJobs
-// records wait and their specs take less than Config.WindowBytes. When puts overfill the window, shrink pulls
-// the frontiers back and evicts what lies beyond. When one priority fills the window with records that are
-// due later than what another has yet to read, retreat does the same. Only records that the store knows
-// completely, and that nothing in memory refers to, can be evicted.
+// (dropIfIdle). A spec longer than InlineSpec is not kept; Needs asks for it when the run is due.
+//
+// WantDue asks for more, at most a horizon ahead, when no more than half of Config.WindowJobs records wait,
+// their specs take less than Config.WindowBytes, and a frontier is less than half a horizon ahead. While due
+// records are not in memory, the priorities share the window as backlog.go says. When puts overfill the
+// window, shrink pulls the frontiers back and evicts what lies beyond. When one priority fills the window
+// with records that are due later than what another has yet to read, retreat does the same. Only records that
+// the store knows completely, and that nothing in memory refers to, can be evicted.
 type window struct {
 	frontier  [priorities]frontier
 	bytes     int   // of specs in memory
