@@ -14,7 +14,7 @@ import (
 // setting of the namespace.
 type Limit struct{ Namespace, Key string }
 
-// Line is where runs wait for permits of a limit. There is one line for each queue that such runs are in.
+// Line names a waiting line for permits of a limit. There is one for each queue that such runs are in.
 type Line struct {
 	Limit
 	Queue Queue

@@ -37,7 +37,7 @@ type spot struct {
 	line Line
 }
 
-// waiter is what a line has reserved or wants.
+// waiter holds what a line has reserved and wants.
 type waiter struct {
 	spot
 	order    int64

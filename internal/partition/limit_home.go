@@ -60,7 +60,7 @@ type PermitNotice struct {
 	PermitGrant
 }
 
-// account is what is allocated of a limit, and which partitions wait for it.
+// account holds the allocations of one limit, and the partitions that wait for it.
 type account struct {
 	key         Limit
 	sum         int // permits allocated
@@ -68,7 +68,7 @@ type account struct {
 	waiting     allocations
 }
 
-// allocation is what one partition is allocated, and what it waits for.
+// allocation holds the permits that one partition is allocated, and its request for more.
 type allocation struct {
 	account    *account
 	p          int

@@ -22,7 +22,7 @@ type PermitPool struct {
 	closed  bool
 }
 
-// holding is what the partition has of a limit.
+// holding is the state of one limit in the partition.
 type holding struct {
 	key        Limit
 	home       *home

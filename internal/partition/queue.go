@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Queue is what credits are for: a worker queue, the host of HTTP targets, or an app or actor type of Dapr.
+// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, or an app or actor type of Dapr.
 type Queue struct {
 	Namespace string
 	Kind      string // the target's kind: "worker", "http" or "dapr"
@@ -67,7 +67,7 @@ func (h Head) Before(o Head) bool {
 	return h.Due < o.Due
 }
 
-// Slots is what a partition is given of a queue.
+// Slots answers a partition that asks for room in a queue.
 type Slots struct {
 	N       int  // free slots, each for one delivery
 	Served  bool // the queue has consumers

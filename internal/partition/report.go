@@ -2,7 +2,7 @@ package partition
 
 import "github.com/carillonhq/carillon"
 
-// Report is what a consumer reports of an attempt, and who is told the outcome.
+// Report is a consumer's report of an attempt, and who is told the outcome.
 type Report struct {
 	carillon.Result
 	Namespace string // of the reporter; runs of other namespaces are out of its reach. Empty: the node itself

@@ -11,7 +11,7 @@ import (
 // Due runs that nobody takes are parked in the store, in the staged phase, so that they use no memory. Queues
 // with parked runs are named by metadata records (store.KindParked), so that a new owner knows them.
 
-// parked is what a queue has parked in the store.
+// parked is the state of the runs that a queue has parked in the store.
 type parked struct {
 	none     bool         // nothing is parked that is not also in memory
 	at       store.Cursor // how far it has been read back
