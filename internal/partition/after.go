@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// waitFor is the index of the wait for a job, -1 if there is none.
+// waitFor returns the index of the wait for a job, -1 if there is none.
 func waitFor(s *store.State, name string) int {
 	return slices.IndexFunc(s.Waits, func(w store.Wait) bool { return w.Name == name })
 }
@@ -17,7 +17,7 @@ func allOpen(s *store.State) bool {
 	return !slices.ContainsFunc(s.Waits, func(w store.Wait) bool { return !w.Open })
 }
 
-// waitingFor are the jobs that have yet to succeed.
+// waitingFor returns the names of the jobs that have yet to succeed.
 func waitingFor(s *store.State) []string {
 	var names []string
 	for i := range s.Waits {
@@ -28,15 +28,15 @@ func waitingFor(s *store.State) []string {
 	return names
 }
 
-// unwait ends the phase in which a due job waits; it is looked at again when it is due, which may be now.
+// unwait ends the phase in which a due job waits for others. Its timer is then set again, possibly for now.
 func unwait(s *store.State) {
 	if s.Phase == carillon.PhaseWaiting {
 		s.Phase = carillon.PhaseScheduled
 	}
 }
 
-// useUp closes all waits: a run begins. That is written before it is handed out, or after a crash a newer run would begin on
-// the same successes.
+// useUp closes all waits because a run begins. That is written before the run is handed out; otherwise, after
+// a crash, a newer run would begin on the same successes.
 func (m *Machine) useUp(e *entry, now int64) {
 	if len(e.state.Waits) > 0 {
 		m.touch(e)
@@ -47,10 +47,11 @@ func (m *Machine) useUp(e *entry, now int64) {
 	}
 }
 
-// giveBack opens the waits again that a run used up which has been taken back.
+// giveBack reopens the waits that a run had used up which has been taken back.
 func giveBack(s *store.State) { s.Waits = withOpen(s.Waits, true) }
 
-// withOpen is the waits with those that have ever been told of a success opened or closed. The old slice may be in a batch.
+// withOpen returns the waits, opened or closed. A wait that was never told of a success stays closed. A batch
+// may hold the old slice, so it is copied.
 func withOpen(old []store.Wait, open bool) []store.Wait {
 	waits := slices.Clone(old)
 	for i := range waits {
@@ -59,8 +60,8 @@ func withOpen(old []store.Wait, open bool) []store.Wait {
 	return waits
 }
 
-// released reports whether a scheduled run of a due job may begin as far as the jobs in its After go. If not, the job waits
-// in the store, where nothing but a success or the end of its life wakes it.
+// released reports whether a scheduled run of a due job may begin as far as the jobs in its DependsOn are
+// concerned. If not, the job waits in the store, where only a success or the end of its life wakes it.
 func (m *Machine) released(e *entry, now int64) bool {
 	s := &e.state
 	switch {
@@ -77,7 +78,7 @@ func (m *Machine) released(e *entry, now int64) bool {
 	return false
 }
 
-// expireWaiting ends the life of a due job for which others have not succeeded in time.
+// expireWaiting ends the life of a due job whose dependencies have not succeeded in time.
 func (m *Machine) expireWaiting(e *entry, now int64) {
 	m.passLife(e, now, ReasonExpired)
 	unwait(&e.state)
@@ -85,8 +86,9 @@ func (m *Machine) expireWaiting(e *entry, now int64) {
 	m.endOrRearm(e)
 }
 
-// waits are those of a job that is put: old ones stay for the names that stay, fresh ones are what was found out for the
-// put. A one-shot that begins anew may also begin with what had succeeded for good before.
+// waits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
+// out for the put about the other names. With anew, a one-shot that begins again takes the fresh wait if that
+// is open, so it may begin with successes of before.
 func waits(now int64, after []string, old, fresh []store.Wait, anew bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// relay is a rig with a job "d" that runs after "a" and "b". The test is also the post between the partitions: notices are
-// delayed, their answers lost, and the owner crashes at any moment.
+// relay is a rig with a job "d" that depends on "a" and "b". The test also carries the notices between the
+// partitions: it delays them, loses their answers, and crashes the owner at any moment.
 type relay struct {
 	*rig
 	inForce []partition.Delivery
@@ -21,10 +21,11 @@ type relay struct {
 	done    map[string]map[string]bool // job → ids of the runs that have succeeded
 	unsure  []unsure                   // successes that may not be durable yet
 	events  int
-	last    map[string]int  // when a job succeeded, or d was seen to begin a run, last
+	last    map[string]int  // when a job last succeeded, or d was last seen to begin a run
 	begun   map[string]bool // ids of runs of d by its schedule
-	pausing bool            // d is paused at times; attempts are then durable, or one that a crash made forgotten would be taken back
-	edited  bool            // d does not wait for both all the time
+	// D is paused at times; attempts are then durable, or a pause would take back one that a crash has lost.
+	pausing bool
+	edited  bool // d does not always depend on both
 }
 
 func (w *relay) register(of, name string) bool {
@@ -67,7 +68,7 @@ func (w *relay) deliverSome(n int) int {
 	return len(ds)
 }
 
-// happened notes when something happened last.
+// happened notes when something last happened.
 func (w *relay) happened(what string) {
 	w.events++
 	w.last[what] = w.events
@@ -83,7 +84,7 @@ func (w *relay) tellOne(i int, success bool) {
 	}
 }
 
-// unsure is a success in the batch of a number.
+// unsure is a success in the batch with a number.
 type unsure struct {
 	job, id string
 	seq     uint64
@@ -132,7 +133,7 @@ func (w *relay) Post(rt *rapid.T) {
 	}
 }
 
-// hand takes the oldest notice to its job; the answer may get lost.
+// hand delivers the oldest notice to its job. The answer may get lost.
 func (w *relay) hand(back bool) {
 	l := w.mail[0]
 	w.mail = w.mail[1:]
@@ -166,7 +167,7 @@ func (w *relay) Crash(*rapid.T) {
 	w.start()
 }
 
-// settle lets everything happen that can, without new successes of a: d catches up.
+// settle lets everything happen that can, without new successes of a, so that d catches up.
 func (w *relay) settleAll() {
 	for range 20 {
 		for w.deliverSome(100) > 0 {
@@ -212,7 +213,7 @@ func (w *relay) finish() {
 	w.sweepEdges()
 }
 
-// sweepEdges checks that nothing is left of dependencies when the jobs are gone.
+// sweepEdges checks that no dependencies are left when the jobs are gone.
 func (w *relay) sweepEdges() {
 	for range 3 {
 		w.advance(time.Minute)
@@ -234,7 +235,7 @@ func newRelay(t tb, cfg partition.Config) *relay {
 	return &relay{rig: newRig(t, cfg), last: map[string]int{}, done: map[string]map[string]bool{"a": {}, "b": {}, "d": {}}, begun: map[string]bool{}}
 }
 
-// TestARunBeginsOnceForEachRoundOfSuccesses under random operations, lost notices and crashes.
+// TestARunBeginsOnceForEachRoundOfSuccesses does random operations, loses notices and crashes.
 func TestARunBeginsOnceForEachRoundOfSuccesses(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newRelay(rt, partition.Config{WindowJobs: rapid.SampledFrom([]int{4, 64}).Draw(rt, "window")})

@@ -62,7 +62,8 @@ func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
 	}
 }
 
-// TestARunThatWasHandedOutIsNotBegunAnewAfterACrash on the successes that it has used up, for a later time.
+// TestARunThatWasHandedOutIsNotBegunAnewAfterACrash: the successes that it has used up do not start a run for
+// a later time.
 func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
 	w := newRelay(t, partition.Config{})
 	w.setUp(carillon.Job{Schedule: "@every 2s"})
@@ -84,7 +85,7 @@ func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAOneShotThatRunsWaitsForNobody although its successes are used up: that is what its next run would wait for.
+// TestAOneShotThatRunsWaitsForNobody: its successes are used up, but that would only hold up a next run.
 func TestAOneShotThatRunsWaitsForNobody(t *testing.T) {
 	for schedule, want := range map[string]int{"": 0, "@every 2s": 2} {
 		w := newRelay(t, partition.Config{})
@@ -111,7 +112,7 @@ func TestAOneShotThatRunsWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestARunBesideAnotherWaitsToo under overlap allow and replace.
+// TestARunBesideAnotherWaitsToo covers OverlapAllow and OverlapReplace.
 func TestARunBesideAnotherWaitsToo(t *testing.T) {
 	for _, overlap := range []carillon.Overlap{carillon.OverlapAllow, carillon.OverlapReplace} {
 		w := newRelay(t, partition.Config{})

@@ -2,8 +2,9 @@ package partition
 
 import "github.com/carillonhq/carillon"
 
-// anew puts a job in place of e as if e had been deleted first, in one batch: the record stays, and all that is in it is
-// another job's. Only what numbers its pending runs and counts its history goes on, as both are known by the job's name.
+// anew puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
+// everything in it becomes the new job's. Only the number of the last pending run and the count of history
+// records go on, because both belong to the name.
 func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
 	if int(e.state.Pending) > int(e.children) {
 		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
@@ -14,9 +15,9 @@ func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.PutResult
 		return carillon.PutResult{}, err
 	}
 	m.cancelRuns(e, now, ReasonReplaced)
-	m.unlist(e) // while it is filed by its old state
+	m.unlist(e) // while the old state still says where it is filed
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
-	m.window.bytes -= len(d.spec) // which is e's now
+	m.window.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
 	m.setSpec(e, d.spec)
 	e.state, e.fresh, e.later, e.content = d.state, true, 0, m.out.seq
 	return m.created(e, req.Job), nil

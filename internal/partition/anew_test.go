@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// anewRequest is a put of the job "a", which has all of it in memory, as the engine does.
+// anewRequest returns a put of the job "a". All of the job is brought into memory first, as the engine does.
 func (r *rig) anewRequest(j carillon.Job, o carillon.PutOptions) partition.PutRequest {
 	j.Namespace, j.Name = carillon.DefaultNamespace, "a"
 	if j.Target.Kind() == "" {
@@ -29,7 +29,7 @@ func (r *rig) anewRequest(j carillon.Job, o carillon.PutOptions) partition.PutRe
 	return req
 }
 
-// whole has the job in memory with all its pending runs.
+// whole brings the job into memory with all its pending runs.
 func (r *rig) whole(k carillon.Key) {
 	r.bring(k)
 	for last := uint64(0); ; {
@@ -42,7 +42,7 @@ func (r *rig) whole(k carillon.Key) {
 	}
 }
 
-// lives are jobs in all the states that one can be in when another takes its place.
+// lives are jobs in all the states that a job can be in when another one replaces it.
 var lives = map[string]func(r *rig){
 	"nothing": func(*rig) {},
 	"waits":   func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly"}) },
@@ -121,8 +121,8 @@ var lives = map[string]func(r *rig){
 
 var everySecond = carillon.Job{Name: "a", Schedule: "@every 1s", FailurePolicy: carillon.Constant(time.Minute), Data: long}
 
-// TestAPutAnewIsADeleteAndAPut: it comes to the same in the store and in memory, whatever the older job was doing, but in one
-// batch; before that is durable all is as it was.
+// TestAPutAnewIsADeleteAndAPut compares the two: they leave the same in the store and in memory, whatever the
+// older job was doing. The put needs only one batch, and before that is durable everything is as it was.
 func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 	for name, begin := range lives {
 		for what, j := range map[string]carillon.Job{
@@ -167,7 +167,7 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 	}
 }
 
-// told are the runs whose consumers have been told to stop, in which queue.
+// told returns the runs whose consumers were told to stop, and the queue of each.
 func (r *rig) told() (out []string) {
 	for _, c := range r.cancels {
 		out = append(out, c.Queue.String()+c.RunID)
@@ -175,7 +175,7 @@ func (r *rig) told() (out []string) {
 	return out
 }
 
-// oneStep lands what there is and checks that the new job comes with the end of the old one.
+// oneStep applies the batches and checks that the new job comes in the batch that ends the old one.
 func oneStep(t *testing.T, r *rig, uid carillon.UID) {
 	t.Helper()
 	for r.take(); len(r.batches) > 0; r.take() {
@@ -199,12 +199,12 @@ func oneStep(t *testing.T, r *rig, uid carillon.UID) {
 	}
 }
 
-// sameStores compares what two rigs have of the job "a".
+// sameStores compares what two rigs have stored of the job "a".
 func sameStores(t *testing.T, ours, theirs *rig) {
 	t.Helper()
 	ours.flush()
 	a, b := ours.read([]store.Ref{{Key: keyA}})[0], theirs.read([]store.Ref{{Key: keyA}})[0]
-	a.State.Triggers, b.State.Triggers = 0, 0 // goes on in one and begins anew in the other, as does the next
+	a.State.Triggers, b.State.Triggers = 0, 0 // continues in one and restarts in the other, as does the next
 	a.State.Kept, b.State.Kept = 0, 0
 	if !reflect.DeepEqual(a, b) {
 		t.Fatalf("stored\n%+v, want\n%+v", a, b)
@@ -255,7 +255,7 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAPutAnewOverTheRightGeneration begins at the first.
+// TestAPutAnewOverTheRightGeneration begins again at generation 1.
 func TestAPutAnewOverTheRightGeneration(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly"})
@@ -266,7 +266,8 @@ func TestAPutAnewOverTheRightGeneration(t *testing.T) {
 	}
 }
 
-// TestNoRunOfAnOlderJobIsHeardOf: its tokens are stale, its ids are not those of the new job's runs, and what numbers them goes on.
+// TestNoRunOfAnOlderJobIsHeardOf: its tokens are stale, its run ids are not used by the new job, and pending
+// runs are numbered on.
 func TestNoRunOfAnOlderJobIsHeardOf(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	seen := map[string]bool{}

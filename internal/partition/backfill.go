@@ -15,22 +15,23 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Backfills are metadata records (store.KindBackfill). Their keys are one byte for whether it goes on, the job's uid, which begins with the
-// hash of the job's key, and the backfill's sequence: an id, or a job, leads to its records without an index, and a new owner reads
-// those that go on alone.
+// Backfills are metadata records (store.KindBackfill). The key is one byte for whether the backfill is
+// unfinished, the job's uid, which begins with the hash of the job's key, and the backfill's sequence. So an
+// id, or a job, leads to its records without an index, and a new owner reads only the unfinished ones.
 
-// The first byte of a backfill's key.
+// These are the first byte of a backfill's key.
 const (
 	UnfinishedBackfills = "u"
 	EndedBackfills      = "e"
 )
 
-// EndedBackfillsOf is what the keys of a job's ended backfills begin with; another job's may, too.
+// EndedBackfillsOf returns the prefix of the keys of a job's ended backfills. Another job's keys may have it,
+// too.
 func EndedBackfillsOf(key carillon.Key) string {
 	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), carillon.KeyHash(key)))
 }
 
-// EndedBackfill is the key of an ended backfill.
+// EndedBackfill returns the key of an ended backfill.
 func EndedBackfill(id carillon.RunIdentity) string { return backfillKey(EndedBackfills, id) }
 
 func backfillKey(prefix string, id carillon.RunIdentity) string {
@@ -39,34 +40,34 @@ func backfillKey(prefix string, id carillon.RunIdentity) string {
 
 // backfill is an unfinished backfill, or one whose end is not durable yet.
 type backfill struct {
-	id    carillon.RunIdentity // Scheduled 0: no run has it
+	id    carillon.RunIdentity // Scheduled is 0, so it is no run's id
 	rec   store.Backfill
 	sched *schedule.Schedule // nil: not parsed yet
-	wake  int64              // when it goes on; 0 = when a run ends
-	timer int                // index in the heap; -1 = not in it
+	wake  int64              // when it goes on; 0: when a run ends
+	timer int                // index in the heap; -1: not in it
 	seq   uint64             // the batch that holds its newest change
-	waits bool               // in backfills.waiting
-	gone  bool               // it went with its job
+	waits bool               // it is in backfills.waiting
+	gone  bool               // it was deleted with its job
 }
 
-// over reports whether nothing more can become of f.
+// over reports whether f has no time left to run and no unfinished run.
 func (f *backfill) over() bool { return f.rec.Next == 0 && len(f.rec.Open) == 0 }
 
-// backfills is what a machine knows of them.
+// backfills are the backfills of a partition.
 type backfills struct {
 	byID    map[carillon.RunIdentity]*backfill
-	ofJob   map[carillon.Key][]*backfill // those that go on, by sequence
+	ofJob   map[carillon.Key][]*backfill // unfinished ones, by sequence
 	timers  backfillTimers
 	waiting []*backfill // for a record to be read
-	changed []*backfill // in the batch that fills
-	leaving []*backfill // ended or gone, until that is durable
+	changed []*backfill // in the batch being filled
+	leaving []*backfill // ended or deleted; kept until that is durable
 }
 
 func newBackfills() backfills {
 	return backfills{byID: map[carillon.RunIdentity]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
 }
 
-// backfillOf is the id of the backfill that made a run, empty if none did.
+// backfillOf returns the id of the backfill that made a run, empty if none did.
 func backfillOf(run carillon.RunIdentity) string {
 	if run.Cause != carillon.CauseBackfill {
 		return ""
@@ -75,7 +76,7 @@ func backfillOf(run carillon.RunIdentity) string {
 	return run.String()
 }
 
-// BackfillOf is a stored backfill as callers see it.
+// BackfillOf converts a stored backfill to what callers see.
 func BackfillOf(r *store.Backfill, partition int) carillon.Backfill {
 	id := carillon.RunIdentity{Partition: uint16(partition), UID: r.UID, Cause: carillon.CauseBackfill, Seq: r.Seq}
 	return carillon.Backfill{
@@ -86,7 +87,7 @@ func BackfillOf(r *store.Backfill, partition int) carillon.Backfill {
 	}
 }
 
-// BackfillBasis is what the times of a job's schedule hang on.
+// BackfillBasis is everything that the times of a job's schedule depend on.
 type BackfillBasis struct {
 	Schedule string
 	TimeZone string
@@ -94,15 +95,16 @@ type BackfillBasis struct {
 	Anchor   int64
 }
 
-// BackfillPlan is which times of a schedule lie in a stretch. Counting them may take long: it is done outside the machine.
+// BackfillPlan says which times of a schedule lie in a range. Counting them may take long, so it is done
+// outside the machine.
 type BackfillPlan struct {
-	Basis  BackfillBasis // of the job when they were counted
-	Anchor int64         // what they are counted from
+	Basis  BackfillBasis // of the job when the times were counted
+	Anchor int64         // the instant that the times are counted from
 	Total  uint64
 	First  int64
 }
 
-// BackfillBasis is what the times of a recurring job's schedule hang on.
+// BackfillBasis returns what the times of a recurring job's schedule depend on.
 func (m *Machine) BackfillBasis(key carillon.Key) (BackfillBasis, error) {
 	job := m.find(key)
 	if job == nil {
@@ -121,7 +123,7 @@ func (b BackfillBasis) parse() (*schedule.Schedule, error) {
 	return j.ParseSchedule()
 }
 
-// PlanBackfill finds the times of a schedule in a valid stretch.
+// PlanBackfill finds the times of a schedule in the range of a valid spec.
 func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan, error) {
 	s, err := basis.parse()
 	if err != nil {
@@ -132,11 +134,12 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 	anchor := toTime(p.Anchor)
 	limit := carillon.MaxBackfillRuns + 1
 	if s.Period() > 0 {
-		limit = math.MaxInt // arithmetic
+		limit = math.MaxInt // counting is arithmetic
 	}
 	p.Total = uint64(s.Count(toTime(from-1), toTime(to), anchor, limit))
 	if runs, limited := s.Repeats(); limited {
-		// Without a start in the text the repeats count from the anchor. With one, no more come than there are anyway.
+		// Without a start in its text the repeats count from the anchor. With one, there are no more times
+		// than that anyway.
 		most := int(min(runs, math.MaxInt))
 		p.Total = min(p.Total, uint64(most-s.Count(anchor.Add(-1), toTime(from-1), anchor, most)))
 	}
@@ -152,8 +155,8 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 	return p, nil
 }
 
-// extended is the anchor of an @every carried back in whole periods to before a time; every other schedule has no time
-// before its anchor, or does not go by it.
+// extended returns the anchor of an @every, moved back by whole periods to before from. Any other schedule
+// has no times before its anchor, or does not depend on it.
 func extended(s *schedule.Schedule, anchor, from int64) int64 {
 	every := s.Anchored() && s.Period() > 0 && strings.Contains(strings.ToLower(s.String()), "@every")
 	if !every || from >= anchor {
@@ -164,7 +167,7 @@ func extended(s *schedule.Schedule, anchor, from int64) int64 {
 	return from - (period-back)%period
 }
 
-// atLeast is a count for people, which stopped at a limit.
+// atLeast formats, for people, a count that stopped at limit.
 func atLeast(n uint64, limit int) string {
 	if n >= uint64(limit) {
 		return fmt.Sprintf("%d or more", n)
@@ -174,7 +177,8 @@ func atLeast(n uint64, limit int) string {
 
 func show(ns int64) string { return toTime(ns).Format("2006-01-02T15:04:05Z07:00") }
 
-// StartBackfill makes a backfill of a job. ok is false if the plan is not that of the job's schedule any more.
+// StartBackfill creates a backfill of a job. ok is false if the job's schedule has changed since the plan was
+// made.
 func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.BackfillSpec, p BackfillPlan) (b carillon.Backfill, ok bool, err error) {
 	basis, err := m.BackfillBasis(key)
 	if err != nil {
@@ -201,7 +205,7 @@ func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.Backf
 	return BackfillOf(&f.rec, m.cfg.Partition), true, nil
 }
 
-// addBackfill brings a backfill that goes on into memory.
+// addBackfill brings an unfinished backfill into memory.
 func (m *Machine) addBackfill(rec store.Backfill) *backfill {
 	id := carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: rec.UID, Cause: carillon.CauseBackfill, Seq: rec.Seq}
 	f := &backfill{id: id, rec: rec, timer: -1}
@@ -210,8 +214,8 @@ func (m *Machine) addBackfill(rec store.Backfill) *backfill {
 	return f
 }
 
-// LoadBackfills takes the records of unfinished backfills, at takeover. Those that cannot be read are left out, and named in
-// the error.
+// LoadBackfills takes the records of unfinished backfills, at takeover. Records that cannot be decoded are
+// left out and named in the error.
 func (m *Machine) LoadBackfills(records []store.MetaRecord, now int64) error {
 	var damaged []error
 	for _, r := range records {
@@ -225,7 +229,7 @@ func (m *Machine) LoadBackfills(records []store.MetaRecord, now int64) error {
 	return errors.Join(damaged...)
 }
 
-// Backfill is a backfill in memory, as all are that go on; ok is false if it is not.
+// Backfill returns a backfill that is in memory, as all unfinished ones are; ok is false if it is not.
 func (m *Machine) Backfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool) {
 	f := m.fills.byID[id]
 	if f == nil {
@@ -235,7 +239,7 @@ func (m *Machine) Backfill(id carillon.RunIdentity) (b carillon.Backfill, ok boo
 	return BackfillOf(&f.rec, m.cfg.Partition), !f.gone
 }
 
-// Backfills is those of a job that are in memory.
+// Backfills returns those of a job that are in memory.
 func (m *Machine) Backfills(key carillon.Key) []carillon.Backfill {
 	var out []carillon.Backfill
 	for _, f := range m.fills.ofJob[key] {
@@ -254,12 +258,12 @@ func (m *Machine) Backfills(key carillon.Key) []carillon.Backfill {
 	return out
 }
 
-// SortBackfills puts the newest first.
+// SortBackfills sorts the newest first.
 func SortBackfills(list []carillon.Backfill) {
 	slices.SortFunc(list, func(a, b carillon.Backfill) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID)) })
 }
 
-// OpenRuns is the records that the cancel of a backfill acts on: its job and its unfinished runs.
+// OpenRuns returns the records that the cancel of a backfill acts on: its job and its unfinished runs.
 func (m *Machine) OpenRuns(id carillon.RunIdentity) []store.Ref {
 	f := m.fills.byID[id]
 	if f == nil || f.gone {
@@ -272,8 +276,8 @@ func (m *Machine) OpenRuns(id carillon.RunIdentity) []store.Ref {
 	return refs
 }
 
-// CancelBackfill lets no further run of a backfill be made and cancels its unfinished ones: at once those in memory, the
-// others as they are read. It is harmless to repeat; ok is false if the backfill is not in memory.
+// CancelBackfill stops a backfill from making runs and cancels its unfinished ones: those in memory at once,
+// the others as they are read. It may be repeated. ok is false if the backfill is not in memory.
 func (m *Machine) CancelBackfill(now int64, id carillon.RunIdentity) (b carillon.Backfill, ok bool) {
 	f := m.fills.byID[id]
 	if f != nil && !f.gone && f.rec.Status == carillon.BackfillRunning {
@@ -284,7 +288,8 @@ func (m *Machine) CancelBackfill(now int64, id carillon.RunIdentity) (b carillon
 	return m.Backfill(id)
 }
 
-// SweepBackfills removes those of the ended backfills' records whose time is over. Bytes that cannot be read go as well.
+// SweepBackfills removes the records of ended backfills whose retention is over, and records that cannot be
+// decoded.
 func (m *Machine) SweepBackfills(records []store.MetaRecord, now int64) {
 	for _, r := range records {
 		if rec, err := store.DecodeBackfill(r.Value); err != nil || rec.Expires <= now {

@@ -9,18 +9,20 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// ReasonBackfill is why a run was cancelled: the backfill that made it was.
+// ReasonBackfill says that a run was cancelled because the backfill that made it was.
 const ReasonBackfill = "backfill"
 
-// How many runs a backfill makes.
+// Bounds on the runs that backfills make.
 const (
-	backfillChunk   = 256  // at a time
-	backfillRound   = 1024 // at a time, all backfills of the partition together
-	backfillOpen    = 1000 // unfinished ones of one backfill: what its record names
+	backfillChunk = 256  // at a time, by one backfill
+	backfillRound = 1024 // at a time, by all backfills of the partition
+	backfillOpen  = 1000 // unfinished runs of one backfill: its record names each of them
+	// Pending runs of a job that backfills leave to triggers and others.
 	backfillReserve = carillon.MaxPending / 10
 )
 
-// workBackfills lets those backfills go on whose time has come, each once, and those for which a record has come into memory.
+// workBackfills advances each backfill once whose time has come, and those for which a record has come into
+// memory.
 func (m *Machine) workBackfills(now int64) {
 	m.feedBackfills(now)
 	var again []*backfill
@@ -42,7 +44,7 @@ func (m *Machine) workBackfills(now int64) {
 
 func (f *backfill) goesOn() bool { return !f.gone && f.rec.Finished == 0 }
 
-// feedBackfills lets those go on that waited for a record to be read.
+// feedBackfills advances the backfills that waited for a record to be read.
 func (m *Machine) feedBackfills(now int64) {
 	waiting := m.fills.waiting
 	m.fills.waiting = nil
@@ -54,7 +56,8 @@ func (m *Machine) feedBackfills(now int64) {
 	}
 }
 
-// advance does what is next for a backfill: it makes runs, or cancels them, or ends. It returns how many it made.
+// advance does what is next for a backfill: it makes runs, cancels them, or ends. It returns how many runs it
+// made.
 func (m *Machine) advance(f *backfill, now int64) int {
 	if f.rec.Status == carillon.BackfillCancelled {
 		m.callOff(f, now)
@@ -85,16 +88,18 @@ func (m *Machine) advance(f *backfill, now int64) int {
 	return made
 }
 
-// parse reads the backfill's schedule, once; false if it cannot be read any more, because its zone has gone for example.
+// parse parses the backfill's schedule once. It returns false if that is no longer possible, for example
+// because the time zone was removed.
 func (f *backfill) parse() bool {
 	if f.sched == nil {
 		basis := BackfillBasis{Schedule: f.rec.Schedule, TimeZone: f.rec.TimeZone, DST: f.rec.DST}
-		f.sched, _ = basis.parse() // it was valid when the backfill was started
+		f.sched, _ = basis.parse() // an error is unexpected: it was valid when the backfill was started
 	}
 	return f.sched != nil
 }
 
-// strand ends a backfill whose schedule cannot be read any more: no more of its runs begin, and a record says why.
+// strand ends a backfill whose schedule can no longer be parsed. No more of its runs begin, and a history
+// record says why.
 func (m *Machine) strand(f *backfill, job *entry, now int64) {
 	if m.specMissing(job) {
 		m.awaitRead(f)
@@ -116,8 +121,8 @@ func (m *Machine) strand(f *backfill, job *entry, now int64) {
 	}
 }
 
-// allowance is how many runs a backfill may make now, as far as it alone is concerned. If none, it goes on by itself only
-// when its rate says so: what it waits for otherwise is the end of a run.
+// allowance returns how many runs a backfill may make now, leaving aside the bound on its job's pending runs.
+// If none because of its rate, its timer is set. Otherwise it waits for the end of a run.
 func (m *Machine) allowance(f *backfill, now int64) int {
 	open := len(f.rec.Open)
 	switch {
@@ -137,14 +142,14 @@ func (m *Machine) allowance(f *backfill, now int64) int {
 	return n
 }
 
-// atOnce is how many runs a rate lets begin at one instant: one, or what comes in 10 ms if that is more, because a partition
-// does not act much more often.
+// atOnce returns how many runs a rate, in runs per second, lets begin at one instant: one, or as many as come
+// in 10 ms if that is more, because a partition does not act much more often.
 func atOnce(rate float64) int { return max(1, int(rate/100)) }
 
-// pace says when a backfill goes on that has just made some runs.
+// pace sets when a backfill goes on that has just made some runs.
 func (m *Machine) pace(f *backfill, made int, now int64) {
 	if made == 0 {
-		return // the job has too many pending runs: the end of one will tell
+		return // the job has too many pending runs; the end of one wakes the backfill
 	}
 	if f.rec.Rate > 0 {
 		f.rec.Earliest = now + int64(math.Ceil(min(float64(made)*1e9/f.rec.Rate, float64(carillon.MaxSpan))))
@@ -158,7 +163,7 @@ func (m *Machine) pace(f *backfill, made int, now int64) {
 	}
 }
 
-// makeRun makes the run of a backfill's next time, and moves on to the one after.
+// makeRun makes the run of a backfill's next time, and moves on to the time after.
 func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 	r := &f.rec
 	job.state.Triggers++
@@ -175,7 +180,7 @@ func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 	}
 }
 
-// jobOfBackfill is the job in memory; nil if it must be read first.
+// jobOfBackfill returns the job, nil if it must be read first.
 func (m *Machine) jobOfBackfill(f *backfill) *entry {
 	job := m.entries[store.Ref{Key: f.rec.Key}]
 	if job == nil || job.gone {
@@ -193,7 +198,7 @@ func (m *Machine) awaitRead(f *backfill) {
 	}
 }
 
-// callOff cancels the unfinished runs of a backfill, and has those read that are not in memory.
+// callOff cancels the unfinished runs of a backfill. It asks for those that are not in memory.
 func (m *Machine) callOff(f *backfill, now int64) {
 	if m.jobOfBackfill(f) == nil {
 		return
@@ -213,7 +218,8 @@ func (m *Machine) callOff(f *backfill, now int64) {
 	}
 }
 
-// endBackfill ends a backfill of which nothing more can become, and its job too if it was the last thing to wait for.
+// endBackfill ends a backfill that is over. It also removes the job if the backfill was the last thing the
+// job waited for.
 func (m *Machine) endBackfill(f *backfill, now int64) {
 	job := m.jobOfBackfill(f)
 	if job == nil {
@@ -224,7 +230,7 @@ func (m *Machine) endBackfill(f *backfill, now int64) {
 		return
 	}
 	switch {
-	case f.rec.Begun < f.rec.Total: // see strand
+	case f.rec.Begun < f.rec.Total: // strand, or a cancel, ended it early
 		f.rec.Status = carillon.BackfillCancelled
 	case f.rec.Status == carillon.BackfillRunning:
 		f.rec.Status = carillon.BackfillDone
@@ -239,7 +245,7 @@ func (m *Machine) endBackfill(f *backfill, now int64) {
 	}
 }
 
-// leaveBackfill takes a backfill out of those that go on.
+// leaveBackfill takes a backfill out of the unfinished ones.
 func (m *Machine) leaveBackfill(f *backfill) {
 	m.setBackfillWake(f, 0)
 	m.noteBackfill(f)
@@ -251,7 +257,7 @@ func (m *Machine) leaveBackfill(f *backfill) {
 	m.fills.leaving = append(m.fills.leaving, f)
 }
 
-// dropBackfills ends the backfills of a job that is deleted: their records go with it.
+// dropBackfills ends the backfills of a job that is deleted. Their records are deleted with it.
 func (m *Machine) dropBackfills(key carillon.Key) {
 	for _, f := range slices.Clone(m.fills.ofJob[key]) {
 		f.gone = true
@@ -259,8 +265,8 @@ func (m *Machine) dropBackfills(key carillon.Key) {
 	}
 }
 
-// tellBackfills counts a pending run that has ended for the backfill that made it, and lets those of its job go on that
-// waited for that. A run that was redriven has been counted already.
+// tellBackfills counts the end of a pending run for the backfill that made it, and wakes the job's backfills
+// that may have waited for that. A redriven run has been counted already.
 func (m *Machine) tellBackfills(e *entry, now int64, status carillon.RunStatus) {
 	for _, f := range m.fills.ofJob[e.ref.Key] {
 		if e.state.Run.Cause == carillon.CauseBackfill && f.rec.Seq == e.state.Run.Seq {
@@ -272,7 +278,7 @@ func (m *Machine) tellBackfills(e *entry, now int64, status carillon.RunStatus) 
 	}
 }
 
-// closeRun counts the end of an unfinished run.
+// closeRun counts the end of one of f's unfinished runs.
 func (m *Machine) closeRun(f *backfill, seq uint64, status carillon.RunStatus) {
 	i, open := slices.BinarySearch(f.rec.Open, seq)
 	if !open {
@@ -287,8 +293,8 @@ func (m *Machine) closeRun(f *backfill, seq uint64, status carillon.RunStatus) {
 	m.noteBackfill(f)
 }
 
-// noteAbsent takes note of a record that the store does not have. It has those that backfills go by; should it have lost one,
-// they must not wait for it for ever.
+// noteAbsent notes that the store does not have a record. It should have those that backfills need; if it has
+// lost one, they must not wait for it forever.
 func (m *Machine) noteAbsent(ref store.Ref) {
 	if m.entries[ref] != nil || len(m.fills.ofJob[ref.Key]) == 0 {
 		return
@@ -311,7 +317,7 @@ func (m *Machine) noteBackfill(f *backfill) {
 	m.wait(m.out.seq)
 }
 
-// backfillRecords is the records of the backfills that have changed, for the batch that is sealed.
+// backfillRecords returns the records of the backfills that have changed, for the batch that is sealed.
 func (m *Machine) backfillRecords() []store.MetaRecord {
 	var out []store.MetaRecord
 	for _, f := range m.fills.changed {
@@ -328,7 +334,7 @@ func (m *Machine) backfillRecords() []store.MetaRecord {
 	return out
 }
 
-// forgetBackfills drops from memory what has ended durably.
+// forgetBackfills drops from memory the backfills whose end is durable.
 func (m *Machine) forgetBackfills() {
 	m.fills.leaving = slices.DeleteFunc(m.fills.leaving, func(f *backfill) bool {
 		over := f.seq <= m.out.durable
@@ -339,7 +345,7 @@ func (m *Machine) forgetBackfills() {
 	})
 }
 
-// setBackfillWake says when a backfill goes on; 0 = not by itself.
+// setBackfillWake sets when a backfill goes on; 0: not by itself.
 func (m *Machine) setBackfillWake(f *backfill, at int64) {
 	f.wake = at
 	switch {
@@ -368,14 +374,14 @@ func (t backfillTimers) Swap(i, j int) {
 	t[i].timer, t[j].timer = i, j
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (t *backfillTimers) Push(x any) {
 	f := x.(*backfill)
 	f.timer = len(*t)
 	*t = append(*t, f)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (t *backfillTimers) Pop() any {
 	old := *t
 	f := old[len(old)-1]

@@ -55,7 +55,7 @@ func (r *rig) mustBackfill(name string, spec carillon.BackfillSpec) carillon.Bac
 	return b
 }
 
-// look is a backfill as it stands, in memory or ended.
+// look returns a backfill, from memory or from the store.
 func (r *rig) look(id string) (carillon.Backfill, bool) {
 	bid, err := carillon.ParseRunID(id)
 	if err != nil {
@@ -77,14 +77,14 @@ func (r *rig) look(id string) (carillon.Backfill, bool) {
 
 func instant(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// filling is a world with one job and one backfill of it.
+// filling is a world with one job and one backfill of that job.
 type filling struct {
 	*world
 	spec      carillon.BackfillSpec
 	key       carillon.Key
 	id        string
-	times     []int64         // that must run, by arithmetic
-	made      map[int64]int64 // when those that were delivered were made, by scheduled time
+	times     []int64         // the times that must run, by arithmetic
+	made      map[int64]int64 // when each delivered run was made, by scheduled time
 	finite    bool            // the job ends by itself
 	cancelled bool            // durably
 	deleted   bool            // durably
@@ -143,7 +143,7 @@ func (f *filling) begin() {
 	f.commit()
 }
 
-// arrived checks a delivery of the backfill's.
+// arrived checks a delivery of a run of the backfill.
 func (f *filling) arrived(d partition.Delivery) {
 	f.got(d)
 	if f.deleted {
@@ -177,7 +177,7 @@ func (f *filling) arrived(d partition.Delivery) {
 	}
 }
 
-// ended is the backfill's runs in the history by scheduled time.
+// ended returns the backfill's runs in the history, by scheduled time.
 func (f *filling) ended() map[int64][]store.RunRecord {
 	out := map[int64][]store.RunRecord{}
 	for _, r := range f.history("a") {
@@ -261,7 +261,7 @@ func (f *filling) complete() {
 	f.t.Fatalf("it does not end: %+v", b)
 }
 
-// check holds what is left against what must be true.
+// check compares what is left with what must be true.
 func (f *filling) check() {
 	if left := f.backfills(partition.UnfinishedBackfills); len(left) != 0 {
 		f.t.Fatalf("%d records of unfinished backfills are left", len(left))
@@ -304,7 +304,7 @@ func (f *filling) check() {
 	f.paced()
 }
 
-// paced checks that runs were made no faster than the rate, evenly.
+// paced checks that runs were made evenly, and no faster than the rate.
 func (f *filling) paced() {
 	rate := f.spec.Rate
 	if rate == 0 {
@@ -321,8 +321,9 @@ func (f *filling) paced() {
 	}
 }
 
-// TestBackfill runs a backfill through failures, crashes, pauses, cancels and deletes: the times of the stretch run, each
-// once and no other, in order and at its rate, and in the end nothing is left but the record of it.
+// TestBackfill runs a backfill through failures, crashes, pauses, cancels and deletes. The times of the range
+// run once each and no others do, in order and at the rate. In the end nothing is left but the backfill's
+// record.
 func TestBackfill(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := newFilling(rt)
@@ -351,7 +352,7 @@ func TestBackfill(t *testing.T) {
 	})
 }
 
-// stretch is the last n minutes before now.
+// stretch is the range of the last n minutes before now.
 func (r *rig) stretch(n int) carillon.BackfillSpec {
 	return carillon.BackfillSpec{From: instant(r.now - int64(n)*int64(time.Minute) + 1), To: instant(r.now), Overlap: carillon.OverlapAllow}
 }
@@ -394,7 +395,8 @@ func TestABackfillIsRefused(t *testing.T) {
 	}
 }
 
-// TestABackfillLeavesRoom checks that a backfill waits while its job has many pending runs, and goes on when they end.
+// TestABackfillLeavesRoom checks that a backfill waits while its job has many pending runs, and goes on when
+// they end.
 func TestABackfillLeavesRoom(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true})
@@ -419,8 +421,8 @@ func TestABackfillLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestALargeBackfill checks that no more than a thousand runs are unfinished at a time, that the job's own runs are not held
-// up by them, and that all end.
+// TestALargeBackfill checks that at most a thousand runs are unfinished at a time, that they do not delay the
+// job's own runs, and that all of them end.
 func TestALargeBackfill(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", History: carillon.History{Runs: 10_000}})
@@ -456,7 +458,8 @@ func TestALargeBackfill(t *testing.T) {
 	}
 }
 
-// TestAJobThatHasEndedStaysForItsBackfill also checks that a put of another schedule changes nothing for the backfill.
+// TestAJobThatHasEndedStaysForItsBackfill also checks that a put of another schedule changes nothing for the
+// backfill.
 func TestAJobThatHasEndedStaysForItsBackfill(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *"})
@@ -484,7 +487,8 @@ func TestAJobThatHasEndedStaysForItsBackfill(t *testing.T) {
 	}
 }
 
-// TestADeadRunOfABackfillIsCountedOnce redrives it: it keeps its id and its backfill, which does not count it again.
+// TestADeadRunOfABackfillIsCountedOnce redrives it. It keeps its id and its backfill, which does not count it
+// again.
 func TestADeadRunOfABackfillIsCountedOnce(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	dead := carillon.Constant(time.Second).WithMaxRetries(0)
@@ -515,7 +519,8 @@ func TestADeadRunOfABackfillIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestCancelStopsConsumers cancels a backfill of which one run is running, one parked in the store and others wait.
+// TestCancelStopsConsumers cancels a backfill of which one run is running, one is parked in the store, and
+// others wait.
 func TestCancelStopsConsumers(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true})
@@ -549,8 +554,8 @@ func TestCancelStopsConsumers(t *testing.T) {
 	}
 }
 
-// TestACancelReachesRunsBeforeAConsumerDoes brings runs into memory, parked ones and due ones, at the moment between the cancel
-// of their backfill and its own reading.
+// TestACancelReachesRunsBeforeAConsumerDoes brings parked and due runs into memory between the cancel of
+// their backfill and the backfill's own reads.
 func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 	for _, parked := range []bool{true, false} {
 		r := newRig(t, partition.Config{})
@@ -583,7 +588,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 	}
 }
 
-// TestAPlanIsOfOneSchedule refuses to go by times of a schedule that the job has not any more.
+// TestAPlanIsOfOneSchedule: a plan is refused when the job's schedule has changed since.
 func TestAPlanIsOfOneSchedule(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}

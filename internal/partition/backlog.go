@@ -1,10 +1,11 @@
 package partition
 
-// When more is due than fits into memory, as after a start, it is not read in the order of its times: the highest priority that
-// has a backlog takes most of the window, so that it goes first, and each lower one a share of it in which to age.
+// When more is due than fits into memory, as after a start, records are not read in the order of their times.
+// The highest priority that has a backlog gets most of the window, so that it goes first. Each lower one gets
+// a share of the window in which its runs age.
 
-// backlog is the priority of which to read next, and how many records, while times are due that are not in memory; ok is false
-// if there are none.
+// backlog returns which priority to read next, and how many records, while times are due that are not in
+// memory; ok is false if there are none.
 func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	var late [priorities]bool
 	top, others := -1, 0
@@ -25,7 +26,7 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	if m.window.bytes >= m.cfg.WindowBytes {
 		return top, 0, true
 	}
-	m.Tick(now) // so that what has just been read is counted
+	m.Tick(now) // so that the records just read are counted
 	share := max(1, m.cfg.WindowJobs/(4*priorities))
 	waiting := m.dueByPriority()
 	if page := m.topPage(top, waiting[top], others*share, now); page > 0 {
@@ -39,8 +40,9 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	return top, 0, true
 }
 
-// topPage is how much to read of the highest priority that has a backlog, of which have records are due in memory: what there
-// is room for beside the share of the others. If it runs low while others fill the window it gets a little more than that.
+// topPage returns how many records to read of the highest priority with a backlog. have is how many of it are
+// due in memory. It fills the room beside the shares of the others. If it runs low while others fill the
+// window, it gets a little more than that.
 func (m *Machine) topPage(class, have, reserved int, now int64) int {
 	low := max(1, m.cfg.WindowJobs/8)
 	if m.room()-reserved < low {
@@ -55,7 +57,7 @@ func (m *Machine) topPage(class, have, reserved int, now int64) int {
 	return min(2*low-have, m.most())
 }
 
-// most is how many more records may be in memory for the sake of their priority.
+// most returns how many more records may come into memory for the sake of their priority.
 func (m *Machine) most() int { return m.cfg.WindowJobs + m.cfg.WindowJobs/4 - m.waiting() }
 
 // dueByPriority counts the records in memory that are due and wait, by priority.
@@ -73,8 +75,9 @@ func (m *Machine) dueByPriority() (n [priorities]int) {
 	return n
 }
 
-// nowOf is how many of a queue's runs may go before more of the backlog is read: if runs of a priority wait in it of which more
-// are due than are in memory, none of a lower one. short is the priority that memory has run out of.
+// nowOf returns how many of a queue's runs may be handed out before more of the backlog is read. If runs of a
+// priority wait in it that has more due than is in memory, no run of a lower priority may. short is the
+// priority that memory has run out of.
 func (m *Machine) nowOf(q *queue, short int, now int64) int {
 	n := 0
 	for c := range q.lists {
@@ -86,8 +89,8 @@ func (m *Machine) nowOf(q *queue, short int, now int64) int {
 	return n
 }
 
-// short is the highest priority that has a backlog if none of it is in memory for want of room, and a batch that is on its way
-// will make some; -1 if not. Lower priorities wait for that.
+// short returns the highest priority with a backlog if, for want of room, none of it is in memory and a batch
+// in flight will make room; otherwise -1. Lower priorities wait for that batch.
 func (m *Machine) short(now int64) int {
 	o := &m.out
 	if len(o.flight) == 0 && len(o.changed) == 0 && len(o.sealed) == 0 {
@@ -105,7 +108,7 @@ func (m *Machine) short(now int64) int {
 	return -1
 }
 
-// Orphaned reports whether times are due that have not been read, although there is room for them.
+// Orphaned reports whether times are due that have not been read although there is room for them.
 func (m *Machine) Orphaned(now int64) bool {
 	_, page, ok := m.backlog(now)
 	return ok && page > 0

@@ -8,11 +8,11 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A batch put over several partitions (docs/decisions/0022) has two kinds of metadata records: store.KindIntent, a job of a batch that is
-// decided, in the partition of the batch's first job; store.KindApplied, a batch whose jobs of this partition are stored, while its intent
-// may be there.
+// A batch put across partitions (docs/decisions/0022) has two kinds of metadata records. store.KindIntent is
+// one job of a decided batch, in the partition of the batch's first job. store.KindApplied marks, in each
+// partition, that the batch's jobs of that partition are stored; it is kept while the intents may exist.
 
-// Intents are the metadata records that decide a batch: whoever finds them stores the jobs.
+// Intents returns the metadata records that decide a batch. Whoever finds them stores the jobs.
 func Intents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
 	out := make([]store.MetaRecord, len(reqs))
 	for i := range reqs {
@@ -28,7 +28,7 @@ func Intents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
 	return out
 }
 
-// NoIntents removes what Intents wrote.
+// NoIntents returns the records that delete what Intents wrote.
 func NoIntents(id string, n int) []store.MetaRecord {
 	out := make([]store.MetaRecord, n)
 	for i := range out {
@@ -37,14 +37,14 @@ func NoIntents(id string, n int) []store.MetaRecord {
 	return out
 }
 
-// IntentPrefix is what the keys of a batch's intents begin with.
+// IntentPrefix returns the prefix of the keys of a batch's intents.
 func IntentPrefix(id string) string { return id + "\x00" }
 
 func intentKey(id string, i int) string {
 	return string(binary.BigEndian.AppendUint32([]byte(IntentPrefix(id)), uint32(i)))
 }
 
-// IntentID is the batch that an intent belongs to.
+// IntentID returns the id of the batch that an intent belongs to.
 func IntentID(key string) string { return key[:max(0, len(key)-5)] }
 
 func boolByte(b bool) byte {
@@ -58,7 +58,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// ReadIntents is the requests of a batch, from all of its intents.
+// ReadIntents decodes the requests of a batch from all of its intents.
 func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
 	reqs := make([]PutRequest, len(records))
 	for i := range records {
@@ -93,7 +93,7 @@ func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
 	return n, nil
 }
 
-// intentReader reads the parts of an intent; short says that it ended too early.
+// intentReader decodes the parts of an intent; short means that it ended too early.
 type intentReader struct {
 	b     []byte
 	short bool
@@ -129,13 +129,13 @@ func (r *intentReader) varint() int64 {
 
 func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }
 
-// Write adds metadata records to the batch that fills; a nil value deletes.
+// Write adds metadata records to the batch being filled. A nil value deletes the record.
 func (m *Machine) Write(small ...store.MetaRecord) {
 	m.out.small = append(m.out.small, small...)
 	m.wait(m.out.seq)
 }
 
-// Plannable reports why a job that is put at an instant could never run.
+// Plannable returns an error if a job that is put at an instant could never run.
 func Plannable(j *carillon.Job, at int64) error {
 	sched, err := j.ParseSchedule()
 	if err != nil {
@@ -148,13 +148,14 @@ func Plannable(j *carillon.Job, at int64) error {
 	return err
 }
 
-// Keeps reports whether the job is there and would keep its times if it were put: it need not be able to begin anew.
+// Keeps reports whether the job exists and would keep its times if it were put. Then it need not be
+// Plannable.
 func (m *Machine) Keeps(j *carillon.Job) bool {
 	e := m.find(j.Key())
 	return e != nil && !replans(e, m.jobOf(e), j)
 }
 
-// MayPut reports why not all of the jobs can be stored; bad is then one that cannot.
+// MayPut returns an error if not all of the jobs can be stored; bad is then the index of one that cannot.
 func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 	for i := range reqs {
 		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
@@ -167,7 +168,7 @@ func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 	return 0, nil
 }
 
-// PutAll stores all jobs in one store batch, or refuses all; bad is then which one it is that cannot be stored.
+// PutAll stores all jobs in one store batch, or none; bad is then the index of one that cannot be stored.
 func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult, bad int, err error) {
 	if bad, err := m.MayPut(now, reqs); err != nil {
 		return nil, bad, err
@@ -187,8 +188,8 @@ func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResul
 // PutsNext reports whether what PutAll stores is in the batch that Batch returns next.
 func (m *Machine) PutsNext(reqs []PutRequest) bool { return len(m.out.sealed) == 0 && !m.deletes(reqs) }
 
-// deletes reports whether the batch that fills deletes a namesake of a job that is about to be created: it must be closed
-// first, so that the jobs come into one batch, after it.
+// deletes reports whether the batch being filled deletes the namesake of a job that is about to be created.
+// It must be sealed first, so that all jobs come into one batch after it.
 func (m *Machine) deletes(reqs []PutRequest) bool {
 	for i := range reqs {
 		if e := m.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
@@ -201,33 +202,35 @@ func (m *Machine) deletes(reqs []PutRequest) bool {
 // Share is the part of a decided batch that falls to one partition.
 type Share struct {
 	Batch       string
-	Coordinator int // the partition that holds the intent
+	Coordinator int // the partition that holds the intents
 	Late        bool
 	Reqs        []PutRequest
-	// Term is the one under which the share may be stored, which is known to be of the history that holds the batch's intent. The
-	// zero term is any: nodes of before this field ask so.
+	// Term is the term under which the share may be stored: it is known to belong to the history of the store
+	// that holds the batch's intents. The zero term allows any; nodes older than this field send it.
 	Term store.Term
 }
 
-// OtherTermError says that a share was not stored, since the partition's term is another one than the share is for. It is also the
-// answer to a share without jobs, which is how the term is asked for.
+// OtherTermError says that a share was not stored because it is for another term of the partition. It is also
+// the answer to a share without jobs, which asks for the term.
 type OtherTermError struct{ Term store.Term }
 
-// Error is for [error].
+// Error implements [error].
 func (e *OtherTermError) Error() string {
 	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for", e.Term.Epoch)
 }
 
-// ApplyShare stores the share in one store batch, together with a mark, unless the mark says that it is stored already: then puts
-// is nil, and the answer is that of the last call which had one, for no earlier one can have become durable. A late share is one
-// whose caller has gone: a job that was put since the batch was decided stays as it is, as though the batch had come first. A share
-// for another term changes nothing: the store may have lost the batch's intent since.
+// ApplyShare stores the share in one store batch, together with a mark. If the mark says that it is stored
+// already, puts is nil and the valid answer is that of the last call that had one, since no earlier one can
+// have become durable. A share is late if its caller has gone. Then a job that was put since the batch was
+// decided stays as it is, as if the batch had come first. A share for another term changes nothing: the store
+// may have lost the batch's intents since.
 func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, first error) {
 	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != m.cfg.Term {
 		return nil, &OtherTermError{m.cfg.Term}
 	}
 	if mark, done := m.marks[s.Batch]; done {
-		if mark.seq != m.out.seq { // written once more: if the store has gone back it refuses, and the mark is not there
+		// Write it again: if the store was reset to an older state it refuses, and there is no mark.
+		if mark.seq != m.out.seq {
 			m.mark(s)
 		}
 		m.wait(m.out.seq)
@@ -248,7 +251,8 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 		if puts[i], err = m.Put(now, *r); err == nil {
 			continue
 		}
-		// It had been checked. What could not begin anew was there then, and has been deleted since: as though after the batch.
+		// MayPut allowed it when the batch was decided. A job that cannot be created now existed then, and has
+		// been deleted since, as if after the batch.
 		puts[i] = carillon.PutResult{Job: *r.Job}
 		if first == nil {
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
@@ -258,13 +262,13 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 	return puts, first
 }
 
-// mark notes that a share is stored.
+// mark records that a share is stored.
 func (m *Machine) mark(s *Share) {
 	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}
 	m.Write(store.MetaRecord{Kind: store.KindApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
 }
 
-// appliedMark is a store.KindApplied in memory.
+// appliedMark is a store.KindApplied record in memory.
 type appliedMark struct {
 	coordinator int
 	seq         uint64 // the batch that holds it
@@ -278,7 +282,7 @@ func (m *Machine) LoadApplied(records []store.MetaRecord) {
 	}
 }
 
-// Applied are the batches whose marks are in the partition, with their coordinators.
+// Applied returns the batches whose marks are in the partition, with their coordinators.
 func (m *Machine) Applied() map[string]int {
 	out := make(map[string]int, len(m.marks))
 	for id, mark := range m.marks {
@@ -287,7 +291,7 @@ func (m *Machine) Applied() map[string]int {
 	return out
 }
 
-// Unmark forgets that a batch was applied: its intent is durably gone.
+// Unmark removes the mark of a batch whose intents are durably gone.
 func (m *Machine) Unmark(id string) {
 	if _, marked := m.marks[id]; marked {
 		delete(m.marks, id)

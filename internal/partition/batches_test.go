@@ -20,7 +20,8 @@ func batchOf(names ...string) []partition.PutRequest {
 	return reqs
 }
 
-// TestJobsPutTogetherComeIntoOneStoreBatch also when one of them replaces a job whose delete is on its way.
+// TestJobsPutTogetherComeIntoOneStoreBatch, also when one of them replaces a job whose delete is not durable
+// yet.
 func TestJobsPutTogetherComeIntoOneStoreBatch(t *testing.T) {
 	for name, put := range map[string]func(m *partition.Machine) error{
 		"in one partition": func(m *partition.Machine) error { _, _, err := m.PutAll(epoch, batchOf("x", "a", "y")); return err },
@@ -83,7 +84,7 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestAShareIsAppliedOnce replays shares around a put by somebody else and a restart.
+// TestAShareIsAppliedOnce replays shares around another caller's put and a restart.
 func TestAShareIsAppliedOnce(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	share := &partition.Share{Batch: "id", Coordinator: 7, Reqs: batchOf("a", "b")}
@@ -133,7 +134,8 @@ func (r *rig) job(name string) carillon.Job {
 	return j
 }
 
-// TestADeleteReachesRunsThatAnEarlierOwnerHandedOut and that are not in memory; so does a put that fences.
+// TestADeleteReachesRunsThatAnEarlierOwnerHandedOut and that are not in memory. So does a put that ends the
+// attempts in force.
 func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 	for _, put := range []bool{false, true} {
 		r := newRig(t, partition.Config{})

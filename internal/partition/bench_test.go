@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// bench is a machine whose batches are durable as soon as they are handed out: what is measured is the machine alone.
+// bench is a machine whose batches are durable as soon as they are returned, so that only the machine is
+// measured.
 type bench struct {
 	b   *testing.B
 	m   *partition.Machine
@@ -30,7 +31,7 @@ func newBench(b *testing.B) *bench {
 	return r
 }
 
-// round does what a round of the engine asks of the machine, with an empty store beneath it.
+// round does what a round of the engine does with the machine, over an empty store.
 func (r *bench) round() {
 	r.m.Tick(r.now)
 	r.m.Needs(64)
@@ -55,7 +56,7 @@ func (r *bench) commit() {
 	}
 }
 
-// put puts a job that takes what a reminder takes.
+// put puts a job of about the size of a reminder.
 func (r *bench) put(job carillon.Job) {
 	r.m.Begin()
 	if _, err := r.m.Put(r.now, partition.PutRequest{Job: &job}); err != nil {
@@ -63,7 +64,7 @@ func (r *bench) put(job carillon.Job) {
 	}
 }
 
-// fire hands out what is due, and reports a success of each attempt.
+// fire hands out what is due and reports each attempt as a success.
 func (r *bench) fire(want int) {
 	r.round()
 	done := 0
@@ -93,7 +94,7 @@ func (r *bench) succeed(token string) {
 	}
 }
 
-// herd is how many jobs a machine of these benchmarks holds.
+// herd is the number of jobs in a machine of these benchmarks.
 const herd = 1000
 
 func benchJobs() []carillon.Job {
@@ -117,7 +118,7 @@ func BenchmarkPutOneShot(b *testing.B) {
 	}
 }
 
-// BenchmarkFireOneShot fires and finishes one-shots, a thousand at a time; that they were put is not measured.
+// BenchmarkFireOneShot fires and finishes one-shots, a thousand at a time. The puts are not measured.
 func BenchmarkFireOneShot(b *testing.B) {
 	r, jobs := newBench(b), benchJobs()
 	b.ReportAllocs()
@@ -155,7 +156,7 @@ func BenchmarkFireRecurring(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleRound is a round in which nothing has happened, of a partition with jobs.
+// BenchmarkIdleRound is a round of a partition with jobs in which nothing happens.
 func BenchmarkIdleRound(b *testing.B) {
 	r, jobs := newBench(b), benchJobs()
 	for i := range jobs {

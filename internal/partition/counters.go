@@ -5,11 +5,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A job's counters stand in its record, and some of what they count in others: its pending runs. Both must change in one batch, or
-// a node that is killed in between counts the same attempt twice, or not at all. An attempt need not be written when it is handed
-// out, but the record of its job may be at any time. So in memory a job counts at once what a run beside its own does, and an entry
-// also keeps what of that is not in a batch yet (entry.unsaid): of a pending run its own part, of a job the sum of those. The
-// record of a job is written without it, and with it as soon as the run's own record is (settleCounts).
+// A job's counters are in its record, but what they count may be in the records of its pending runs. Both
+// must change in one batch, or a node that is killed in between counts an attempt twice, or not at all. An
+// attempt need not be written when it is handed out, but the record of its job may be written at any time. So
+// in memory the job counts a pending run's attempts at once, and entry.unsaid holds what of that is not in a
+// batch yet: in a pending run its own part, in a job the sum of those parts. The job's record is written
+// without that part. It is included when the run's own record is written (settleCounts).
 
 // count adds to the counters of e's job.
 func (m *Machine) count(e *entry, by carillon.Counters) { m.countBy(e, &by, addTo) }
@@ -29,7 +30,7 @@ func (m *Machine) countBy(e *entry, by *carillon.Counters, change func(n *uint64
 	}
 }
 
-// each changes every counter of a by that of b.
+// each applies change to every counter of a, with that of b.
 func each(a, b *carillon.Counters, change func(n *uint64, by uint64)) {
 	change(&a.Fired, b.Fired)
 	change(&a.Succeeded, b.Succeeded)
@@ -42,12 +43,12 @@ func each(a, b *carillon.Counters, change func(n *uint64, by uint64)) {
 	change(&a.Cancelled, b.Cancelled)
 }
 
-// What is not in a batch yet may be less than nothing: an attempt that an earlier owner wrote is taken back. Such numbers wrap
-// around, and are never seen by themselves.
+// entry.unsaid may be negative: an attempt that an earlier owner wrote may be withdrawn. Such numbers wrap
+// around, and are never used by themselves.
 func addTo(n *uint64, by uint64)    { *n += by }
 func takeFrom(n *uint64, by uint64) { *n -= by }
 
-// joinCounts has a job count what was counted for a pending run while the job was not in memory.
+// joinCounts adds to a job what was counted for a pending run while the job was not in memory.
 func (e *entry) joinCounts(job *entry) {
 	if e.unsaid != (carillon.Counters{}) {
 		each(&job.state.Counters, &e.unsaid, addTo)
@@ -55,8 +56,9 @@ func (e *entry) joinCounts(job *entry) {
 	}
 }
 
-// leaveCounts is the end of a pending run in memory. If its record goes with it, in this batch, the job's says what it counted;
-// otherwise nothing of it has been, or will be, written. It reports whether it had counted anything that was not in a batch.
+// leaveCounts settles a pending run's unsaid counts, when its record is written or it leaves memory. If
+// written, the batch holds the run's record, and the job's record now includes them. Otherwise nothing of
+// them has been or will be written, so the job drops them. It reports whether there were any.
 func (e *entry) leaveCounts(job *entry, written bool) (had bool) {
 	if e.unsaid == (carillon.Counters{}) {
 		return false
@@ -69,21 +71,21 @@ func (e *entry) leaveCounts(job *entry, written bool) (had bool) {
 	return true
 }
 
-// settleCounts has the batch that is being closed write, with the pending runs that it has, the jobs that count them.
+// settleCounts has the jobs written, in the batch being sealed, whose pending runs in it have unsaid counts.
 func (m *Machine) settleCounts() {
-	for _, e := range m.out.changed { // jobs are added to it meanwhile, which have no parent
+	for _, e := range m.out.changed { // jobs are appended meanwhile; they have no parent
 		if p := e.parent; p != nil && e.leaveCounts(p, true) {
 			m.note(p)
 		}
 	}
 }
 
-// saidCounts are the counters of e as its record has them.
+// saidCounts returns the counters for e's record: without what is unsaid.
 func (e *entry) saidCounts() carillon.Counters {
 	switch {
 	case e.ref.Seq != 0:
 		return carillon.Counters{}
-	case e.unsaid == carillon.Counters{}: // as mostly; what follows allocates
+	case e.unsaid == carillon.Counters{}: // the usual case; the rest allocates
 		return e.state.Counters
 	}
 	c := e.state.Counters
@@ -91,16 +93,16 @@ func (e *entry) saidCounts() carillon.Counters {
 	return c
 }
 
-// lateAfter is when a first attempt counts as late.
+// lateAfter is how late, in ns, a first attempt must be to count as late.
 const lateAfter = int64(1e9)
 
 // countGrant counts the attempt that e has just been granted.
 func (m *Machine) countGrant(e *entry) { m.count(e, granted(&e.state.Run)) }
 
-// granted is what the newest attempt of a run counts as.
+// granted returns what the newest attempt of a run counts as.
 func granted(r *store.RunState) (c carillon.Counters) {
 	switch {
-	case resumes(r): // the run goes on: it neither begins nor is tried once more
+	case resumes(r): // the run goes on: it neither begins nor is retried
 	case r.Attempt > 1:
 		c.Retried = 1
 	default:
@@ -115,7 +117,7 @@ func granted(r *store.RunState) (c carillon.Counters) {
 // resumes reports whether the newest attempt is the first after a reschedule or a redrive.
 func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
 
-// countEnd counts the end of e's run, which has not been taken from it yet.
+// countEnd counts the end of e's run, whose state is still in e.
 func (m *Machine) countEnd(e *entry, status carillon.RunStatus) {
 	var c carillon.Counters
 	switch status {
@@ -135,7 +137,8 @@ func (m *Machine) countEnd(e *entry, status carillon.RunStatus) {
 	m.count(e, c)
 }
 
-// countAgain counts a dead run, of the job with this uid, among the unfinished ones of a job again, which may be another by now.
+// countAgain counts a dead run, of the job with this uid, as unfinished again. The job of that name may be
+// another by now.
 func countAgain(job *store.State, uid carillon.UID) {
 	if job.UID == uid {
 		job.Counters.Dead -= min(job.Counters.Dead, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// counted is what the store's records say of a job's runs: the history, which is whole, and those that are unfinished.
+// counted is what the store's records say of a job's runs: the complete history, and the unfinished runs.
 type counted struct {
 	carillon.Counters
 	unfinished uint64 // runs that have had an attempt
@@ -58,11 +58,11 @@ func (r *rig) recount(job *store.Record) (c counted) {
 	return c
 }
 
-// wantCounted holds the counters of every job in the store against its records.
+// wantCounted compares the counters of every job in the store with its records.
 func (r *rig) wantCounted() {
 	for _, job := range r.jobs() {
 		if job.State.Triggers > 1<<40 {
-			continue // it has come back for a run: its history is that of its first life too
+			continue // a redrive brought it back: its history includes that of its first life
 		}
 		want, have := r.recount(&job), job.State.Counters
 		if have.Fired != want.Fired || have.Succeeded != want.Succeeded || have.Dropped != want.Dropped || have.Dead != want.Dead ||
@@ -78,7 +78,8 @@ func (r *rig) wantCounted() {
 	}
 }
 
-// TestCountersAgreeWithTheRecords sends jobs through edits, moves, redrives and crashes, and counts again after each batch.
+// TestCountersAgreeWithTheRecords sends jobs through edits, moves, redrives and crashes, and counts again
+// after each batch.
 func TestCountersAgreeWithTheRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workshop{content: map[string]map[uint64]uint64{}, world: &world{
@@ -95,7 +96,7 @@ func TestCountersAgreeWithTheRecords(t *testing.T) {
 	})
 }
 
-// Reschedule puts off a run that a consumer has.
+// Reschedule reports a later time for a run that a consumer has.
 func (w *workshop) Reschedule(rt *rapid.T) {
 	if len(w.inForce) == 0 {
 		return
@@ -106,7 +107,7 @@ func (w *workshop) Reschedule(rt *rapid.T) {
 	w.maybeCommit(rt)
 }
 
-// TestCountersOfRunsBesideSurviveAKill hands out runs beside the job's own, and kills the node before they are stored, with
+// TestCountersOfRunsBesideSurviveAKill hands out pending runs and kills the node before they are stored, with
 // batches of their job in between.
 func TestCountersOfRunsBesideSurviveAKill(t *testing.T) {
 	r := newRig(t, partition.Config{})
@@ -133,7 +134,8 @@ func TestCountersOfRunsBesideSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestAnExpiredRunThatWasTriedIsNotSkipped lets the life of a job end while its run waits for a consumer to try it again.
+// TestAnExpiredRunThatWasTriedIsNotSkipped ends the life of a job while its run waits for a consumer to retry
+// it.
 func TestAnExpiredRunThatWasTriedIsNotSkipped(t *testing.T) {
 	for policy, want := range map[carillon.OnExhausted]carillon.RunStatus{
 		carillon.ExhaustedDead: carillon.RunDead, carillon.ExhaustedDrop: carillon.RunFailed,

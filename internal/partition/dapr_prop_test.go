@@ -16,11 +16,11 @@ type sidecars struct {
 	every, retry int64
 	retries      int
 	has          []partition.Delivery // at most one
-	failed       int                  // attempts of the time at hand
-	next         int64                // the time at hand
+	failed       int                  // failed attempts at the current time
+	next         int64                // the current time
 }
 
-// get takes what is due, which must be the very attempt that is next, at its very time.
+// get takes what is due. It must be exactly the next attempt, at exactly its time.
 func (w *sidecars) get(*rapid.T) {
 	ds := w.send(3)
 	if len(ds) == 0 {
@@ -77,7 +77,7 @@ func (w *sidecars) crash(rt *rapid.T) {
 	w.flush()
 }
 
-// late checks that what is due does not wait for anything.
+// late checks that nothing due waits.
 func (w *sidecars) late(rt *rapid.T) {
 	if len(w.has) == 0 && w.next+int64(w.failed)*w.retry <= w.now {
 		if w.flush(); len(w.has) == 0 {
@@ -89,8 +89,8 @@ func (w *sidecars) late(rt *rapid.T) {
 	}
 }
 
-// TestDaprRunsEveryTimeInOrder with streams that end, nodes that crash, and attempts that fail: each attempt that is handed
-// out is the one that comes next, at the time that it is due by the schedule and the policy alone.
+// TestDaprRunsEveryTimeInOrder ends streams, crashes nodes and fails attempts. Each attempt that is handed
+// out is the next one, at the time that follows from the schedule and the policy alone.
 func TestDaprRunsEveryTimeInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &sidecars{rig: newRig(rt, partition.Config{WindowJobs: 4}), every: int64(7 * time.Second),

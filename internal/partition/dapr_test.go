@@ -16,7 +16,7 @@ var queueX = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "dapr",
 // daprName is the name of a job of the app x.
 func daprName(name string) string { return "dapr/app/x/" + name }
 
-// daprJob is a job as Dapr's users put it: with the failure policy of Dapr unless it has one.
+// daprJob returns a job as Dapr's users put it: with Dapr's failure policy unless it has one.
 func daprJob(j carillon.Job) carillon.Job {
 	j.Name = daprName(j.Name)
 	j.Target = carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x", ConcurrencyKey: "k"}}
@@ -31,7 +31,7 @@ func daprJob(j carillon.Job) carillon.Job {
 	return j
 }
 
-// send hands out what is due of the app, at most n.
+// send hands out at most n due runs of the app.
 func (r *rig) send(n int) []partition.Delivery {
 	r.step()
 	ds := r.deliverFrom(queueX, n)
@@ -64,7 +64,7 @@ func (r *rig) hangUp(ds ...partition.Delivery) {
 	}
 }
 
-// TestRetriesOfDaprHangOnTheScheduledTime however late attempts begin and end.
+// TestRetriesOfDaprHangOnTheScheduledTime, however late attempts begin and end.
 func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(daprJob(carillon.Job{Name: "a", Due: carillon.In(10 * time.Second), FailurePolicy: carillon.Constant(5 * time.Second).WithMaxRetries(4)}))
@@ -78,7 +78,7 @@ func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 			t.Fatalf("delivery %+v", d)
 		}
 		if k == 1 {
-			r.hangUp(d) // does not count, and does not move what comes
+			r.hangUp(d) // does not count, and does not delay later ones
 			d = r.sendOne()
 		}
 		r.advance(takes)
@@ -98,7 +98,7 @@ func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 
 func toTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// TestNothingButTheTimeoutEndsAnAttemptOfDapr as long as the stream lives.
+// TestNothingButTheTimeoutEndsAnAttemptOfDapr while the stream lives.
 func TestNothingButTheTimeoutEndsAnAttemptOfDapr(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(daprJob(carillon.Job{Name: "a", Due: carillon.In(0)}))
@@ -119,8 +119,8 @@ func TestNothingButTheTimeoutEndsAnAttemptOfDapr(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfDaprGoWithTheNode: the next owner delivers them at once, whether or not its memory takes their specs, and hears
-// nothing of the old ones.
+// TestAttemptsOfDaprGoWithTheNode: the next owner delivers them at once, whether or not their specs fit into
+// its memory, and the old attempts are stale.
 func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 	for name, leave := range map[string]func(r *rig){
 		"crash": func(*rig) {},
@@ -173,7 +173,7 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 	}
 }
 
-// wantAgain checks that the same attempts are handed out, under other tokens.
+// wantAgain checks that the same attempts are handed out with other tokens.
 func wantAgain(t *testing.T, old, again []partition.Delivery) {
 	t.Helper()
 	attempts, tokens := map[string]int{}, map[string]bool{}
@@ -191,7 +191,8 @@ func wantAgain(t *testing.T, old, again []partition.Delivery) {
 	}
 }
 
-// TestAStreamThatEndsLeavesNoTrace of the attempts that it had, however many: all is as if they had not been handed out.
+// TestAStreamThatEndsLeavesNoTrace of its attempts, however many: everything is as if they had not been
+// handed out.
 func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	const jobs = 10_000
@@ -206,7 +207,7 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 		ds := r.sendAll(jobs)
 		r.advance(after)
 		r.hangUp(ds...)
-		r.hangUp(ds[:10]...) // said twice
+		r.hangUp(ds[:10]...) // reported twice
 		if r.take(); len(r.batches) != 0 {
 			t.Fatalf("%d records are written: those that wait for it are not delivered at once", len(r.batches[0].Puts))
 		}
@@ -252,7 +253,8 @@ func (r *rig) sendAll(n int) (out []partition.Delivery) {
 	return out
 }
 
-// TestACountThatWasLostIsNotTakenBack: an attempt of a pending run is in the store and what its job counted is not.
+// TestACountThatWasLostIsNotTakenBack: an attempt of a pending run is in the store, but its job's count of it
+// is not.
 func TestACountThatWasLostIsNotTakenBack(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(daprJob(carillon.Job{Name: "a", Schedule: "@yearly"}))
@@ -272,7 +274,8 @@ func TestACountThatWasLostIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestALimitOutlivesStreams: an attempt that is taken back gives its token back, by the node that handed it out or the next.
+// TestALimitOutlivesStreams: an attempt that is withdrawn returns its permit, by the node that handed it out
+// or the next one.
 func TestALimitOutlivesStreams(t *testing.T) {
 	r, c := limited(t, 1, partition.Config{})
 	for _, n := range []string{"a", "b"} {
@@ -286,7 +289,7 @@ func TestALimitOutlivesStreams(t *testing.T) {
 			t.Fatalf("life %d: %d are handed out, %d tokens", life, len(ds), c.inForce)
 		}
 		if life%2 == 0 {
-			r.own() // with the one token, which it gives back
+			r.own() // with the one permit, which it returns
 		} else {
 			r.hangUp(ds[0])
 		}
@@ -300,7 +303,7 @@ func TestALimitOutlivesStreams(t *testing.T) {
 	}
 }
 
-// TestDaprMakesUpForEveryTime, in order and one at a time, whatever kept it.
+// TestDaprMakesUpForEveryTime, in order and one at a time, whatever delayed it.
 func TestDaprMakesUpForEveryTime(t *testing.T) {
 	want := []int{10, 20, 30, 40, 50, 60}
 	for name, wait := range map[string]func(r *rig){
@@ -357,7 +360,7 @@ func TestDaprMakesUpForEveryTime(t *testing.T) {
 	}
 }
 
-// workOffDapr delivers one run at a time, each of which succeeds at once.
+// workOffDapr delivers one run at a time. Each succeeds at once.
 func (r *rig) workOffDapr() (got []int) {
 	r.t.Helper()
 	for {
@@ -374,7 +377,7 @@ func (r *rig) workOffDapr() (got []int) {
 	}
 }
 
-// TestRetriesOfDaprOutliveTheJob: the end of life bounds the scheduled times alone.
+// TestRetriesOfDaprOutliveTheJob: the end of life bounds only the scheduled times.
 func TestRetriesOfDaprOutliveTheJob(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(daprJob(carillon.Job{Name: "a", Schedule: "@every 10s", TTL: carillon.In(11 * time.Second)}))
@@ -389,7 +392,7 @@ func TestRetriesOfDaprOutliveTheJob(t *testing.T) {
 	}
 }
 
-// TestADueTimeInThePastIsMadeUpFor, it and all of the schedule's times since.
+// TestADueTimeInThePastIsMadeUpFor, and so are all times of the schedule since.
 func TestADueTimeInThePastIsMadeUpFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		job  carillon.Job

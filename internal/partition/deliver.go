@@ -8,13 +8,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// httpGrace is how long after an HTTP attempt's timeout the machine itself calls it lost: the target reports its own
-// timeouts, and more precisely.
+// httpGrace is how long after an HTTP attempt's timeout the machine itself declares it lost. Until then the
+// HTTP target's consumer reports the timeout itself, and more precisely.
 const httpGrace = 5 * time.Second
 
-// Deliver hands out the next due runs of a queue, as attempts, at most n: the caller has as many slots for them. With first,
-// and for a run whose job has a limited key, the attempt is made durable before it comes out of Granted; its slot stays
-// taken until then. spare is how many slots were not used, because fewer wait that may begin.
+// Deliver hands out at most n due runs of a queue as attempts; the caller has n free slots for them. If first
+// is set, or the run's concurrency key is limited, the attempt is made durable before it comes out of
+// Granted, and its slot stays taken until then. spare is the number of slots that were not used because fewer
+// runs wait that may begin.
 func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery, spare int) {
 	st := m.queues[q]
 	if st == nil || n <= 0 {
@@ -45,7 +46,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 	return ds, n
 }
 
-// grant begins the next attempt of e's run.
+// grant makes the next attempt of e's run.
 func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	j, s := m.jobOf(e), &e.state
 	r := &s.Run
@@ -74,13 +75,13 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	}
 }
 
-// tokenOf is the token of the attempt in force. It is needed twice at most, so it is not kept.
+// tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.
 func (m *Machine) tokenOf(e *entry) string {
 	r := &e.state.Run
 	return m.signer.Sign(Token{Grant: r.Grant, Run: e.state.Identity(m.cfg.Partition), Attempt: r.Attempt})
 }
 
-// startClocks sets when the attempt is over if nothing is heard of it.
+// startClocks sets when the attempt ends if nothing is heard of it: its timeout and its lease.
 func (m *Machine) startClocks(e *entry, now int64) {
 	j := m.jobOf(e)
 	r := &e.state.Run
@@ -92,12 +93,14 @@ func (m *Machine) startClocks(e *entry, now int64) {
 	case e.queue.Kind == "http":
 		r.Deadline += int64(httpGrace)
 		e.lease = r.Deadline
-	case e.queue.Kind == "dapr": // nobody heartbeats: the end of the stream says who has lost what
+	// There are no heartbeats: the end of the stream tells which attempts are lost.
+	case e.queue.Kind == "dapr":
 		e.lease = r.Deadline
 	}
 }
 
-// begun tells that the attempt is on its way to a consumer, from whom or from whose silence we hear next.
+// begun notes that the attempt is on its way to a consumer. It ends with a report, or when its lease or
+// timeout does.
 func (m *Machine) begun(e *entry, q Queue, now int64) {
 	if m.cfg.Events.Fired != nil {
 		m.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
@@ -106,17 +109,17 @@ func (m *Machine) begun(e *entry, q Queue, now int64) {
 	m.lighten(e)
 }
 
-// lateness is how late the attempt begins that is handed out now. A job that was put with a time of the past was not late
-// before it was put.
+// lateness returns how late the attempt that is handed out now begins. A job that was put with a due time in
+// the past was not late before it was put.
 func (e *entry) lateness(now int64) time.Duration {
 	due := e.state.Run.Due
-	if e.ref.Seq == 0 { // a pending run is made when it is due
+	if e.ref.Seq == 0 { // a pending run is created when it is due
 		due = max(due, e.state.Updated)
 	}
 	return time.Duration(now - due)
 }
 
-// generation is that of the content that e runs by: its job's, or its own.
+// generation returns the generation of the content that e runs by: its job's, or its own.
 func (m *Machine) generation(e *entry) uint64 {
 	if o := e.owner(); o != nil && !e.own() {
 		return o.state.Generation
@@ -124,8 +127,9 @@ func (m *Machine) generation(e *entry) uint64 {
 	return e.state.Generation
 }
 
-// leave takes e out of the attempts in force. The grant is remembered if a report ended the attempt, so that the same
-// report, sent again, gets the same answer; of another its generation is, which a redrive must exceed.
+// leave takes e out of the attempts in force. If a report ended the attempt, its grant is kept, so that the
+// same report sent again gets the same answer. Otherwise only the grant's generation is kept, which a redrive
+// must exceed.
 func (m *Machine) leave(e *entry, reported bool) {
 	m.letGo(e)
 	e.place = idle
@@ -134,7 +138,8 @@ func (m *Machine) leave(e *entry, reported bool) {
 	}
 }
 
-// letGo drops what an attempt in force holds: its place among them, its pledge, its token of a limit, and what made it doubtful.
+// letGo drops everything an attempt in force holds: its count, its pending delivery, its permit, and its
+// doubt.
 func (m *Machine) letGo(e *entry) {
 	m.grants--
 	e.state.Run.Doubt = store.Grant{}
@@ -142,19 +147,19 @@ func (m *Machine) letGo(e *entry) {
 	m.returnPermitOnceEnded(e)
 }
 
-// stop tells the consumer of the attempt in force to end it.
+// stop tells the consumer of the attempt in force to stop it.
 func (m *Machine) stop(e *entry) {
 	if e.place != running || e.pendingDelivery != 0 {
 		return
 	}
 	q := e.queue
-	if q == nil { // taken over without its spec
+	if q == nil { // it was taken over without its spec
 		q = new(m.queueOf(e))
 	}
 	m.cancels = append(m.cancels, Cancel{Queue: *q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()})
 }
 
-// stopUnheard is stop for an attempt of which nothing was heard in time.
+// stopUnheard is stop for an attempt that ends because nothing was heard of it in time.
 func (m *Machine) stopUnheard(e *entry) {
 	n := len(m.cancels)
 	m.stop(e)
@@ -163,7 +168,7 @@ func (m *Machine) stopUnheard(e *entry) {
 	}
 }
 
-// queueOf is the queue of e's target; the zero queue if its spec is not in memory.
+// queueOf returns the queue of e's target; the zero queue if the spec is not in memory.
 func (m *Machine) queueOf(e *entry) Queue {
 	if e.specOf() == nil {
 		return Queue{}
@@ -171,8 +176,8 @@ func (m *Machine) queueOf(e *entry) Queue {
 	return QueueOf(e.ref.Namespace, m.jobOf(e).Target)
 }
 
-// KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Those that have not been handed out
-// are taken back. With that the term ends in order.
+// KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Attempts that have
+// not been handed out are withdrawn. After that the term has ended in order.
 func (m *Machine) KeepGrants() {
 	m.EndInOrder()
 	m.withdrawAll()
@@ -188,8 +193,9 @@ func (m *Machine) KeepGrants() {
 	}
 }
 
-// HandOver is [Machine.KeepGrants] for an owner that gives the partition to another and stays with its consumers. It will pass on
-// what their streams say, so the attempts of Dapr's jobs need not be taken back at once.
+// HandOver is [Machine.KeepGrants] for an owner that gives the partition to another node and keeps its
+// consumers. It will relay what their streams report, so the next owner need not withdraw the attempts of
+// Dapr's jobs at once.
 func (m *Machine) HandOver() {
 	m.KeepGrants()
 	for _, e := range m.live {
@@ -202,13 +208,13 @@ func (m *Machine) HandOver() {
 // Handed is an attempt that a consumer has.
 type Handed struct {
 	Cancel
-	Until   int64 // when it is over at the latest, UTC ns
+	Until   int64 // when it ends at the latest, UTC ns
 	Here    bool  // this term has handed it out, or heard of it
-	Written bool  // the store may know of it; otherwise its run is handed out anew by whoever owns the partition next
+	Written bool  // the store may know of it. If not, the next owner hands its run out again
 }
 
-// Handed are the attempts that consumers have, in the order of their jobs, and those that others may have of which it is not durable
-// yet what the answer of one came to.
+// Handed returns the attempts that consumers have, ordered by ref. It also returns attempts that one consumer
+// has answered and others may still have, while the outcome of that answer is not durable.
 func (m *Machine) Handed() []Handed {
 	var held []*entry
 	for _, e := range m.live {
@@ -223,7 +229,7 @@ func (m *Machine) Handed() []Handed {
 		if e.queue != nil {
 			q = *e.queue
 		}
-		if q != (Queue{}) { // otherwise it was handed out before this term, and nothing is known of it
+		if q != (Queue{}) { // otherwise it was handed out before this term and nothing is known of it
 			c := Cancel{Queue: q, Token: m.tokenOf(e), RunID: e.state.Identity(m.cfg.Partition).String()}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0,
 				Written: e.durable || e.first || e.seq >= e.since})

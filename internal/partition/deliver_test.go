@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// firedRig is a rig that notes what it is told of attempts.
+// firedRig is a rig that records the Fired events.
 func firedRig(t *testing.T) (r *rig, fired *[]partition.Fired) {
 	fired = new([]partition.Fired)
 	return newRig(t, partition.Config{Events: partition.Events{Fired: func(f partition.Fired) { *fired = append(*fired, f) }}}), fired

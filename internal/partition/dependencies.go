@@ -9,30 +9,41 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Metadata records about jobs that wait for others (docs/decisions/0020) are in the partition of the job that is waited for:
+// A job that depends on others (docs/decisions/0020) is known in the partitions of the jobs that it waits
+// for, by metadata records there. A dependency says who waits; a notice is a success that has yet to be told
+// to the job that waits. Of is the job that is waited for, Name the job that waits:
 //
-//	store.KindDependency  a job waits for this one: key namespace NUL this one NUL the job that waits
-//	store.KindNotice      its success is to be told: key namespace NUL the job that waits NUL this one; value: the run
+//	store.KindDependency  key: namespace NUL Of NUL Name
+//	store.KindNotice      key: namespace NUL Name NUL Of; value: the run that succeeded
+//
+//	partition of Of                                  partition of Name
+//	Register  ◄──────────────────────────────────── before the put of the job that waits
+//	run succeeds: the notice is in its batch
+//	Notices, once that is durable ────────────────► Release: opens the wait
+//	Answered  ◄──────────────────────────────────── once that is durable
+//	Checkups ─────────────────────────────────────► WaitsFor
+//	Forget    ◄──────────────────────────────────── it does not wait any more
 
-// Bounds on dependencies. All of a partition are in memory.
+// Bounds on dependencies. All dependencies of a partition are in memory.
 const (
 	MaxDependencies = 100_000 // of one partition
 	MaxDependents   = 10_000  // of one job
 )
 
 const (
-	dependencyGrace = time.Minute // an dependency is kept this long after it was registered: the put of its job may be on its way
-	dependencyCheck = time.Minute // how often the job that waits is asked whether it still does
-	noticeRetry     = time.Second // when a success that could not be told is told again
+	// A dependency is kept this long after it was registered: the put of its job may be on its way.
+	dependencyGrace = time.Minute
+	dependencyCheck = time.Minute // how often the job that waits is asked whether it still waits
+	noticeRetry     = time.Second // when a notice that could not be delivered is sent again
 )
 
-// Dependency says that the job Name waits for successes of the job Of, of the same namespace.
+// Dependency says that the job Name waits for successes of the job Of, in the same namespace.
 type Dependency struct {
 	Of   carillon.Key
 	Name string
 }
 
-// Waiting is the key of the job that waits.
+// Waiting returns the key of the job that waits.
 func (e Dependency) Waiting() carillon.Key {
 	return carillon.Key{Namespace: e.Of.Namespace, Name: e.Name}
 }
@@ -44,26 +55,26 @@ func (e Dependency) outboxKey() string {
 	return strings.Join([]string{e.Of.Namespace, e.Name, e.Of.Name}, "\x00")
 }
 
-// Notice is a success to be told to a job that waits for it.
+// Notice tells a job that waits of a success.
 type Notice struct {
 	Dependency
 	By carillon.RunIdentity
-	// Stamp orders the notices of an dependency, over all owners: what has been overtaken by a newer one changes nothing. It is the
-	// epoch of the owner in the upper half, and counts his notices in the lower one.
+	// Stamp orders the notices of a dependency over all owners, so that one that was overtaken by a newer one
+	// changes nothing. The upper half is the owner's epoch; the lower half counts that owner's notices.
 	Stamp uint64
 }
 
-// Answer is what became of a notice.
+// Answer is the outcome of a notice.
 type Answer uint8
 
 // The answers.
 const (
-	Unreached Answer = iota // it could not be told; once more
-	Taken                   // the job knows, durably
-	Nobody                  // there is no such job, or it does not wait
+	Unreached Answer = iota // it could not be delivered; try again
+	Taken                   // the job knows of the success, durably
+	Nobody                  // there is no such job, or it does not wait for the other one
 )
 
-// dependency is an Edge in memory.
+// dependency is a Dependency in memory.
 type dependency struct {
 	Dependency
 	registered int64
@@ -75,19 +86,19 @@ type dependency struct {
 type notice struct {
 	Notice
 	seq    uint64 // the batch that holds it
-	again  int64  // not to be told before
-	flying bool   // told, not yet answered: the next one waits, so that successes are heard in their order
+	again  int64  // not to be sent before
+	flying bool   // sent and not answered; the next one waits, so that successes arrive in order
 	gone   bool
 }
 
-// dependencies are who waits for the partition's jobs, and what is to be told to them.
+// dependencies are the dependencies on the partition's jobs, and the notices to send.
 type dependencies struct {
-	of      map[carillon.Key][]*dependency // in order of registration
+	of      map[carillon.Key][]*dependency // in the order of registration
 	n       int
-	checks  []checkup // in order of time
+	checks  []checkup // in the order of their times
 	outbox  map[Dependency]*notice
-	notices []*notice // the same, in order
-	stamps  uint32    // given to notices
+	notices []*notice // the same as outbox, in order
+	stamps  uint32    // the newest stamp given to a notice
 }
 
 type checkup struct {
@@ -95,7 +106,8 @@ type checkup struct {
 	at         int64
 }
 
-// Register notes that a job waits for another one, before it is put; exists says whether the other one is a job now.
+// Register notes that a job is going to wait for another one, before it is put. exists says whether the other
+// job exists now.
 func (m *Machine) Register(now int64, want Dependency) (exists bool, err error) {
 	exists = m.find(want.Of) != nil
 	if e := m.dependencies.find(want); e != nil {
@@ -131,7 +143,8 @@ func (s *dependencies) add(e *dependency) {
 	s.checks = append(s.checks, checkup{e, e.registered + int64(dependencyCheck)})
 }
 
-// LoadDependencies takes the metadata records of kind store.KindDependency, at takeover. Their puts may be on their way again.
+// LoadDependencies takes, at takeover, the metadata records of kind store.KindDependency. The puts of their
+// jobs may still be on their way, so they count as registered now.
 func (m *Machine) LoadDependencies(records []store.MetaRecord, now int64) {
 	for _, r := range records {
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 {
@@ -140,7 +153,7 @@ func (m *Machine) LoadDependencies(records []store.MetaRecord, now int64) {
 	}
 }
 
-// LoadOutbox takes the metadata records of kind store.KindNotice, at takeover: they are told again.
+// LoadOutbox takes, at takeover, the metadata records of kind store.KindNotice. The notices are sent again.
 func (m *Machine) LoadOutbox(records []store.MetaRecord) {
 	for _, r := range records {
 		by, err := carillon.ParseRunIDBytes(r.Value)
@@ -150,7 +163,8 @@ func (m *Machine) LoadOutbox(records []store.MetaRecord) {
 	}
 }
 
-// post has a notice told once the batch that fills is durable, in place of an older one.
+// post has a notice sent once the batch being filled is durable, in place of an older one of the same
+// dependency.
 func (m *Machine) post(l Notice) {
 	old := m.dependencies.outbox[l.Dependency]
 	if old == nil {
@@ -162,7 +176,8 @@ func (m *Machine) post(l Notice) {
 	old.By, old.again, old.Stamp = l.By, 0, m.cfg.Term.Epoch<<32|uint64(m.dependencies.stamps)
 }
 
-// tellOthers has the success of e's run told to the jobs that wait for it: what is to be told becomes durable with it.
+// tellOthers posts the success of e's run to the jobs that wait for it. The notices become durable together
+// with the success.
 func (m *Machine) tellOthers(e *entry, by carillon.RunIdentity) {
 	for _, d := range m.dependencies.of[e.ref.Key] {
 		l := Notice{Dependency: d.Dependency, By: by}
@@ -172,7 +187,7 @@ func (m *Machine) tellOthers(e *entry, by carillon.RunIdentity) {
 	}
 }
 
-// Notices are at most n that are to be told now. Each is answered with Answered.
+// Notices returns at most n notices to send now. Each must be followed by Answered.
 func (m *Machine) Notices(now int64, n int) []Notice {
 	var out []Notice
 	m.dependencies.notices = slices.DeleteFunc(m.dependencies.notices, func(l *notice) bool { return l.gone })
@@ -188,7 +203,7 @@ func (m *Machine) Notices(now int64, n int) []Notice {
 	return out
 }
 
-// Answered takes the answer to a notice.
+// Answered processes the answer to a notice.
 func (m *Machine) Answered(now int64, told Notice, a Answer) {
 	l := m.dependencies.outbox[told.Dependency]
 	if l == nil {
@@ -211,10 +226,11 @@ func (m *Machine) discard(l *notice) {
 	m.Write(store.MetaRecord{Kind: store.KindNotice, Key: l.outboxKey()})
 }
 
-// Checkups are dependencies of which to find out whether the job still waits: a few at a time. Those that do not are for Forget.
+// Checkups returns a few dependencies whose jobs must be asked whether they still wait. If one does not, call
+// Forget.
 func (m *Machine) Checkups(now int64) []Dependency {
 	s := &m.dependencies
-	most := max(16, s.n/600) // each comes up at least every ten minutes if this is asked every second
+	most := max(16, s.n/600) // each comes up at least every ten minutes if Checkups is called every second
 	var out []Dependency
 	for len(s.checks) > 0 && len(out) < most && s.checks[0].at <= now {
 		c := s.checks[0]
@@ -227,8 +243,8 @@ func (m *Machine) Checkups(now int64) []Dependency {
 	return out
 }
 
-// Forget removes an dependency whose job does not wait, with what was to be told to it, unless the put of the job may be on its
-// way; it reports whether it did.
+// Forget removes a dependency whose job does not wait, with its notice, and reports whether it did. It does
+// not while the put of the job may be on its way.
 func (m *Machine) Forget(now int64, old Dependency) bool {
 	e := m.dependencies.find(old)
 	if e != nil {
@@ -259,8 +275,8 @@ func (m *Machine) WaitsFor(want Dependency) bool {
 	return e != nil && waitFor(&e.state, want.Of.Name) >= 0
 }
 
-// Release tells a job of a success that it may wait for. The same success told again changes nothing, and neither does one that
-// comes after a newer one: it was on its way from an owner whose term is over.
+// Release tells a job of a success that it may wait for. A repeated notice changes nothing. Nor does one that
+// is older than the newest known: it comes from an owner whose term is over.
 func (m *Machine) Release(l Notice) Answer {
 	e := m.find(l.Waiting())
 	if e == nil {
@@ -271,11 +287,12 @@ func (m *Machine) Release(l Notice) Answer {
 	case i < 0:
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
-		m.touch(e) // written once more: if the store has gone back it refuses, and the job may not know
+		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
+		m.touch(e)
 		return Taken
 	}
 	m.touch(e)
-	waits := slices.Clone(e.state.Waits) // the old ones may be in a batch
+	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
 	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
 	e.state.Waits = waits
 	if allOpen(&e.state) {
@@ -285,8 +302,8 @@ func (m *Machine) Release(l Notice) Answer {
 	return Taken
 }
 
-// ReleaseIf is Release of a success that was found in the history, for a job that was found waiting: it changes nothing unless the
-// job still waits, and knows of no other success than it did then.
+// ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
+// changes nothing unless the job still waits and knows of no other success than it did then.
 func (m *Machine) ReleaseIf(l Notice, was carillon.RunIdentity) (released bool) {
 	e := m.find(l.Waiting())
 	if e == nil {

@@ -1,37 +1,73 @@
-// Package partition is the state machine of one partition: what is due, who may have it, what happens when it fails.
+// Package partition is the state machine of one partition: which runs are due, who may run them, and what
+// happens when they fail.
 //
-// It is pure: no goroutine, no clock, no context, no I/O. The engine tells it what happened and what time it is; the
-// machine answers with a batch to persist, deliveries to make and the instant at which it wants to be asked again.
-// Everything it holds beyond the store's records can be thrown away and loaded again.
+// It is pure: no goroutines, no clock, no contexts, no I/O. The engine tells it what happened and what time
+// it is. The machine answers with a batch to persist, deliveries to make, and the instant at which Tick must
+// be called next. Everything it holds beyond the store's records can be dropped and loaded again.
 //
-//	Put Patch Delete …   ops.go          what callers ask for; each tells after which batch to answer
-//	                     anew.go         a put as if the job had been deleted first
-//	                     retime.go       when a job runs next after an edit
-//	                     counters.go     what a job counts, and when it is written
-//	Tick                 tick.go         what time brings: due runs, expired leases, timeouts, ends of life
-//	Deliver, Granted     deliver.go      the next runs of a queue, as attempts with tokens
-//	                     pendingdelivery.go attempts that are durable before they are handed out
-//	                     limit.go        how many attempts of a concurrency key may be in force
-//	TokenCounter         limit_count.go  who has tokens of a limit and who is next, on one node
-//	TokenHome, TokenPool limit_home.go   the same in a cluster: what the partition hands out,
-//	                     limit_pool.go   and what it was handed
-//	Result, Heartbeat         result.go       what consumers say; stale tokens change nothing
-//	                     late.go         ends of attempts that a process saw late, because it stood still
-//	                     progress.go     attempts that are not done: how far they are, when to go on
-//	                     retry.go        what happens on failure
-//	                     misfire.go      the node was down at fire time
-//	                     overlap.go      the last run is still going
-//	                     repeats.go      which runs count towards repeats
-//	                     dapr.go         what is different for jobs of Dapr
-//	SetPaused            pause.go        jobs that fire nothing, and how they go on
-//	PutAll, ApplyShare   batches.go      jobs that are stored together, also across partitions
-//	Register, Notices    dependencies.go who waits for the jobs of this partition, and what to tell them
-//	Release              after.go        jobs that wait for the success of others
-//	StartBackfill …      backfill.go     a job's past times, as runs beside its schedule
-//	                     backfill_run.go when those runs are made, and what becomes of them
-//	WantDue, Loaded      window.go       which slice of the store is in memory
-//	                     timers.go       what entries wait for by themselves
-//	                     backlog.go      which priority of a backlog is read first
-//	WantStaged, Stage    staging.go      what waits in the store for a consumer
-//	Batch, Committed     persist.go      what to write, and what may be said once it is written
+// # The round of a partition
+//
+// The engine calls the machine in rounds, from one goroutine. A round feeds it everything that has come in
+// since the last one, lets time pass, reads what is missing, and hands out due runs. The changes collect in
+// one batch:
+//
+//	reports, calls ── Report, Heartbeat, Put … ─┐
+//	the clock ─────── Tick ─────────────────────┤                     ┌─► deliveries, at once
+//	the store ─────── Load, Loaded, LoadStaged ─┼─► entries, timers, ─┤
+//	free slots ────── Deliver ──────────────────┘   queues            └─► Batch ─► store ─► Committed
+//	                                                                                           │
+//	    answers to callers and consumers, deliveries of Granted, blocked runs, freed permits ◄─┘
+//
+// The next rounds do not wait for the store: they fill the next batch while the last one is applied. Three
+// rules keep that safe. First, an answer is sent only when the batch that [Machine.After] names is durable.
+// Second, a due run with a change that is not durable yet is blocked until Committed (persist.go). Third, an
+// attempt may be handed out before it is durable, because the store already says that its run is due: if the
+// owner dies, its successor makes the same attempt again (indoubt.go). Attempts that hold a permit, and those
+// of handlers in this process, are durable first (pendingdelivery.go).
+//
+// # Files
+//
+//	New, Begin, After     machine.go          configuration, fields, and the bounds of a round
+//	                      entry.go            one record in memory, and what its timer waits for
+//	Put Patch Delete …    ops.go              what callers ask for
+//	                      anew.go             a put that replaces the job as if it had been deleted first
+//	                      retime.go           when a job runs next after an edit
+//	                      counters.go         what a job counts, and when that is written
+//	Trigger, Skip, Cancel runs.go             what callers ask for single runs
+//	Absent                pending.go          pending runs that must be read before an operation
+//	Job                   view.go             jobs and runs as callers see them
+//	Tick                  tick.go             due runs, expired leases, timeouts, ends of life
+//	AppendWaiting         ready.go            due runs in memory, by queue and priority
+//	Deliver               deliver.go          hands out the next runs of a queue as attempts with tokens
+//	Granted               pendingdelivery.go  attempts that are durable before they are handed out
+//	Queue, Delivery       queue.go            what the machine and dispatch exchange
+//	Token, Signer         token.go            the proof that a report is of the attempt in force
+//	Promote               limit.go            runs that wait for permits of a concurrency key
+//	PermitCounter         limit_count.go      permits in use and the next waiter, on one node
+//	PermitHome            limit_home.go       permits in a cluster: what the home hands out to partitions
+//	PermitPool            limit_pool.go       permits in a cluster: how a partition uses its allocation
+//	PermitRequest, -Grant limit_words.go      the messages between pools and homes
+//	Report, Heartbeat     result.go           what consumers report; stale tokens change nothing
+//	                      report.go           a report, and who is told its outcome
+//	                      late.go             ends of attempts noticed late, after the process stood still
+//	                      progress.go         progress reports and reschedules
+//	                      retry.go            what happens on failure
+//	                      history.go          finished runs
+//	                      misfire.go          times that came while nobody could fire them
+//	                      overlap.go          times that come while the previous run is unfinished
+//	                      repeats.go          which runs count towards repeats
+//	                      dapr.go             what differs for jobs of Dapr
+//	                      indoubt.go          attempts that an earlier owner may have handed out
+//	                      others.go           further consumers of an attempt that was handed out twice
+//	SetPaused             pause.go            paused jobs, and how they resume
+//	PutAll, ApplyShare    batches.go          jobs that are stored together, also across partitions
+//	Register, Notices     dependencies.go     which jobs wait for jobs of this partition, and their notices
+//	                      after.go            the waits of a job that depends on others
+//	StartBackfill …       backfill.go         past times of a job, run beside its schedule
+//	                      backfill_run.go     when those runs are made, and how they end
+//	WantDue, Loaded       window.go           which slice of the store is in memory
+//	                      timers.go           the heap of timers
+//	                      backlog.go          which priority of a backlog is read first
+//	WantStaged, Stage     staging.go          due runs that are parked in the store
+//	Batch, Committed      persist.go          what to write, and what may go on once it is durable
 package partition

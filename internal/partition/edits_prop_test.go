@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// workshop is a world in which jobs are edited at any moment, batches land late, and consumers come and go.
+// workshop is a world in which jobs are edited at any moment, batches are applied late, and consumers come
+// and go.
 type workshop struct {
 	*world
 	puts    uint64
@@ -140,7 +141,7 @@ func (w *workshop) Crash(rt *rapid.T) {
 	w.world.Crash(rt)
 }
 
-// some is an attempt that a consumer thinks it has.
+// some returns an attempt that a consumer believes to have.
 func (w *workshop) some(rt *rapid.T) (tok partition.Token, ok bool) {
 	if len(w.inForce) == 0 {
 		return tok, false
@@ -169,7 +170,7 @@ func (w *workshop) Lose(rt *rapid.T) {
 	}
 }
 
-// Undeliver hands out a run and takes it back.
+// Undeliver hands out a run and withdraws it.
 func (w *workshop) Undeliver(rt *rapid.T) {
 	q := rapid.SampledFrom(workQueues).Draw(rt, "queue")
 	for _, d := range w.deliverFrom(q, 1) {
@@ -239,7 +240,7 @@ func (w *workshop) finish() {
 	w.clear()
 }
 
-// clear deletes what goes on for ever and looks for what is left behind.
+// clear deletes what never ends by itself, and looks for what is left behind.
 func (w *workshop) clear() {
 	for _, r := range w.jobs() {
 		if r.State.Next == 0 || r.State.Pending != 0 || r.State.Run.Live {
@@ -251,7 +252,7 @@ func (w *workshop) clear() {
 		}
 	}
 	w.commit()
-	for range 3 { // notes of queues of which nothing is parked
+	for range 3 { // records of queues in which nothing is parked
 		w.deliverAll(1)
 		w.commit()
 	}
@@ -262,8 +263,8 @@ func (w *workshop) clear() {
 	}
 }
 
-// TestGuaranteesUnderEdits edits, cancels, redrives and moves jobs between queues while their runs are anywhere, crashes
-// included, and holds what comes out against the guarantees.
+// TestGuaranteesUnderEdits edits, cancels, redrives and moves jobs between queues, wherever their runs are,
+// crashes included, and checks the guarantees.
 func TestGuaranteesUnderEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workshop{content: map[string]map[uint64]uint64{}, world: &world{

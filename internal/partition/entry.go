@@ -8,14 +8,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// place is where an entry is kept.
+// place says where an entry waits.
 type place uint8
 
 const (
-	idle    place = iota // waits for its time
+	idle    place = iota // waits for its timer
 	ready                // due, in its queue's list
-	aside                // due, but its limit has no free token
-	blocked              // due, but something must be durable or read first
+	aside                // due, but its concurrency key has no free permit
+	blocked              // due, but a batch must be durable or a record read first
 	running              // an attempt is in force
 )
 
@@ -24,50 +24,52 @@ type entry struct {
 	ref   store.Ref
 	state store.State
 	spec  []byte        // nil: not read yet
-	job   *carillon.Job // decoded spec; nil until needed
+	job   *carillon.Job // the decoded spec; nil until needed
 	sched *schedule.Schedule
 
-	parent   *entry            // of a pending run: its job
+	parent   *entry            // of a pending run: its job; nil if that is not in memory
 	children int32             // of a job: its pending runs in memory
-	slot     int32             // index in the queue's list
-	unsaid   carillon.Counters // counted, and not in a batch; see counters.go
+	slot     int32             // index in the ready list, or in the line
+	unsaid   carillon.Counters // counted, but not in a batch yet; see counters.go
 
 	place    place
 	fresh    bool // the spec must be written
-	gone     bool // deleted; kept until that is durable
-	recalled bool // the store has it as parked
-	durable  bool // whether the grant is in the state as stored
+	gone     bool // deleted; kept until the delete is durable
+	recalled bool // it is parked in the store and in memory as well
+	durable  bool // the attempt in force is durable
 	first    bool // the attempt in force was written before it was handed out
-	made     bool // the attempt in force was made in this term; otherwise it was taken over
-	waits    bool // the next scheduled time is known to wait for the unfinished run; see overlaps
+	made     bool // the attempt in force was made in this term, not taken over
+	waits    bool // the next scheduled time waits for the unfinished run; see overlaps
 
 	timer   int    // index in Machine.timers; -1 = not armed
 	seq     uint64 // the batch that holds the newest change
-	held    uint64 // the batch that must be durable before its run is handed out
-	content uint64 // the batch that holds the newest change of what its runs do; 0 = a durable one
-	later   int64  // until when the next scheduled time is held back for want of memory
+	held    uint64 // the batch that must be durable before the run is handed out
+	content uint64 // the batch that holds the newest change of what its runs do; 0: that is durable
+	later   int64  // the next scheduled time is held back until then for want of memory
 
-	parkedIn *Queue // where, if recalled
-	queue    *Queue // of the attempt in force or the place in a ready list
-	line     *line  // in which it waits for a token, or for which it tries its luck in a ready list
-	readyAt  int64  // since when it waits in a queue
+	parkedIn *Queue // the queue it is parked in, if recalled
+	queue    *Queue // of the attempt in force, or of its ready list
+	line     *line  // in which it waits for a permit, or which sent it back to a ready list to get one
+	readyAt  int64  // since when it has waited in a queue
 
-	granted         int64         // when the attempt in force was handed out
-	since           uint64        // the batch that filled when it was granted
-	lease           int64         // expiry as renewed by heartbeats; state.Run.Lease is what is stored
-	putOff          int64         // until when its end waits, which was seen late; 0 = it was not. See late.go
-	renewal         time.Duration // what a heartbeat extends the lease to; 0 = not known yet
-	pendingDelivery uint64        // it has not been handed out yet: the pledge's number
-	limit           *Limit        // of which the attempt in force holds a token; nil = none
+	granted int64  // when the attempt in force was handed out
+	since   uint64 // number of the batch that was being filled when the attempt was made
+	lease   int64  // expiry as extended by heartbeats; state.Run.Lease is the stored one
+	// The end of the attempt, noticed late, is put off until then; 0: it is not. See late.go.
+	putOff          int64
+	renewal         time.Duration // how far a heartbeat extends the lease; 0: not known yet
+	pendingDelivery uint64        // number of its pending delivery; 0: it has been handed out
+	limit           *Limit        // whose permit the attempt in force holds; nil: none
 }
 
 // dirty reports whether e has a change that is not durable yet.
 func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
 
-// awaitsCommit reports whether e's run must not be handed out yet, because what it goes by is not durable.
+// awaitsCommit reports whether e's run must not be handed out yet because what it depends on is not durable.
 func (m *Machine) awaitsCommit(e *entry) bool { return e.held > m.out.durable }
 
-// owner is the job that e belongs to: itself, or its parent. Nil if a pending run's parent is not in memory.
+// owner returns the job that e belongs to: e itself, or its parent. It is nil if a pending run's parent is
+// not in memory.
 func (e *entry) owner() *entry {
 	if e.ref.Seq != 0 {
 		return e.parent
@@ -75,7 +77,7 @@ func (e *entry) owner() *entry {
 	return e
 }
 
-// specOf is the encoded spec that e runs by; nil if it must be read first.
+// specOf returns the encoded spec that e runs by; nil if it must be read first.
 func (e *entry) specOf() []byte {
 	if e.own() {
 		return e.spec
@@ -86,10 +88,11 @@ func (e *entry) specOf() []byte {
 	return nil
 }
 
-// own reports whether e's record has a spec: that of a job, and of a run that was redriven, which keeps its content.
+// own reports whether e's record has a spec of its own. Jobs have one, and so do redriven runs, which keep
+// their content.
 func (e *entry) own() bool { return e.ref.Seq == 0 || e.state.OwnSpec }
 
-// jobOf decodes the spec that e runs by, once. The caller has seen to it that there is one.
+// jobOf decodes the spec that e runs by, once. The caller must have made sure that the spec is in memory.
 func (m *Machine) jobOf(e *entry) *carillon.Job {
 	if !e.own() && e.parent != nil {
 		return m.jobOf(e.parent)
@@ -97,7 +100,7 @@ func (m *Machine) jobOf(e *entry) *carillon.Job {
 	if e.job == nil {
 		j, err := store.DecodeSpec(e.spec, e.ref.Key)
 		if err != nil {
-			// Only a damaged record gets here; it must not take the partition down with it.
+			// Only a damaged record gets here. It must not take the partition down.
 			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true, Note: "damaged record: " + err.Error()}
 		}
 		e.job = &j
@@ -105,7 +108,8 @@ func (m *Machine) jobOf(e *entry) *carillon.Job {
 	return e.job
 }
 
-// scheduleOf is the parsed schedule of a recurring job; nil for a one-shot.
+// scheduleOf returns the parsed schedule of a recurring job. It is nil for a one-shot, and if the schedule
+// can no longer be parsed.
 func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 	if e.sched != nil {
 		return e.sched
@@ -119,7 +123,9 @@ func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 	if !ok {
 		var err error
 		if s, err = j.ParseSchedule(); err != nil {
-			return nil // it was valid when it was put; a zone that has gone stops the schedule, not the node
+			// It was valid when it was put; a time zone that was removed must stop the schedule, not the
+			// node.
+			return nil
 		}
 		if len(m.schedules) >= maxSharedSchedules {
 			clear(m.schedules)
@@ -133,10 +139,10 @@ func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
 // maxSharedSchedules bounds the cache of parsed schedules.
 const maxSharedSchedules = 4096
 
-// unscheduled reports whether a recurring job has a schedule that cannot be read any more.
+// unscheduled reports whether e is a recurring job whose schedule can no longer be parsed.
 func (m *Machine) unscheduled(e *entry) bool { return m.scheduleOf(e) == nil && m.jobOf(e).Recurring() }
 
-// nextAfter is the schedule's first time after t, 0 if there is none within the job's life.
+// nextAfter returns the schedule's first time after t; 0 if there is none within the job's life and repeats.
 func (m *Machine) nextAfter(e *entry, t int64) int64 {
 	s := m.scheduleOf(e)
 	if s == nil {
@@ -152,14 +158,14 @@ func (m *Machine) nextAfter(e *entry, t int64) int64 {
 	return next.UnixNano()
 }
 
-// ended reports whether nothing more can become of a job.
+// ended reports whether a job has nothing left to do, so that it can be removed.
 func (e *entry) ended() bool {
 	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0 && e.state.Backfills == 0
 }
 
 func toTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// fromTime is t in nanoseconds, 0 for the zero time.
+// fromTime returns t in UTC ns; 0 for the zero time.
 func fromTime(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -167,7 +173,7 @@ func fromTime(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// orTime is the time of ns, the zero time for 0.
+// orTime returns ns as a time; the zero time for 0.
 func orTime(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -175,7 +181,7 @@ func orTime(ns int64) time.Time {
 	return toTime(ns)
 }
 
-// earliest is the smaller of two instants of which 0 means none.
+// earliest returns the smaller of two instants, where 0 means none.
 func earliest(a, b int64) int64 {
 	if a == 0 || (b != 0 && b < a) {
 		return b
@@ -193,7 +199,7 @@ func (m *Machine) setWake(e *entry, at int64) {
 	}
 }
 
-// rearm sets the timer to the earliest of what can happen next to e by itself.
+// rearm sets e's timer to the earliest thing that can happen to it without input.
 func (m *Machine) rearm(e *entry) {
 	switch {
 	case e.gone || e.place == blocked || e.pendingDelivery != 0:
@@ -211,7 +217,8 @@ func (m *Machine) rearm(e *entry) {
 	}
 }
 
-// idleDue is when something happens to a record by itself that has no attempt in force: what its due index holds.
+// idleDue returns when something happens by itself to a record without an attempt in force. The due index
+// holds this value.
 func (m *Machine) idleDue(e *entry) int64 {
 	s := &e.state
 	switch {
@@ -221,7 +228,7 @@ func (m *Machine) idleDue(e *entry) int64 {
 		return earliest(afterLife(s), m.overlapDue(e))
 	case s.Run.Live:
 		return earliest(s.Run.Due, m.overlapDue(e))
-	case s.Next == 0: // it waits for its pending runs at most
+	case s.Next == 0: // it waits for its pending runs, if for anything
 		return 0
 	case s.Paused, s.Phase == carillon.PhaseWaiting:
 		return afterLife(s)
@@ -229,7 +236,8 @@ func (m *Machine) idleDue(e *entry) int64 {
 	return m.nextDue(e)
 }
 
-// nextDue is when the next scheduled time, of which there is one, is due; its lower bound while the spec is not in memory.
+// nextDue returns when the next scheduled time is due; there must be one. Without the spec in memory it is a
+// lower bound.
 func (m *Machine) nextDue(e *entry) int64 {
 	if e.spec == nil {
 		return e.state.Next
@@ -237,7 +245,8 @@ func (m *Machine) nextDue(e *entry) int64 {
 	return e.state.Next + m.jitter(e, e.state.Next)
 }
 
-// afterLife is the first instant after the end of life, which is inclusive; 0 if there is no end.
+// afterLife returns the first instant after the end of the job's life, which is inclusive; 0 if its life does
+// not end.
 func afterLife(s *store.State) int64 {
 	if s.Expires == 0 {
 		return 0

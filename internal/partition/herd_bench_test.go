@@ -10,10 +10,11 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// benchWindow is what a partition of 64 has of a node's 100,000 records.
+// benchWindow is the share of one of 64 partitions in a node's 100,000 records.
 const benchWindow = 1562
 
-// BenchmarkHerd loads one-shots that are all due at one instant, fires and finishes them: far more than fit into memory.
+// BenchmarkHerd loads, fires and finishes one-shots that are all due at one instant: far more than fit into
+// memory.
 func BenchmarkHerd(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -56,7 +57,7 @@ func loadHerd(b *testing.B, r *rig, n int) {
 	}
 }
 
-// BenchmarkResident tells what a waiting record takes in memory, with all that leads to it.
+// BenchmarkResident measures the memory of a waiting record, including everything that refers to it.
 func BenchmarkResident(b *testing.B) {
 	const n = 20_000
 	for b.Loop() {
@@ -69,7 +70,7 @@ func BenchmarkResident(b *testing.B) {
 	}
 }
 
-// heap is how much is in use after a collection.
+// heap returns the memory in use after a collection.
 func heap() uint64 {
 	runtime.GC()
 	var s runtime.MemStats

@@ -40,7 +40,7 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 	}
 }
 
-// historyOf adds a record to the history of e's job, within what the job keeps. Dead runs are always kept.
+// historyOf adds a record to the history of e's job, as far as the job keeps any. Dead runs are always kept.
 func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 	j := m.jobOf(e)
 	keep := j.HistoryRuns()
@@ -70,8 +70,10 @@ func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 	}
 }
 
-// mostRoom is for how many finished runs of a batch room is made beforehand, going by the batch before.
+// mostRoom bounds the room that is made beforehand for a batch's finished runs, which goes by the previous
+// batch.
 const mostRoom = 128
 
-// trimSlack is how many runs beyond the limit the store holds before it is trimmed, so that not every tick deletes.
+// trimSlack is how many runs beyond the job's limit the store may hold before it is trimmed, so that not
+// every run deletes one.
 const trimSlack = 10

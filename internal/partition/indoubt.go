@@ -10,33 +10,51 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// An attempt is written some time after it has been handed out (docs/decisions/0019). An owner that ends without order may therefore
-// have handed out attempts of which the store knows nothing: they are in doubt. Its successors make them again, under the same run
-// id, attempt and token, and neither skip nor coalesce them; see docs/decisions/0033.
+// An attempt is usually written only some time after it was handed out (docs/decisions/0019). An owner that
+// ends without order, by a crash or by losing its lease, may have handed out attempts that the store knows
+// nothing of. Those are in doubt. Its successors neither skip nor coalesce them. They make them again, with
+// the same run id, attempt number and token, so whichever consumer reports first is believed, and the run
+// counts once (docs/decisions/0033).
+//
+//	term 1 begins, hands out attempts, crashes           terms: 1 open
+//	term 2 begins, and gives term 1 an end                      1 ended, 2 open
+//	    a record that was due by that end comes into memory
+//	        examine ──► its next attempt is in doubt: Run.Doubt = grant of term 1
+//	            a report with that grant comes first  ──► acknowledge: the attempt is in force
+//	            the run is handed out first           ──► grant: made again, with the same grant and token
+//	            the run ends or changes before that   ──► concede: counted as made
+//	term 2 leaves in order: EndInOrder                          1 ended  (2 is gone)
+//
+// Of each record at most one attempt can be in doubt, because whatever makes the next one possible is durable
+// before it is handed out. State.Settled says up to which epoch nothing of a record is in doubt. If several
+// terms may have handed out the attempt, the grant is that of the first: the later ones made it again under
+// that grant.
 
-// TermsKey is the key of the metadata record (store.KindTerms) that says which terms of the partition may have left attempts in doubt.
+// TermsKey is the key of the metadata record (store.KindTerms) that lists the terms which may have left
+// attempts in doubt.
 const TermsKey = "terms"
 
-// mostTerms bounds the list of terms, to 12 KiB. What older ones may have left has long been dealt with, or has waited, in a backlog
-// or for a consumer, for as many crashes.
+// mostTerms bounds the list of terms, to 12 KiB. What older terms left in doubt has long been dealt with, or
+// has waited, in a backlog or for a consumer, through as many crashes.
 const mostTerms = 512
 
 // EndedTerm is a term that ended without order.
 type EndedTerm struct {
 	Term  store.Term
-	Until int64 // UTC ns: what it handed out was due by then
+	Until int64 // UTC ns; whatever it handed out was due by then
 }
 
-// Terms are the terms of a partition that have ended without order, the oldest first, and those of which that is not known yet.
+// Terms are the terms of a partition that did not end in order, oldest first, and those that may not have
+// ended yet.
 type Terms struct {
 	Ended []EndedTerm
-	Open  []store.Term // begun, and not ended in order: the last one may be in force
+	Open  []store.Term // begun and not ended in order; the last one may be in force
 }
 
-// termBytes is the length of one term in the record; Until is 0 if it is open.
+// termBytes is the length of one term in the record. Its Until is 0 if the term is open.
 const termBytes = 24
 
-// ParseTerms reads the value of the record; none is no terms.
+// ParseTerms decodes the value of the record; an empty value has no terms.
 func ParseTerms(b []byte) (t Terms, err error) {
 	if len(b)%termBytes != 0 {
 		return t, fmt.Errorf("%w: the list of terms has %d bytes", store.ErrDamaged, len(b))
@@ -52,7 +70,8 @@ func ParseTerms(b []byte) (t Terms, err error) {
 	return t, nil
 }
 
-// End says until when the open terms may have handed out attempts.
+// End moves the open terms to the ended ones. until returns, in UTC ns, until when a term may have handed out
+// attempts.
 func (t *Terms) End(until func(store.Term) int64) {
 	for _, term := range t.Open {
 		t.Ended = append(t.Ended, EndedTerm{term, max(1, until(term))})
@@ -61,7 +80,7 @@ func (t *Terms) End(until func(store.Term) int64) {
 	t.Ended = t.Ended[max(0, len(t.Ended)-mostTerms):]
 }
 
-// Record is the list as it is stored.
+// Record returns the list as it is stored.
 func (t *Terms) Record() store.MetaRecord {
 	var b []byte
 	add := func(term store.Term, until int64) {
@@ -78,9 +97,9 @@ func (t *Terms) Record() store.MetaRecord {
 	return store.MetaRecord{Kind: store.KindTerms, Key: TermsKey, Value: b}
 }
 
-// doubts are the terms that may have left attempts in doubt.
+// doubts holds the terms that may have left attempts in doubt.
 type doubts struct {
-	ended []EndedTerm // the oldest first
+	ended []EndedTerm // oldest first
 	until int64       // the latest of their ends
 }
 
@@ -92,8 +111,9 @@ func newDoubts(ended []EndedTerm) doubts {
 	return d
 }
 
-// of is the first term that may have handed out what was due at an instant, of a record of which nothing is in doubt up to an epoch.
-// Terms after it that handed it out too did so under its grant, as this one will.
+// of returns the first term that may have handed out what was due at an instant, of a record of which nothing
+// is in doubt up to the epoch settled. Later terms that handed it out too did so under the first one's grant,
+// as this term will.
 func (d *doubts) of(settled uint64, due int64) (store.Term, bool) {
 	if due > d.until {
 		return store.Term{}, false
@@ -106,13 +126,13 @@ func (d *doubts) of(settled uint64, due int64) (store.Term, bool) {
 	return store.Term{}, false
 }
 
-// EndInOrder records that nothing is in doubt of what this term has handed out: all of it is in the batches up to this one, and it
-// hands out nothing more.
+// EndInOrder records that this term leaves nothing in doubt: everything it has handed out is in the batches
+// up to this one, and it hands out nothing more.
 func (m *Machine) EndInOrder() {
 	m.Write((&Terms{Ended: m.doubts.ended}).Record())
 }
 
-// Unread reports whether records have not been read yet that may hold what is in doubt.
+// Unread reports whether records that may hold something in doubt have not been read yet.
 func (m *Machine) Unread() bool {
 	if len(m.doubts.ended) == 0 {
 		return false
@@ -125,9 +145,10 @@ func (m *Machine) Unread() bool {
 	return false
 }
 
-// examine sees to what is in doubt of a record that has come into memory: its next scheduled time begins at once, before anything
-// that is asked of the job, or the misfire rule, could pass over it. What can be said only with the spec, or with the job of a
-// pending run, waits for that: until then the record stays unsettled, in the store too.
+// examine decides what is in doubt of a record that has come into memory. A next scheduled time in doubt
+// begins at once, before a call about the job, or the misfire rule, could skip it. What can be decided only
+// with the spec, or with the job of a pending run, waits for that. Until then the record stays unsettled, in
+// the store too.
 func (m *Machine) examine(e *entry, now int64) {
 	s := &e.state
 	if s.Settled >= m.cfg.Term.Epoch || e.gone {
@@ -145,11 +166,11 @@ func (m *Machine) examine(e *entry, now int64) {
 	}
 }
 
-// examineRun sees to an unfinished run: its next attempt may have been made already.
+// examineRun examines an unfinished run: its next attempt may have been handed out already.
 func (m *Machine) examineRun(e *entry) (settled bool) {
 	r := &e.state.Run
 	if e.place == running || !r.Doubt.Term.IsZero() {
-		return true // the attempt is known, or the doubt is
+		return true // the attempt is known, or its doubt is
 	}
 	term, doubtful := m.doubts.of(e.state.Settled, r.Due)
 	if !doubtful {
@@ -162,15 +183,16 @@ func (m *Machine) examineRun(e *entry) (settled bool) {
 	return true
 }
 
-// examineNext sees to the next scheduled time: its first attempt may have been made. No later one can have been: a job's next time
-// is begun when it is durable how the run before it ended, or went on beside it.
+// examineNext examines the next scheduled time: its first attempt may have been handed out. No later time can
+// have been: a job's next time begins only when it is durable how the previous run ended, or that it goes on
+// beside it.
 func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	s := &e.state
 	if s.Next == 0 || s.Paused || !allOpen(s) {
 		return true
 	}
 	if _, doubtful := m.doubts.of(s.Settled, s.Next); !doubtful {
-		return true // it is due then at the earliest
+		return true // Next is the earliest that it can be due
 	}
 	if e.place != idle && e.place != blocked || m.specMissing(e) || m.unscheduled(e) {
 		return false
@@ -180,32 +202,33 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	switch {
 	case !doubtful:
 		return true
-	case due > now: // by this clock it has yet to come: another was ahead, or this one has been set back
+	case due > now: // not due yet by this clock: another clock was ahead, or this one was set back
 		return false
 	}
 	m.open(e, s.Next, now)
 	m.inDoubt(e, term)
-	if e.place == idle { // otherwise it goes on when it is unblocked
+	if e.place == idle { // otherwise it is enqueued when it is unblocked
 		m.enqueue(e, now)
 	}
 	return true
 }
 
-// inDoubt notes that the next attempt of e's run may have been handed out under a term.
+// inDoubt notes that the next attempt of e's run may have been handed out under term.
 func (m *Machine) inDoubt(e *entry, term store.Term) {
 	r := &e.state.Run
 	r.Doubt = store.Grant{Term: term, Generation: m.generation(e)}
 	r.InDoubt++
 }
 
-// doubtful reports whether the next attempt of e's run may have been handed out before this term, and has not been in it.
+// doubtful reports whether the next attempt of e's run may have been handed out by an earlier term, and not
+// yet by this one.
 func (e *entry) doubtful() bool {
 	r := &e.state.Run
 	return r.Live && e.place != running && !r.Doubt.Term.IsZero()
 }
 
-// grantOf is the grant of e's next attempt: its own, or that of the term which may have handed it out before. Whoever had an attempt
-// of Dapr's has gone with that term.
+// grantOf returns the grant of e's next attempt: a new one, or that of the earlier term that may have handed
+// it out. Attempts of Dapr's jobs ended with that term, so those always get a new grant.
 func (m *Machine) grantOf(e *entry) store.Grant {
 	if d := e.state.Run.Doubt; !d.Term.IsZero() && !e.isDapr() {
 		return d
@@ -213,7 +236,8 @@ func (m *Machine) grantOf(e *entry) store.Grant {
 	return store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
 }
 
-// concede counts an attempt in doubt as made, because the run ends or goes on otherwise before it is made again.
+// concede counts an attempt in doubt as made, because the run ends or changes before the attempt is made
+// again.
 func (m *Machine) concede(e *entry) {
 	if e.doubtful() {
 		r := &e.state.Run
@@ -223,24 +247,25 @@ func (m *Machine) concede(e *entry) {
 	}
 }
 
-// HandedOut reports whether this term has handed out the attempt in force that a token names. An attempt in doubt has the token of the
-// term before: what the owner of then did with it is another matter.
+// HandedOut reports whether a token names the attempt in force and this term handed it out. An attempt in
+// doubt has the token of an earlier term; what the owner of that term did with it does not count here.
 func (m *Machine) HandedOut(tok Token) bool {
 	e := m.live[tok.Run]
 	return e != nil && e.place == running && e.since != 0 && m.names(e, tok)
 }
 
-// Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or whose time has yet to come
-// by this node's clock.
+// Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or
+// that is not due yet by this node's clock.
 func (m *Machine) Awaits(tok Token, now int64) bool {
 	return (m.Unread() || now <= m.doubts.until) && now-m.cfg.Since < int64(awaitUnread) &&
 		slices.ContainsFunc(m.doubts.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }
 
-// awaitUnread is for how long what consumers say of attempts waits until the records of them are known.
+// awaitUnread is how long reports of attempts wait for their records to be read.
 const awaitUnread = time.Minute
 
-// acknowledge takes an attempt in doubt for the one in force, as a consumer has proved with its token that it has it.
+// acknowledge takes an attempt in doubt as the one in force, because a consumer has proved by its token that
+// it has it.
 func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 	r := &e.state.Run
 	if !e.doubtful() || e.isDapr() || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {

@@ -14,14 +14,15 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// kill ends the owner now and starts the next one later: what was not written is lost.
+// kill ends the owner now and starts the next one later. What was not written is lost.
 func (r *rig) kill(later time.Duration) {
 	r.now += int64(later)
 	r.start()
 	r.flush()
 }
 
-// left is a job whose owner has handed out its first time, at 10 s, and is killed before that is written. The next owner has it.
+// left is a job whose owner handed out its first time, at 10 s, and was killed before that was written. The
+// next owner has it.
 func (r *rig) left(j carillon.Job) partition.Delivery {
 	r.t.Helper()
 	j.Name, j.Schedule = "a", "@every 10s"
@@ -36,7 +37,7 @@ func (r *rig) left(j carillon.Job) partition.Delivery {
 	return ds[0]
 }
 
-// again is the attempt that is handed out once more, which must be the one that was.
+// again takes the attempt that is handed out again, which must be the same.
 func (r *rig) again(left partition.Delivery) partition.Delivery {
 	r.t.Helper()
 	ds := r.deliver(1)
@@ -61,8 +62,8 @@ func (r *rig) recordOf(d partition.Delivery) store.RunRecord {
 	return store.RunRecord{}
 }
 
-// TestWhatLeftIsNotPassedOver kills the owner right after it has handed out a time of which the store knows nothing. What was missed
-// beyond it is left to the rules of overlap and misfire.
+// TestWhatLeftIsNotPassedOver kills the owner right after it has handed out a time that the store knows
+// nothing of. Later times that were missed follow the overlap and misfire rules.
 func TestWhatLeftIsNotPassedOver(t *testing.T) {
 	missed := map[carillon.Misfire][]int{carillon.MisfireLatest: {60}, carillon.MisfireSkip: nil, carillon.MisfireAll: {20, 30, 40, 50, 60}}
 	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace} {
@@ -78,7 +79,7 @@ func TestWhatLeftIsNotPassedOver(t *testing.T) {
 					if h := r.recordOf(d); h.Status != carillon.RunSucceeded || h.Attempt != 1 || h.InDoubt != 1 {
 						t.Errorf("record %+v", h)
 					}
-					switch { // a run in doubt is one that goes on
+					switch { // a run in doubt counts as unfinished
 					case overlap == carillon.OverlapSkip:
 						then = nil
 					case overlap == carillon.OverlapReplace && misfire == carillon.MisfireAll:
@@ -94,7 +95,7 @@ func TestWhatLeftIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// TestUnderReplaceItRunsAgainFirst and is replaced once it has been handed out.
+// TestUnderReplaceItRunsAgainFirst: it is replaced only after it has been handed out.
 func TestUnderReplaceItRunsAgainFirst(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	left := r.left(carillon.Job{Overlap: carillon.OverlapReplace})
@@ -133,7 +134,7 @@ func TestRepeatsCountWhatLeftOnce(t *testing.T) {
 	}
 }
 
-// TestAResultOfWhatLeftCounts before the attempt has been made again, in which case it is not, and after.
+// TestAResultOfWhatLeftCounts, both before the attempt was made again, which it then is not, and after.
 func TestAResultOfWhatLeftCounts(t *testing.T) {
 	for _, redelivered := range []bool{false, true} {
 		for outcome, status := range map[carillon.Outcome]carillon.RunStatus{
@@ -166,7 +167,7 @@ func TestAResultOfWhatLeftCounts(t *testing.T) {
 	}
 }
 
-// TestABeatOfWhatLeftKeepsIt with the worker that has it, for as long as it heartbeats.
+// TestABeatOfWhatLeftKeepsIt with its worker for as long as the worker sends heartbeats.
 func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
@@ -222,7 +223,7 @@ func TestKillsInARowKeepTheToken(t *testing.T) {
 	}
 }
 
-// TestAnOrderlyEndLeavesNoDoubt but that of the terms before it.
+// TestAnOrderlyEndLeavesNoDoubt except that of earlier terms.
 func TestAnOrderlyEndLeavesNoDoubt(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
@@ -242,12 +243,14 @@ func TestAnOrderlyEndLeavesNoDoubt(t *testing.T) {
 	r.again(left)
 }
 
-// TestOnlyWhatMayHaveLeftIsInDoubt and not what came after the last instant at which something can have.
+// TestOnlyWhatMayHaveLeftIsInDoubt, and not what was due after the last instant at which something can have
+// been handed out.
 func TestOnlyWhatMayHaveLeftIsInDoubt(t *testing.T) {
 	for last, want := range map[time.Duration][]int{ // the owner is up until then
 		9 * time.Second:  {21600},
 		10 * time.Second: {10, 21600},
-		29 * time.Second: {10, 21600}, // the second cannot have left before it was durable how the first ended
+		// The second cannot have been handed out before the end of the first was durable.
+		29 * time.Second: {10, 21600},
 	} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
@@ -259,11 +262,11 @@ func TestOnlyWhatMayHaveLeftIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedOfARunInDoubt finds a run that has had an attempt.
+// TestWhatIsAskedOfARunInDoubt: every call treats it as a run that has had an attempt.
 func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  func(r *rig)
-		want store.RunRecord // of the run; zero: it goes on
+		want store.RunRecord // of the run; zero: it is unfinished
 	}{
 		"pause":  {func(r *rig) { r.pause("a", true) }, store.RunRecord{}},
 		"skip":   {func(r *rig) { _, _ = r.skip("a") }, store.RunRecord{}},
@@ -305,7 +308,7 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 	}
 }
 
-// TestOtherContentFencesWhatLeft as it does an attempt that is known: the run goes on as the next one.
+// TestOtherContentFencesWhatLeft just like a known attempt: the run goes on with its next attempt.
 func TestOtherContentFencesWhatLeft(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	left := r.left(carillon.Job{Misfire: carillon.MisfireSkip})
@@ -319,8 +322,8 @@ func TestOtherContentFencesWhatLeft(t *testing.T) {
 	}
 }
 
-// TestRunsWithRecordsOfTheirOwnInDoubt are made again as they were: what was triggered, what goes beside another, what is tried
-// again, what was parked. A pause takes none of them back.
+// TestRunsWithRecordsOfTheirOwnInDoubt are made again as they were: triggered runs, runs beside another,
+// retries and parked runs. A pause withdraws none of them.
 func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 	for name, prepare := range map[string]func(r *rig){
 		"triggered": func(r *rig) {
@@ -385,7 +388,8 @@ func TestALifeThatEndsInDoubtIsNoSkip(t *testing.T) {
 	}
 }
 
-// TestWhatLeftComesBackBeforeItsTime if the clock has been set back meanwhile: a result counts, and nothing is early.
+// TestWhatLeftComesBackBeforeItsTime if the clock was set back meanwhile: a result counts, and nothing runs
+// early.
 func TestWhatLeftComesBackBeforeItsTime(t *testing.T) {
 	for _, said := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
@@ -433,7 +437,7 @@ func TestTheListOfTermsIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestRecordsThatWaitToBeReadAreAwaited by what consumers say of attempts in doubt.
+// TestRecordsThatWaitToBeReadAreAwaited by reports of attempts in doubt.
 func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(10 * time.Second)})

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// halted is an attempt with a lease of 2 s and a timeout of 8 s that was handed out before the process stood still for some time:
-// timers come first when it goes on.
+// halted is an attempt with a lease of 2 s and a timeout of 8 s that was handed out before the process stood
+// still for some time. When it goes on, timers come first.
 func halted(t *testing.T, d time.Duration) (*rig, partition.Delivery) {
 	t.Helper()
 	r := newRig(t, partition.Config{})
@@ -23,7 +23,7 @@ func halted(t *testing.T, d time.Duration) (*rig, partition.Delivery) {
 	return r, ds[0]
 }
 
-// TestWhatCameWhileANodeStoodStillCounts though the lease, or the timeout, ended meanwhile.
+// TestWhatCameWhileANodeStoodStillCounts although the lease, or the timeout, ended meanwhile.
 func TestWhatCameWhileANodeStoodStillCounts(t *testing.T) {
 	for _, d := range []time.Duration{2050 * time.Millisecond, 4 * time.Second, 9 * time.Second, time.Hour} {
 		r, had := halted(t, d)
@@ -33,7 +33,7 @@ func TestWhatCameWhileANodeStoodStillCounts(t *testing.T) {
 	}
 }
 
-// TestALeaseThatEndedUnseenEndsSoon when nothing has come, and once only.
+// TestALeaseThatEndedUnseenEndsSoon if nothing has come. It is put off only once.
 func TestALeaseThatEndedUnseenEndsSoon(t *testing.T) {
 	r, had := halted(t, 4*time.Second)
 	r.advance(2*time.Second/4 - 1)
@@ -47,7 +47,7 @@ func TestALeaseThatEndedUnseenEndsSoon(t *testing.T) {
 	}
 }
 
-// TestABeatAfterAHaltExtendsTheLease as any other does.
+// TestABeatAfterAHaltExtendsTheLease like any other heartbeat.
 func TestABeatAfterAHaltExtendsTheLease(t *testing.T) {
 	r, had := halted(t, 4*time.Second)
 	if v := r.m.Heartbeat(r.now, tokenOf(t, r, had)); v != partition.Accepted {

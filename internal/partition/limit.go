@@ -10,33 +10,44 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Limit is a concurrency key in its namespace.
+// Limit is a concurrency key in its namespace. The limit itself, how many attempts may be in force, is a
+// setting of the namespace.
 type Limit struct{ Namespace, Key string }
 
-// Line is where runs wait for tokens of a limit: one for each queue that they are in.
+// Line names a waiting line for permits of a limit. There is one for each queue that such runs are in.
 type Line struct {
 	Limit
 	Queue Queue
 }
 
-// Limiter counts the attempts in force of concurrency keys, over all partitions of the node. A machine calls it for itself; it
-// answers at once.
+// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as a
+// [PermitPool], of the cluster. A machine calls it for itself. Calls return at once.
+//
+//	due run ─► ready list ─► takePermit ── permit taken ──────────────► attempt in force
+//	              ▲               └─ none ─► setAside ─► line                  │
+//	              │                                       │ Wait               │ its end is durable
+//	           Promote ◄── permits are reserved ◄── Limiter ◄──────────────────┘ Free
+//	              └── not used in this round ──► Pass
+//
+// A run takes a permit only when its queue has a free slot, so no permit is held by a run that waits for a
+// consumer. A permit that comes free is reserved for a line for one round. What the round does not use is
+// passed on, so that no permit stays idle while its line waits for slots.
 type Limiter interface {
-	// Take takes a token for an attempt, first one that is reserved for the line. limited is false if the key has no limit:
-	// no token is needed then, and none was taken.
+	// Take takes a permit for an attempt, preferably one that is reserved for the line. limited is false if
+	// the key has no limit: then no permit is needed and none was taken.
 	Take(l Line) (ok, limited bool)
-	// Free gives a token back: the end of its attempt is durable.
+	// Free returns a permit, once the end of its attempt is durable.
 	Free(l Limit)
-	// Wait says that want runs of the line wait, in this order among the lines of the limit (less goes first). Tokens will be
-	// reserved for it, once: see [Machine.Promote].
+	// Wait says that want runs of the line wait. order is the line's place among the lines of the limit; the
+	// lowest goes first. Permits will be reserved for the line, once: see [Machine.Promote].
 	Wait(l Line, order int64, want int)
-	// Pass gives back what is reserved for the line.
+	// Pass returns the permits that are reserved for the line.
 	Pass(l Line)
 	// Leave ends the line: nothing waits in it any more.
 	Leave(l Line)
 }
 
-// unlimited is the limiter of a machine that has been given none.
+// unlimited is the limiter of a machine that was given none.
 type unlimited struct{}
 
 func (unlimited) Take(Line) (ok, limited bool) { return true, false }
@@ -45,35 +56,36 @@ func (unlimited) Wait(Line, int64, int)        {}
 func (unlimited) Pass(Line)                    {}
 func (unlimited) Leave(Line)                   {}
 
-// Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner knows them before it hands
-// anything out.
+// Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner
+// can count them before it hands anything out.
 
-// line is the runs of one queue that found no token of their limit. While it holds any, it waits for a token, or some of
-// its runs are back in the ready list (they take a token when the queue has room), or it is stalled until the next round
-// or commit.
+// line holds the runs of one queue that found no permit of their limit. While it holds any, one of three
+// things is true: it waits for permits; or some of its runs are back in the ready list, to take a permit when
+// the queue has a slot; or it is stalled until the next round or commit.
 type line struct {
 	key     Line
 	list    asideList
-	tries   int   // its runs that are in the ready list
-	waits   bool  // for Limiter to reserve tokens
+	tries   int   // how many of its runs are in the ready list
+	waits   bool  // it waits for the Limiter to reserve permits
 	permits int   // how many runs may be read back from the store in this round
-	first   int64 // at most the order of those in the store
+	first   int64 // lower bound on the order of its runs in the store
 }
 
-// String is the line as the store knows it, like a queue of its own; concurrency keys hold no zero byte.
+// String returns the line as the store names it, like a queue of its own. Concurrency keys contain no zero
+// byte.
 func (l Line) String() string { return l.Parked().String() }
 
-// Parked names the line's runs in the store, as a queue of their own.
+// Parked names the line's runs in the store like a queue of their own.
 func (l Line) Parked() Queue {
 	q := l.Queue
 	q.Address += "\x00" + l.Key
 	return q
 }
 
-// Limited reports whether q names runs that are parked for want of a token.
+// Limited reports whether q names runs that are parked for want of a permit.
 func (q Queue) Limited() bool { return strings.Contains(q.Address, "\x00") }
 
-// lineOf is the line whose parked runs q names; ok is false if q is a queue.
+// lineOf returns the line whose parked runs q names; ok is false if q is an ordinary queue.
 func lineOf(q Queue) (l Line, ok bool) {
 	address, key, ok := strings.Cut(q.Address, "\x00")
 	q.Address = address
@@ -90,7 +102,8 @@ func (m *Machine) line(key Line) *line {
 	return l
 }
 
-// takePermit takes what e's job needs of its limit to begin an attempt; ok is false if there is none, and e waits in the line.
+// takePermit takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
+// there is none; then e must wait in the line key.
 func (m *Machine) takePermit(e *entry) (key Line, ok bool) {
 	j := m.jobOf(e)
 	if j.ConcurrencyKey == "" {
@@ -105,7 +118,7 @@ func (m *Machine) takePermit(e *entry) (key Line, ok bool) {
 	return key, ok
 }
 
-// returnPermitOnceEnded gives the token of e's attempt back once its end is durable.
+// returnPermitOnceEnded returns the permit of e's attempt once the end of the attempt is durable.
 func (m *Machine) returnPermitOnceEnded(e *entry) {
 	if e.limit == nil {
 		return
@@ -119,7 +132,7 @@ func (m *Machine) returnPermit(l Limit, ref store.Ref) {
 	m.out.tokens = append(m.out.tokens, l)
 }
 
-// releaseAll gives back the tokens of a deleted job's attempts that are not in memory: they go with it.
+// releaseAll returns the permits of a deleted job's attempts that are not in memory. They end with the job.
 func (m *Machine) releaseAll(key carillon.Key) {
 	var refs []store.Ref
 	for ref := range m.charged {
@@ -134,7 +147,7 @@ func (m *Machine) releaseAll(key carillon.Key) {
 	}
 }
 
-// adoptPermit goes on with the token of an attempt that an earlier owner handed out.
+// adoptPermit takes over the permit of an attempt that an earlier owner handed out.
 func (m *Machine) adoptPermit(e *entry) {
 	if l, charged := m.charged[e.ref]; charged {
 		e.limit = new(l)
@@ -142,19 +155,19 @@ func (m *Machine) adoptPermit(e *entry) {
 	}
 }
 
-// setAside lets a due run wait for a token.
+// setAside puts a due run into its line to wait for a permit.
 func (m *Machine) setAside(e *entry, key Line) {
 	l := m.line(key)
 	e.place, e.line = aside, l
 	heap.Push(&l.list, e)
 	m.rearm(e)
 	if l.waits && l.list[0] == e {
-		l.waits = l.tries > 0 // it goes before those for whom the line waits
+		l.waits = l.tries > 0 // e goes before the runs for which the line waits, so wait again with its order
 	}
 	m.await(l)
 }
 
-// leaveLine is told that e has left its line, or the ready list into which the line sent it.
+// leaveLine notes that e has left its line, or the ready list into which the line had sent it.
 func (m *Machine) leaveLine(e *entry, from place) {
 	l := e.line
 	e.line = nil
@@ -164,7 +177,7 @@ func (m *Machine) leaveLine(e *entry, from place) {
 	m.await(l)
 }
 
-// await lets the line wait for tokens, if any of its runs need them; a line without runs is forgotten.
+// await makes the line wait for permits if any of its runs need them. A line without runs is forgotten.
 func (m *Machine) await(l *line) {
 	inStore := m.parkedIn(l)
 	switch {
@@ -186,7 +199,7 @@ func (m *Machine) await(l *line) {
 	}
 }
 
-// loadTokens is how many tokens a line asks for whose runs are in the store: nobody knows how many they are.
+// loadTokens is how many more permits a line asks for if it has runs in the store, whose number is not known.
 const loadTokens = 64
 
 // parkedIn reports whether runs of the line are parked.
@@ -195,16 +208,18 @@ func (m *Machine) parkedIn(l *line) bool {
 	return st != nil && !st.parked.none
 }
 
-// Promote takes the news that n tokens of a line's limit are reserved for it, or that it is not limited any more: as many of
-// its runs go back to their queue. What is not used until [Machine.PassTokens] is given back.
+// Promote says that n permits of the line's limit are reserved for it, or that n of its runs may go because
+// it is not limited any more. As many of its runs return to their queue. What is not used until
+// [Machine.PassPermits] is returned.
 func (m *Machine) Promote(now int64, key Line, n int) {
 	l := m.lines[key]
 	if l == nil {
-		return // it has left, and what was reserved with it
+		return // the line has ended, and with it what was reserved
 	}
 	l.waits = false
 	m.told = append(m.told, l)
-	for l.tries++; n > 0 && len(l.list) > 0; n-- { // counted as trying meanwhile, so that it is not awaited or forgotten
+	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
+	for l.tries++; n > 0 && len(l.list) > 0; n-- {
 		e := l.list[0]
 		since := e.readyAt
 		m.dequeue(e)
@@ -218,7 +233,7 @@ func (m *Machine) Promote(now int64, key Line, n int) {
 	l.permits = n
 }
 
-// permitsFor is how many parked runs of a line may be read back.
+// permitsFor returns how many parked runs of a line may be read back.
 func (m *Machine) permitsFor(key Line) int {
 	if l := m.lines[key]; l != nil {
 		return l.permits
@@ -226,7 +241,7 @@ func (m *Machine) permitsFor(key Line) int {
 	return 0
 }
 
-// try counts a run that has been read back into the ready list among those that try to get a token.
+// try counts a run that was read back into the ready list among those that try to take a permit.
 func (m *Machine) try(e *entry, key Line) {
 	l := m.line(key)
 	e.line = l
@@ -234,15 +249,15 @@ func (m *Machine) try(e *entry, key Line) {
 	l.permits = max(0, l.permits-1)
 }
 
-// markUnread says that runs of a line have gone from memory that are in the store.
+// markUnread notes that runs of a line have been evicted from memory and are in the store only.
 func (m *Machine) markUnread(q Queue) {
 	if key, limited := lineOf(q); limited {
 		m.stalled = append(m.stalled, m.line(key))
 	}
 }
 
-// PassPermits gives back the tokens that were reserved for lines and have not been used in this round. The engine calls it at
-// the end of a round.
+// PassPermits returns the permits that were reserved for lines and not used in this round. The engine calls
+// it at the end of a round.
 func (m *Machine) PassPermits() {
 	for _, l := range m.told {
 		l.permits = 0
@@ -254,7 +269,8 @@ func (m *Machine) PassPermits() {
 	m.told = m.told[:0]
 }
 
-// AwaitPermits lets those lines wait again that could not use the tokens they had. The engine calls it now and then.
+// AwaitPermits makes those lines wait again that could not use their permits. The engine calls it about once
+// a second.
 func (m *Machine) AwaitPermits() {
 	for len(m.stalled) > 0 {
 		l := m.stalled[0]
@@ -264,7 +280,7 @@ func (m *Machine) AwaitPermits() {
 	m.stalled = nil
 }
 
-// StageAside parks runs that wait for a token since before (UTC ns), at most n. It returns how many.
+// StageAside parks at most n runs that have waited for a permit since before (UTC ns), and returns how many.
 func (m *Machine) StageAside(before int64, n int) int {
 	var lines []*line
 	for _, l := range m.lines {
@@ -276,7 +292,7 @@ func (m *Machine) StageAside(before int64, n int) int {
 		l.tries++ // so that it is not forgotten meanwhile
 		for i := len(l.list) - 1; i >= 0 && done < n; i-- {
 			if i >= len(l.list) {
-				continue // the parked run's record took others with it
+				continue // parking a run also took others from the list
 			}
 			if e := l.list[i]; e.readyAt <= before {
 				m.parkAside(e, l)
@@ -297,7 +313,7 @@ func (m *Machine) parkAside(e *entry, l *line) {
 	m.park(e, m.queue(l.key.Parked()))
 }
 
-// parkedRight reports whether a parked run is filed where its job's content says.
+// parkedRight reports whether a parked run is filed under the queue or line that its job's content calls for.
 func (m *Machine) parkedRight(e *entry) bool {
 	q := m.queueOf(e)
 	if e.state.Queue == q.String() {
@@ -307,12 +323,12 @@ func (m *Machine) parkedRight(e *entry) bool {
 	return key != "" && e.state.Queue == Line{Limit: Limit{e.ref.Namespace, key}, Queue: q}.String()
 }
 
-// limitedKey is the key of the metadata record of an attempt that holds a token.
+// limitedKey returns the key of the metadata record of an attempt that holds a permit.
 func limitedKey(l Limit, ref store.Ref) string {
 	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
 }
 
-// parseLimited reads what limitedKey wrote.
+// parseLimited decodes what limitedKey encoded.
 func parseLimited(key string) (l Limit, ref store.Ref, ok bool) {
 	parts := strings.Split(key, "\x00")
 	if len(parts) != 4 {
@@ -323,7 +339,7 @@ func parseLimited(key string) (l Limit, ref store.Ref, ok bool) {
 	return Limit{parts[1], parts[0]}, ref, err == nil
 }
 
-// LimitedRefs is the records that metadata records of kind store.KindLimited are about.
+// LimitedRefs returns the refs of the records that the metadata records of kind store.KindLimited name.
 func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	var refs []store.Ref
 	for _, r := range records {
@@ -334,8 +350,9 @@ func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	return refs
 }
 
-// LoadLimited takes the metadata records of kind store.KindLimited and the records that they are about, at takeover. It returns the
-// tokens that attempts in force hold; a metadata record without such an attempt is removed.
+// LoadLimited takes, at takeover, the metadata records of kind store.KindLimited and the records that they
+// name. It returns the permits that attempts in force hold. A metadata record without such an attempt is
+// removed.
 func (m *Machine) LoadLimited(small []store.MetaRecord, records []store.Record) []Limit {
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
@@ -355,11 +372,11 @@ func (m *Machine) LoadLimited(small []store.MetaRecord, records []store.Record) 
 	return held
 }
 
-// order is where e's run stands among those that wait for the same limit: by priority and due, where a priority counts as much as
-// ageStep of waiting, so that none starves.
+// order is e's place among the runs that wait for the same limit, in ns. It combines priority and due time:
+// one priority counts as much as ageStep of waiting, so that none starves.
 func (e *entry) order() int64 { return int64(e.state.Priority)*int64(ageStep) + e.state.Run.Due }
 
-// asideList is a heap of due runs by order, then ref.
+// asideList is a heap of due runs, by order, then ref.
 type asideList []*entry
 
 func (l asideList) Len() int { return len(l) }
@@ -374,14 +391,14 @@ func (l asideList) Swap(i, j int) {
 	l[i].slot, l[j].slot = int32(i), int32(j)
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (l *asideList) Push(x any) {
 	e := x.(*entry)
 	e.slot = int32(len(*l))
 	*l = append(*l, e)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (l *asideList) Pop() any {
 	old := *l
 	e := old[len(old)-1]

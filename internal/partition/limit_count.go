@@ -8,19 +8,21 @@ import (
 	"strings"
 )
 
-// PermitCounter counts the attempts in force of concurrency keys over some partitions, and says who goes next. A token that comes
-// free is reserved for the line with the best head; its partition is told, and uses it or passes it on in its next round, so
-// that no token lies idle for want of room elsewhere.
+// PermitCounter counts the attempts in force of concurrency keys over some partitions, and decides which line
+// goes next. A permit that comes free is reserved for the line with the best first run. Its partition is
+// told, and in its next round uses the permit or passes it on, so that no permit stays idle for want of free
+// slots.
 type PermitCounter struct {
 	limitOf func(Limit) (n int, limited bool)
-	tell    func(p int, l Line, n int)        // must not call back
-	yields  func(key Limit, order int64) bool // tokens that are free are not for a line with such a head; nil: never
+	tell    func(p int, l Line, n int) // must not call back
+	// Free permits are not for a line whose first run has this order; nil: never.
+	yields func(key Limit, order int64) bool
 
 	limits map[Limit]*limit
-	held   map[int]map[Limit]int // by partition
+	held   map[int]map[Limit]int // permits of attempts in force, by partition
 }
 
-// limit is where a concurrency key stands.
+// limit is the state of one concurrency key.
 type limit struct {
 	key      Limit
 	inForce  int
@@ -29,28 +31,28 @@ type limit struct {
 	waiting  waiters
 }
 
-// spot is a line of a partition.
+// spot names a line of a partition.
 type spot struct {
 	p    int
 	line Line
 }
 
-// waiter is what a line has or wants.
+// waiter holds what a line has reserved and wants.
 type waiter struct {
 	spot
 	order    int64
 	want     int
 	reserved int
-	at       int // in waiting; -1 = does not wait
+	at       int // index in waiting; -1: does not wait
 }
 
-// NewPermitCounter makes a counter. limitOf is the limit of a key; tell is told how many tokens have been reserved for a line of
-// a partition, and must not call back.
+// NewPermitCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
+// have been reserved for a line of a partition; it must not call back.
 func NewPermitCounter(limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitCounter {
 	return &PermitCounter{limitOf: limitOf, tell: tell, limits: map[Limit]*limit{}, held: map[int]map[Limit]int{}}
 }
 
-// Take is [Limiter.Take] for a partition.
+// Take implements [Limiter] for a partition.
 func (m *PermitCounter) Take(p int, line Line) (ok, limited bool) {
 	most, limited := m.limitOf(line.Limit)
 	if !limited {
@@ -75,14 +77,14 @@ func (m *PermitCounter) Take(p int, line Line) (ok, limited bool) {
 	return true, true
 }
 
-// Free is [Limiter.Free] for a partition.
+// Free implements [Limiter] for a partition.
 func (m *PermitCounter) Free(p int, key Limit) {
 	l := m.limit(key)
 	m.hold(p, l, -1)
 	m.serve(l)
 }
 
-// Wait is [Limiter.Wait] for a partition.
+// Wait implements [Limiter] for a partition.
 func (m *PermitCounter) Wait(p int, line Line, order int64, want int) {
 	l := m.limit(line.Limit)
 	at := spot{p, line}
@@ -97,7 +99,7 @@ func (m *PermitCounter) Wait(p int, line Line, order int64, want int) {
 	m.serve(l)
 }
 
-// Pass is [Limiter.Pass] for a partition.
+// Pass implements [Limiter] for a partition.
 func (m *PermitCounter) Pass(p int, line Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
@@ -110,7 +112,7 @@ func (m *PermitCounter) Pass(p int, line Line) {
 	m.serve(l)
 }
 
-// Leave is [Limiter.Leave] for a partition.
+// Leave implements [Limiter] for a partition.
 func (m *PermitCounter) Leave(p int, line Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
@@ -119,15 +121,15 @@ func (m *PermitCounter) Leave(p int, line Line) {
 	m.serve(l)
 }
 
-// drop forgets a line with all that it has.
+// drop forgets a line and what is reserved for it.
 func (l *limit) drop(w *waiter) {
 	l.waiting.remove(w)
 	l.reserved -= w.reserved
 	delete(l.lines, w.spot)
 }
 
-// Abandon forgets the lines of a partition whose term is over. Its attempts in force are still that: their tokens stay taken
-// until the next term has counted them anew.
+// Abandon forgets the lines of a partition whose term is over. Its attempts are still in force, so their
+// permits stay taken until the next term has counted them again.
 func (m *PermitCounter) Abandon(p int) {
 	for _, l := range m.sorted() {
 		for at, w := range l.lines {
@@ -139,8 +141,8 @@ func (m *PermitCounter) Abandon(p int) {
 	}
 }
 
-// Charge takes one token for each attempt in force that a new term of a partition has found in the store, instead of those of
-// the term before.
+// Charge takes one permit for each attempt in force that a new term of a partition has found in the store, in
+// place of those of the previous term.
 func (m *PermitCounter) Charge(p int, held []Limit) {
 	for key, n := range m.held[p] {
 		m.limit(key).inForce -= n
@@ -154,7 +156,7 @@ func (m *PermitCounter) Charge(p int, held []Limit) {
 	}
 }
 
-// Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
+// Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
 func (m *PermitCounter) Changed(namespace string) {
 	for _, l := range m.sorted() {
 		if namespace == "" || l.key.Namespace == namespace {
@@ -163,7 +165,7 @@ func (m *PermitCounter) Changed(namespace string) {
 	}
 }
 
-// sorted is all limits in the order of their keys, so that nothing hangs on a map's.
+// sorted returns all limits ordered by key, so that nothing depends on a map's order.
 func (m *PermitCounter) sorted() []*limit {
 	return slices.SortedFunc(maps.Values(m.limits), func(a, b *limit) int {
 		return a.key.compare(b.key)
@@ -179,7 +181,7 @@ func (m *PermitCounter) limit(key Limit) *limit {
 	return l
 }
 
-// hold counts attempts in force of a partition.
+// hold adds n to the attempts in force of a partition; n may be negative.
 func (m *PermitCounter) hold(p int, l *limit, n int) {
 	if m.held[p] == nil {
 		m.held[p] = map[Limit]int{}
@@ -190,10 +192,10 @@ func (m *PermitCounter) hold(p int, l *limit, n int) {
 	}
 }
 
-// reserveAtOnce is the most tokens reserved for a line at a time.
+// reserveAtOnce bounds the permits reserved for a line at a time.
 const reserveAtOnce = 64
 
-// serve reserves free tokens for those who wait, best first.
+// serve reserves free permits for the lines that wait, best first.
 func (m *PermitCounter) serve(l *limit) {
 	most, limited := m.limitOf(l.key)
 	for len(l.waiting) > 0 {
@@ -212,7 +214,7 @@ func (m *PermitCounter) serve(l *limit) {
 	m.tidy(l)
 }
 
-// tidy forgets a limit of which nothing is known.
+// tidy forgets a limit with no attempts in force and no lines.
 func (m *PermitCounter) tidy(l *limit) {
 	if l.inForce == 0 && len(l.lines) == 0 {
 		delete(m.limits, l.key)
@@ -244,14 +246,14 @@ func (w waiters) Swap(i, j int) {
 	w[i].at, w[j].at = i, j
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (w *waiters) Push(x any) {
 	e := x.(*waiter)
 	e.at = len(*w)
 	*w = append(*w, e)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (w *waiters) Pop() any {
 	old := *w
 	e := old[len(old)-1]
@@ -261,7 +263,7 @@ func (w *waiters) Pop() any {
 	return e
 }
 
-// Left says what the counter knows of; "" is nothing.
+// Left describes what the counter still holds; "" if nothing.
 func (m *PermitCounter) Left() string {
 	var left strings.Builder
 	for _, l := range m.sorted() {
@@ -270,9 +272,9 @@ func (m *PermitCounter) Left() string {
 	return left.String()
 }
 
-// What a [TokenPool] asks of its counter.
+// The rest is what a [PermitPool] needs of its counter.
 
-// reserved is how many tokens are reserved for a line.
+// reserved returns how many permits are reserved for a line.
 func (m *PermitCounter) reserved(p int, line Line) int {
 	if l := m.limits[line.Limit]; l != nil {
 		if w := l.lines[spot{p, line}]; w != nil {
@@ -282,7 +284,8 @@ func (m *PermitCounter) reserved(p int, line Line) int {
 	return 0
 }
 
-// state is how many tokens are in force or reserved, and how many are wanted beyond those.
+// state returns how many permits are in force or reserved, and how many more are wanted, at most
+// reserveAtOnce.
 func (m *PermitCounter) state(key Limit) (used, want int) {
 	l := m.limits[key]
 	if l == nil {
@@ -294,7 +297,7 @@ func (m *PermitCounter) state(key Limit) (used, want int) {
 	return l.inForce + l.reserved, min(want, reserveAtOnce)
 }
 
-// first is the order of the best head that waits.
+// first returns the order of the best run that waits; NoNextWaiter if none does.
 func (m *PermitCounter) first(key Limit) int64 {
 	if l := m.limits[key]; l != nil && len(l.waiting) > 0 {
 		return l.waiting[0].order
@@ -302,10 +305,10 @@ func (m *PermitCounter) first(key Limit) int64 {
 	return NoNextWaiter
 }
 
-// knows reports whether there is anything of the limit.
+// knows reports whether the counter holds anything of the limit.
 func (m *PermitCounter) knows(key Limit) bool { return m.limits[key] != nil }
 
-// again serves those who wait.
+// again serves the lines that wait.
 func (m *PermitCounter) again(key Limit) {
 	if l := m.limits[key]; l != nil {
 		m.serve(l)

@@ -13,37 +13,62 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// What is handed out to a partition is a metadata record (store.KindAllocation) in the home of the limit.
+// In a cluster a limit holds over all nodes at every moment, whatever is taken over and whatever the network
+// does to messages (docs/decisions/0032). One partition, found by hashing namespace and key, is the home of
+// the limit. Its [PermitHome] allocates permits to partitions, not to nodes. Each partition has a
+// [PermitPool], which uses what it was allocated and nothing else.
+//
+//	partition with runs that wait                   home of the limit
+//	PermitPool                                      PermitHome
+//	  Asks ── PermitRequest{Stamp, Hold, Want} ───►   Answer: takes back what is not held,
+//	                                                  serves the best waiter while the sum < limit
+//	                                                  Write: the allocations, durable first
+//	  Answered, Hear ◄── PermitGrant{Stamp, N} ────   the answer, or a notice
+//	  uses N permits
+//	  ◄───────── PermitGrant{NextWaiter} ──────────   somebody else waits, with this order
+//	  a permit comes free: keeps it only for a run
+//	  that goes before NextWaiter, else returns it
+//	  ── PermitRequest{Hold: fewer} ──────────────►   serves the next waiter
+//
+// An allocation is a metadata record (store.KindAllocation) in the home's partition, durable before anybody
+// is told of it, so a new home knows it. An allocation may be too large for a while, which only leaves
+// permits idle, but never too small. Stamps ensure that. Each grant that begins or grows has a greater stamp
+// than any before, and a pool accepts only newer ones. A request carries the newest stamp that the pool
+// knows. If the home has a newer grant out, it ignores the request: the pool may be about to use that grant.
+// Requests of older terms of a partition are ignored, too. The first request of a newer term replaces the
+// allocation by what that owner found in force, since nobody can use more. Lost messages heal by themselves:
+// a pool that waits asks again every second, and the home's Poll reminds the holders of permits that others
+// wait for.
 
-// PermitHome hands out the tokens of the limits whose home one partition is, under one term. Nothing that it says may be told
-// before what it has to [TokenHome.Write] is durable.
+// PermitHome allocates the permits of the limits whose home is one partition, under one term. Nothing that it
+// says may be sent before what [PermitHome.Write] returns is durable.
 type PermitHome struct {
 	epoch   uint64
 	stamps  uint64
 	limitOf func(Limit) (n int, limited bool)
 
 	accounts map[Limit]*account
-	ring     []Limit // accounts, in the order in which Poll looks at them; some have gone
+	ring     []Limit // accounts in the order in which Poll visits them; some no longer exist
 	ringed   map[Limit]bool
 	changed  []*allocation
 	notices  []PermitNotice
 }
 
-// PermitNotice is for a partition.
+// PermitNotice is a grant to be sent to a partition.
 type PermitNotice struct {
 	Partition int
 	PermitGrant
 }
 
-// account is what is handed out of a limit and who waits for it.
+// account holds the allocations of one limit, and the partitions that wait for it.
 type account struct {
 	key         Limit
-	sum         int // handed out
+	sum         int // permits allocated
 	allocations map[int]*allocation
 	waiting     allocations
 }
 
-// allocation is what is handed out to a partition, or what it waits for.
+// allocation holds the permits that one partition is allocated, and its request for more.
 type allocation struct {
 	account    *account
 	p          int
@@ -52,19 +77,20 @@ type allocation struct {
 	n          int
 	want       int
 	order      int64
-	nextWaiter int64 // the partition knows of
+	nextWaiter int64 // the one that the partition was told of
 
-	at      int  // in waiting; -1 = does not wait
+	at      int  // index in waiting; -1: does not wait
 	noted   bool // it is in changed
 	written bool // the store has a record of it
 }
 
-// NewPermitHome makes the home of a term. limitOf is the limit of a key.
+// NewPermitHome makes the home for a term. limitOf returns the limit of a key.
 func NewPermitHome(term store.Term, limitOf func(Limit) (int, bool)) *PermitHome {
 	return &PermitHome{epoch: term.Epoch, limitOf: limitOf, accounts: map[Limit]*account{}, ringed: map[Limit]bool{}}
 }
 
-// Load takes the metadata records of kind store.KindAllocation, at takeover. Who waits asks again.
+// Load takes the metadata records of kind store.KindAllocation, at takeover. Partitions that wait ask again
+// by themselves.
 func (h *PermitHome) Load(records []store.MetaRecord) error {
 	for _, r := range records {
 		key, p, ok := parseGrant(r.Key)
@@ -79,7 +105,8 @@ func (h *PermitHome) Load(records []store.MetaRecord) error {
 	return nil
 }
 
-// Answer takes what a partition says, and how it stands for each of the limits that it names. Others may have news.
+// Answer processes the requests of a partition, and returns its grant for each limit that they name. It may
+// leave notices for others.
 func (h *PermitHome) Answer(from Asker, asks []PermitRequest) []PermitGrant {
 	for i := range asks {
 		h.noteRequest(from, &asks[i])
@@ -100,13 +127,13 @@ func (h *PermitHome) Answer(from Asker, asks []PermitRequest) []PermitGrant {
 		}
 		out = append(out, g)
 	}
-	h.notices = slices.DeleteFunc(h.notices, func(n PermitNotice) bool { // it is told by the answer
+	h.notices = slices.DeleteFunc(h.notices, func(n PermitNotice) bool { // the answer says the same
 		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a PermitRequest) bool { return a.Limit == n.Limit })
 	})
 	return out
 }
 
-// noteRequest takes what a partition says of a limit.
+// noteRequest processes one request.
 func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
 	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
 	a := h.accounts[ask.Limit]
@@ -119,16 +146,16 @@ func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
 	g := a.allocations[from.Partition]
 	switch {
 	case g != nil && from.Term.Epoch < g.term.Epoch:
-		return // of an owner that is not any more
+		return // from an owner whose term is over
 	case g == nil && hold == 0 && want == 0:
 		return
 	case g == nil || g.term != from.Term:
-		// What a new owner has found in force is so, and it has heard of nothing yet.
+		// What a new owner has found in force is the truth, and it knows of no grant yet.
 		g = a.to(from.Partition)
 		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), NoNextWaiter
 		h.set(g, hold)
 	case ask.Stamp.Compare(g.stamp) < 0:
-		return // it was said before the partition heard of what it has now: it may use that
+		return // sent before the partition learned of its newest grant, which it may use
 	default:
 		h.set(g, min(g.n, hold))
 	}
@@ -138,7 +165,7 @@ func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
 	}
 }
 
-// set notes how much a partition has.
+// set changes how much a partition is allocated.
 func (h *PermitHome) set(g *allocation, n int) {
 	g.account.sum += n - g.n
 	g.n = n
@@ -148,7 +175,8 @@ func (h *PermitHome) set(g *allocation, n int) {
 	}
 }
 
-// serve hands free tokens to those who wait, best first, and tells those who have some who waits.
+// serve allocates free permits to the partitions that wait, best first. It tells holders if a better run
+// waits elsewhere than they know of.
 func (h *PermitHome) serve(a *account) {
 	most, limited := h.limitOf(a.key)
 	for limited && len(a.waiting) > 0 && a.sum < most {
@@ -170,13 +198,13 @@ func (h *PermitHome) tell(g *allocation) {
 	h.notices = append(h.notices, PermitNotice{g.p, g.account.tell(g, h.limitOf)})
 }
 
-// tell is what a partition is to know.
+// tell returns the grant that a partition is to know, and remembers the next waiter it names.
 func (a *account) tell(g *allocation, limitOf func(Limit) (int, bool)) PermitGrant {
 	g.nextWaiter = a.nextWaiterOf(g, limitOf)
 	return PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
 }
 
-// nextWaiterOf is TokenGrant.Rival.
+// nextWaiterOf returns PermitGrant.NextWaiter for a partition.
 func (a *account) nextWaiterOf(g *allocation, limitOf func(Limit) (int, bool)) int64 {
 	if most, limited := limitOf(a.key); limited && a.sum > most {
 		return Recall
@@ -190,7 +218,7 @@ func (a *account) nextWaiterOf(g *allocation, limitOf func(Limit) (int, bool)) i
 	return first
 }
 
-// Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
+// Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
 func (h *PermitHome) Changed(namespace string) {
 	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.compare(b.key) }) {
 		if namespace == "" || a.key.Namespace == namespace {
@@ -200,14 +228,14 @@ func (h *PermitHome) Changed(namespace string) {
 }
 
 const (
-	// lookAtOnce is how many limits one Poll looks at.
+	// lookAtOnce bounds the limits that one Poll visits.
 	lookAtOnce = 1024
-	// auditAtOnce is how many of those that nobody waits for it asks after.
+	// auditAtOnce bounds those among them that no partition waits for.
 	auditAtOnce = 16
 )
 
-// Poll tells those who have tokens of limits for which others wait again, and some others: news may have been lost, and what a
-// partition has may be unknown to its owner. It is called about once a second.
+// Poll repeats the grants of holders of contended limits, and of a few others: a message may have been lost,
+// and the owner of a partition may not know of its allocation. It is called about once a second.
 func (h *PermitHome) Poll() {
 	audits := 0
 	for range min(lookAtOnce, len(h.ring)) {
@@ -234,7 +262,7 @@ func (h *PermitHome) Poll() {
 	}
 }
 
-// Write is what must be durable before anything is told.
+// Write returns the records that must be durable before anything is told.
 func (h *PermitHome) Write() (small []store.MetaRecord) {
 	for _, g := range h.changed {
 		g.noted = false
@@ -251,14 +279,14 @@ func (h *PermitHome) Write() (small []store.MetaRecord) {
 	return small
 }
 
-// Notices is what partitions are to be told, by partition; it is forgotten.
+// Notices returns the grants to send, ordered by partition, and forgets them.
 func (h *PermitHome) Notices() (news []PermitNotice) {
 	news, h.notices = h.notices, nil
 	slices.SortStableFunc(news, func(a, b PermitNotice) int { return a.Partition - b.Partition })
 	return news
 }
 
-// stamp is greater than all before.
+// stamp returns a stamp greater than all before.
 func (h *PermitHome) stamp() PermitStamp {
 	h.stamps++
 	return PermitStamp{h.epoch, h.stamps}
@@ -277,7 +305,7 @@ func (h *PermitHome) account(key Limit) *account {
 	return a
 }
 
-// to is what a partition has.
+// to finds or makes the allocation of a partition.
 func (a *account) to(p int) *allocation {
 	g := a.allocations[p]
 	if g == nil {
@@ -287,7 +315,7 @@ func (a *account) to(p int) *allocation {
 	return g
 }
 
-// tidy forgets what is nothing.
+// tidy forgets empty allocations, and the account if none is left.
 func (h *PermitHome) tidy(a *account) {
 	maps.DeleteFunc(a.allocations, func(_ int, g *allocation) bool { return g.n == 0 && g.want == 0 })
 	if len(a.allocations) == 0 {
@@ -295,7 +323,7 @@ func (h *PermitHome) tidy(a *account) {
 	}
 }
 
-// grantKey is the key of the metadata record of what is handed out to a partition; concurrency keys hold no zero byte.
+// grantKey returns the key of the metadata record of an allocation. Concurrency keys contain no zero byte.
 func grantKey(l Limit, p int) string { return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p) }
 
 func parseGrant(key string) (l Limit, p int, ok bool) {
@@ -346,14 +374,14 @@ func (l allocations) Swap(i, j int) {
 	l[i].at, l[j].at = i, j
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (l *allocations) Push(x any) {
 	g := x.(*allocation)
 	g.at = len(*l)
 	*l = append(*l, g)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (l *allocations) Pop() any {
 	old := *l
 	g := old[len(old)-1]

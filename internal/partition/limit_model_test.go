@@ -12,14 +12,15 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// country is partitions whose limits have homes among them, over a network and a store that are as bad as the protocol allows:
-// messages are lost, late, doubled and out of order; owners change, and the old ones do not know it for a while.
+// country is a set of partitions that contain the homes of their limits, over a network and a store as bad as
+// the protocol allows. Messages are lost, late, duplicated and out of order. Owners are replaced, and for a
+// while do not know it.
 type country struct {
 	rng    *rand.Rand
 	now    int64
 	limits map[Limit]int
 	towns  []*town
-	ghosts []*town // owners that have been replaced and do not know it
+	ghosts []*town // owners that were replaced and do not know it
 	wires  []wire
 	calm   bool // nothing is lost or late any more, and owners stay
 	fault  string
@@ -31,18 +32,18 @@ type town struct {
 	*country
 	number int
 	term   store.Term
-	gone   bool // somebody else owns the partition
+	gone   bool // another owner has the partition
 	pool   *PermitPool
 	home   *PermitHome
 	disk   *disk
 	queue  map[Limit][]int64 // orders of runs that wait, sorted
 	waits  map[Limit]bool
 	told   map[Limit]int
-	owed   []func() // what is done when the batch that fills is durable
+	owed   []func() // to do when the batch being filled is durable
 	batch  []store.MetaRecord
-	begins map[int]Limit // attempts that the batch begins
+	begins map[int]Limit // attempts that begin in the batch
 	ends   []int
-	inForc map[int]Limit // attempts as memory has them
+	inForc map[int]Limit // attempts in force, in memory
 	silent bool          // its runs never end
 }
 
@@ -53,7 +54,7 @@ type disk struct {
 	queue  map[Limit][]int64
 }
 
-// wire is a message on its way.
+// wire is a message in flight.
 type wire struct {
 	at int64
 	do func()
@@ -76,7 +77,7 @@ func (c *country) limitOf(l Limit) (int, bool) {
 
 func lineFor(l Limit) Line { return Line{Limit: l, Queue: Queue{Address: "q"}} }
 
-// take makes a new owner of the partition out of what is durable.
+// take makes a new owner of the partition from what is durable.
 func (t *town) take(epoch uint64) {
 	t.term = store.Term{Epoch: epoch, Nonce: epoch * 7}
 	t.waits, t.told, t.begins, t.inForc = map[Limit]bool{}, map[Limit]int{}, map[int]Limit{}, maps.Clone(t.disk.force)
@@ -102,7 +103,8 @@ func (t *town) take(epoch uint64) {
 
 const parts = 4
 
-// post sends a message to whoever owns a partition when it arrives, or to a ghost that still believes it does.
+// post sends a message to the owner of a partition at the time of its arrival, or to a ghost that still
+// believes it is the owner.
 func (c *country) post(to int, f func(t *town)) {
 	copies := 1
 	if !c.calm {
@@ -132,7 +134,7 @@ func (c *country) post(to int, f func(t *town)) {
 	}
 }
 
-// step is a round of a town: what it wants to say, what it may begin.
+// step is a round of a town: it sends what it has to send, and begins what may begin.
 func (t *town) step() {
 	for _, l := range slices.SortedFunc(maps.Keys(t.limits), Limit.compare) {
 		_, news := t.told[l]
@@ -165,7 +167,7 @@ func (t *town) step() {
 	}
 }
 
-// begin takes a token for the first run that waits. It is handed out when that is durable.
+// begin takes a permit for the first run that waits. The attempt is handed out when that is durable.
 func (t *town) begin(l Limit) bool {
 	ok, limited := t.pool.Take(lineFor(l))
 	if !ok || !limited {
@@ -178,7 +180,7 @@ func (t *town) begin(l Limit) bool {
 	return true
 }
 
-// finish ends an attempt; its token is free when that is durable.
+// finish ends an attempt. Its permit is free when that is durable.
 func (t *town) finish(id int) {
 	if _, fresh := t.begins[id]; fresh || slices.Contains(t.ends, id) {
 		return
@@ -190,7 +192,7 @@ func (t *town) finish(id int) {
 
 func (t *town) write(small ...store.MetaRecord) { t.batch = append(t.batch, small...) }
 
-// commit makes durable what has changed, unless somebody else owns the partition: then the town finds out and is no more.
+// commit makes the changes durable unless another owner has the partition. Then the town finds out and ends.
 func (t *town) commit() {
 	dirty := len(t.batch) > 0 || len(t.begins) > 0 || len(t.ends) > 0
 	if t.gone && dirty {
@@ -222,22 +224,22 @@ func (t *town) commit() {
 	}
 }
 
-// tell does something once what has been decided is durable.
+// tell does something once the decision behind it is durable.
 func (t *town) tell(f func()) { t.owed = append(t.owed, f) }
 
-// speak tells partitions their news.
+// speak sends partitions their notices.
 func (t *town) speak() {
 	for _, n := range t.home.Notices() {
 		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]PermitGrant{n.PermitGrant}) }) })
 	}
 }
 
-// say asks homes.
+// say sends the requests to homes.
 func (t *town) say() {
 	for _, a := range t.pool.Asks(t.now) {
 		from := t.pool.me
 		asked := t.homes(a.Home)
-		t.wires = append(t.wires, wire{t.now + int64(2*time.Second), func() { // the question's time is over
+		t.wires = append(t.wires, wire{t.now + int64(2*time.Second), func() { // the request has timed out
 			if t.homes(a.Home) == asked {
 				t.pool.Answered(t.now, a.Home, nil, false)
 			}
@@ -257,7 +259,7 @@ func (t *town) say() {
 	}
 }
 
-// homes names the question that the home is being asked.
+// homes names the request that is in flight to a home.
 func (t *town) homes(n int) *PermitRequest {
 	if c := t.pool.homes[n]; c != nil && len(c.asked) > 0 {
 		return &c.asked[0]
@@ -265,10 +267,10 @@ func (t *town) homes(n int) *PermitRequest {
 	return nil
 }
 
-// all is every town that believes to own a partition.
+// all returns every town that believes it owns a partition.
 func (c *country) all() []*town { return append(slices.Clone(c.towns), c.ghosts...) }
 
-// pass lets some time go by.
+// pass lets some time pass.
 func (c *country) pass() {
 	c.now += int64(c.rng.IntN(3)) * int64(time.Millisecond)
 	if !c.calm && c.rng.IntN(60) == 0 {
@@ -301,7 +303,7 @@ func (c *country) pass() {
 	c.check()
 }
 
-// replace gives a partition a new owner; the old one may go on for a while.
+// replace gives a partition a new owner. The old one may go on for a while.
 func (c *country) replace(i int) {
 	old := c.towns[i]
 	t := &town{country: c, number: i, disk: old.disk}
@@ -313,8 +315,8 @@ func (c *country) replace(i int) {
 	t.take(old.term.Epoch + 1)
 }
 
-// check is what must hold at every moment: no partition uses more than its home has given it, and all together not more than
-// the limit.
+// check holds at every moment: no partition uses more than its home has allocated to it, and all together use
+// no more than the limit.
 func (c *country) check() {
 	used := map[Limit]int{}
 	for _, t := range c.towns {
@@ -337,19 +339,19 @@ func (c *country) check() {
 	}
 }
 
-// add puts a run in a town's line.
+// add puts a run into a town's line.
 func (t *town) add(l Limit, order int64) {
 	t.queue[l] = append(t.queue[l], order)
 	q := t.queue[l]
 	slices.Sort(q)
 	t.disk.queue[l] = append(t.disk.queue[l], order)
 	slices.Sort(t.disk.queue[l])
-	if t.waits[l] { // as the machine does: what comes first waits anew
+	if t.waits[l] { // as the machine does: a better first run makes the line wait again
 		t.pool.Wait(lineFor(l), q[0], len(q))
 	}
 }
 
-// left is what has not been done.
+// left returns what has not been done.
 func (c *country) left() string {
 	var out []string
 	for _, t := range c.towns {
@@ -372,7 +374,7 @@ func (c *country) left() string {
 	return strings.Join(out, "; ")
 }
 
-// live plays one life; the fault is empty if all is well.
+// live plays one life. It returns the fault, "" if there is none.
 func live(seed uint64) string {
 	limits := map[Limit]int{}
 	for i := range 3 {
@@ -401,7 +403,8 @@ func live(seed uint64) string {
 	return c.left()
 }
 
-// TestTokensOfACluster plays many lives: never more in force than the limit, and whoever waits gets a token once messages flow.
+// TestTokensOfACluster plays many lives: never more in force than the limit, and whoever waits gets a permit
+// once messages flow.
 func TestTokensOfACluster(t *testing.T) {
 	seeds := uint64(100)
 	if testing.Short() {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// PermitPool is the [Limiter] of one partition in a cluster, under one term. It uses the tokens that the homes of limits have
-// handed out to the partition, and says what else is wanted and what comes back.
+// PermitPool is the [Limiter] of one partition in a cluster, under one term. It uses the permits that the
+// homes of limits have allocated to the partition, asks for more, and returns what is not needed.
+// limit_home.go explains the protocol.
 type PermitPool struct {
 	me         Asker
 	partitions int
@@ -17,26 +18,26 @@ type PermitPool struct {
 	held    map[Limit]*holding
 	homes   map[int]*home
 	touched []*holding // to be looked at
-	later   []*holding // that may not ask yet
+	later   []*holding // those that may not ask yet
 	closed  bool
 }
 
-// holding is what the partition has of a limit.
+// holding is the state of one limit in the partition.
 type holding struct {
 	key        Limit
 	home       *home
-	granted    int // that it may use
-	seen       PermitStamp
-	nextWaiter int64 // see TokenGrant
+	granted    int         // permits that the partition may use
+	seen       PermitStamp // of the newest grant that it has accepted
+	nextWaiter int64       // see PermitGrant
 
-	booked int   // what the home believes it to have; unknown = -1
-	wanted int   // what the home knows it to want
-	order  int64 // and for whom
-	want   int   // what it does want; see look
-	asked  int64 // when the home was told last
+	booked int   // what the home believes it to have; unknownBooked if that is not known
+	wanted int   // how many more the home knows it to want
+	order  int64 // of the first run that these are for, as the home knows it
+	want   int   // how many more it does want; see look
+	asked  int64 // when the home was last asked
 
-	idle   int64 // since when tokens are free and nobody wants them; 0 = not
-	unused bool  // it got tokens that it could not use
+	idle   int64 // since when permits are free and not wanted; 0: they are not
+	unused bool  // it was granted permits that it could not use
 	pause  int64 // until when it does not ask for more
 
 	queued  bool // in touched
@@ -44,16 +45,16 @@ type holding struct {
 	waits   bool // in home.waiting
 }
 
-// home is what is said to the home of some limits.
+// home is the conversation with the home of some limits.
 type home struct {
 	number  int
-	floor   PermitStamp     // of news about limits that have been forgotten
-	waiting []*holding      // of which there is something to say
-	asked   []PermitRequest // being said
+	floor   PermitStamp     // of grants for limits that have been forgotten: older ones are ignored
+	waiting []*holding      // with something to tell the home
+	asked   []PermitRequest // the request in flight; nil: none
 	retryAt int64
 }
 
-// PermitRequests is for the home of some limits.
+// PermitRequests is one message to the home of some limits.
 type PermitRequests struct {
 	Home int
 	Asks []PermitRequest
@@ -61,20 +62,22 @@ type PermitRequests struct {
 
 const (
 	unknownBooked = -1
-	// lingerFor is how long free tokens that nobody is known to want are kept for the partition's next run.
+	// lingerFor is how long free permits that nobody is known to want are kept for the partition's next run.
 	lingerFor = time.Second
-	// askAgain is how often a partition that waits says so: a home forgets it when its owner changes.
+	// askAgain is how often a partition that waits repeats its request: a home forgets waiters when its owner
+	// changes.
 	askAgain = time.Second
-	// askPause is how long after a question has failed the next one is asked.
+	// askPause is how long after a failed request the next one is sent.
 	askPause = 200 * time.Millisecond
-	// unusedPause is for how long no tokens are asked for after some that could not be used.
+	// unusedPause is how long no permits are asked for after some could not be used.
 	unusedPause = 100 * time.Millisecond
-	// asksAtOnce is how many limits one question is about.
+	// asksAtOnce bounds the limits of one request.
 	asksAtOnce = 256
 )
 
-// NewPermitPool makes the pool of a term. partitions is how many there are. limitOf is the limit of a key, of which only matters
-// whether there is one. tell is told how many tokens have been reserved for a line, and must not call back.
+// NewPermitPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
+// whether a key has a limit. tell is called with how many permits have been reserved for a line; it must not
+// call back.
 func NewPermitPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitPool {
 	p := &PermitPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
 	p.counter = NewPermitCounter(p.granted, tell)
@@ -82,7 +85,7 @@ func NewPermitPool(me Asker, partitions int, limitOf func(Limit) (int, bool), te
 	return p
 }
 
-// Load takes the tokens of attempts in force, at takeover.
+// Load takes the permits of attempts in force, at takeover.
 func (p *PermitPool) Load(held []Limit) {
 	for _, l := range held {
 		h := p.holding(l)
@@ -93,7 +96,7 @@ func (p *PermitPool) Load(held []Limit) {
 	p.counter.Charge(p.me.Partition, held)
 }
 
-// granted is the limit that the partition goes by.
+// granted is the limit that the pool's counter applies: the permits that the partition was allocated.
 func (p *PermitPool) granted(key Limit) (n int, limited bool) {
 	if _, limited = p.limitOf(key); !limited {
 		return 0, false
@@ -104,7 +107,7 @@ func (p *PermitPool) granted(key Limit) (n int, limited bool) {
 	return n, true
 }
 
-// yields reports whether somebody elsewhere goes before a line with such a head.
+// yields reports whether a run in another partition goes before a line whose first run has this order.
 func (p *PermitPool) yields(key Limit, order int64) bool {
 	h := p.held[key]
 	return h != nil && h.nextWaiter < order
@@ -122,8 +125,9 @@ func (p *PermitPool) Take(l Line) (ok, limited bool) {
 	return ok, limited
 }
 
-// owes reports whether a free token is not for the next best run of a line: more is handed out than the limit, or somebody else
-// waits, and whether the run is as senior is found out when it waits too.
+// owes reports whether a free permit must not go to the line's next run: more is allocated than the limit
+// allows, or another partition waits. In the latter case the run has to wait as well, so that its order
+// decides who goes first.
 func (p *PermitPool) owes(l Line) bool {
 	h := p.held[l.Limit]
 	if h == nil || h.nextWaiter == NoNextWaiter {
@@ -133,7 +137,7 @@ func (p *PermitPool) owes(l Line) bool {
 		return false
 	}
 	if h.nextWaiter == Recall {
-		p.counter.Pass(p.me.Partition, l) // nor is one that was reserved before
+		p.counter.Pass(p.me.Partition, l) // nor may it use one that was reserved before
 	}
 	p.touch(h)
 	return p.counter.reserved(p.me.Partition, l) == 0
@@ -170,13 +174,13 @@ func (p *PermitPool) Leave(l Line) {
 	}
 }
 
-// Changed looks at the limits of a namespace again, whose settings have changed; "" is all namespaces.
+// Changed looks again at the limits of a namespace after its settings have changed; "" means all namespaces.
 func (p *PermitPool) Changed(namespace string) {
 	p.counter.Changed(namespace)
 	p.touchAll(func(h *holding) bool { return namespace == "" || h.key.Namespace == namespace })
 }
 
-// Close gives everything back that is not in force; nothing is asked for any more.
+// Close returns every permit that is not in force. Nothing is asked for any more.
 func (p *PermitPool) Close() {
 	p.closed = true
 	p.counter.Abandon(p.me.Partition)
@@ -190,7 +194,7 @@ func (p *PermitPool) Poll(now int64) {
 	})
 }
 
-// Hear takes news from the homes of limits.
+// Hear processes grants from the homes of limits.
 func (p *PermitPool) Hear(news []PermitGrant) {
 	for i := range news {
 		p.noteGrant(&news[i])
@@ -201,13 +205,13 @@ func (p *PermitPool) noteGrant(g *PermitGrant) {
 	h := p.held[g.Limit]
 	switch {
 	case g.Term.Epoch > p.me.Term.Epoch, h == nil && g.N == 0 && g.Want == 0:
-		return // it is for the next owner, or about nothing
+		return // for the next owner, or about nothing
 	case h == nil:
 		h = p.holding(g.Limit)
 	}
 	older := g.Stamp.Compare(h.seen)
 	switch {
-	case g.Term != p.me.Term: // of an owner before: what it had is to be set right
+	case g.Term != p.me.Term: // for an earlier owner, whose allocation must be corrected
 		h.booked = unknownBooked
 	case older > 0:
 		h.seen, h.granted = g.Stamp, g.N
@@ -221,7 +225,8 @@ func (p *PermitPool) noteGrant(g *PermitGrant) {
 	p.touch(h)
 }
 
-// Asks is what is to be said now, to homes of which none is being asked; each is followed by Answered.
+// Asks returns the requests to send now, at most one for each home that has none in flight. Each must be
+// followed by Answered.
 func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
 	p.resume(now)
 	for len(p.touched) > 0 {
@@ -246,7 +251,7 @@ func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
 	return out
 }
 
-// ask collects what is to be said to a home.
+// ask collects the request to a home.
 func (p *PermitPool) ask(c *home, now int64) {
 	for len(c.waiting) > 0 && len(c.asked) < asksAtOnce {
 		h := c.waiting[0]
@@ -263,7 +268,7 @@ func (p *PermitPool) ask(c *home, now int64) {
 	}
 }
 
-// look gives back what is not needed, finds out what is wanted, and reports whether the home must be told.
+// look returns what is not needed, finds out what is wanted, and reports whether the home must be told.
 func (p *PermitPool) look(h *holding, now int64) bool {
 	used, want := p.counter.state(h.key)
 	_, limited := p.limitOf(h.key)
@@ -295,7 +300,8 @@ func (p *PermitPool) look(h *holding, now int64) bool {
 	return p.counter.first(h.key) < h.order || now-h.asked >= int64(askAgain)
 }
 
-// Answered takes what a home has answered to what it was asked last; ok is false if it is not known to have heard.
+// Answered processes a home's answer to the last request. ok is false if it is not known whether the home
+// received the request.
 func (p *PermitPool) Answered(now int64, number int, grants []PermitGrant, ok bool) {
 	c := p.homes[number]
 	if c == nil || c.asked == nil {
@@ -326,14 +332,14 @@ func (p *PermitPool) Answered(now int64, number int, grants []PermitGrant, ok bo
 			p.noteGrant(g)
 			continue
 		}
-		if h.seen == a.Stamp { // otherwise there has been news meanwhile
+		if h.seen == a.Stamp { // otherwise a newer grant has come meanwhile
 			h.booked, h.wanted, h.nextWaiter = a.Hold, g.Want, g.NextWaiter
 			p.counter.again(h.key)
 		}
 	}
 }
 
-// NextWake is when Asks may have something to say by itself; ok is false if it has not.
+// NextWake returns when Asks may have something to send without further input; ok is false if it never will.
 func (p *PermitPool) NextWake() (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {
@@ -354,7 +360,7 @@ func (p *PermitPool) NextWake() (at int64, ok bool) {
 	return at, ok
 }
 
-// delay looks at the holding when its pause is over.
+// delay has the holding looked at again when its pause is over.
 func (p *PermitPool) delay(h *holding) {
 	if !h.delayed {
 		h.delayed = true
@@ -380,7 +386,7 @@ func (p *PermitPool) touch(h *holding) {
 	}
 }
 
-// touchAll touches those that which selects, in the order of their keys.
+// touchAll touches the holdings that which selects, ordered by key.
 func (p *PermitPool) touchAll(which func(*holding) bool) {
 	var all []*holding
 	for _, h := range p.held {
@@ -394,7 +400,7 @@ func (p *PermitPool) touchAll(which func(*holding) bool) {
 	}
 }
 
-// holding finds or makes what the partition has of a limit.
+// holding finds or makes the holding of a limit.
 func (p *PermitPool) holding(key Limit) *holding {
 	h := p.held[key]
 	if h == nil {
@@ -410,12 +416,13 @@ func (p *PermitPool) holding(key Limit) *holding {
 	return h
 }
 
-// nothing reports whether the home and the partition agree that it has and wants nothing.
+// nothing reports whether the home and the partition agree that the partition has and wants nothing.
 func (h *holding) nothing() bool {
 	return h.granted == 0 && h.booked == 0 && h.wanted == 0 && h.want == 0
 }
 
-// forget drops a holding that is nothing.
+// forget drops a holding that is nothing. Its newest stamp stays in home.floor, so that older grants are
+// ignored.
 func (p *PermitPool) forget(h *holding) {
 	asked := slices.ContainsFunc(h.home.asked, func(a PermitRequest) bool { return a.Limit == h.key })
 	if !h.nothing() || h.delayed || asked || p.counter.knows(h.key) {
@@ -427,5 +434,5 @@ func (p *PermitPool) forget(h *holding) {
 	delete(p.held, h.key)
 }
 
-// Left says what the pool knows of; "" is nothing.
+// Left describes what the pool still holds; "" if nothing.
 func (p *PermitPool) Left() string { return p.counter.Left() }

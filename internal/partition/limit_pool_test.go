@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// holder is a pool that has one token of a limit, which is in force, and knows of a next waiter.
+// holder is a pool with one permit of a limit, which is in force. It knows of a next waiter.
 func holder(rival int64) (p *partition.PermitPool, l partition.Line) {
 	me := partition.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
 	p = partition.NewPermitPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
@@ -20,7 +20,7 @@ func holder(rival int64) (p *partition.PermitPool, l partition.Line) {
 	return p, l
 }
 
-// said is what a pool says that it keeps, and wants.
+// said returns what a pool says that it holds and wants.
 func said(t *testing.T, p *partition.PermitPool) (hold, want int) {
 	t.Helper()
 	asks := p.Asks(1)
@@ -30,8 +30,8 @@ func said(t *testing.T, p *partition.PermitPool) (hold, want int) {
 	return asks[0].Asks[0].Hold, asks[0].Asks[0].Want
 }
 
-// TestATokenThatIsRecalledGoesBack, however soon the partition's next run asks for one: a limit that was lowered would not hold as
-// long as a partition has a run ready whenever another ends.
+// TestATokenThatIsRecalledGoesBack, however soon the partition's next run asks for a permit. Otherwise a
+// limit that was lowered would not hold while a partition has a run ready whenever another ends.
 func TestATokenThatIsRecalledGoesBack(t *testing.T) {
 	p, l := holder(partition.Recall)
 	p.Free(l.Limit)
@@ -47,11 +47,11 @@ func TestATokenThatIsRecalledGoesBack(t *testing.T) {
 	}
 }
 
-// TestAReservedTokenIsRecalledToo: a run for which a token was set aside has not begun.
+// TestAReservedTokenIsRecalledToo: a run for which a permit is reserved has not begun.
 func TestAReservedTokenIsRecalledToo(t *testing.T) {
 	p, l := holder(partition.NoNextWaiter)
 	p.Wait(l, 5, 1)
-	p.Free(l.Limit) // and is set aside for it
+	p.Free(l.Limit) // and is reserved for it
 	p.Hear([]partition.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: partition.PermitStamp{Epoch: 1, N: 1}, N: 1,
 		NextWaiter: partition.Recall}})
 	if ok, _ := p.Take(l); ok {
@@ -62,7 +62,8 @@ func TestAReservedTokenIsRecalledToo(t *testing.T) {
 	}
 }
 
-// TestATokenGoesToWhoIsAsSenior: the next run of a partition does not go before one that waits elsewhere for longer.
+// TestATokenGoesToWhoIsAsSenior: the next run of a partition does not go before one that has waited longer
+// elsewhere.
 func TestATokenGoesToWhoIsAsSenior(t *testing.T) {
 	for order, takes := range map[int64]bool{9: true, 10: true, 11: false} {
 		p, l := holder(10)

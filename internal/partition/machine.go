@@ -8,31 +8,36 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Config is what a machine is made with.
+// Config configures a [Machine]. Zero values get the defaults below, where there are any.
 type Config struct {
 	Partition int
-	Term      store.Term  // of the ownership that this machine stands for
+	Term      store.Term  // the ownership term of this machine
 	MACKey    []byte      // authenticates tokens
-	Ended     []EndedTerm // terms before it that ended without order
-	Since     int64       // UTC ns since when the partition is owned without a gap; older times may count as missed
-	Limits    carillon.Bounds
+	Ended     []EndedTerm // earlier terms that did not end in order
+	// Since is the instant (UTC ns) from which on the partition has been owned without a gap. Only earlier
+	// times can be missed.
+	Since  int64
+	Limits carillon.Bounds
 
-	WindowJobs  int           // most records kept in memory; default DefaultWindowJobs
-	WindowBytes int           // most bytes of specs kept in memory; default DefaultWindowBytes
-	Horizon     time.Duration // what is due later is left in the store; default 1 h
+	WindowJobs  int           // bound on records in memory; default DefaultWindowJobs
+	WindowBytes int           // bound on bytes of specs in memory; default DefaultWindowBytes
+	Horizon     time.Duration // runs due later than this stay in the store; default 1 h
 
-	MisfireAfter   time.Duration // a time this late because nobody owned the partition was missed; default 5 s
-	GrantAfter     time.Duration // an attempt this old is made durable; default 1 s
-	GrantsKept     int           // how many at most within that time: others get their turn later; default 128
-	TakeoverGrace  time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
-	StageAfter     time.Duration // a due run without consumer or room is parked after this; default 1 s
+	MisfireAfter time.Duration // a time that nobody owned is missed if it is this late; default 5 s
+	GrantAfter   time.Duration // an attempt this old is made durable; default 1 s
+	// GrantsKept bounds how many attempts are made durable for their age per GrantAfter; default 128.
+	GrantsKept    int
+	TakeoverGrace time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
+	// StageAfter is how long a due run waits for a consumer and a free slot before it is parked; default 1 s.
+	StageAfter     time.Duration
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
-	HistoryExpires int           // records removed by one sweep; default 1,000
+	HistoryExpires int           // finished runs removed by one sweep; default 1,000
 
-	Events   Events
-	Limiter  Limiter                                    // of the node; nil: no key is limited
-	Settings func(namespace string) *carillon.Namespace // what is set for a namespace, nil for nothing; may be nil
+	Events  Events
+	Limiter Limiter // the node's; nil: no key is limited
+	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
+	Settings func(namespace string) *carillon.Namespace
 }
 
 // Defaults of Config.
@@ -81,70 +86,73 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// Events are told what happens, as it happens. Any of them may be nil. They must not block or call back.
+// Events are callbacks for logs and metrics, called as things happen. Any may be nil. They must not block or
+// call back.
 type Events struct {
 	Fired    func(Fired)
 	Finished func(carillon.RunStatus)
 	Skipped  func(reason string, n uint64)
-	Staged   func(q Queue, n int) // due runs that found nobody to take them, or too few, and wait in the store
+	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
+	Staged func(q Queue, n int)
 }
 
-// Fired is one attempt handed to a consumer.
+// Fired describes one attempt that was handed to a consumer.
 type Fired struct {
 	Queue    Queue
 	Attempt  int
 	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
-	Lateness time.Duration // since the attempt was due or, if that is later, the job was put
+	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
 }
 
-// Machine is the state of one partition in memory. It is used from one goroutine.
+// Machine is the state of one partition in memory. It must be used from one goroutine.
 type Machine struct {
 	cfg       Config
-	signer    *Signer // of tokens
+	signer    *Signer // signs and parses tokens
 	entries   map[store.Ref]*entry
 	live      map[carillon.RunIdentity]*entry // unfinished runs that are in memory
 	timers    timers
 	queues    map[Queue]*queue
-	active    []*queue // those in which due runs wait
-	spare     *queue   // one that has been forgotten, for the next that is made
+	active    []*queue // queues in which due runs wait
+	spare     *queue   // a forgotten queue, reused for the next new one
 	window    window
 	schedules map[scheduleKey]*schedule.Schedule
 
-	orphans           map[carillon.Key][]*entry // pending runs in memory whose job is not
-	deleting          map[carillon.Key]uint64   // jobs whose delete is not durable yet, and its batch: their pending runs go with them
-	needs             map[store.Ref]struct{}    // records to read before their owners can go on
-	blocked           []*entry                  // due, but with a change that is not yet durable
-	woken             []*entry                  // memory for blocked
-	ticked            int64                     // when Tick was called last
-	grants            int                       // attempts in force
-	keepAt            int64                     // when the next attempt may be made durable for its age; see mayKeep
-	pendingDeliveries []pendingDelivery         // attempts to be handed out once they are durable, in the order of their batches
-	pendingSoFar      uint64                    // pledges so far
-	lines             map[Line]*line            // runs that wait for tokens
-	told              []*line                   // those with tokens reserved in this round
-	stalled           []*line                   // those that are to wait again
-	charged           map[store.Ref]Limit       // tokens of attempts in force that are not in memory
+	orphans map[carillon.Key][]*entry // pending runs in memory whose job is not in memory
+	// Jobs whose delete is not durable yet, and its batch; their pending runs are deleted with them.
+	deleting          map[carillon.Key]uint64
+	needs             map[store.Ref]struct{} // records that must be read before entries can go on
+	blocked           []*entry               // due, but waiting for a batch or a record; see block
+	woken             []*entry               // memory reused for blocked
+	ticked            int64                  // when Tick was called last
+	grants            int                    // attempts in force
+	keepAt            int64                  // when the age budget next has room; see mayKeep
+	pendingDeliveries []pendingDelivery      // not handed out yet, in the order of their batches
+	pendingSoFar      uint64                 // pending deliveries so far
+	lines             map[Line]*line         // runs that wait for permits
+	told              []*line                // lines with permits reserved in this round
+	stalled           []*line                // lines that must start waiting again
+	charged           map[store.Ref]Limit    // permits of attempts in force whose records are not in memory
 	cancels           []Cancel
-	others            []other // in the order of their batches
+	others            []other // consumers to stop, in the order of their batches; see others.go
 	fills             backfills
 
-	dependencies dependencies // who waits for jobs of this partition
+	dependencies dependencies // which jobs wait for jobs of this partition
 	doubts       doubts
 
-	marks map[string]appliedMark // batches whose share is stored, while their intents may be there
+	marks map[string]appliedMark // batches whose share is stored while their intents may still exist
 
 	kept  int     // finished runs written since the last sweep
-	out   builder // the batch that fills
-	after uint64  // see After
+	out   builder // the batch being filled
+	after uint64  // see Machine.After
 }
 
-// scheduleKey is what a parsed schedule depends on; jobs with equal ones share it.
+// scheduleKey is everything that a parsed schedule depends on. Jobs with the same key share one.
 type scheduleKey struct {
 	text, zone string
 	dst        carillon.DST
 }
 
-// New makes an empty machine: everything is still in the store.
+// New makes an empty machine: all records are still in the store.
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:          cfg.withDefaults(),
@@ -166,16 +174,16 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// Begin starts a round of calls that are answered together.
+// Begin starts a round of calls whose answers wait for the same batch.
 func (m *Machine) Begin() { m.after = 0 }
 
-// After is the number of the batch that must be durable before the outcome of the calls since Begin may be told; 0 or a
-// number already committed means at once.
+// After returns the number of the batch that must be durable before the outcome of the calls since Begin may
+// be told. If it is 0 or the number of a committed batch, the outcome may be told at once.
 func (m *Machine) After() uint64 { return m.after }
 
 func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
 
-// NextWake is when Tick wants to be called again; ok is false if nothing is waited for.
+// NextWake returns when Tick must be called again; ok is false if no timer is armed.
 func (m *Machine) NextWake() (at int64, ok bool) {
 	if len(m.timers) > 0 {
 		at, ok = m.timers[0].wake, true
@@ -186,22 +194,22 @@ func (m *Machine) NextWake() (at int64, ok bool) {
 	return at, ok
 }
 
-// Stats are for metrics.
+// Stats are figures for metrics.
 type Stats struct {
 	Resident int // records in memory
 	Bytes    int // of their specs
 	InFlight int // attempts in force
-	Queues   int // queues of which something is remembered
+	Queues   int // queues with due runs, in memory or in the store
 
-	Backfills int // that go on
+	Backfills int // unfinished
 }
 
-// Stats tells how much is in memory.
+// Stats returns the current figures.
 func (m *Machine) Stats() Stats {
 	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.fills.byID)}
 }
 
-// Cancels returns and forgets the attempts whose consumers must be told to stop.
+// Cancels returns the attempts whose consumers must be told to stop, and forgets them.
 func (m *Machine) Cancels() []Cancel {
 	m.cancels = append(m.cancels, m.durableOthers()...)
 	c := m.cancels

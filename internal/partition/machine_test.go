@@ -321,8 +321,8 @@ func TestMisfireRules(t *testing.T) {
 	}
 }
 
-// accounted checks that each of the first n scheduled times of an interval job has run, or has a record that says why not,
-// and none has both.
+// accounted checks that each of the first n scheduled times of an interval job either has run or has a record
+// that says why not, but not both.
 func accounted(t tb, r *rig, name string, every time.Duration, n int) {
 	t.Helper()
 	seen := map[int64]int{}
@@ -477,8 +477,8 @@ func TestTriggerBesideTheSchedule(t *testing.T) {
 	}
 }
 
-// TestALostTriggeredRunIsTakenOverAtItsOwnPace checks that the lease of a pending run, whose job is not in memory when the
-// partition is taken over, is judged by what its job says, not by the longest there is.
+// TestALostTriggeredRunIsTakenOverAtItsOwnPace checks the lease of a pending run whose job is not in memory
+// at takeover: its job's lease counts, not the longest possible one.
 func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Second})

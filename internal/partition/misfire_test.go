@@ -22,7 +22,7 @@ func (r *rig) workOff() (got []int) {
 	return got
 }
 
-// passedOver is how many times of a job did not run, by reason.
+// passedOver returns how many times of a job did not run, by reason.
 func (r *rig) passedOver(name string) map[string]uint64 {
 	n := map[string]uint64{}
 	for _, h := range r.history(name) {
@@ -108,8 +108,8 @@ func TestTheEndOfALifeLeavesNoTimeUnexplained(t *testing.T) {
 	}
 }
 
-// TestSpreadIsTheSameEverywhere compares when runs are due on two nodes, one of which restarts all the time, and with each
-// job's interval.
+// TestSpreadIsTheSameEverywhere compares when runs are due on two nodes, one of which restarts all the time,
+// and checks the jitter against each job's interval.
 func TestSpreadIsTheSameEverywhere(t *testing.T) {
 	var seen [2]map[string]int64
 	for i := range seen {
@@ -117,7 +117,7 @@ func TestSpreadIsTheSameEverywhere(t *testing.T) {
 		r := newRig(t, partition.Config{})
 		for k := range 5 {
 			j := carillon.Job{Name: fmt.Sprint(k), Schedule: "@every 10s", Jitter: 10 * time.Second}
-			if k%2 == 0 { // the next time can be nearer than the spread
+			if k%2 == 0 { // the next time can be nearer than the jitter
 				j.Schedule, j.Jitter, j.Data = "*/7 * * * * *", 20*time.Second, long
 			}
 			r.mustPut(j)
@@ -169,7 +169,7 @@ func TestDeadRunsAreKeptAsLongAsConfigured(t *testing.T) {
 	}
 }
 
-// TestABacklogIsWorkedOffByClass starts with more due than fits into memory.
+// TestABacklogIsWorkedOffByClass starts with more due than fits into memory. The highest priority goes first.
 func TestABacklogIsWorkedOffByClass(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const window = 32
@@ -213,7 +213,7 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 	})
 }
 
-// rank is the priority of the job that an attempt belongs to.
+// rank returns the priority of the job that an attempt belongs to.
 func rank(r *rig, d partition.Delivery) uint8 {
 	j, err := r.m.Job(keyOf(d.Run.Job))
 	if err != nil {
@@ -222,7 +222,8 @@ func rank(r *rig, d partition.Delivery) uint8 {
 	return j.Priority.Rank()
 }
 
-// TestNoClassStarvesInABacklog feeds critical runs without end while a low one waits in the store.
+// TestNoClassStarvesInABacklog feeds critical runs without end while a run of low priority waits in the
+// store.
 func TestNoClassStarvesInABacklog(t *testing.T) {
 	const window = 32
 	r := newRig(t, partition.Config{WindowJobs: window})

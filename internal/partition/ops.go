@@ -9,21 +9,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// PutRequest is a put. The job has been validated, and nobody changes it.
+// PutRequest is a put. The job has been validated, and must not be changed afterwards.
 type PutRequest struct {
 	Job     *carillon.Job
 	Options carillon.PutOptions
-	Random  [8]byte // for the uid of a new job
+	Random  [8]byte // random part of a new job's uid
 
-	At    int64        // when it was put, which relative times count from; 0: now
-	Spec  []byte       // the job as EncodeSpec makes it, if the caller has it
-	Waits []store.Wait // what the job begins with for new names in its After
+	At    int64        // when it was put; relative times count from then. 0: now
+	Spec  []byte       // what EncodeSpec returns for the job, if the caller has it
+	Waits []store.Wait // waits for names that are new in the job's DependsOn
 }
 
-// at is the instant as of which the put is planned.
+// at returns the instant as of which the put is planned.
 func (r *PutRequest) at(now int64) int64 { return cmp.Or(r.At, now) }
 
-// encoded is the spec of the job.
+// encoded returns the spec of the job.
 func (r *PutRequest) encoded() []byte {
 	if r.Spec == nil {
 		r.Spec = EncodeSpec(r.Job)
@@ -31,7 +31,7 @@ func (r *PutRequest) encoded() []byte {
 	return r.Spec
 }
 
-// find is the job in memory, nil if there is none. The engine has read it if it exists.
+// find returns the job, nil if there is none. The engine must have read it if it exists.
 func (m *Machine) find(k carillon.Key) *entry {
 	e := m.entries[store.Ref{Key: k}]
 	if e == nil || e.gone {
@@ -67,7 +67,8 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 	return m.replace(now, e, &req, replans(e, m.jobOf(e), req.Job))
 }
 
-// permits reports why the options of a put do not let it replace e, or create a job if e is nil.
+// permits returns an error if the options of a put do not allow it to replace e, or to create a job if e is
+// nil.
 func permits(e *entry, req *PutRequest) error {
 	switch o := req.Options; {
 	case o.IfAbsent && e != nil:
@@ -80,12 +81,12 @@ func permits(e *entry, req *PutRequest) error {
 	return nil
 }
 
-// Patch changes the named fields of a job; waits is what it begins with for new names in its After.
+// Patch changes the named fields of a job. waits are the waits for names that are new in its DependsOn.
 func (m *Machine) Patch(now int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
 	return m.PatchAt(now, 0, key, patch, waits...)
 }
 
-// PatchAt is Patch as of an instant, which relative times count from; 0 is now.
+// PatchAt is Patch as of an instant, from which relative times count; 0 is now.
 func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
 	e := m.find(key)
 	switch {
@@ -113,7 +114,8 @@ func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch,
 	return m.replace(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
 }
 
-// EncodeSpec is the spec as it is stored and compared: pausing is part of the state.
+// EncodeSpec returns the spec as it is stored and compared. Whether the job is paused is part of the state
+// instead.
 func EncodeSpec(j *carillon.Job) []byte {
 	if j.Paused {
 		going := *j
@@ -135,7 +137,7 @@ func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error)
 	return m.created(e, req.Job), nil
 }
 
-// draft is a new job, which is nowhere yet.
+// draft returns an entry for a new job that is not in the machine yet.
 func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
@@ -145,7 +147,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 		Settled: m.cfg.Term.Epoch,
 	}}
 	m.setSpec(e, req.encoded())
-	e.job = j // until it is created: it need not be decoded, but what it points to is the caller's
+	e.job = j // until it is created: saves decoding, but the job belongs to the caller
 	if err := m.plan(e, at); err != nil {
 		m.window.bytes -= len(e.spec)
 		return nil, err
@@ -153,7 +155,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	return e, nil
 }
 
-// created has a new job written, and its time awaited.
+// created has a new job written and its timer set.
 func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
 	e.job = j
 	m.touch(e)
@@ -163,7 +165,7 @@ func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
 	return put
 }
 
-// warnings are what the author of a valid job may not expect of it, each with the field before a colon.
+// warnings returns what the author of a valid job may not expect of it, each with the field before a colon.
 func warnings(j *carillon.Job) []string {
 	var out []string
 	if s, err := j.ParseSchedule(); err == nil && s != nil {
@@ -177,7 +179,7 @@ func warnings(j *carillon.Job) []string {
 	return out
 }
 
-// plan sets when the job runs first, as of now.
+// plan sets when the job first runs, as of now.
 func (m *Machine) plan(e *entry, now int64) error {
 	j := m.jobOf(e)
 	anchor, next, expires, err := carillon.FirstRun(j, m.scheduleOf(e), toTime(now))
@@ -189,7 +191,7 @@ func (m *Machine) plan(e *entry, now int64) error {
 	return nil
 }
 
-// replace gives a job another content; retimed tells whether its times are counted anew, though nothing may differ.
+// replace gives a job other content. retimed says that its times are counted again, even if nothing differs.
 func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
 	j, spec, old := req.Job, req.encoded(), m.jobOf(e)
 	if bytes.Equal(spec, e.spec) && !retimed {
@@ -208,7 +210,7 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 		}
 	}
 	planned := e.state
-	e.state = before // until the entry has left the list that it is filed in by its priority
+	e.state = before // until the entry has left the list where it is filed by its old priority
 	m.touch(e)
 	e.state = planned
 	s := &e.state
@@ -226,7 +228,7 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 		m.supersede(e)
 	}
 	m.changePaused(e, j.Paused, now)
-	if !e.gone && e.place == idle && e.ended() { // it has run as often as it now is to
+	if !e.gone && e.place == idle && e.ended() { // it has already run as often as it is now meant to
 		m.remove(e)
 	} else {
 		m.rearm(e)
@@ -234,43 +236,45 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 	return carillon.PutResult{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
-// fences reports whether a change of a into b ends the attempts in force: more than labels, a note and the like differ.
+// fences reports whether a change of a into b ends the attempts in force: more than labels, notes and the
+// like differ.
 func fences(a, b *carillon.Job) bool {
 	x, y := a.Without(carillon.EffectNone), b.Without(carillon.EffectNone)
 	return !bytes.Equal(EncodeSpec(&x), EncodeSpec(&y))
 }
 
-// supersede makes all runs of a job go on with the content that it has just been given.
+// supersede makes all unfinished runs of a job go on with its new content.
 func (m *Machine) supersede(job *entry) {
 	job.content = m.out.seq
 	m.fence(job)
 	m.refile(job)
 }
 
-// fence ends the attempts in force of a job whose content has changed: each run goes on as its next attempt, with the same
-// id and the new content.
+// fence ends the attempts in force of a job whose content has changed. Each run goes on with its next
+// attempt, under the same id and with the new content.
 func (m *Machine) fence(job *entry) {
 	for _, e := range m.runsOf(job) {
-		if (e.place != running && !e.doubtful()) || (e != job && e.own()) { // a redriven run has content of its own
+		// A redriven run has its own content.
+		if (e.place != running && !e.doubtful()) || (e != job && e.own()) {
 			continue
 		}
 		if m.revoke(e) {
 			m.leave(e, false)
 		}
 		m.concede(e)
-		e.state.Run.Grant.Term = store.Term{} // no report has ended it, so none is told again that it did
+		e.state.Run.Grant.Term = store.Term{} // no report ended it, so a repeated report must not be accepted
 		m.touch(e)
 		m.rearm(e)
 	}
 }
 
-// refile sees to the runs that wait with the content of a job that has just changed: once that is durable, each waits in
-// the queue of the new target.
+// refile handles the waiting runs of a job whose content has just changed: once that is durable, each waits
+// in the queue of the new target.
 func (m *Machine) refile(job *entry) {
 	for _, e := range m.runsOf(job) {
 		m.follow(e)
 	}
-	// Pending runs that are parked are in no other index: those beyond searchPending are found where they were parked.
+	// Parked pending runs are in no other index: those beyond searchPending are found where they were parked.
 	missing := int(job.state.Pending) - int(job.children)
 	for seq := job.state.Triggers; missing > 0 && seq > 0 && job.state.Triggers-seq < searchPending; seq-- {
 		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.entries[ref] == nil {
@@ -282,7 +286,7 @@ func (m *Machine) refile(job *entry) {
 // searchPending is how many of a job's newest triggers are looked for among the parked runs.
 const searchPending = 10_000
 
-// follow takes a due run out of a queue that is not that of its job's target any more.
+// follow takes a due run out of a queue that is no longer that of its job's target.
 func (m *Machine) follow(e *entry) {
 	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
@@ -297,7 +301,7 @@ func (m *Machine) follow(e *entry) {
 	m.touch(e)
 	e.state.Phase, e.state.Queue = carillon.PhaseReady, ""
 	if e.place == idle {
-		m.block(e) // until that is durable
+		m.block(e) // until the move is durable
 	}
 }
 
@@ -306,7 +310,7 @@ func (m *Machine) changing(e *entry) bool {
 	return !e.own() && e.parent != nil && e.parent.content > m.out.durable
 }
 
-// runsOf is the job and its pending runs in memory that have an unfinished run.
+// runsOf returns those of the job and its pending runs in memory that have an unfinished run.
 func (m *Machine) runsOf(job *entry) []*entry {
 	var out []*entry
 	if job.state.Run.Live {
@@ -337,8 +341,9 @@ func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOpt
 	return d, nil
 }
 
-// cancelRuns ends all that goes on of a job that ends: its unfinished runs, which stay in the history as cancelled, and its
-// backfills. It reports whether a consumer had one of the runs. The job's own is left for whoever ends the job.
+// cancelRuns ends what goes on of a job that ends: its unfinished runs, which stay in the history as
+// cancelled, and its backfills. It reports whether a consumer had one of the runs. The record of the job
+// itself is left to the caller.
 func (m *Machine) cancelRuns(job *entry, now int64, reason string) (interrupted bool) {
 	for _, r := range m.runsOf(job) {
 		if m.revoke(r) {

@@ -2,18 +2,20 @@ package partition
 
 import "slices"
 
-// An attempt in doubt that is made again has one token and may have several consumers. One of them answers. Nothing would ever be
-// said to the others, so each is told to stop; but a consumer that is told forgets the result that it has to say. So the others are
-// told when it is durable what the answer came to: perhaps they are the same worker, on another of its streams.
+// An attempt in doubt that is made again has one token and may have several consumers. One of them reports.
+// Nothing else would ever reach the others, so they are told to stop. But a consumer that is told to stop
+// discards the result that it has yet to report. So the others are told only when the outcome of that report
+// is durable: they may be the same worker, on another of its streams.
 
-// other is an attempt that has been answered, which others may have.
+// other is an attempt that one consumer has reported on, and that others may have.
 type other struct {
 	Cancel
-	until int64  // when it would have been over at the latest, UTC ns
-	seq   uint64 // the batch that holds what became of it
+	until int64  // when it would have ended at the latest, UTC ns
+	seq   uint64 // the batch that holds the outcome
 }
 
-// stopOthers is for an attempt that one consumer has answered, before it is out of force.
+// stopOthers prepares the cancels of an attempt that one consumer has reported on. Call it before the attempt
+// ends.
 func (m *Machine) stopOthers(e *entry) {
 	if !e.shared() {
 		return
@@ -26,12 +28,12 @@ func (m *Machine) stopOthers(e *entry) {
 	m.cancels = m.cancels[:n]
 }
 
-// shared reports whether e's attempt in force may have been handed out more than once, under the token that it has.
+// shared reports whether e's attempt in force may have been handed out more than once under its token.
 func (e *entry) shared() bool {
 	return e.place == running && !e.state.Run.Doubt.Term.IsZero() && !e.isDapr()
 }
 
-// durableOthers takes the cancels of others whose time has come.
+// durableOthers takes the prepared cancels whose batch is durable.
 func (m *Machine) durableOthers() (cs []Cancel) {
 	n := 0
 	for ; n < len(m.others) && m.others[n].seq <= m.out.durable; n++ {

@@ -7,9 +7,19 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// afterRun decides what becomes of the scheduled times that came while the job's run was going on, its retries included:
-// under serial they are left to the misfire rule, under skip they do not run. Under skip this happens once, when the run
-// ends, and not at each time: they share one record (docs/decisions/0017).
+// A scheduled time may come while the job's run is unfinished; a run that waits for its retries is
+// unfinished, too. The job's overlap rule decides what happens:
+//
+//	rule            what happens                                          handled by
+//	OverlapSerial   the time waits. When the run has ended, the misfire   overlaps (false),
+//	(default)       rule applies to all that have come                    then choose
+//	OverlapSkip     the times do not run                                  overlaps (false), then afterRun
+//	OverlapAllow    a second run begins, as a pending run of the job      overlap, beside
+//	OverlapReplace  the unfinished run ends, the next one begins          overlap, displace
+
+// afterRun records the times that OverlapSkip skips. It does so once, when the run ends, and not at each
+// time, so that they share one record (docs/decisions/0017). Under OverlapSerial it leaves them to the
+// misfire rule.
 func (m *Machine) afterRun(e *entry, now int64) {
 	j := m.jobOf(e)
 	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || m.nextDue(e) > now {
@@ -22,8 +32,9 @@ func (m *Machine) afterRun(e *entry, now int64) {
 	m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonOverlap)
 }
 
-// overlaps reports whether the next scheduled time of e is acted upon while its run is unfinished. Without the spec it is
-// not known, so perhaps: then the spec is read when that time comes.
+// overlaps reports whether a scheduled time of e is acted upon while its run is unfinished. Without the spec
+// in memory that is not known, so the answer is yes unless it was found to be no before: then the spec is
+// read when that time comes.
 func (m *Machine) overlaps(e *entry) bool {
 	if e.spec != nil {
 		o := m.jobOf(e).Overlap
@@ -32,14 +43,15 @@ func (m *Machine) overlaps(e *entry) bool {
 	return !e.waits
 }
 
-// overlapDue is when the next scheduled time of a job comes to its unfinished run; 0 = never.
+// overlapDue returns when the next scheduled time of a job comes during its unfinished run; 0 if it never
+// does.
 func (m *Machine) overlapDue(e *entry) int64 {
 	s := &e.state
 	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
 		return 0
 	}
 	if e.doubtful() && e.spec != nil && m.jobOf(e).Overlap == carillon.OverlapReplace {
-		return 0 // it is handed out again before another takes its place
+		return 0 // the attempt in doubt is made again before another run replaces it
 	}
 	return max(m.nextDue(e), e.later)
 }
@@ -50,10 +62,10 @@ func (m *Machine) overlapping(e *entry, now int64) bool {
 	return at != 0 && at <= now
 }
 
-// overlap begins the next scheduled time while the job's run is unfinished.
+// overlap acts upon the next scheduled time while the job's run is unfinished.
 func (m *Machine) overlap(e *entry, now int64) {
 	if m.specMissing(e) {
-		m.block(e) // a run that is ready has its spec
+		m.block(e) // only a run that is not ready can lack its spec
 		return
 	}
 	switch {
@@ -66,10 +78,10 @@ func (m *Machine) overlap(e *entry, now int64) {
 	}
 }
 
-// displace ends the unfinished run in favour of the next one.
+// displace ends the unfinished run and begins the next one (OverlapReplace).
 func (m *Machine) displace(e *entry, now int64) {
 	t := m.choose(e, now)
-	if t == 0 { // the misfire rule says no, so there is nothing to make room for
+	if t == 0 { // the misfire rule skips the time, so the unfinished run goes on
 		m.rearm(e)
 		return
 	}
@@ -86,10 +98,10 @@ func (m *Machine) displace(e *entry, now int64) {
 	m.start(e, t, now)
 }
 
-// beside begins the next run as a pending one, unless the job has as many as it may.
+// beside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of them.
 func (m *Machine) beside(e *entry, now int64) {
 	s := &e.state
-	if m.waiting() > 2*m.cfg.WindowJobs { // what is due must leave memory first
+	if m.waiting() > 2*m.cfg.WindowJobs { // due runs must leave memory first
 		e.later = now + int64(besideEvery)
 		m.rearm(e)
 		return
@@ -108,15 +120,16 @@ func (m *Machine) beside(e *entry, now int64) {
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
-		m.touch(e) // or a later time could be handed out by a job whose step past this one is lost
+		m.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
 	}
 	m.rearm(e)
 }
 
-// besideEvery is how long a job waits to begin a run beside another when memory is full of due runs.
+// besideEvery is how long a job waits before it tries again to begin a run beside another while memory is
+// full of due runs.
 const besideEvery = time.Second
 
-// full refuses another pending run of a job that has as many as it may.
+// full returns an error if the job has as many pending runs as it may.
 func full(job *entry) error {
 	if job.state.Pending < carillon.MaxPending {
 		return nil

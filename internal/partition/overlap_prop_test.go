@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// timeline is a world with one recurring job that is never edited: what becomes of each of its scheduled times.
+// timeline is a world with one recurring job that is never edited. It follows what becomes of each scheduled
+// time.
 type timeline struct {
 	*world
 	job   carillon.Job
@@ -38,7 +39,7 @@ func newTimeline(rt *rapid.T) *timeline {
 	if rapid.IntRange(0, 3).Draw(rt, "windowed") == 0 {
 		l.job.CatchUpWindow, l.job.CatchUpLimit = 3*every, 2
 	}
-	if rapid.Bool().Draw(rt, "large") { // so that memory holds the job without what it says
+	if rapid.Bool().Draw(rt, "large") { // so that memory may hold the job without its spec
 		l.job.Data.Bytes = make([]byte, 2<<10)
 	}
 	l.world = &world{rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
@@ -146,7 +147,7 @@ func (l *timeline) Cancel(rt *rapid.T) {
 	l.maybeCommit(rt)
 }
 
-// Undeliver hands out a run and takes it back.
+// Undeliver hands out a run and withdraws it.
 func (l *timeline) Undeliver(rt *rapid.T) {
 	for _, d := range l.deliver(1) {
 		tok, err := partition.ParseToken(d.Run.Token, l.store.Meta().MACKey)
@@ -160,7 +161,8 @@ func (l *timeline) Undeliver(rt *rapid.T) {
 // endless reports whether the schedule never ends.
 func (l *timeline) endless() bool { return l.job.Repeats == 0 && l.job.TTL.IsZero() }
 
-// settle lets everything that can end do so: a job without an end goes on. The longest that a run is put off is half a minute.
+// settle lets everything end that can; a job without an end goes on. A run is put off by at most half a
+// minute.
 func (l *timeline) settle() {
 	l.commit()
 	l.bring(keyOf("a"))
@@ -184,9 +186,9 @@ func (l *timeline) settle() {
 	}
 }
 
-// check holds what became of the scheduled times against the rules.
+// check compares what became of the scheduled times with the rules.
 func (l *timeline) check(rt *rapid.T) {
-	began := uint64(0) // those that a crash made nobody's within their first second begin anew
+	began := uint64(0) // runs that a crash took away within their first second begin again
 	for _, h := range l.history("a") {
 		if h.ID.Cause == carillon.CauseSchedule && h.Skipped == 0 && (h.Attempt > 0 || h.Status == carillon.RunCancelled) {
 			began++
@@ -209,7 +211,7 @@ func (l *timeline) check(rt *rapid.T) {
 		rt.Fatal("the job is gone")
 	case l.job.Repeats == 0:
 		upTo = epoch + int64(time.Minute)
-	default: // the last time that anything is known of: all before must be known too
+	default: // the last time of which anything is known: everything before it must be known, too
 		for _, h := range l.history("a") {
 			if h.ID.Cause == carillon.CauseSchedule {
 				upTo = max(upTo, h.ID.Scheduled)
@@ -224,12 +226,12 @@ func (l *timeline) check(rt *rapid.T) {
 		}
 	}
 	l.commit()
-	l.recall() // notes of queues of which nothing is parked
+	l.recall() // records of queues in which nothing is parked
 	l.commit()
 	l.nothingLeft()
 }
 
-// ended holds the counters against the history, which is whole.
+// ended compares the counters with the history, which is complete.
 func (l *timeline) ended(rt *rapid.T, j carillon.Job) {
 	var want carillon.Counters
 	for _, h := range l.history("a") {
@@ -249,8 +251,9 @@ func (l *timeline) ended(rt *rapid.T, j carillon.Job) {
 	}
 }
 
-// TestEveryTimeRunsOrSaysWhyNot sends one recurring job under every overlap and misfire rule through everything that can
-// come between, restarts included: each of its times has run, or has a record that says why not, and none has both.
+// TestEveryTimeRunsOrSaysWhyNot sends one recurring job, under every overlap and misfire rule, through
+// everything that can come between, restarts included. Each of its times has run or has a record that says
+// why not, and none has both.
 func TestEveryTimeRunsOrSaysWhyNot(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newTimeline(rt)

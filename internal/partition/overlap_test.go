@@ -12,12 +12,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// second is the scheduled time of a run in seconds after a rig's beginning.
+// second returns the scheduled time of a run, in seconds after the rig's beginning.
 func second(d partition.Delivery) int {
 	return int((d.Run.Scheduled.UnixNano() - epoch) / int64(time.Second))
 }
 
-// long is a payload that memory does not hold while its job waits.
+// long is a payload that is not kept in memory while its job waits.
 var long = carillon.Bytes(make([]byte, 2<<10), "")
 
 func TestUnderAllowRunsGoBesideEachOther(t *testing.T) {
@@ -94,7 +94,7 @@ func TestUnderReplaceTheNextRunEndsTheOneBefore(t *testing.T) {
 			r.failRun(next[0]) // waits for its next attempt, at 23
 			r.flush()
 			r.advance(500 * time.Millisecond)
-			r.advance(8 * time.Second) // 23 was handed to nobody
+			r.advance(8 * time.Second) // nobody took 23
 			h := r.history("a")
 			if len(h) != 2 || h[0].Status != carillon.RunCancelled || h[1].Status != carillon.RunCancelled || h[0].Reason != partition.ReasonOverlap {
 				t.Fatalf("history %+v", h)
@@ -144,7 +144,7 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 	if _, err := r.m.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) || !strings.Contains(err.Error(), "10000") {
 		t.Fatalf("one more: %v", err)
 	}
-	r.advance(4 * time.Hour) // the first has the job's own place, for the others there is none
+	r.advance(4 * time.Hour) // the first is in the job's own record, for the others there is no place
 	h := r.history("a")
 	if len(h) != 3 || h[0].Reason != partition.ReasonOverlap || h[0].Skipped != 1 {
 		t.Fatalf("history %+v", h)
@@ -261,7 +261,8 @@ func TestWhatNeverLeftIsNotLate(t *testing.T) {
 	}
 }
 
-// TestAPauseEndsWhatLaterTimesHavePassed pauses a job of which two runs wait for a consumer, one beside the other.
+// TestAPauseEndsWhatLaterTimesHavePassed pauses a job of which two runs wait for a consumer, one beside the
+// other.
 func TestAPauseEndsWhatLaterTimesHavePassed(t *testing.T) {
 	for _, repeats := range []uint64{0, 2} {
 		r := newRig(t, partition.Config{})
@@ -276,13 +277,15 @@ func TestAPauseEndsWhatLaterTimesHavePassed(t *testing.T) {
 		if n := r.passedOver("a"); n[partition.ReasonPaused] != 2 {
 			t.Fatalf("passed over: %v", n)
 		}
-		if jobs := r.jobs(); len(jobs) != 1 || jobs[0].State.Next != epoch+30e9 || jobs[0].State.Begun != 0 { // nobody has had a run
+		// No consumer has had a run.
+		if jobs := r.jobs(); len(jobs) != 1 || jobs[0].State.Next != epoch+30e9 || jobs[0].State.Begun != 0 {
 			t.Fatalf("repeats %d: left %+v", repeats, jobs)
 		}
 	}
 }
 
-// TestAPutDoesNotRunATimeAgainThatHasBegun gives a job an end of life while the newest of its times runs beside its own run.
+// TestAPutDoesNotRunATimeAgainThatHasBegun gives a job an end of life while the newest of its times runs
+// beside its own run.
 func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
@@ -310,7 +313,7 @@ func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 	}
 }
 
-// TestUnderReplaceOfManyMissedTimesTheNewestRuns has no use for those of which each would end the one before.
+// TestUnderReplaceOfManyMissedTimesTheNewestRuns: each of the others would be replaced by the next at once.
 func TestUnderReplaceOfManyMissedTimesTheNewestRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Misfire: carillon.MisfireAll})
@@ -325,7 +328,8 @@ func TestUnderReplaceOfManyMissedTimesTheNewestRuns(t *testing.T) {
 	}
 }
 
-// TestRunsBesideEachOtherDoNotFillMemory makes up for many times at once, to a consumer that takes a few at a time.
+// TestRunsBesideEachOtherDoNotFillMemory catches up on many times at once with a consumer that takes only a
+// few at a time.
 func TestRunsBesideEachOtherDoNotFillMemory(t *testing.T) {
 	const window, times = 16, 500
 	r := newRig(t, partition.Config{WindowJobs: window})

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// SetPaused pauses or resumes a job; a note is kept with it.
+// SetPaused pauses or resumes a job, and keeps a note with it.
 func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
 	e := m.find(key)
 	if e == nil {
@@ -32,20 +32,20 @@ func (m *Machine) annotate(e *entry, note string) {
 	e.fresh = true
 }
 
-// pause stops a job from beginning runs, and says why.
+// pause stops a job from beginning runs. The note says why.
 func (m *Machine) pause(e *entry, now int64, note string) {
 	m.annotate(e, note)
 	m.changePaused(e, true, now)
 }
 
-// unbegin takes back the scheduled runs of which no attempt has been made: a paused job fires nothing. Runs that have had an
-// attempt go on, and so do those that somebody asked for. A run after whose time others have begun cannot begin again: it is
-// skipped; a job whose schedule has ended may end with it.
+// unbegin takes back the scheduled runs that have had no attempt, because a paused job fires nothing. Runs
+// that have had an attempt go on, and so do those that a caller asked for. A run cannot begin again if a
+// later time has begun: it is skipped. If the job's schedule has ended, the job may end with it.
 func (m *Machine) unbegin(job *entry, now int64) {
 	var passed []*entry
 	for _, e := range m.runsOf(job) {
 		switch {
-		case !e.untried() || (e != job && e.own()) || job.state.Anchor == 0: // redriven ones were asked for
+		case !e.untried() || (e != job && e.own()) || job.state.Anchor == 0: // redriven runs were asked for
 		case e != job || m.wentOn(job):
 			passed = append(passed, e)
 		default:
@@ -57,17 +57,17 @@ func (m *Machine) unbegin(job *entry, now int64) {
 	}
 }
 
-// takeBack makes the time of the job's run the next one again.
+// takeBack makes the time of the job's run the next time again.
 func (m *Machine) takeBack(job *entry) {
 	m.revoke(job)
 	m.unlist(job)
 	s := &job.state
-	s.Next, s.Begun = s.Run.Scheduled, max(s.Begun, 1)-1 // a put counts anew
+	s.Next, s.Begun = s.Run.Scheduled, max(s.Begun, 1)-1 // a put restarts the count
 	giveBack(s)
 	s.Run, s.Phase = store.RunState{}, carillon.PhaseScheduled
 }
 
-// passRun ends a run that nobody has had, because its job has been paused.
+// passRun skips a run that no consumer has had, because its job was paused.
 func (m *Machine) passRun(e *entry, now int64) {
 	end := ending{status: carillon.RunSkipped, reason: ReasonPaused}
 	m.revoke(e)
@@ -81,14 +81,15 @@ func (m *Machine) passRun(e *entry, now int64) {
 	e.state.Run, e.state.Phase = store.RunState{}, carillon.PhaseScheduled
 }
 
-// untried reports whether e's run is a scheduled one that nobody has had; its first attempt may be on its way.
+// untried reports whether e's run is a scheduled one that no consumer has had. Its first attempt may be a
+// pending delivery.
 func (e *entry) untried() bool {
 	r := &e.state.Run
 	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pendingDelivery != 0))
 }
 
-// wentOn reports whether a scheduled time after that of the job's run has begun, or been passed over, already. A time of an
-// earlier schedule is behind the one that the job has now.
+// wentOn reports whether a scheduled time after that of the job's run has already begun or been skipped. A
+// time of an earlier schedule counts as before all times of the present one.
 func (m *Machine) wentOn(e *entry) bool {
 	s, sched := &e.state, m.scheduleOf(e)
 	switch {
@@ -109,8 +110,8 @@ func isTime(s *schedule.Schedule, t, anchor int64) bool {
 	return ok && next.UnixNano() == t
 }
 
-// laterBeside reports whether a scheduled run of a later time goes on beside the job's own: the rule of overlap may have been
-// another when it began. Of those that are not in memory it is not known.
+// laterBeside reports whether a scheduled run of a later time goes on beside the job's own. The overlap rule
+// may have been another one when it began. Runs that are not in memory count if the rule is OverlapAllow.
 func (m *Machine) laterBeside(job *entry) bool {
 	if int(job.state.Pending) > int(job.children) && m.jobOf(job).Overlap == carillon.OverlapAllow {
 		return true
@@ -121,7 +122,8 @@ func (m *Machine) laterBeside(job *entry) bool {
 	})
 }
 
-// resumePassed leaves the times that passed while a job was paused to its misfire rule, before it is resumed.
+// resumePassed applies the misfire rule to the times that came while a job was paused. Then the job is
+// resumed.
 func (m *Machine) resumePassed(e *entry, now int64) {
 	m.touch(e)
 	e.state.Paused = false
@@ -135,7 +137,8 @@ func (m *Machine) resumePassed(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// changePaused is harmless if nothing changes. A resumed job goes on from now: the times that passed are recorded as paused.
+// changePaused pauses or resumes a job; it does nothing if that changes nothing. A resumed job goes on from
+// now: the times that came meanwhile are recorded as paused.
 func (m *Machine) changePaused(e *entry, paused bool, now int64) {
 	if e.state.Paused == paused {
 		return

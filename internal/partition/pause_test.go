@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule pauses a job whose run waits since before it was given another schedule.
+// TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule pauses a job whose run has waited since before its
+// schedule was changed.
 func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.advance(500 * time.Millisecond)

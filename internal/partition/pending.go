@@ -5,11 +5,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// SearchAll is how many of a job's newest triggers are looked through for pending runs that an operation must reach.
+// SearchAll is how many of a job's newest triggers are searched for pending runs that an operation must
+// reach.
 const SearchAll = 100_000
 
-// Absent are records, newest first and at most n, among which pending runs of the job are that are not in memory; none if
-// all are. Those asked for before are left out by giving the sequence of the last one; 0 begins with the newest.
+// Absent returns at most n refs, newest first, among which are the job's pending runs that are not in memory.
+// It returns none if all are in memory. Pass the sequence of the last ref returned to continue below it; 0
+// begins with the newest.
 func (m *Machine) Absent(key carillon.Key, last uint64, n int) []store.Ref {
 	e := m.entries[store.Ref{Key: key}]
 	if e == nil || e.gone || int(e.state.Pending) <= int(e.children) {

@@ -3,13 +3,14 @@ package partition
 // pendingDelivery is an attempt that is handed out once it is durable.
 type pendingDelivery struct {
 	e   *entry
-	nth uint64 // e.pledge, as long as it stands
+	nth uint64 // e.pendingDelivery, unless the attempt was withdrawn
 	d   Delivery
 	seq uint64 // the batch that holds it
-	at  int64
+	at  int64  // when the attempt was made, UTC ns
 }
 
-// deliverWhenDurable writes the attempt that e has just been granted, and keeps its delivery until that is durable.
+// deliverWhenDurable writes the attempt that e has just been granted, and keeps its delivery until that is
+// durable.
 func (m *Machine) deliverWhenDurable(e *entry, d Delivery, now int64) {
 	m.pendingSoFar++
 	e.pendingDelivery, e.first = m.pendingSoFar, true
@@ -19,8 +20,8 @@ func (m *Machine) deliverWhenDurable(e *entry, d Delivery, now int64) {
 	m.pendingDeliveries = append(m.pendingDeliveries, pendingDelivery{e: e, nth: e.pendingDelivery, d: d, seq: m.out.seq, at: now})
 }
 
-// Granted returns the attempts that have become durable since it was last asked and may now be handed out: their clocks
-// begin. spare has the queue of each that was taken back meanwhile, whose slot is not needed.
+// Granted returns the attempts that have become durable since the last call and may now be handed out. Their
+// lease and timeout begin now. spare has the queue of each that was withdrawn meanwhile, whose slot is free.
 func (m *Machine) Granted(now int64) (ds []Delivery, spare []Queue) {
 	n := 0
 	for ; n < len(m.pendingDeliveries) && m.pendingDeliveries[n].seq <= m.out.durable; n++ {
@@ -32,7 +33,8 @@ func (m *Machine) Granted(now int64) (ds []Delivery, spare []Queue) {
 		}
 		e.pendingDelivery = 0
 		m.startClocks(e, now)
-		e.durable = now-p.at < int64(m.cfg.GrantAfter) // or what is stored has it end too soon
+		// After a long wait it must be written again, or what is stored ends too soon.
+		e.durable = now-p.at < int64(m.cfg.GrantAfter)
 		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
 		m.begun(e, p.d.Queue, now)
 		ds = append(ds, p.d)
@@ -45,8 +47,8 @@ func (m *Machine) Granted(now int64) (ds []Delivery, spare []Queue) {
 	return ds, spare
 }
 
-// revoke ends the attempt in force, if there is one, and reports whether a consumer had it, who is told to stop. One that
-// has not been handed out does not count.
+// revoke ends the attempt in force, if there is one. It reports whether a consumer had it; that consumer is
+// told to stop. An attempt that has not been handed out does not count.
 func (m *Machine) revoke(e *entry) (interrupted bool) {
 	switch {
 	case e.place != running:
@@ -59,9 +61,9 @@ func (m *Machine) revoke(e *entry) (interrupted bool) {
 	return true
 }
 
-// withdraw takes back an attempt that does not count.
+// withdraw takes back an attempt, which then does not count.
 func (m *Machine) withdraw(e *entry) {
-	doubt := e.state.Run.Doubt // whoever may have had the attempt before may have it still
+	doubt := e.state.Run.Doubt // consumers of the attempt in doubt may still have it
 	m.leave(e, false)
 	e.state.Run.Doubt = doubt
 	r := &e.state.Run
@@ -71,8 +73,9 @@ func (m *Machine) withdraw(e *entry) {
 	}
 }
 
-// PendingDeliveries are the attempts that have not been handed out yet. An owner that gives up its term hands out none of them, though the
-// store may hold them: its next term can take them back with [Machine.Undelivered], so that nobody waits for their leases.
+// PendingDeliveries returns the attempts that have not been handed out yet. An owner that gives up its term
+// hands out none of them, although the store may hold them. Its next term can withdraw them with
+// [Machine.Undelivered], so that nobody waits for their leases to end.
 func (m *Machine) PendingDeliveries() []Token {
 	var out []Token
 	for i := range m.pendingDeliveries {
@@ -83,7 +86,7 @@ func (m *Machine) PendingDeliveries() []Token {
 	return out
 }
 
-// withdrawAll takes back every attempt that has not been handed out.
+// withdrawAll withdraws every attempt that has not been handed out.
 func (m *Machine) withdrawAll() {
 	for i := range m.pendingDeliveries {
 		if e := m.pendingDeliveries[i].e; e.pendingDelivery == m.pendingDeliveries[i].nth {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// pledgeOne grants an attempt of the job "a", which must not leave yet.
+// pledgeOne grants an attempt of the job "a", which must not be handed out yet.
 func (r *rig) pledgeOne(j carillon.Job) {
 	r.t.Helper()
 	j.Name = "a"
@@ -25,13 +25,13 @@ func (r *rig) pledgeOne(j carillon.Job) {
 	}
 }
 
-// granted lands the batch and returns what leaves.
+// granted applies the batch and returns what is handed out.
 func (r *rig) granted() ([]partition.Delivery, []partition.Queue) {
 	r.flush()
 	return r.m.Granted(r.now)
 }
 
-// runID is the id of a job's unfinished run.
+// runID returns the id of a job's unfinished run.
 func (r *rig) runID(k carillon.Key) string {
 	j, err := r.m.Job(k)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestADurableAttemptLeavesOnceItIsInTheStore(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.pledgeOne(carillon.Job{Timeout: time.Minute, Lease: 20 * time.Second})
 	r.take()
-	r.now += int64(30 * time.Second) // the store takes its time: no clock runs
+	r.now += int64(30 * time.Second) // the store is slow: neither lease nor timeout runs
 	r.step()
 	ds, spare := r.granted()
 	if len(ds) != 1 || len(spare) != 0 || !ds[0].Durable || ds[0].Run.Attempt != 1 {
@@ -104,9 +104,9 @@ func TestAnAttemptThatKillsTheProcessCounts(t *testing.T) {
 	}
 }
 
-// TestANewTermTakesBackWhatNeverLeft: an attempt that was to be durable first, and whose owner lost its term before it could hand it
-// out, is handed out by the next term at once, as the same number, whether or not the store has it. One that an earlier owner may
-// have handed out is not taken back.
+// TestANewTermTakesBackWhatNeverLeft: an owner lost its term before it could hand out a pending delivery. The
+// next term hands it out at once, under the same number, whether or not the store has it. An attempt that an
+// earlier owner may have handed out is not withdrawn.
 func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 	for _, landed := range []bool{false, true} {
 		for _, beside := range []bool{false, true} {
@@ -151,7 +151,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 	}
 }
 
-// TestWhatHasLeftIsNotPledged, nor is what was taken back.
+// TestWhatHasLeftIsNotPledged: what was handed out or withdrawn is not among the pending deliveries.
 func TestWhatHasLeftIsNotPledged(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.pledgeOne(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
@@ -169,12 +169,13 @@ func TestWhatHasLeftIsNotPledged(t *testing.T) {
 	}
 }
 
-// TestWhatEndsAnAttemptOnItsWay takes each back before it has left: nobody gets it, it does not count, and its slot is free.
+// TestWhatEndsAnAttemptOnItsWay withdraws each before it is handed out: no consumer gets it, it does not
+// count, its slot is free.
 func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		act  func(r *rig) error
 		runs int // in the history
-		left int // jobs
+		left int // jobs that remain
 	}{
 		"cancel": {func(r *rig) error {
 			id, err := carillon.ParseRunID(r.runID(keyA))
@@ -276,7 +277,7 @@ func (r *rig) tellTokens(c *counter) {
 
 var lineQ = partition.Line{Limit: partition.Limit{Namespace: carillon.DefaultNamespace, Key: "k"}, Queue: queueQ}
 
-// TestALimitBlocksNobodyElse has one token for ten runs in front of a run without a limit.
+// TestALimitBlocksNobodyElse has one permit for ten runs that are due before a run without a limit.
 func TestALimitBlocksNobodyElse(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		r, c := limited(t, 1, partition.Config{})
@@ -355,7 +356,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 	if v := r.succeed(ds[0]); v != partition.Accepted {
 		t.Fatal(v)
 	}
-	if v := r.failRun(ds[1]); v != partition.Accepted { // it will be tried again
+	if v := r.failRun(ds[1]); v != partition.Accepted { // it will be retried
 		t.Fatal(v)
 	}
 	r.flush()
@@ -364,8 +365,8 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 	}
 }
 
-// TestTokensThatComeTooEarly are reserved while the runs that wait for them are on their way to the store: they are asked for
-// again.
+// TestTokensThatComeTooEarly are reserved while the runs that wait for them are being parked. They are asked
+// for again.
 func TestTokensThatComeTooEarly(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k"})

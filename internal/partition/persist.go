@@ -7,9 +7,16 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// builder collects what the next batch must hold.
+// builder collects the contents of the next batch. Batches go through these stages, in the order of their
+// numbers:
+//
+//	touch, note, Write      seal           Batch              Committed
+//	    filling ──────────► sealed ──────► in flight ───────► durable
+//	    seq                                                   durable
+//
+// An entry that changed is dirty until the batch numbered entry.seq is durable. It stays in memory that long.
 type builder struct {
-	seq     uint64 // number of the batch that fills
+	seq     uint64 // number of the batch being filled
 	durable uint64 // all batches up to this number are durable
 	changed []*entry
 	runs    []store.RunRecord
@@ -17,18 +24,18 @@ type builder struct {
 	trims   []store.Trim
 	expire  *store.Expire
 	small   []store.MetaRecord
-	sealed  []sealedBatch  // full, in order, not yet handed out
-	flight  []*entry       // changed by batches handed out and not yet durable
-	ending  []*store.Batch // those batches, if runs finish in them
-	freed   []Queue        // see sealedBatch
-	tokens  []Limit        // of attempts that the batch ends
-	spent   []Limit        // those of batches handed out
+	sealed  []sealedBatch  // closed, in order, not yet returned by Batch
+	flight  []*entry       // entries changed by batches in flight
+	ending  []*store.Batch // batches in flight in which runs finish
+	freed   []Queue        // of batches in flight; see sealedBatch
+	tokens  []Limit        // whose permits are returned once the batch being filled is durable
+	spent   []Limit        // the same, for batches in flight
 
-	spare []*entry // memory for changed
-	usual int      // how many runs finished in the last batch in which any did
+	spare []*entry // memory reused for changed
+	usual int      // runs that finished in the last batch in which any did
 }
 
-// recycle is memory to be filled anew. Much of it, as a herd leaves behind, is given back.
+// recycle empties a slice for reuse. Large ones, left behind by a burst, are released.
 func recycle[S ~[]T, T any](used S) S {
 	const most = 512
 	if cap(used) > most {
@@ -42,11 +49,12 @@ type sealedBatch struct {
 	batch   *store.Batch
 	changed []*entry
 	seq     uint64
-	freed   []Queue // of records that the batch takes out of what is parked
-	tokens  []Limit // of attempts that it ends
+	freed   []Queue // queues of records that the batch takes out of parking
+	tokens  []Limit // of the attempts that it ends
 }
 
-// touch records that e's state must be written. A due run waits until it is: what is handed out is durable.
+// touch has e's state written. A due run waits until that is durable, because it is handed out only with
+// durable content.
 func (m *Machine) touch(e *entry) {
 	if e.place == ready || e.place == aside {
 		m.dequeue(e)
@@ -56,8 +64,8 @@ func (m *Machine) touch(e *entry) {
 	m.note(e)
 }
 
-// note records that e's state must be written, though nothing that its run goes by has changed: the run does not wait. It is
-// what becomes of a job when runs beside its own begin and end, which may be all the time.
+// note has e's state written although nothing that its run depends on has changed, so the run does not wait.
+// Jobs are noted as pending runs of theirs begin and end, which may be all the time.
 func (m *Machine) note(e *entry) {
 	if e.seq != m.out.seq {
 		e.seq = m.out.seq
@@ -66,8 +74,8 @@ func (m *Machine) note(e *entry) {
 	m.wait(m.out.seq)
 }
 
-// Batch returns the next batch to make durable and its number; nil if there is nothing. Batches are handed to Committed in
-// the same order.
+// Batch returns the next batch to make durable, and its number; nil if there is none. Batches are passed to
+// Committed in the same order.
 func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	m.seal()
 	if len(m.out.sealed) == 0 {
@@ -85,14 +93,15 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	return s.batch, s.seq
 }
 
-// unchanged reports whether nothing has changed since the last batch was closed.
+// unchanged reports whether nothing has changed since the last batch was sealed.
 func (m *Machine) unchanged() bool {
 	o := &m.out
 	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
 		len(m.fills.changed) == 0
 }
 
-// Newest is the number of the batch that must be durable before anybody is told something for good that goes by all that memory holds.
+// Newest returns the number of the batch that must be durable before an answer that depends on the whole
+// state may be final.
 func (m *Machine) Newest() uint64 {
 	if m.unchanged() {
 		return m.out.seq - 1
@@ -100,7 +109,7 @@ func (m *Machine) Newest() uint64 {
 	return m.out.seq
 }
 
-// seal closes the batch that fills. What changes from now on belongs to the next one.
+// seal closes the batch being filled. Later changes belong to the next one.
 func (m *Machine) seal() {
 	if m.unchanged() {
 		return
@@ -110,7 +119,7 @@ func (m *Machine) seal() {
 	o.small = append(o.small, m.backfillRecords()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
-		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: none is moved
+		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: the slice must not grow
 	}
 	if len(o.runs) > 0 {
 		o.usual = len(o.runs)
@@ -134,7 +143,7 @@ func (m *Machine) seal() {
 	o.seq++
 }
 
-// goneOf is how many of the entries are deleted.
+// goneOf returns how many of the entries are deleted.
 func goneOf(entries []*entry) int {
 	n := 0
 	for _, e := range entries {
@@ -145,7 +154,7 @@ func goneOf(entries []*entry) int {
 	return n
 }
 
-// lastOf keeps the last of the metadata records with one key: a batch holds each at most once.
+// lastOf keeps the last of the metadata records with one key. A batch may hold each key only once.
 func lastOf(small []store.MetaRecord) []store.MetaRecord {
 	if len(small) < 2 {
 		return small
@@ -166,7 +175,7 @@ func lastOf(small []store.MetaRecord) []store.MetaRecord {
 	return out
 }
 
-// record is e as the store keeps it.
+// record returns e as the store keeps it.
 func (m *Machine) record(e *entry) store.Record {
 	m.file(e)
 	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
@@ -180,14 +189,14 @@ func (m *Machine) record(e *entry) store.Record {
 	return r
 }
 
-// file sets the parts of the state that the store's indexes are made of.
+// file sets the parts of the state that the store's indexes are built from.
 func (m *Machine) file(e *entry) {
 	s := &e.state
 	if e.place == running {
 		s.Phase, s.Queue = carillon.PhaseRunning, ""
 		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
 		if e.isDapr() {
-			s.Due = s.Run.Due // a new owner must find it at once
+			s.Due = s.Run.Due // a new owner must find it at once, to withdraw it
 		}
 		return
 	}
@@ -207,7 +216,8 @@ func (m *Machine) file(e *entry) {
 	s.Due = m.idleDue(e)
 }
 
-// Committed tells that the batch of this number is durable, and with it everything before.
+// Committed says that the batch with this number, and all before it, are durable. Entries that waited for
+// that go on.
 func (m *Machine) Committed(seq uint64, now int64) {
 	m.out.durable = seq
 	kept := m.out.flight[:0]
@@ -244,7 +254,8 @@ func (m *Machine) Committed(seq uint64, now int64) {
 	m.unblock(now)
 }
 
-// Ending finds a run that has finished in a batch which is not durable yet, and makes the answer wait for it.
+// Ending finds a run that has finished in a batch that is not durable yet, and makes the answer wait for that
+// batch.
 func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
 	look := func(runs []store.RunRecord, seq uint64) (r store.RunRecord, ok bool) {
 		for i := range runs {
@@ -271,10 +282,10 @@ func (m *Machine) Ending(id carillon.RunIdentity) (store.RunRecord, bool) {
 	return store.RunRecord{}, false
 }
 
-// unblock lets due runs go on whose changes have become durable and whose specs have been read.
+// unblock lets blocked entries go on whose changes have become durable or whose specs have been read.
 func (m *Machine) unblock(now int64) {
 	waiting := m.blocked
-	m.blocked, m.woken = m.woken, nil // whoever is set aside meanwhile waits for the next time
+	m.blocked, m.woken = m.woken, nil // entries that are blocked meanwhile wait for the next call
 	for _, e := range waiting {
 		switch {
 		case e.gone:
@@ -288,18 +299,18 @@ func (m *Machine) unblock(now int64) {
 	m.woken = recycle(waiting)
 }
 
-// resume goes on with an entry that was set aside.
+// resume lets an entry go on that was blocked.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && !e.expired(now) {
-		m.enqueue(e, now) // it was on its way back from the store
+		m.enqueue(e, now) // it was being read back from the store
 		return
 	}
 	m.wakeUp(e, now)
 }
 
-// Sweep asks for the removal of finished runs whose retention has ended. The engine calls it now and
-// then, for those that became too old; those that become too many are seen to as they are written.
+// Sweep asks for the removal of finished runs. The engine calls it now and then, for runs whose retention has
+// ended. For runs that become too many, historyOf calls it as they are written.
 func (m *Machine) Sweep(now int64) {
 	m.kept = 0
 	if m.out.expire == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// progress keeps what the attempt in force says of how far it is, and extends its lease as a heartbeat does. It is written when
-// the state is written anyway, so the answer waits for nothing.
+// progress records a progress report of the attempt in force and extends its lease like a heartbeat. It is
+// written when the state is written anyway, so the answer waits for no batch.
 func (m *Machine) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run
 	r.Percent, r.Message, r.Said = percent(p.Percent), progressMessage(p.Message), now
@@ -18,7 +18,7 @@ func (m *Machine) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	return Accepted
 }
 
-// percent is p between 0 and 100; what is no number is 0.
+// percent clamps p to 0…100; NaN is 0.
 func percent(p float64) float64 {
 	if math.IsNaN(p) {
 		return 0
@@ -26,7 +26,7 @@ func percent(p float64) float64 {
 	return min(max(p, 0), 100)
 }
 
-// progressMessage is s, cut between two characters if it is too long.
+// progressMessage is s, cut between two characters if it is longer than carillon.MaxProgressMessage.
 func progressMessage(s string) string {
 	s = strings.ToValidUTF8(s, "")
 	if len(s) > carillon.MaxProgressMessage {
@@ -35,11 +35,11 @@ func progressMessage(s string) string {
 	return s
 }
 
-// notRescheduled begins the error of an attempt that asked for another time and cannot have it.
+// notRescheduled begins the error of an attempt that asked for another time and was refused.
 const notRescheduled = "reschedule: "
 
-// reschedule ends the attempt in force without a failure: the same run is attempted again at the time asked for, and its
-// failure policy counts from there.
+// reschedule ends the attempt in force without a failure. The same run is attempted again at the time asked
+// for, and its failure policy counts attempts from there.
 func (m *Machine) reschedule(e *entry, now int64, r *Report) {
 	owner, run := e.owner(), &e.state.Run
 	switch {
@@ -58,11 +58,11 @@ func (m *Machine) reschedule(e *entry, now int64, r *Report) {
 	m.rearm(e)
 }
 
-// text is t for people, in UTC.
+// text formats t for people, in UTC.
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// retold reports whether a report says of an attempt that did not succeed what ended it: rescheduled tells whether that was
-// a reschedule, errs has the errors until then.
+// retold reports whether a report repeats the one that ended an attempt without success. rescheduled says
+// whether that was a reschedule; errs are the run's errors until then.
 func retold(r *Report, rescheduled bool, errs []carillon.AttemptError) bool {
 	refused := len(errs) > 0 && strings.HasPrefix(errs[len(errs)-1].Message, notRescheduled)
 	switch {

@@ -13,17 +13,17 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// world is a rig under random operations, and what a naive reading of the guarantees says of it.
+// world is a rig under random operations, and a naive model of the guarantees.
 type world struct {
 	*rig
 	rt       *rapid.T
 	crashes  int
 	inForce  []partition.Delivery // handed out, neither reported nor lost, as far as a consumer knows
 	done     map[string]bool      // run ids whose success is durable
-	tokens   map[string]int       // every token ever seen, and in which life
+	tokens   map[string]int       // every token ever seen, and the life it is from
 	life     int
 	oneShots map[string]string // name → uid of those put and neither replaced nor deleted since
-	pending  []func()          // what becomes true when the batch in flight lands
+	pending  []func()          // what becomes true when the batch in flight is applied
 }
 
 var names = []string{"a", "b", "c/d", "c", "e"}
@@ -124,7 +124,7 @@ func (w *world) Deliver(rt *rapid.T) {
 	}
 }
 
-// DeliverFirst hands out attempts that must be durable before they leave; they leave when collected.
+// DeliverFirst hands out attempts that must be durable first. collect takes them when they are.
 func (w *world) DeliverFirst(rt *rapid.T) {
 	w.recall()
 	w.step()
@@ -135,7 +135,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 	w.collect()
 }
 
-// collect takes what may leave, and checks that the store has it.
+// collect takes the pending deliveries that may be handed out, and checks that the store has them.
 func (w *world) collect() []partition.Delivery {
 	ds, _ := w.m.Granted(w.now)
 	for _, d := range ds {
@@ -232,7 +232,7 @@ func (w *world) drain() {
 	}
 }
 
-// finish checks what must be true when all is over.
+// finish checks what must be true at the end.
 func (w *world) finish() {
 	for _, n := range names {
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: n}
@@ -277,7 +277,7 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// TestGuarantees runs random operations, crashes included, and holds them against the guarantees.
+// TestGuarantees runs random operations, crashes included, and checks the guarantees.
 func TestGuarantees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
@@ -292,8 +292,8 @@ func TestGuarantees(t *testing.T) {
 	})
 }
 
-// TestEveryScheduledTimeIsAccountedFor runs one interval job through delays, failures and crashes: each of its times runs or
-// has a record that says why not, never both.
+// TestEveryScheduledTimeIsAccountedFor runs one interval job through delays, failures and crashes. Each of
+// its times runs or has a record that says why not, never both.
 func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{rig: newRig(rt, partition.Config{}), rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{}}

@@ -121,7 +121,8 @@ func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
 	}
 }
 
-// TestAStoredFieldWithoutEffect: a one-shot that was stored when it could have a misfire rule is patched and runs as ever.
+// TestAStoredFieldWithoutEffect patches a one-shot that was stored when it could have a misfire rule. It runs
+// as usual.
 func TestAStoredFieldWithoutEffect(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Misfire: carillon.MisfireAll, CatchUpLimit: 3, Overlap: carillon.OverlapAllow}

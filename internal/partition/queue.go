@@ -9,14 +9,15 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Queue is what credits are granted for: a worker queue, the host of HTTP targets, or an app or actor type of Dapr.
+// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, or an app or actor
+// type of Dapr.
 type Queue struct {
 	Namespace string
-	Kind      string // a target's kind: "worker", "http", "dapr"
-	Address   string // worker queue, host with port, or app/APP or actor/TYPE
+	Kind      string // the target's kind: "worker", "http" or "dapr"
+	Address   string // a worker queue, a host with port, app/APP or actor/TYPE
 }
 
-// String is the queue as the store knows it; names hold no zero byte.
+// String returns the queue as the store names it. Names contain no zero byte.
 func (q Queue) String() string { return q.Namespace + "\x00" + q.Kind + "\x00" + q.Address }
 
 // Compare orders queues by namespace, kind and address.
@@ -24,20 +25,20 @@ func (q Queue) Compare(o Queue) int {
 	return cmp.Or(cmp.Compare(q.Namespace, o.Namespace), cmp.Compare(q.Kind, o.Kind), cmp.Compare(q.Address, o.Address))
 }
 
-// ParseQueue reads what String wrote.
+// ParseQueue decodes what String returned.
 func ParseQueue(s string) Queue {
 	ns, rest, _ := strings.Cut(s, "\x00")
 	kind, address, _ := strings.Cut(rest, "\x00")
 	return Queue{ns, kind, address}
 }
 
-// Plain is the queue whose runs q names: q, unless they are parked for want of a permit.
+// Plain returns the queue itself, where q names runs of it that are parked for want of a permit; otherwise q.
 func (q Queue) Plain() Queue {
 	q.Address, _, _ = strings.Cut(q.Address, "\x00")
 	return q
 }
 
-// QueueOf is the queue of a job's target.
+// QueueOf returns the queue of a job's target.
 func QueueOf(namespace string, t carillon.Target) Queue {
 	q := Queue{Namespace: namespace, Kind: t.Kind()}
 	switch {
@@ -53,7 +54,7 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 	return q
 }
 
-// Head is the first run that waits in a queue of a partition: what dispatch compares partitions by.
+// Head describes the run that goes next in a queue of a partition. Dispatch compares partitions by it.
 type Head struct {
 	Priority uint8 // rank
 	Due      int64 // UTC ns
@@ -67,22 +68,22 @@ func (h Head) Before(o Head) bool {
 	return h.Due < o.Due
 }
 
-// Slots is what a partition gets of a queue.
+// Slots answers a partition that asks for room in a queue.
 type Slots struct {
-	N       int  // slots, each for one delivery
-	Served  bool // somebody takes what the queue holds
-	Durable bool // some of them take only attempts that are in the store already
+	N       int  // free slots, each for one delivery
+	Served  bool // the queue has consumers
+	Durable bool // some consumers take only attempts that are durable already
 }
 
 // Delivery is one attempt on its way to a consumer.
 type Delivery struct {
-	Partition int // that it comes from
+	Partition int // where it comes from
 	Queue     Queue
-	Durable   bool          // the attempt is in the store already
-	Run       *carillon.Run // with Token, Data, Metadata, Deadline, Lease; of this delivery alone
+	Durable   bool          // the attempt is durable already
+	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
 	Target    carillon.Target
 	Timeout   time.Duration
-	Key       string // runs of a queue that share it may be limited together; "" = none
+	Key       string // runs of a queue with the same key may be limited together; "": none
 }
 
 // Cancel tells a consumer to stop an attempt.
@@ -90,6 +91,6 @@ type Cancel struct {
 	Queue Queue
 	Token string
 	RunID string
-	// Unheard: the attempt ended because nothing was heard of it in time.
+	// Unheard means that the attempt ended because nothing was heard of it in time.
 	Unheard bool
 }

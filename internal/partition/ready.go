@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// priorities is how many there are.
+// priorities is the number of priorities; 0 is the highest.
 const priorities = 4
 
-// ageStep is how long a due run of a priority must wait to be taken like one of the next higher priority that has just come, so
-// that no priority starves.
+// ageStep is how long a due run must wait to be treated like a newly due run of the next higher priority.
+// Aging keeps low priorities from starving.
 const ageStep = 30 * time.Second
 
-// queue is what is due in memory for one target address.
+// queue holds the due runs in memory for one target address.
 type queue struct {
-	name   *Queue // of this use of the memory: attempts in force hold on to it
+	name   *Queue // allocated anew for each use of this memory: attempts in force still point to the old one
 	lists  [priorities]readyList
 	listed bool // in Machine.active
 	parked parked
 }
 
-// len is how many runs wait.
+// len returns how many runs wait.
 func (q *queue) len() int {
 	n := 0
 	for i := range q.lists {
@@ -29,8 +29,8 @@ func (q *queue) len() int {
 	return n
 }
 
-// next is the priority whose head goes first, -1 if nothing waits: the highest priority, unless a lower one has waited so long
-// that it has aged past it.
+// next returns the priority whose first run goes next, -1 if nothing waits. It is the highest priority,
+// unless the first run of a lower one has aged past it.
 func (q *queue) next(now int64) int {
 	best, bestScore := -1, int64(0)
 	for rank := range q.lists {
@@ -45,7 +45,7 @@ func (q *queue) next(now int64) int {
 	return best
 }
 
-// enqueue puts a due run in its queue's list, or aside if something must be durable or read first.
+// enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
 	if m.awaitsCommit(e) || !m.complete(e) || m.changing(e) {
 		m.block(e)
@@ -63,7 +63,7 @@ func (m *Machine) enqueue(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// dequeue takes e out of its queue's list, or its line.
+// dequeue removes e from its queue's list or its line.
 func (m *Machine) dequeue(e *entry) {
 	if e.place == aside {
 		heap.Remove(&e.line.list, int(e.slot))
@@ -77,7 +77,7 @@ func (m *Machine) dequeue(e *entry) {
 	}
 }
 
-// block puts e aside until a batch is durable or a record has been read.
+// block sets e aside until a batch is durable or a record has been read.
 func (m *Machine) block(e *entry) {
 	if e.place != running {
 		e.place = blocked
@@ -103,26 +103,26 @@ func (m *Machine) queue(q Queue) *queue {
 // Remembers reports whether runs wait in the queue, in memory or in the store.
 func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
 
-// leaveQueue forgets a queue of which nothing is left.
+// leaveQueue forgets a queue in which nothing is left.
 func (m *Machine) leaveQueue(q *queue) {
 	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[*q.name] == q {
 		delete(m.queues, *q.name)
 		for i := range q.lists {
 			q.lists[i] = recycle(q.lists[i])
 		}
-		m.spare = q // where few runs are due at a time a queue comes and goes with each
+		m.spare = q // when few runs are due at a time, a queue is made and forgotten with each
 	}
 }
 
-// Waiting is one queue in which due runs wait.
+// Waiting describes one queue in which due runs wait.
 type Waiting struct {
 	Queue Queue
 	N     int
-	Now   int // how many of them may go before the machine has read more of what is due
+	Now   int // how many may be handed out before the machine has read more of the backlog; see nowOf
 	Head  Head
 }
 
-// AppendWaiting appends the queues in which due runs wait, in the order in which they came to wait.
+// AppendWaiting appends the queues in which due runs wait, in the order in which runs first waited in them.
 func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 	kept, short := m.active[:0], m.short(now)
 	for _, q := range m.active {
@@ -141,7 +141,7 @@ func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
 	return out
 }
 
-// Oldest is when the run was due that has waited longest in a queue, in memory; 0 if none does.
+// Oldest returns when the first due run that waits in the queue, in memory, was due; 0 if none waits.
 func (m *Machine) Oldest(name Queue) (due int64) {
 	q := m.queues[name]
 	if q == nil {
@@ -155,7 +155,7 @@ func (m *Machine) Oldest(name Queue) (due int64) {
 	return due
 }
 
-// Head is the first run that waits in a queue; the zero head if none does.
+// Head returns the run that goes next in a queue; the zero head if none waits.
 func (m *Machine) Head(name Queue, now int64) Head {
 	q := m.queues[name]
 	if q == nil {
@@ -168,7 +168,7 @@ func (m *Machine) Head(name Queue, now int64) Head {
 	return Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
-// readyList is a heap of due runs of one priority by due, then ref.
+// readyList is a heap of the due runs of one priority, ordered by due time, then ref.
 type readyList []*entry
 
 func (l readyList) Len() int { return len(l) }
@@ -183,14 +183,14 @@ func (l readyList) Swap(i, j int) {
 	l[i].slot, l[j].slot = int32(i), int32(j)
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (l *readyList) Push(x any) {
 	e := x.(*entry)
 	e.slot = int32(len(*l))
 	*l = append(*l, e)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (l *readyList) Pop() any {
 	old := *l
 	e := old[len(old)-1]

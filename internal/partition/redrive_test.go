@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// redrive has the newest run of the job "a", which is dead, tried again.
+// redrive redrives the newest run of the job "a", which is dead.
 func (r *rig) redrive() carillon.Run {
 	r.t.Helper()
 	r.whole(keyA)
@@ -21,7 +21,7 @@ func (r *rig) redrive() carillon.Run {
 	return run
 }
 
-// failAll fails the attempts of what is due, and those that follow, until nothing is.
+// failAll fails the attempts of what is due, and the retries, until nothing is left.
 func (r *rig) failAll() {
 	r.t.Helper()
 	for range 100 {
@@ -40,7 +40,7 @@ func (r *rig) failAll() {
 	r.t.Fatal("its run does not end")
 }
 
-// redrivable are jobs whose first run dies of three attempts: one that is gone then, and one that is not.
+// redrivable are jobs whose first run dies after three attempts: one that is then gone, and one that is not.
 var redrivable = map[string]carillon.Job{
 	"one-shot": {Name: "a", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)},
 	"recurring": {Name: "a", Schedule: "@daily", Due: carillon.At(time.Unix(0, epoch)), FailurePolicy: carillon.FailurePolicy{
@@ -84,7 +84,8 @@ func TestARedriveKeepsTheEarlierErrors(t *testing.T) {
 	}
 }
 
-// wantErrors checks that there is an error of each attempt, those up to redriven marked, or the newest that fit.
+// wantErrors checks that there is an error of each attempt, or of the newest that fit, and that those up to
+// redriven are marked.
 func wantErrors(t *testing.T, errs []carillon.AttemptError, redriven, attempts int) {
 	t.Helper()
 	if len(errs) != min(attempts, carillon.MaxRunErrors) {
@@ -98,7 +99,7 @@ func wantErrors(t *testing.T, errs []carillon.AttemptError, redriven, attempts i
 	}
 }
 
-// TestARedriveCountsTheRunOnce holds the counters of a job of which a run dies, is redriven and succeeds.
+// TestARedriveCountsTheRunOnce checks the counters of a job of which a run dies, is redriven and succeeds.
 func TestARedriveCountsTheRunOnce(t *testing.T) {
 	for kind, j := range redrivable {
 		r := newRig(t, partition.Config{})
@@ -129,7 +130,7 @@ func TestARedriveCountsTheRunOnce(t *testing.T) {
 	}
 }
 
-// TestARunOfAnEarlierNamesakeIsCounted redrives a run whose job has been put anew since.
+// TestARunOfAnEarlierNamesakeIsCounted redrives a run whose job has been deleted and put again since.
 func TestARunOfAnEarlierNamesakeIsCounted(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(redrivable["one-shot"])

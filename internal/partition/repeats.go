@@ -2,15 +2,16 @@ package partition
 
 import "github.com/carillonhq/carillon"
 
-// unrepeat gives back the repeat that e's run has used up, which ends without an attempt and not because somebody wanted it to end:
-// repeats counts runs that somebody may have had. A job that had begun its last run then has times again.
+// unrepeat gives back the repeat that e's run has used up, for a run that ends without an attempt and without
+// anybody having asked for its end: repeats counts only runs that a consumer may have had. A job that had
+// begun its last run then has a next time again.
 func (m *Machine) unrepeat(e *entry, now int64) {
 	r, job := &e.state.Run, e.owner()
 	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || e.doubtful() || (e != job && e.own()) {
 		return
 	}
 	s, sched := &job.state, m.scheduleOf(job)
-	if s.Begun == 0 || sched == nil { // a put has counted anew
+	if s.Begun == 0 || sched == nil { // a put has restarted the count
 		return
 	}
 	limit := carillon.EffectiveRepeats(m.jobOf(job), sched)
@@ -20,7 +21,8 @@ func (m *Machine) unrepeat(e *entry, now int64) {
 	}
 }
 
-// lastBegun is the newest time of the job's schedule that is known to have begun, or now if some runs are not in memory.
+// lastBegun returns the newest scheduled time that is known to have begun. It is at least now if some runs
+// are not in memory.
 func (m *Machine) lastBegun(job *entry, now int64) (last int64) {
 	if l := &job.state.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule {
 		last = l.Scheduled

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestRepeatsCountRunsThatHadAnAttempt lets a job end, through delays, skips and pauses, and counts the runs that consumers had.
+// TestRepeatsCountRunsThatHadAnAttempt brings a job to its end through delays, skips and pauses, and counts
+// the runs that consumers had.
 func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRig(rt, partition.Config{})
@@ -53,7 +54,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 	})
 }
 
-// settleAll does some of all that can happen to the runs of the job "a".
+// settleAll does some of everything that can happen to the runs of the job "a".
 func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"advance": func(rt *rapid.T) { r.advance(time.Duration(rapid.IntRange(1, 25).Draw(rt, "s")) * time.Second) },
@@ -70,7 +71,7 @@ func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 	})
 }
 
-// succeedAll ends the attempts that consumers have.
+// succeedAll reports success for the attempts that consumers have.
 func (r *rig) succeedAll(had *[]partition.Delivery) {
 	for _, d := range *had {
 		r.succeed(d)

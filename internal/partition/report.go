@@ -2,29 +2,30 @@ package partition
 
 import "github.com/carillonhq/carillon"
 
-// Report is what a consumer says of an attempt, and whom to tell what became of it.
+// Report is a consumer's report of an attempt, and who is told the outcome.
 type Report struct {
 	carillon.Result
-	Namespace string // of who reports; another namespace's runs are none of its business. Empty = the node itself
-	// Async says that the consumer took the run and will complete it later with the token (HTTP 202).
+	Namespace string // of the reporter; runs of other namespaces are out of its reach. Empty: the node itself
+	// Async means that the consumer took the run and will complete it later with the token (HTTP 202).
 	Async bool
-	// PauseJob says that the consumer is gone for good (HTTP 410): the run is dead and the job is paused with the message.
+	// PauseJob means that the consumer is gone for good (HTTP 410): the run ends as dead, and the job is
+	// paused with the message as its note.
 	PauseJob bool
-	Worker   string   // who ran it
+	Worker   string   // that ran the attempt
 	From     Reporter // nil = nobody
 }
 
-// Confirmer is a reporter that asks whether attempts are in force. Calls must not block.
+// Confirmer is a reporter that asks whether attempts are still in force. Calls must not block.
 type Confirmer interface {
 	Reporter
-	// Confirmed: the attempt is in force, and its lease was extended.
+	// Confirmed says that the attempt is in force and its lease was extended.
 	Confirmed(token string)
 }
 
-// Reporter is told what became of a report. Calls must not block.
+// Reporter is told the outcome of a report. Calls must not block.
 type Reporter interface {
-	// Accepted: the result is durable.
+	// Accepted says that the result is durable.
 	Accepted(token string)
-	// Stale: the token is not in force, nothing was changed; the consumer must stop that run.
+	// Stale says that the token is not in force and nothing was changed. The consumer must stop that run.
 	Stale(token string)
 }

@@ -5,20 +5,20 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Verdict is what a report or a heartbeat came to.
+// Verdict is the outcome of a report or a heartbeat.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Accepted: it counts, once the batch of After is durable.
+	// Accepted: it counts, once the batch that [Machine.After] names is durable.
 	Accepted Verdict = iota
 	// Stale: the token is not in force; nothing was changed.
 	Stale
-	// Missing: the run is not in memory; read it and ask again, or look into the history with Settled.
+	// Missing: the run is not in memory. Read it and ask again, or look into the history with [Settled].
 	Missing
 )
 
-// Report takes a consumer's word on an attempt.
+// Report applies a consumer's report to the attempt that the token names.
 func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
@@ -39,7 +39,8 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	case r.Outcome == carillon.OutcomeProgress:
 		return m.progress(e, now, r.Progress)
 	case r.Async:
-		// The target no longer minds the time: the attempt ends at its timeout, without the grace that HTTP has.
+		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
+		// without httpGrace.
 		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(m.jobOf(e).TimeoutOrDefault()))
 		e.lease = e.state.Run.Deadline
 		m.keepGrant(e)
@@ -63,9 +64,9 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	return Accepted
 }
 
-// again answers a report of an attempt that a report has ended already: the one that did, a failure or a reschedule, is
-// told the same as before; everything else comes too late. So does a permanent failure: the one that counts was not, or the run had
-// ended.
+// again answers a report of an attempt that an earlier report has ended already. If it repeats that report,
+// which was a failure or a reschedule, it is accepted again. Anything else is stale. So is a permanent
+// failure: the report that ended the attempt was not permanent, or the run would have ended.
 func (m *Machine) again(e *entry, r *Report) Verdict {
 	run := &e.state.Run
 	if r.Permanent || !retold(r, run.Uncounted == run.Attempt, run.Errors) {
@@ -88,8 +89,8 @@ func (m *Machine) names(e *entry, tok Token) bool {
 	return !r.Grant.Term.IsZero() && tok.Grant == r.Grant && tok.Attempt == r.Attempt
 }
 
-// Settled answers a report of a run that is not unfinished any more, from its record in the history: the result that ended
-// it, sent again, is accepted; everything else is stale.
+// Settled answers a report of a run that has finished, from its record in the history. A repeat of the result
+// that ended the run is accepted; anything else is stale.
 func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
 	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Grant != tok.Grant {
 		return Stale
@@ -107,7 +108,8 @@ func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
 	return Accepted
 }
 
-// Heartbeat extends the lease of an attempt, in memory; it is written back only one heartbeat before the stored lease would run out.
+// Heartbeat extends the lease of an attempt, in memory. The lease is written only when the stored one has no
+// more than one heartbeat interval left.
 func (m *Machine) Heartbeat(now int64, tok Token) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
@@ -128,10 +130,10 @@ func (m *Machine) Heartbeat(now int64, tok Token) Verdict {
 	return Accepted
 }
 
-// extend gives the attempt in force its lease anew.
+// extend renews the lease of the attempt in force.
 func (m *Machine) extend(e *entry, now int64) {
 	e.putOff = 0
-	if e.state.Run.Kept { // nothing to write: whoever loads it waits as long
+	if e.state.Run.Kept { // nothing to write: any later owner that loads it waits as long
 		e.lease = max(e.lease, now+int64(keptFor))
 		m.rearm(e)
 		return
@@ -146,7 +148,7 @@ func (m *Machine) extend(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// TakesHeartbeat reports whether all that a heartbeat of the run needs is in memory.
+// TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
 func (m *Machine) TakesHeartbeat(id carillon.RunIdentity) bool {
 	e := m.live[id]
 	switch {
@@ -158,7 +160,7 @@ func (m *Machine) TakesHeartbeat(id carillon.RunIdentity) bool {
 	return !e.doubtful()
 }
 
-// Lost ends an attempt whose consumer is known to be gone: the run goes to another at once.
+// Lost ends an attempt whose consumer is known to be gone. The run is retried at once.
 func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	m.Begin()
 	e := m.live[tok.Run]
@@ -174,27 +176,29 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	return Accepted
 }
 
-// Made reports whether the attempt in force has this token and was made in this term. One in doubt is made again with its token: what became
-// of it under an earlier term says nothing of it then.
+// Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
+// doubt that is made again keeps its token, so a report about it from an earlier term does not apply to it
+// any more.
 func (m *Machine) Made(tok Token) bool {
 	e := m.live[tok.Run]
 	return e != nil && e.place == running && e.made && m.names(e, tok)
 }
 
-// Undelivered takes back an attempt that never left, or whose stream has ended, for a consumer whose attempts go with their
-// stream: it does not count, and the run is due at once.
+// Undelivered withdraws an attempt that was never sent, or whose stream has ended, for consumers whose
+// attempts end with their stream. The attempt does not count, and the run is due at once.
 func (m *Machine) Undelivered(now int64, tok Token) {
 	m.Begin()
 	e := m.live[tok.Run]
 	if e == nil || !m.names(e, tok) || e.place != running {
 		return
 	}
-	written := e.durable || e.first || e.seq >= e.since // or something else had it written
+	written := e.durable || e.first || e.seq >= e.since // the last case: another change had it written
 	if e.isDapr() && !e.state.Run.Kept {
-		written = false // whoever finds it in the store takes it back: see reclaim
+		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
 	m.withdraw(e)
-	if written && (e.ref.Seq == 0 || e.parent != nil) { // or a job's counters would not agree with what is written of its run
+	// With its job in memory, or the job's counters would disagree with what is written of its run.
+	if written && (e.ref.Seq == 0 || e.parent != nil) {
 		m.touch(e)
 	}
 	m.enqueue(e, now)

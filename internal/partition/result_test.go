@@ -8,8 +8,9 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestTheFirstFailureOfAnAttemptCounts: two consumers may have one attempt, in doubt. Whoever says second what the first one has said is
-// told the same; who asks for no retry of what is retried already is not.
+// TestTheFirstFailureOfAnAttemptCounts: two consumers may have one attempt that was in doubt. If the second
+// reports the same as the first, it gets the same answer. If it asks for no retry of what is already being
+// retried, it does not.
 func TestTheFirstFailureOfAnAttemptCounts(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -6,7 +6,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// replans reports whether a put of j in place of old has e's times counted anew. A job that came back for a dead run has none.
+// replans reports whether a put of j in place of old has e's times counted again. A job that a redrive
+// brought back has none.
 func replans(e *entry, old, j *carillon.Job) bool {
 	return retimes(old, j) || rearms(j) || e.state.Anchor == 0
 }
@@ -16,7 +17,7 @@ func retimes(a, b *carillon.Job) bool {
 	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due || a.TTL != b.TTL || a.Repeats != b.Repeats
 }
 
-// rearms reports whether a put counts from now whatever was there before: a one-shot with a relative or absent due time.
+// rearms reports whether a put always counts from now: that of a one-shot with a relative or absent due time.
 func rearms(j *carillon.Job) bool {
 	if j.Recurring() {
 		return false
@@ -28,9 +29,9 @@ func rearms(j *carillon.Job) bool {
 	return err == nil && relative
 }
 
-// retime sees to the unfinished run after a put has changed when the job runs. A one-shot's goes on only if it keeps its
-// instant; a recurring job's goes on, and its instant is not run again. was is what came next before the put;
-// sameDue says that the put has not moved when the job begins.
+// retime handles the unfinished run after a put has changed when the job runs. A one-shot's run goes on only
+// if its instant stays the same. A recurring job's run goes on, and its instant does not run again. was is
+// the next time before the put; sameDue says that the put has not moved when the job begins.
 func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
 	s := &e.state
 	if r := &s.Run; !j.Recurring() && r.Live && r.Cause == carillon.CauseSchedule && r.Scheduled == s.Next {
@@ -61,8 +62,9 @@ func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool
 	}
 }
 
-// dealtWith is up to when a job's times have been run or passed over before a put that has planned it anew: a run of one of
-// them would have the id of another. If the put has moved when the job begins, only the last run is known of.
+// dealtWith returns up to when a job's times have run or been skipped before a put that has planned them
+// again. A run at one of them would have the id of an earlier run. If the put has moved when the job begins,
+// only the last run is considered.
 func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
 	if l := &s.Last; l.Finished != 0 && l.Cause == carillon.CauseSchedule && l.Scheduled == s.Next {
 		past = l.Scheduled
@@ -77,8 +79,8 @@ func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
 	return past
 }
 
-// mayRun reports whether a pending run of the job stands for the scheduled time t; of those that are not in memory it is
-// not known. A one-shot has no other time, so it runs in case of doubt.
+// mayRun reports whether a pending run of the job stands for the scheduled time t. If some are not in memory
+// that is not known: a recurring job then skips t, and a one-shot, which has no other time, runs.
 func (m *Machine) mayRun(job *entry, t int64) bool {
 	if int(job.state.Pending) > int(job.children) && m.jobOf(job).Recurring() {
 		return true
@@ -91,11 +93,12 @@ func (m *Machine) mayRun(job *entry, t int64) bool {
 	return false
 }
 
-// reread finds the next time after an edit that changes which times of the schedule run, but not from when they are counted. A
-// time that came before the edit is not run for it.
+// reread finds the next time after an edit that changes which times of the schedule run, but not from when
+// they are counted. Times before the edit do not run because of it.
 func (m *Machine) reread(e *entry, now int64) {
 	s := &e.state
-	first := s.Begun == 0 && s.Next == s.Anchor // the due time of a job of Dapr, which need not be a time of the schedule
+	// The due time of a job of Dapr, which may not be a time of its schedule.
+	first := s.Begun == 0 && s.Next == s.Anchor
 	if m.scheduleOf(e) == nil || s.Anchor == 0 || (first && e.isDapr()) {
 		return
 	}

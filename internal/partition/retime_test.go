@@ -13,13 +13,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// The tables of docs/api.md on what a patch does, read from the page.
+// The tables of docs/api.md on what a patch does, read from that page.
 type patchTable struct {
 	groups map[string]string                       // field → what a patch that names it names
 	cells  map[string]map[string]map[string]string // group → kind of job, or "any" → phase → what happens
 }
 
-// rowsAfter are the cells of the table of a page that begins with a heading, without it.
+// rowsAfter returns the cells of the table under a heading of the page, without its header.
 func rowsAfter(t *testing.T, page, heading string) (rows [][]string) {
 	t.Helper()
 	_, rest, found := strings.Cut(page, heading)
@@ -63,7 +63,7 @@ func readPatchTable(t *testing.T) patchTable {
 	return table
 }
 
-// cell is what the table says of a patch of the field that makes a recurring job, or a one-shot.
+// cell returns what the table says of a patch of the field, for a recurring job or a one-shot.
 func (p *patchTable) cell(field, phase string, recurring bool) string {
 	phase, _, _ = strings.Cut(phase, ",")
 	rows := p.cells[p.groups[field]]
@@ -73,7 +73,7 @@ func (p *patchTable) cell(field, phase string, recurring bool) string {
 	return rows[map[bool]string{true: "recurring", false: "one-shot"}[recurring]][phase]
 }
 
-// TestThePatchTableHasEachField compares it with what the code knows.
+// TestThePatchTableHasEachField compares the table with the fields in the code.
 func TestThePatchTableHasEachField(t *testing.T) {
 	table := readPatchTable(t)
 	effects := map[string]carillon.Effect{
@@ -99,10 +99,10 @@ var patchKinds = map[string]carillon.Job{
 	"recurring, cron":    {Name: "a", Schedule: "*/10 * * * * *", FailurePolicy: carillon.Constant(time.Minute)},
 }
 
-// patchPhases bring the job where it is to be patched.
+// patchPhases bring the job into the phase in which it is patched.
 var patchPhases = map[string]func(r *rig, j carillon.Job){
 	"scheduled": func(r *rig, j carillon.Job) { r.mustPut(j); r.advance(3 * time.Second) },
-	"running": func(r *rig, j carillon.Job) { // for so long that the attempt is stored
+	"running": func(r *rig, j carillon.Job) { // long enough for the attempt to be stored
 		r.mustPut(j)
 		r.advance(10 * time.Second)
 		r.deliver(1)
@@ -128,7 +128,7 @@ var patchPhases = map[string]func(r *rig, j carillon.Job){
 	"paused": func(r *rig, j carillon.Job) { j.Paused = true; r.mustPut(j); r.advance(3 * time.Second) },
 }
 
-// otherwise are jobs of which one field is another than in any of patchKinds, by the field.
+// otherwise returns, by field, jobs of which that one field differs from all of patchKinds.
 var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"schedule": func(old *carillon.Job) carillon.Job {
 		if strings.HasPrefix(old.Schedule, "*") {
@@ -162,13 +162,14 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"history":         func(*carillon.Job) carillon.Job { return carillon.Job{History: carillon.History{Runs: 7}} },
 }
 
-// ofSchedules are the fields that have no effect on a one-shot, which is refused.
+// ofSchedules are the fields that have no effect on a one-shot; it is refused with them.
 var ofSchedules = []string{"repeats", "time_zone", "dst", "overlap", "misfire", "catch_up_limit", "catch_up_window"}
 
-// stored is the job as the store has it.
+// stored returns the job as the store has it.
 func (r *rig) stored() store.Record { return r.read([]store.Ref{{Key: keyA}})[0] }
 
-// TestAPatchDoesWhatTheTableSays patches each field of a job, with the value that it has and with another, wherever its run is.
+// TestAPatchDoesWhatTheTableSays patches each field of a job, with its present value and with another, in
+// every phase of its run.
 func TestAPatchDoesWhatTheTableSays(t *testing.T) {
 	table := readPatchTable(t)
 	for _, field := range append(carillon.PatchFields(), "") {
@@ -183,7 +184,7 @@ func TestAPatchDoesWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// walkPatch makes one patch and looks at what became of the job.
+// walkPatch makes one patch and checks the job afterwards.
 func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, changed bool) {
 	r := newRig(t, partition.Config{})
 	patchPhases[phase](r, patchKinds[kind])
@@ -252,7 +253,7 @@ type patched struct {
 	put           carillon.PutResult
 }
 
-// untouched checks that nothing has happened at all, but for the passing of time.
+// untouched checks that nothing has happened except that time has passed.
 func (p *patched) untouched() {
 	a, b := p.before.State, p.after.State
 	if p.put.Changed || p.put.Job.Status.Generation != a.Generation || !slices.Equal(p.before.Spec, p.after.Spec) || a.Updated != b.Updated ||
@@ -265,7 +266,7 @@ func (p *patched) untouched() {
 	}
 }
 
-// sameRun checks that the unfinished run is the one that was.
+// sameRun checks that the unfinished run is the same as before.
 func (p *patched) sameRun() {
 	p.t.Helper()
 	a, b := &p.before.State.Run, &p.after.State.Run
@@ -290,7 +291,7 @@ func (p *patched) hands(n int) {
 	}
 }
 
-// patchWords are what the words of the table mean.
+// patchWords gives the words of the table their meanings.
 var patchWords = map[string]func(*patched){
 	"as it was": func(p *patched) {
 		if a, b := &p.before.State, &p.after.State; a.Next != b.Next || a.Anchor != b.Anchor || a.Expires != b.Expires || a.Begun != b.Begun || b.Run.Live {
@@ -357,7 +358,8 @@ func (p *patched) anew() int64 {
 	return next.UnixNano()
 }
 
-// TestAPatchOfRepeatsKeepsTheCount raises the repeats of a job that has begun its last run, and then takes them back.
+// TestAPatchOfRepeatsKeepsTheCount raises the repeats of a job that has begun its last run, and then lowers
+// them again.
 func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2})

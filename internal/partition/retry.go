@@ -11,16 +11,16 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// failure is how an attempt failed.
+// failure describes how an attempt failed.
 type failure struct {
 	message   string
 	permanent bool          // must not be retried
 	lost      bool          // its consumer is gone: retried at once
-	after     time.Duration // lower bound on the next attempt
+	after     time.Duration // the earliest next attempt, counted from now
 	report    *Report       // nil if nobody reported it
 }
 
-// fail ends the attempt in force: the run waits for its next attempt, or is exhausted.
+// fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
 func (m *Machine) fail(e *entry, now int64, f failure) {
 	m.leave(e, f.report != nil)
 	r := &e.state.Run
@@ -42,7 +42,7 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	m.rearm(e)
 }
 
-// exhausted is how a run ends that has no attempts left.
+// exhausted returns the status of a run that has no attempts left.
 func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 	if p.OnExhausted == carillon.ExhaustedDead {
 		return carillon.RunDead
@@ -50,7 +50,8 @@ func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 	return carillon.RunFailed
 }
 
-// nextAttempt is when the run is tried again after its attempt ended at now; again is false if it is exhausted.
+// nextAttempt returns when the run is tried again after an attempt that ended at now; again is false if the
+// run is exhausted.
 func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
 	r := &e.state.Run
 	attempts := r.Attempt - r.Uncounted
@@ -61,11 +62,12 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	case f.lost:
 		due = now
 	case e.isDapr() && p.Kind == carillon.PolicyConstant:
-		return r.Due + int64(p.Interval), true // in the past, too: the next one counts from there
+		return r.Due + int64(p.Interval), true // possibly in the past: the retry after it counts from there
 	case p.Kind == carillon.PolicySchedule:
 		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: m.jobOf(e).Location()})
 		if err != nil {
-			return 0, false // it was valid when it was put; a zone that has gone ends the retries, not the node
+			// It was valid when it was put; a time zone that was removed must end the retries, not the node.
+			return 0, false
 		}
 		t, ok := s.Next(toTime(now), toTime(r.Scheduled))
 		if !ok {
@@ -78,7 +80,8 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	return max(due, now+int64(f.after)), true
 }
 
-// delay is what a constant or exponential policy puts between the end of the attempt (from 1) and the next.
+// delay returns how long a constant or exponential policy waits between the end of the attempt (from 1) and
+// the next one.
 func delay(p carillon.FailurePolicy, attempt int, seed uint64) time.Duration {
 	if p.Kind != carillon.PolicyExponential {
 		return p.Interval
@@ -94,7 +97,7 @@ func delay(p carillon.FailurePolicy, attempt int, seed uint64) time.Duration {
 	return wait
 }
 
-// jitterSeed is the same for the same attempt of the same run, on any node.
+// jitterSeed returns the same seed for the same attempt of the same run on any node.
 func (m *Machine) jitterSeed(e *entry) uint64 {
 	h := fnv.New64a()
 	b := e.state.Identity(m.cfg.Partition).AppendBinary(nil)
@@ -102,14 +105,14 @@ func (m *Machine) jitterSeed(e *entry) uint64 {
 	return h.Sum64()
 }
 
-// ending is how a run ended.
+// ending describes how a run ended.
 type ending struct {
 	status carillon.RunStatus
 	reason string
 	report *Report
 }
 
-// finish ends the run: it goes to the history, and its job on to what is next.
+// finish ends the run: it goes to the history, and its job moves on.
 func (m *Machine) finish(e *entry, now int64, end ending) {
 	delete(m.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
@@ -125,7 +128,8 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	m.endOrRearm(e)
 }
 
-// finishPending removes a pending run, and its job too if it was the last thing to wait for.
+// finishPending removes a pending run. It also removes the job if the run was the last thing the job waited
+// for.
 func (m *Machine) finishPending(e *entry) {
 	parent := e.parent
 	e.state.Run = store.RunState{}
@@ -140,7 +144,8 @@ func (m *Machine) finishPending(e *entry) {
 	}
 }
 
-// appendError adds to the newest MaxRunErrors without changing the old slice, which a batch may hold.
+// appendError appends to the newest MaxRunErrors errors. It does not change the old slice, which a batch may
+// hold.
 func appendError(errs []carillon.AttemptError, e carillon.AttemptError) []carillon.AttemptError {
 	if len(e.Message) > carillon.MaxErrorBytes {
 		e.Message = e.Message[:carillon.MaxErrorBytes]

@@ -80,7 +80,7 @@ func TestFarJobsOfAHigherClassDoNotKeepOthersOut(t *testing.T) {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("near/%d", i), Due: carillon.In(time.Minute + time.Duration(i)*time.Second)})
 	}
 	r.start()
-	for i := range 10 * window { // far ones that come while the frontier of their priority is far out
+	for i := range 10 * window { // distant ones, put while the frontier of their priority is far ahead
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("more/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(40 * time.Minute)})
 	}
 	r.mustPut(carillon.Job{Name: "new", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute)})
@@ -226,7 +226,8 @@ func TestAMissingJobDoesNotHideWhatElseACallWaitsFor(t *testing.T) {
 	}
 }
 
-// TestLongRunsWithLargePayloadsDoNotKeepOthersOut has runs go on for hours whose payloads fill the memory for specs.
+// TestLongRunsWithLargePayloadsDoNotKeepOthersOut has runs that go on for hours and whose payloads fill the
+// memory for specs.
 func TestLongRunsWithLargePayloadsDoNotKeepOthersOut(t *testing.T) {
 	r := newRig(t, partition.Config{WindowJobs: 16, WindowBytes: 64 << 10})
 	big := make([]byte, 16<<10)
@@ -316,7 +317,7 @@ func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 	if _, err := r.put(carillon.Job{Name: "a", Schedule: "@every 10s", Due: due, TTL: carillon.In(5 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	r.m.Tick(r.now) // due, and set aside until the put is durable
+	r.m.Tick(r.now) // due, and blocked until the put is durable
 	r.pauseLater("a", true)
 	r.pauseLater("a", false)
 	r.flush()
@@ -326,7 +327,7 @@ func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 	}
 }
 
-// pauseLater pauses or resumes without waiting until that is durable.
+// pauseLater pauses or resumes without waiting for that to be durable.
 func (r *rig) pauseLater(name string, paused bool) {
 	r.bring(keyOf(name))
 	if _, err := r.m.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
@@ -335,8 +336,8 @@ func (r *rig) pauseLater(name string, paused bool) {
 	r.m.Tick(r.now)
 }
 
-// TestSpreadMovesWhenATimeCounts checks that a time whose spread due is still to come is neither skipped for an overlap that
-// is over nor lost to a pause that is.
+// TestSpreadMovesWhenATimeCounts checks a time that has come but whose jitter has not passed. It is neither
+// skipped because of an overlap that has ended nor lost to a pause that has ended.
 func TestSpreadMovesWhenATimeCounts(t *testing.T) {
 	tried := 0
 	for i := range 40 {
@@ -355,7 +356,7 @@ func TestSpreadMovesWhenATimeCounts(t *testing.T) {
 		r.succeed(first[0])
 		r.flush()
 		if len(r.deliver(1)) != 0 {
-			continue // its spread due too
+			continue // with jitter its run is due, too
 		}
 		tried++
 		r.advance(time.Hour)

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// rig drives one machine by hand over a memory store with one partition: the test is the clock, the engine and the
-// consumers.
+// rig drives one machine by hand over a memory store with one partition. The test is the clock, the engine
+// and the consumers.
 type rig struct {
 	t     tb
 	cfg   partition.Config
@@ -29,9 +29,9 @@ type rig struct {
 	attempts []partition.Delivery // every attempt seen, in order
 	at       []int64              // and when
 	cancels  []partition.Cancel
-	held     []partition.Limit // tokens that the store knew of at the start
+	held     []partition.Limit // permits that the store had at the start
 	until    int64             // when the machine was last used
-	landed   func()            // looks at what is durable after each batch; may be nil
+	landed   func()            // called after each batch with what is durable; may be nil
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -50,13 +50,13 @@ func newRig(t tb, cfg partition.Config) *rig {
 	return r
 }
 
-// start takes the partition under a new term, as after a crash: only what was applied is left.
+// start takes the partition under a new term, as after a crash. Only what was applied is left.
 func (r *rig) start() {
 	r.own()
 	r.step()
 }
 
-// own takes the partition and loads what must be in memory from the beginning.
+// own takes the partition and loads what must be in memory at takeover.
 func (r *rig) own() {
 	terms, err := r.store.Leaser().Claim(context.Background(), "rig", []int{0}, time.Hour)
 	if err != nil || terms[0].IsZero() {
@@ -86,7 +86,7 @@ func (r *rig) own() {
 	r.batches, r.seqs, r.durable = nil, nil, 0
 }
 
-// begin notes, as the engine does, that a term begins, and which have ended without order.
+// begin records, as the engine does, that a term begins, and which ones did not end in order.
 func (r *rig) begin(term store.Term) []partition.EndedTerm {
 	var terms partition.Terms
 	for _, s := range r.small(store.KindTerms) {
@@ -103,7 +103,7 @@ func (r *rig) begin(term store.Term) []partition.EndedTerm {
 	return terms.Ended
 }
 
-// restart takes the partition under a new term after the one before has ended in order.
+// restart takes the partition under a new term after the previous one has ended in order.
 func (r *rig) restart() {
 	r.m.KeepGrants()
 	r.flush()
@@ -139,7 +139,7 @@ func (r *rig) land() {
 	}
 }
 
-// wantOnce checks that a batch changes each record once.
+// wantOnce checks that a batch changes each record at most once.
 func (r *rig) wantOnce(b *store.Batch) {
 	seen := make(map[store.Ref]bool, len(b.Puts)+len(b.Deletes))
 	for i := range b.Puts {
@@ -156,7 +156,7 @@ func (r *rig) wantOnce(b *store.Batch) {
 	}
 }
 
-// wantKept checks that a spec which is said to be stored is.
+// wantKept checks that a spec that the batch says is stored is stored.
 func (r *rig) wantKept(b *store.Batch) {
 	for i := range b.Puts {
 		p := &b.Puts[i]
@@ -185,14 +185,14 @@ func (r *rig) flush() {
 	}
 }
 
-// step does what the engine's round does, but for deliveries and commits.
+// step does what a round of the engine does, except for deliveries and commits.
 func (r *rig) step() {
 	r.until = r.now
 	r.m.Tick(r.now)
 	for range 3 {
 		if refs := r.m.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
-			r.m.Tick(r.now) // as the engine does, before what has been read leaves again
+			r.m.Tick(r.now) // as the engine does, before what has been read is dropped again
 			r.m.Settle(refs)
 		}
 		r.readAhead()
@@ -221,7 +221,7 @@ func (r *rig) read(refs []store.Ref) []store.Record {
 	return records
 }
 
-// bring has the job in memory if it exists.
+// bring brings the job into memory if it exists.
 func (r *rig) bring(k carillon.Key) {
 	ref := store.Ref{Key: k}
 	if !r.m.Has(ref) {
@@ -290,7 +290,7 @@ func (r *rig) deliver(n int) []partition.Delivery {
 	return ds
 }
 
-// advance moves time, in steps, so that nothing is passed over, delivering nothing.
+// advance moves time in steps, so that nothing is passed over, and delivers nothing.
 func (r *rig) advance(d time.Duration) {
 	end := r.now + int64(d)
 	for {
@@ -352,7 +352,7 @@ func (r *rig) failRun(d partition.Delivery) partition.Verdict {
 	return r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"})
 }
 
-// history is the finished runs of a job, newest first.
+// history returns the finished runs of a job, newest first.
 func (r *rig) history(name string) []store.RunRecord {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}
 	runs, err := r.shard.Runs(context.Background(), store.RunQuery{Job: &key, Limit: 10_000})
@@ -362,7 +362,7 @@ func (r *rig) history(name string) []store.RunRecord {
 	return runs
 }
 
-// jobs is what the store holds.
+// jobs returns the jobs in the store.
 func (r *rig) jobs() []store.Record {
 	records, err := r.shard.List(context.Background(), store.ListQuery{Limit: 10_000})
 	if err != nil {

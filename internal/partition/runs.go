@@ -7,7 +7,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Trigger makes a run of the job that is due now, beside its schedule and whether or not it is paused.
+// Trigger makes a run of the job that is due now. It does not affect the schedule, and works for a paused
+// job, too.
 func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	job := m.find(key)
 	if job == nil {
@@ -24,8 +25,8 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	return m.runView(e), nil
 }
 
-// Skip makes a recurring job pass over its next scheduled time: the run that has begun and has had no attempt yet, or the
-// time that would begin next.
+// Skip makes a recurring job skip one scheduled time: that of the run that has begun without an attempt, or
+// else the next one.
 func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 	e := m.find(key)
 	if e == nil {
@@ -59,7 +60,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error)
 	return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
 }
 
-// addPending makes a pending run of a job: a record of its own, which goes its own way.
+// addPending makes a pending run of a job. It is a record of its own, independent of the job's own run.
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
 	m.note(job)
@@ -88,7 +89,7 @@ func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.CancelR
 	return c, true
 }
 
-// abort ends e's run, whose spec is in memory, wherever it is, and reports whether a consumer had it.
+// abort ends e's run wherever it is, and reports whether a consumer had it. The spec must be in memory.
 func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
 	interrupted = m.revoke(e)
 	m.unlist(e)
@@ -96,9 +97,9 @@ func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
 	return interrupted
 }
 
-// Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token of its earlier
-// ones is in force again. They are numbered on, so that the last number says how many have been made, and the run keeps the errors
-// that it died of. If its job is gone it comes back for this run alone.
+// Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token
+// of its earlier attempts is in force again. Attempt numbers continue, so the last one says how many were
+// made. The run keeps the errors that it died of. If its job is gone, the job comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if m.live[dead.ID] != nil {
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
@@ -122,7 +123,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	e.state.Phase, e.state.Priority = carillon.PhaseReady, m.jobOf(e).Priority.Rank()
 	e.state.Settled = m.cfg.Term.Epoch
 	e.state.Counters.Fired = 1     // the run has begun
-	e.state.Triggers = uint64(now) // it has the uid of its first life, whose sequences must not come again
+	e.state.Triggers = uint64(now) // the job has its old uid, whose sequences must not be used again
 	if m.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first
 	}
@@ -134,7 +135,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	return m.runView(e), nil
 }
 
-// redriven are the errors of a run that is redriven, marked as such.
+// redriven returns the errors of a run, marked as being from before a redrive.
 func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 	out := slices.Clone(errs)
 	for i := range out {
@@ -143,7 +144,7 @@ func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 	return out
 }
 
-// Run is an unfinished run; ok is false if it is not in memory.
+// Run returns an unfinished run; ok is false if it is not in memory.
 func (m *Machine) Run(id carillon.RunIdentity) (r carillon.Run, ok bool) {
 	e := m.live[id]
 	if e == nil {
@@ -153,7 +154,7 @@ func (m *Machine) Run(id carillon.RunIdentity) (r carillon.Run, ok bool) {
 	return m.runView(e), true
 }
 
-// Holds is the record in memory whose unfinished run has the id.
+// Holds returns the record in memory whose unfinished run has the id.
 func (m *Machine) Holds(id carillon.RunIdentity) (ref store.Ref, ok bool) {
 	e := m.live[id]
 	if e == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestCancelNamesTheQueueOfTheAttempt: also when memory of its queue has gone to another since.
+// TestCancelNamesTheQueueOfTheAttempt, also when the memory of its queue has been reused for another one.
 func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "first", Timeout: 5 * time.Second, Due: carillon.At(time.Unix(0, r.now))})
@@ -24,7 +24,7 @@ func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
 	}
 }
 
-// TestGrantsAreKeptAfterTheClockWentBack: the budget for old attempts does not wait for a time that is far off again.
+// TestGrantsAreKeptAfterTheClockWentBack: the age budget does not wait for a time that is far ahead again.
 func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	r := newRig(t, partition.Config{GrantsKept: 1})
 	job := func(name string) carillon.Job {
@@ -46,8 +46,8 @@ func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	}
 }
 
-// TestAnAttemptIsKeptWhenTheClockHasGoneBack: its age by a clock that has been set back would be that of a new one for as long as the
-// clock takes to come there again, and a kill would have its run handed out twice.
+// TestAnAttemptIsKeptWhenTheClockHasGoneBack: by a clock that was set back an attempt would seem new until
+// the clock is back at its time, and a kill meanwhile would have its run handed out twice.
 func TestAnAttemptIsKeptWhenTheClockHasGoneBack(t *testing.T) {
 	r := newRig(t, partition.Config{GrantsKept: 3})
 	for i := range 3 {
@@ -70,8 +70,8 @@ func TestAnAttemptIsKeptWhenTheClockHasGoneBack(t *testing.T) {
 	}
 }
 
-// TestNoAttemptIsForgottenForEver: others that use up the budget at every turn of a long attempt delay only for a while that it
-// is made durable.
+// TestNoAttemptIsForgottenForEver: others that use up the age budget whenever a long attempt comes up delay
+// its write only for a while.
 func TestNoAttemptIsForgottenForEver(t *testing.T) {
 	r := newRig(t, partition.Config{GrantsKept: 1})
 	job := func(name string) carillon.Job {

@@ -8,21 +8,23 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Queues with parked runs are named by metadata records (store.KindParked), so that a new owner knows them.
+// Due runs that nobody takes are parked in the store, in the staged phase, so that they use no memory. Queues
+// with parked runs are named by metadata records (store.KindParked), so that a new owner knows them.
 
-// parked is what a queue has in the store.
+// parked is the state of the runs that a queue has parked in the store.
 type parked struct {
-	none     bool         // nothing is parked that is not in memory too
+	none     bool         // nothing is parked that is not also in memory
 	at       store.Cursor // how far it has been read back
-	seq      uint64       // last batch that parks a run of the queue
-	recorded bool         // a metadata record says that there may be some
+	seq      uint64       // the last batch that parks a run of the queue
+	recorded bool         // a metadata record says that runs may be parked
 	recalled int          // records in memory that the store has as parked
 }
 
 // restart makes the next read begin at the front.
 func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
 
-// recall counts a parked record that is in memory; the store's note about the queue stays until it is written otherwise.
+// recall counts a parked record that is in memory. The queue's metadata record stays until the run is written
+// otherwise.
 func (m *Machine) recall(e *entry) {
 	if !e.recalled {
 		q := m.queue(ParseQueue(e.state.Queue))
@@ -38,7 +40,7 @@ func (m *Machine) forgetRecalled(q Queue) {
 	m.unrecord(st)
 }
 
-// unrecord removes the store's note about a queue of which nothing is parked any more.
+// unrecord removes the metadata record of a queue of which nothing is parked any more.
 func (m *Machine) unrecord(st *queue) {
 	if p := &st.parked; p.recorded && p.none && p.recalled == 0 {
 		p.recorded = false
@@ -59,7 +61,7 @@ func (m *Machine) LoadParked(records []store.MetaRecord) {
 	}
 }
 
-// Parked appends the queues that have runs in the store, in the order of their names.
+// Parked appends the queues with runs in the store, ordered by name.
 func (m *Machine) Parked(out []Queue) []Queue {
 	from := len(out)
 	for q, st := range m.queues {
@@ -71,8 +73,8 @@ func (m *Machine) Parked(out []Queue) []Queue {
 	return out
 }
 
-// Stage parks due runs of a queue in the store: those that have waited since before (UTC ns), at most n. It costs no
-// attempt and, once durable, no memory. It returns how many.
+// Stage parks at most n due runs of a queue that have waited since before (UTC ns), lowest priorities first,
+// and returns how many. Parking costs no attempt. Once it is durable the run takes no memory.
 func (m *Machine) Stage(q Queue, before int64, n int) int {
 	st := m.queues[q]
 	if st == nil {
@@ -82,7 +84,7 @@ func (m *Machine) Stage(q Queue, before int64, n int) int {
 	for rank := priorities - 1; rank >= 0; rank-- {
 		for i := len(st.lists[rank]) - 1; i >= 0 && done < n; i-- {
 			if i >= len(st.lists[rank]) {
-				continue // the parked run's record took others with it
+				continue // parking a run also took others from the list
 			}
 			if e := st.lists[rank][i]; e.readyAt <= before {
 				m.park(e, st)
@@ -115,7 +117,8 @@ func (m *Machine) park(e *entry, st *queue) {
 	m.rearm(e)
 }
 
-// WantStaged is what to read back for a queue that has room; ok is false if nothing is parked or enough waits in memory.
+// WantStaged returns what to read back for a queue that has room; ok is false if nothing is parked or enough
+// waits in memory.
 func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) {
 	st := m.queues[q]
 	if st == nil || st.parked.none || st.parked.seq > m.out.durable || st.len() >= room || len(m.needs) >= room {
@@ -129,7 +132,7 @@ func (m *Machine) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) 
 	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
 }
 
-// LoadStaged takes what WantStaged asked for.
+// LoadStaged takes the records that WantStaged asked for.
 func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Record, now int64) {
 	st := m.queue(q)
 	key, limited := lineOf(q)
@@ -159,11 +162,11 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 	m.feedBackfills(now)
 }
 
-// StageAfter is how long a due run waits for a consumer or room before it is parked.
+// StageAfter returns how long a due run waits for a consumer or a free slot before it is parked.
 func (m *Machine) StageAfter() time.Duration { return m.cfg.StageAfter }
 
-// Crowded reports whether runs are due that do not fit into memory beside what waits there, or far more waits there than
-// should, because it was triggered.
+// Crowded reports whether due runs should be parked early: more is due than fits into memory beside what
+// waits there, or triggers have put far more there than should wait.
 func (m *Machine) Crowded(now int64) bool {
 	full := m.window.bytes >= m.cfg.WindowBytes
 	if full && len(m.needs) > 0 {

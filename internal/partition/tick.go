@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Tick does what time brings up to now: runs become due, leases and timeouts end, attempts become old enough to be made
-// durable, lives end.
+// Tick does what has become due by now: runs become due, leases and timeouts end, attempts become old enough
+// to be made durable, lives end.
 func (m *Machine) Tick(now int64) {
 	if now < m.ticked {
 		m.outdate(now)
@@ -25,7 +25,7 @@ func (m *Machine) Tick(now int64) {
 	m.workBackfills(now)
 }
 
-// wakeUp does what e's timer waited for.
+// wakeUp does what e's timer was armed for.
 func (m *Machine) wakeUp(e *entry, now int64) {
 	s := &e.state
 	switch {
@@ -54,7 +54,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 	}
 }
 
-// overdue looks at an attempt in force whose lease, timeout or age has come to a limit.
+// overdue handles an attempt in force whose lease, timeout or age has reached its limit.
 func (m *Machine) overdue(e *entry, now int64) {
 	over := e.over() <= now
 	switch {
@@ -78,9 +78,10 @@ func (m *Machine) overdue(e *entry, now int64) {
 	}
 }
 
-// outdate has each attempt in force that is not durable count as old enough to be, and the budget for those as unspent: the clock
-// has been set back, and how old they are is not told by it any more. A step that is smaller than the time since the last Tick goes
-// unnoticed: it makes attempts older, by no more than that.
+// outdate is called when the clock was set back. The age of attempts cannot be told by it any more, so each
+// attempt in force that is not durable counts as old enough to be, and the age budget as unspent. A step back
+// that is smaller than the time since the last Tick goes unnoticed. Attempts are then made durable later, by
+// no more than that.
 func (m *Machine) outdate(now int64) {
 	since := now - int64(m.cfg.GrantAfter)
 	m.keepAt = min(m.keepAt, since)
@@ -99,12 +100,13 @@ func (m *Machine) keepGrant(e *entry) {
 	m.touch(e)
 }
 
-// keepLatest is by how many times GrantAfter an attempt may be older until it is made durable, budget or no budget.
+// keepLatest times GrantAfter is the age at which an attempt is made durable whatever the budget.
 const keepLatest = 10
 
-// mayKeep reports whether e's attempt may be made durable for its age, and counts it. When so much is due that results take
-// longer than GrantAfter, writing every attempt would double what the store has to do and make them take longer still, so
-// there is a budget, but for those that are really old.
+// mayKeep reports whether e's attempt may be made durable for its age, and if so counts it. When so much is
+// due that results take longer than GrantAfter, writing every attempt would double the store's work and make
+// them take longer still. So there is a budget of GrantsKept attempts per GrantAfter, except for the really
+// old ones.
 func (m *Machine) mayKeep(e *entry, now int64) bool {
 	if now-e.granted >= keepLatest*int64(m.cfg.GrantAfter) {
 		return true
@@ -117,14 +119,14 @@ func (m *Machine) mayKeep(e *entry, now int64) bool {
 	return true
 }
 
-// keepDue is when e's attempt is next old enough to be made durable: at GrantAfter, and as often as it passes again.
+// keepDue returns when e's attempt is next old enough to be made durable: after each multiple of GrantAfter.
 func (m *Machine) keepDue(e *entry) int64 {
 	after := int64(m.cfg.GrantAfter)
 	return e.granted + after*(1+max(0, m.ticked-e.granted)/after)
 }
 
-// beginRun starts the run that is due. It is written only if it does not end soon: until then the store's next time says
-// enough.
+// beginRun begins the run that is due. It is written only if it does not end soon: until then the next time
+// in the store says enough.
 func (m *Machine) beginRun(e *entry, now int64) {
 	if m.awaitsCommit(e) || m.specMissing(e) {
 		m.block(e)
@@ -135,7 +137,7 @@ func (m *Machine) beginRun(e *entry, now int64) {
 		return
 	}
 	if m.examine(e, now); e.state.Run.Live {
-		return // an earlier owner may have begun it
+		return // it was in doubt, and examine has begun it
 	}
 	if !m.released(e, now) {
 		return
@@ -149,13 +151,13 @@ func (m *Machine) beginRun(e *entry, now int64) {
 	m.start(e, t, now)
 }
 
-// start makes the scheduled time t the job's unfinished run.
+// start makes the scheduled time t the job's unfinished run, and enqueues it.
 func (m *Machine) start(e *entry, t, now int64) {
 	m.open(e, t, now)
 	m.enqueue(e, now)
 }
 
-// open is start without a place in a queue.
+// open is start without the enqueuing.
 func (m *Machine) open(e *entry, t, now int64) {
 	s := &e.state
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
@@ -165,7 +167,7 @@ func (m *Machine) open(e *entry, t, now int64) {
 	m.live[s.Identity(m.cfg.Partition)] = e
 }
 
-// endOrRearm removes a job of which nothing more can become, or waits for what is next.
+// endOrRearm removes a job that has nothing left to do, or sets its timer.
 func (m *Machine) endOrRearm(e *entry) {
 	if e.ref.Seq == 0 && e.ended() {
 		m.remove(e)
@@ -175,8 +177,8 @@ func (m *Machine) endOrRearm(e *entry) {
 	m.rearm(e)
 }
 
-// suspend pauses a recurring job whose schedule cannot be read any more, because its time zone has gone from the node's
-// data for example: it keeps its next time for when it is mended.
+// suspend pauses a recurring job whose schedule can no longer be parsed, for example because its time zone
+// was removed from the node's data. The job keeps its next time, for when that is mended.
 func (m *Machine) suspend(e *entry, now int64) {
 	_, err := m.jobOf(e).ParseSchedule()
 	m.pause(e, now, fmt.Sprintf("paused because the schedule cannot be read any more: %v", err))
@@ -208,7 +210,7 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		return
 	}
 	end := ending{status: carillon.RunSkipped, reason: ReasonExpired}
-	if e.state.Run.Attempt > 0 || e.doubtful() { // it waited to be tried again, and is out of attempts now
+	if e.state.Run.Attempt > 0 || e.doubtful() { // it waited for a retry, and gets none
 		j := m.jobOf(e)
 		end.status = exhausted(j.FailurePolicy.Resolve(j.Recurring()))
 	}
@@ -216,7 +218,7 @@ func (m *Machine) expireRun(e *entry, now int64) {
 	m.finish(e, now, end)
 }
 
-// remove deletes the record. It stays in memory until that is durable.
+// remove deletes the record. It stays in memory until the delete is durable.
 func (m *Machine) remove(e *entry) {
 	m.unlist(e)
 	e.gone, e.job, e.sched = true, nil, nil
@@ -237,7 +239,7 @@ func (m *Machine) remove(e *entry) {
 	}
 }
 
-// unlist takes e out of wherever it waits.
+// unlist takes e out of its queue, its line or the attempts in force.
 func (m *Machine) unlist(e *entry) {
 	switch e.place {
 	case ready, aside:
@@ -251,8 +253,8 @@ func (m *Machine) unlist(e *entry) {
 	}
 }
 
-// jitter is how much later than t the job's run is due: deterministic in the job and t, in [0, Spread), and before the next
-// scheduled time.
+// jitter returns how much later than t the run is due. It is a function of the job and t, lies in [0,
+// Job.Jitter), and ends before the next scheduled time.
 func (m *Machine) jitter(e *entry, t int64) int64 {
 	if e.state.Jitter == 0 || t == 0 {
 		return 0
@@ -269,5 +271,6 @@ func (m *Machine) jitter(e *entry, t int64) int64 {
 	return by
 }
 
-// heartbeatInterval is how often a worker heartbeats: every quarter of the lease, at most 10 s apart (semantics.md, "Lease and heartbeats").
+// heartbeatInterval returns how often a worker heartbeats: four times a lease, at most 10 s apart
+// (semantics.md, "Lease and heartbeats").
 func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }

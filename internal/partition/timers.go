@@ -1,8 +1,8 @@
 package partition
 
-// timers is what entries wait for by themselves, the earliest first: a heap in which each has four below it, ordered by
-// wake, then ref, so that the order is the same everywhere. The times stand beside the pointers, so that comparing two
-// seldom reads an entry.
+// timers is a heap of entries, earliest first, in which each timer has four below it. It is ordered by wake,
+// then ref, so that the order is the same on every node. The times are kept beside the pointers, so that a
+// comparison rarely reads an entry.
 type timers []timer
 
 type timer struct {
@@ -10,7 +10,8 @@ type timer struct {
 	e    *entry
 }
 
-// timerArity is how many timers a timer has below it: fewer levels than with two, and those of one are neighbours.
+// timerArity is the number of timers below each. Four need fewer levels than two, and they are neighbours in
+// memory.
 const timerArity = 4
 
 func (t timer) before(o timer) bool {
@@ -20,7 +21,7 @@ func (t timer) before(o timer) bool {
 	return t.e.ref.Compare(o.e.ref) < 0
 }
 
-// first is the entry that wakes first; there must be one.
+// first returns the entry that wakes first; there must be one.
 func (t timers) first() *entry { return t[0].e }
 
 // set arms e's timer, or moves it.
@@ -35,7 +36,7 @@ func (t *timers) set(e *entry, wake int64) {
 	}
 }
 
-// drop disarms e's timer, which is armed.
+// drop disarms e's timer, which must be armed.
 func (t *timers) drop(e *entry) {
 	i, last := e.timer, len(*t)-1
 	(*t)[i] = (*t)[last]
@@ -47,7 +48,7 @@ func (t *timers) drop(e *entry) {
 	}
 }
 
-// fix puts the timer at i where it belongs.
+// fix moves the timer at i to where it belongs.
 func (t *timers) fix(i int) {
 	if !t.down(i) {
 		t.up(i)
@@ -68,7 +69,7 @@ func (t timers) up(i int) {
 	t.put(i, moving)
 }
 
-// down moves the timer at i away from the first and reports whether it did.
+// down moves the timer at i away from the first, and reports whether it moved.
 func (t timers) down(i int) (moved bool) {
 	moving := t[i]
 	for {
@@ -83,7 +84,7 @@ func (t timers) down(i int) (moved bool) {
 	return moved
 }
 
-// leastBelow is the first of the timers below i, -1 if there are none.
+// leastBelow returns the index of the first of the timers below i, -1 if there are none.
 func (t timers) leastBelow(i int) int {
 	from := timerArity*i + 1
 	if from >= len(t) {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// BenchmarkTimers takes the first timer and sets it anew, among n.
+// BenchmarkTimers takes the first timer and sets it again, among n.
 func BenchmarkTimers(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

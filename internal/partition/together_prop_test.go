@@ -14,7 +14,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// round is what the engine does in one: tokens, reads, and deliveries to consumers that have room for n.
+// round does what a round of the engine does: permits, reads, and deliveries to consumers that have room for
+// n.
 func (w *estate) round(n int, first bool) {
 	w.step()
 	var lines []partition.Line
@@ -48,7 +49,7 @@ func (w *estate) round(n int, first bool) {
 	w.m.PassPermits()
 }
 
-// hand takes what leaves, and checks it.
+// hand takes what is handed out, and checks it.
 func (w *estate) hand(ds []partition.Delivery, _ []partition.Queue) {
 	for _, d := range ds {
 		if !w.backs && (w.now < d.Run.Due.UnixNano() || w.now < d.Run.Scheduled.UnixNano()) {
@@ -75,7 +76,7 @@ func (w *estate) hand(ds []partition.Delivery, _ []partition.Queue) {
 	w.withinLimits()
 }
 
-// withinLimits counts the attempts that the machine, or the store, has as going on.
+// withinLimits counts the attempts in force, in the machine and in the store.
 func (w *estate) withinLimits() {
 	n := map[partition.Limit]int{}
 	counted := map[string]bool{}
@@ -108,7 +109,7 @@ func (w *estate) Deliver(rt *rapid.T) {
 	w.round(rapid.SampledFrom([]int{2, 4, 1, 0}).Draw(rt, "n"), rapid.IntRange(0, 2).Draw(rt, "first") == 0)
 }
 
-// one is an attempt that a consumer thinks it has.
+// one returns an attempt that a consumer believes to have.
 func (w *estate) one(rt *rapid.T) (i int, d partition.Delivery) {
 	if len(w.inForce) == 0 {
 		return -1, d
@@ -117,7 +118,7 @@ func (w *estate) one(rt *rapid.T) (i int, d partition.Delivery) {
 	return i, w.inForce[i]
 }
 
-// load has the run of a token in memory, if it is unfinished.
+// load brings the run of a token into memory, if it is unfinished.
 func (w *estate) load(tok partition.Token) {
 	ref, ok := w.m.Holds(tok.Run)
 	if !ok {
@@ -131,7 +132,7 @@ func (w *estate) load(tok partition.Token) {
 	}
 }
 
-// say makes a report, and checks that nobody but the newest attempt is heard.
+// say makes a report, and checks that only the newest attempt is accepted.
 func (w *estate) say(d partition.Delivery, res carillon.Result) partition.Verdict {
 	tok := w.token(d.Run.Token)
 	w.load(tok)
@@ -184,7 +185,7 @@ func (w *estate) succeedIn(d partition.Delivery) {
 	w.pending = append(w.pending, func() { w.done[d.Run.ID] = true })
 }
 
-// Voice is what else is heard of attempts.
+// Voice is everything else that consumers report of attempts.
 func (w *estate) Voice(rt *rapid.T) {
 	i, d := w.one(rt)
 	if i < 0 {
@@ -200,7 +201,7 @@ func (w *estate) Voice(rt *rapid.T) {
 	case 2:
 		w.m.Cancel(w.now, tok.Run)
 	default:
-		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it has not
+		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it was never sent
 			w.m.Undelivered(w.now, tok)
 			w.inForce = slices.DeleteFunc(w.inForce, func(o partition.Delivery) bool { return o.Run.Token == d.Run.Token })
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
@@ -211,7 +212,7 @@ func (w *estate) Voice(rt *rapid.T) {
 	}
 }
 
-// CancelOne cancels the unfinished run of a job, whoever has it.
+// CancelOne cancels the unfinished run of a job, wherever it is.
 func (w *estate) CancelOne(*rapid.T) {
 	k := keyOf(w.someName())
 	w.whole(k)
@@ -232,7 +233,7 @@ func (w *estate) Stage(rt *rapid.T) {
 	w.m.Stage(rapid.SampledFrom(w.queues).Draw(rt, "queue"), w.now, 1000)
 }
 
-// Post tells successes and brings the answers back, if they are not lost.
+// Post delivers notices and, unless they are lost, their answers.
 func (w *estate) Post(rt *rapid.T) {
 	w.mail = append(w.mail, w.m.Notices(w.now, 10)...)
 	for ; len(w.mail) > 0; w.mail = w.mail[1:] {
@@ -265,16 +266,16 @@ func (w *estate) maybeCommit(rt *rapid.T) {
 		w.take() // on its way
 	case 2:
 		w.step()
-		w.land() // what comes after it is not
+		w.land() // what comes after it is not applied
 	default:
 		w.commit()
 	}
 }
 
-// Crash loses what is not durable. The batch on its way may have got there, or not.
+// Crash loses what is not durable. The batch in flight may have been applied or not.
 func (w *estate) Crash(rt *rapid.T) {
 	if rapid.IntRange(0, 2).Draw(rt, "how") == 0 {
-		w.m.KeepGrants() // it leaves in order
+		w.m.KeepGrants() // it ends in order
 		w.commit()
 	}
 	if w.take(); len(w.batches) > 0 && rapid.Bool().Draw(rt, "arrived") {
@@ -285,7 +286,7 @@ func (w *estate) Crash(rt *rapid.T) {
 	w.life++
 	w.pending, w.mail = nil, nil
 	if w.dapr {
-		clear(w.firmly) // who had them has gone
+		clear(w.firmly) // the consumers that had them have gone
 	}
 	w.own()
 	w.bank.recharge(w.held)
@@ -307,7 +308,7 @@ func (w *estate) Crash(rt *rapid.T) {
 
 func (w *estate) Advance(rt *rapid.T) {
 	w.advance(time.Duration(rapid.SampledFrom([]int{2000, 5000, 900, 1, 20_000}).Draw(rt, "ms")) * time.Millisecond)
-	for _, f := range w.pending { // it lands everything
+	for _, f := range w.pending { // this applies everything
 		f()
 	}
 	w.pending = nil
@@ -375,7 +376,7 @@ func (w *estate) finish() {
 	w.gone()
 }
 
-// once checks that no scheduled time has both run and been passed over, or been passed over twice.
+// once checks that no scheduled time has both run and been skipped, or been skipped twice.
 func (w *estate) once(name string) {
 	type stretch struct{ from, to int64 }
 	passed := map[carillon.UID][]stretch{}
@@ -393,7 +394,8 @@ func (w *estate) once(name string) {
 	}
 	for id := range w.left {
 		for _, o := range passed[id.UID] {
-			// With the clock set back it may have yet to come for the next owner: then it can be skipped by hand, as any such time.
+			// With the clock set back a time may not be due yet for the next owner. Then it can be skipped by
+			// a call, like any such time.
 			if t := id.Scheduled; !w.backs && id.Cause == carillon.CauseSchedule && o.from <= t && t <= o.to {
 				w.t.Fatalf("%s was handed out at a time that was passed over: %+v %+v", name, id, o)
 			}
@@ -408,7 +410,7 @@ func (w *estate) once(name string) {
 	}
 }
 
-// gone checks that nothing is left when the jobs are.
+// gone checks that nothing is left when the jobs are gone.
 func (w *estate) gone() {
 	for range 4 {
 		w.toTheEnd(1)
@@ -451,7 +453,7 @@ func (w *estate) gone() {
 	}
 }
 
-// acts are what may happen, what drives the others forward more often.
+// acts are the operations that may happen. Those that drive the others forward come more often.
 func (w *estate) acts() []func(*rapid.T) {
 	return []func(*rapid.T){
 		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report, w.Voice, w.Advance, w.Post,
@@ -470,11 +472,12 @@ func (w *estate) acts() []func(*rapid.T) {
 	}
 }
 
-// TestEverythingTogether does everything at once to jobs with any of the features, crashes, lost answers and failed commits
-// included, and holds what comes out against what all features promise.
+// TestEverythingTogether does everything at once to jobs with any of the features, crashes, lost answers and
+// failed commits included, and checks what all features promise.
 func TestEverythingTogether(t *testing.T) { everythingTogether(t, newEstate) }
 
-// TestEverythingTogetherOfDapr does the same to jobs of Dapr, whose attempts go with the node that handed them out.
+// TestEverythingTogetherOfDapr does the same to jobs of Dapr, whose attempts end with the node that handed
+// them out.
 func TestEverythingTogetherOfDapr(t *testing.T) {
 	everythingTogether(t, func(rt *rapid.T) *estate { return newEstate(rt).ofDapr() })
 }

@@ -46,19 +46,19 @@ func (b *bank) recharge(held []partition.Limit) {
 	}
 }
 
-// attempt names an attempt for good: the generation is another after a put and after a redrive.
+// attempt names an attempt uniquely: a put or a redrive gives it another generation.
 type attempt struct {
 	run        carillon.RunIdentity
 	generation uint64
 	n          int
 }
 
-// estate is a rig on which everything is done that can be done, at any moment, and what may be said of it all the same.
+// estate is a rig on which anything is done at any moment, with what must be true of it all the same.
 type estate struct {
 	*rig
 	rt      *rapid.T
 	bank    *bank
-	ceiling map[partition.Limit]int // most attempts that may be in force of a limit
+	ceiling map[partition.Limit]int // the most attempts of a limit that may be in force
 
 	inForce []partition.Delivery          // as far as consumers know
 	key     map[string]string             // concurrency key by token
@@ -125,7 +125,7 @@ func newEstate(rt *rapid.T) *estate {
 
 func (w *estate) someName() string { return rapid.SampledFrom(w.names).Draw(w.rt, "name") }
 
-// some is a job with any of the features.
+// some returns a job with any of the features.
 func (w *estate) some() carillon.Job {
 	rt := w.rt
 	j := carillon.Job{
@@ -167,7 +167,7 @@ func (w *estate) some() carillon.Job {
 	return j
 }
 
-// register makes the jobs that j waits for know it, and finds out which have succeeded for good.
+// register registers the dependencies of j, and finds out which jobs have succeeded durably.
 func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
 	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
@@ -202,7 +202,7 @@ func (w *estate) Put(*rapid.T) {
 	w.putNow(w.request(w.some()))
 }
 
-// putNow puts a job, at times anew: then it has another uid, and nothing of the older one is left.
+// putNow puts a job, sometimes with Anew: then it gets another uid, and nothing of the older job is left.
 func (w *estate) putNow(req partition.PutRequest) {
 	old, err := w.m.Job(req.Job.Key())
 	req.Options.Anew = rapid.IntRange(0, 2).Draw(w.rt, "anew") == 0
@@ -220,7 +220,7 @@ func (w *estate) putNow(req partition.PutRequest) {
 	}
 }
 
-// Again puts a job as it is, but for what it is made to do.
+// Again puts a job again with some of its content changed, but not its times.
 func (w *estate) Again(rt *rapid.T) {
 	key := keyOf(w.someName())
 	w.whole(key)
@@ -245,7 +245,7 @@ func (w *estate) Again(rt *rapid.T) {
 	w.putNow(w.request(j))
 }
 
-// Batch decides a batch and stores it, unless a crash comes in between.
+// Batch decides a batch and stores it, unless a crash comes between.
 func (w *estate) Batch(rt *rapid.T) {
 	a, b := w.some(), w.some()
 	reqs := []partition.PutRequest{w.request(a)}
@@ -266,7 +266,7 @@ func (w *estate) Batch(rt *rapid.T) {
 	w.m.Write(partition.Intents(id, w.now, reqs)...)
 	w.commit()
 	if rapid.IntRange(0, 2).Draw(rt, "crash") == 0 {
-		w.Crash(rt) // which sees it through
+		w.Crash(rt) // which completes it
 		return
 	}
 	w.seeThrough(id, reqs, false)
@@ -343,7 +343,7 @@ func (w *estate) Redrive(rt *rapid.T) {
 	}
 }
 
-// Limit changes a limit; those who wait learn of it in the next round.
+// Limit changes a limit. Those who wait learn of it in the next round.
 func (w *estate) Limit(rt *rapid.T) {
 	l := partition.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
 	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// TestARedrivenRunKeepsItsContentOutOfMemory redrives a run whose payload is too long to be kept in memory, while its job
-// has been given another one.
+// TestARedrivenRunKeepsItsContentOutOfMemory redrives a run whose payload is too long to be kept in memory,
+// after its job has been given another one.
 func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	long := make([]byte, 2*partition.InlineSpec)
@@ -39,8 +39,8 @@ func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestAOneShotAtATimeThatRunsAlready is put in place of a job under allow whose run of that very time is going on beside
-// another: they would have one id.
+// TestAOneShotAtATimeThatRunsAlready replaces a job under OverlapAllow while its run of that very time goes
+// on beside another. The two would have the same id.
 func TestAOneShotAtATimeThatRunsAlready(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow})
@@ -67,7 +67,8 @@ func TestAOneShotAtATimeThatRunsAlready(t *testing.T) {
 	}
 }
 
-// TestAPausedJobFiresNothingThatIsOnItsWay pauses a job, or skips its run, while the first attempt waits to be durable.
+// TestAPausedJobFiresNothingThatIsOnItsWay pauses a job, or skips its run, while the first attempt waits to
+// be durable.
 func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
 	for _, skip := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
@@ -92,7 +93,8 @@ func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestABatchMayHoldAJobThatCouldNotBeginAnew has a job in a batch whose schedule is over while its last run goes on.
+// TestABatchMayHoldAJobThatCouldNotBeginAnew has a job in a batch whose schedule is over while its last run
+// goes on.
 func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	old := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TTL: carillon.At(instant(epoch + 15e9)), Target: carillon.WorkerQueue("q")}
@@ -126,7 +128,8 @@ func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	}
 }
 
-// TestABackfillWhoseZoneHasGoneEnds in the middle: what has begun ends as it does, what is left has a record of why not.
+// TestABackfillWhoseZoneHasGoneEnds in the middle: runs that have begun go on, and a record says why the
+// others do not.
 func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
@@ -175,7 +178,8 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 	}
 }
 
-// TestADeletedJobGivesItsTokensBack that attempts hold which an earlier owner handed out and nobody has read since.
+// TestADeletedJobGivesItsTokensBack: permits of attempts that an earlier owner handed out and that have not
+// been read since.
 func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 	r, c := limited(t, 3, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k", Schedule: "@every 9h", Lease: 5 * time.Hour})
@@ -215,7 +219,7 @@ func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 	}
 }
 
-// TestAnUndeliveredAttemptIsNowhere although something else had the job written while it was on its way.
+// TestAnUndeliveredAttemptIsNowhere, although another change had the job written before it was handed out.
 func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.Drop()})
@@ -237,7 +241,7 @@ func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	}
 }
 
-// TestAJobThatCameBackForOneRunCanBePut has somebody put a deleted job again while a dead run of it is redriven.
+// TestAJobThatCameBackForOneRunCanBePut puts a deleted job again while a dead run of it is redriven.
 func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	j := carillon.Job{Name: "a", Schedule: "@every 10s", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)}
@@ -271,7 +275,7 @@ func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
 	}
 }
 
-// TestRunsThatWaitForTokensDoNotFillMemory when somebody triggers more and more of them.
+// TestRunsThatWaitForTokensDoNotFillMemory while more and more of them are triggered.
 func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{WindowJobs: 8})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k", Schedule: "@yearly"})

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Token says which attempt a result belongs to: the grant's own ownership term and generation, the run and the attempt.
-// It is authenticated and compared for equality with what the run's state holds, so it survives takeover and restart.
+// Token names an attempt: the term and generation of its grant, its run and its number. It is authenticated,
+// and compared for equality with the run's state, so it stays valid across takeovers and restarts.
 type Token struct {
 	Grant   store.Grant
 	Run     carillon.RunIdentity
@@ -24,13 +24,14 @@ const macSize = 16
 
 var tokenEncoding = base64.RawURLEncoding
 
-// Sign writes the token with its MAC.
+// Sign encodes the token with its MAC.
 func (t Token) Sign(key []byte) string { return NewSigner(key).Sign(t) }
 
-// ParseToken reads and authenticates a token.
+// ParseToken decodes and authenticates a token.
 func ParseToken(text string, key []byte) (Token, error) { return NewSigner(key).Parse(text) }
 
-// OfToken is the partition that a token names, whether it is genuine or not; ok is false if it is no token at all.
+// OfToken returns the partition that a token names, without authenticating it; ok is false if text is not a
+// token.
 func OfToken(text string) (partition int, ok bool) {
 	raw, err := tokenEncoding.DecodeString(text)
 	if err != nil || len(raw) < 16+2+macSize {
@@ -40,18 +41,18 @@ func OfToken(text string) (partition int, ok bool) {
 	return int(tok.Run.Partition), ok
 }
 
-// Signer writes and reads tokens of one key, for one goroutine at a time. It keeps the keyed MAC and its memory: each run
-// needs it twice, and a new one takes five times as long.
+// Signer encodes and decodes tokens with one key. It is for one goroutine at a time. It reuses the keyed MAC
+// and its memory: each run needs it twice, and a new MAC takes five times as long.
 type Signer struct {
 	mac hash.Hash
-	raw []byte // of the token at hand
+	raw []byte // of the current token
 	sum []byte // its MAC
 }
 
 // NewSigner makes a signer with a key.
 func NewSigner(key []byte) *Signer { return &Signer{mac: hmac.New(sha256.New, key)} }
 
-// Sign writes a token with its MAC.
+// Sign encodes a token with its MAC.
 func (s *Signer) Sign(t Token) string {
 	b := binary.BigEndian.AppendUint64(s.raw[:0], t.Grant.Term.Epoch)
 	b = binary.BigEndian.AppendUint64(b, t.Grant.Term.Nonce)
@@ -63,7 +64,7 @@ func (s *Signer) Sign(t Token) string {
 	return tokenEncoding.EncodeToString(b)
 }
 
-// Parse reads and authenticates a token.
+// Parse decodes and authenticates a token.
 func (s *Signer) Parse(text string) (Token, error) {
 	t, ok := s.parseUnchecked(text)
 	if !ok {
@@ -85,7 +86,7 @@ func (s *Signer) parseUnchecked(text string) (t Token, ok bool) {
 	return readToken(b)
 }
 
-// readToken reads what is before the MAC; there are 18 bytes at least.
+// readToken decodes what precedes the MAC, which must have at least 18 bytes.
 func readToken(b []byte) (t Token, ok bool) {
 	t.Grant.Term = store.Term{Epoch: binary.BigEndian.Uint64(b), Nonce: binary.BigEndian.Uint64(b[8:])}
 	b = b[16:]
@@ -103,7 +104,7 @@ func readToken(b []byte) (t Token, ok bool) {
 	return t, err == nil
 }
 
-// sumOf is the MAC of b, until the next one.
+// sumOf returns the MAC of b. It is valid until the next call.
 func (s *Signer) sumOf(b []byte) []byte {
 	s.mac.Reset()
 	s.mac.Write(b)

@@ -23,7 +23,7 @@ func someToken(attempt int) partition.Token {
 	}
 }
 
-// TestASignerIsUsedAgain: what a signer has written or read leaves no trace in what it writes and reads next.
+// TestASignerIsUsedAgain: earlier tokens leave no trace in what a signer writes and reads next.
 func TestASignerIsUsedAgain(t *testing.T) {
 	s := partition.NewSigner(macKey)
 	for i := range 1000 {
@@ -57,7 +57,8 @@ func randomToken(r *rand.Rand) (tok partition.Token, key []byte) {
 	return tok, key
 }
 
-// A token carries half of the standard library's HMAC, comes back as it was, and is refused by another key or if changed.
+// A token carries half of the standard library's HMAC, is decoded unchanged, and is refused with another key
+// or if it was changed.
 func TestTokensAreHeldAgainstTheStandardLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

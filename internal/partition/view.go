@@ -5,7 +5,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Job is a job as it stands.
+// Job returns a job with its status.
 func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
 	e := m.find(key)
 	if e == nil {
@@ -14,7 +14,7 @@ func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
 	return m.view(e), nil
 }
 
-// view is e's job with its status.
+// view returns e's job with its status.
 func (m *Machine) view(e *entry) carillon.Job {
 	j := *m.jobOf(e)
 	m.status(e, &j)
@@ -29,7 +29,8 @@ func (m *Machine) status(e *entry, j *carillon.Job) {
 	}
 }
 
-// StatusOf fills in what a stored state says of a job. Runs that wait in memory or have just been handed out are not in it.
+// StatusOf fills in the status that a stored state gives a job. It does not know of runs that wait in memory
+// or have just been handed out.
 func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	j.Paused = s.Paused
 	st := &carillon.JobStatus{
@@ -54,7 +55,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	j.Status = st
 }
 
-// phaseOf is where e stands, in memory or stored.
+// phaseOf returns the phase of e, in memory or stored.
 func phaseOf(e *entry) carillon.Phase {
 	s := &e.state
 	switch {
@@ -74,7 +75,7 @@ func phaseOf(e *entry) carillon.Phase {
 	return carillon.PhaseScheduled
 }
 
-// runStatus is the status of an unfinished run whose job is in the phase.
+// runStatus returns the status of an unfinished run whose job is in the phase.
 func runStatus(p carillon.Phase) carillon.RunStatus {
 	switch p {
 	case carillon.PhaseRunning:
@@ -87,7 +88,7 @@ func runStatus(p carillon.Phase) carillon.RunStatus {
 	return carillon.RunScheduled
 }
 
-// runView is e's unfinished run.
+// runView returns e's unfinished run.
 func (m *Machine) runView(e *entry) carillon.Run {
 	r := stateRun(e.ref.Key, &e.state, m.cfg.Partition)
 	r.Status = runStatus(phaseOf(e))
@@ -107,7 +108,7 @@ func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 	}
 }
 
-// RunOf is a finished run as callers see it.
+// RunOf converts a finished run to what callers see.
 func RunOf(r *store.RunRecord) carillon.Run {
 	return carillon.Run{
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,

@@ -9,29 +9,49 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// InlineSpec is the longest spec that is kept in memory before its run is due (decisions.md 10).
+// InlineSpec is the size in bytes of the longest spec that is kept in memory before its run is due
+// (decisions.md 10).
 const InlineSpec = 1 << 10
 
-// window is which slice of the due index is in memory: everything up to a frontier per priority, which lies at most a horizon
-// ahead.
+// window describes which slice of the store's due index is in memory. The due index orders the records of
+// each priority by when something happens to them next. The window holds, for each priority, all of that
+// order up to a frontier:
+//
+//	             overdue              now                      now + horizon
+//	priority 0   ██████████████████████│███████████████┊·················│   █ in memory   · only stored
+//	priority 1   ██████████████████████│█████████┊·······················│   ┊ frontier
+//
+//	             WantDue, Loaded  ──►  ┊  ◄──  retreat, shrink
+//
+// The invariant is that everything at or before a frontier is in memory, so Tick never misses a due record. A
+// put before the frontier therefore stays in memory; one beyond it is dropped as soon as it is durable
+// (dropIfIdle). A spec longer than InlineSpec is not kept; Needs asks for it when the run is due.
+//
+// WantDue asks for more, at most a horizon ahead, when no more than half of Config.WindowJobs records wait,
+// their specs take less than Config.WindowBytes, and a frontier is less than half a horizon ahead. While due
+// records are not in memory, the priorities share the window as backlog.go says. When puts overfill the
+// window, shrink pulls the frontiers back and evicts what lies beyond. When one priority fills the window
+// with records that are due later than what another has yet to read, retreat does the same. Only records that
+// the store knows completely, and that nothing in memory refers to, can be evicted.
 type window struct {
 	frontier  [priorities]frontier
-	bytes     int   // of specs
+	bytes     int   // of specs in memory
 	first     int   // the priority that is read first among equals
-	retreated int64 // when the window was last looked through by retreat
+	retreated int64 // when retreat last scanned the window
 }
 
-// frontier is how far a priority has been read: everything up to here, inclusive, is in memory.
+// frontier is how far a priority has been read. Everything up to and including at is in memory.
 type frontier struct {
 	at store.Cursor
 }
 
-// holds reports whether a record is within the frontier.
+// holds reports whether a record lies at or before the frontier.
 func (f frontier) holds(due int64, ref store.Ref) bool {
 	return due < f.at.Due || (due == f.at.Due && ref.Compare(f.at.Ref) <= 0)
 }
 
-// WantDue is what to read from the due index next; ok is false if the window is full enough, or reaches far enough ahead.
+// WantDue returns what to read from the due index next; ok is false if the window is full enough or reaches
+// far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := m.backlog(now); ok {
 		q := store.DueQuery{Priority: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
@@ -47,23 +67,24 @@ func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 		return q, false
 	}
 	page := min(m.room(), loadPage)
-	if others { // so that a page of each fits
+	if others { // so that a page of each priority fits
 		page = min(page, max(1, m.cfg.WindowJobs/(4*priorities)))
 	}
 	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(m.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
 }
 
-// loadPage is the most records read at once, so that the partition's other work does not wait long.
+// loadPage bounds the records of one read, so that the partition's other work is not delayed for long.
 const loadPage = 1024
 
-// waiting is how many records in memory have no attempt in force. Those that have are as many as consumers take.
+// waiting returns how many records in memory have no attempt in force. Consumers bound the number of those
+// that have one.
 func (m *Machine) waiting() int { return len(m.entries) - m.grants }
 
-// room is how many more records the window takes.
+// room returns how many more records the window takes.
 func (m *Machine) room() int { return m.cfg.WindowJobs - m.waiting() }
 
-// nearest is the priority that has been read least far, -1 if all have been read until then; others tells whether it is not
-// the only one that has not.
+// nearest returns the priority whose frontier is the earliest, -1 if all frontiers have reached until. others
+// reports whether another priority has not reached it either.
 func (m *Machine) nearest(until int64) (class int, others bool) {
 	class = -1
 	for i := range priorities {
@@ -83,11 +104,12 @@ func (m *Machine) nearest(until int64) (class int, others bool) {
 	return class, others
 }
 
-// compare orders the cursors of several priorities as if they were one.
+// compare orders cursors of several priorities as if they were of one.
 func compare(a, b store.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), a.Ref.Compare(b.Ref)) }
 
-// retreat makes room for the priority that has been read least far, if what it has next may be due soon and later records of
-// others take up most of the window: they leave. It reports whether there is room now.
+// retreat makes room for the priority whose frontier, to, is the earliest. If its next records may be due
+// soon, and later records of other priorities take up most of the window, those are evicted. It reports
+// whether there is room now.
 func (m *Machine) retreat(to store.Cursor, now int64) bool {
 	w := &m.window
 	if to.Due > now+int64(retreatAhead) || now-w.retreated < int64(retreatEvery) {
@@ -95,7 +117,7 @@ func (m *Machine) retreat(to store.Cursor, now int64) bool {
 	}
 	w.retreated = now
 	if most := m.waitingIdle(); m.waiting()-most > m.cfg.WindowJobs/4 {
-		return false // whatever leaves, there is no room: not worth a look at each
+		return false // evicting everything that can be would not make room: skip the scan
 	}
 	var later []*entry
 	for _, t := range m.timers {
@@ -114,22 +136,23 @@ func (m *Machine) retreat(to store.Cursor, now int64) bool {
 	return m.room() >= m.cfg.WindowJobs/2
 }
 
-// When the window is looked through for records that are in memory too early, and how soon others must be due for that.
+// retreatEvery bounds how often retreat scans the window. It does so only for records that may be due within
+// retreatAhead.
 const (
 	retreatEvery = 100 * time.Millisecond
 	retreatAhead = 10 * time.Second
 )
 
-// waitingIdle is how many records wait for their time, at most: those with a timer, but for the attempts in force, which
-// all have one, unless they are pledged.
+// waitingIdle returns an upper bound on the records that wait for their time: all that have a timer, less the
+// attempts in force. Each of those has a timer unless it is a pending delivery.
 func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pendingDeliveries)) }
 
-// evictable reports whether the store knows all there is to know of e, and nothing in memory needs it.
+// evictable reports whether the store has all of e's state and nothing in memory refers to e.
 func (m *Machine) evictable(e *entry) bool {
 	return e.place == idle && !e.gone && !m.dirty(e) && e.children == 0
 }
 
-// Loaded takes what WantDue asked for.
+// Loaded takes the records that WantDue asked for, and moves the frontier.
 func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	f := &m.window.frontier[q.Priority]
 	for i := range records {
@@ -144,14 +167,14 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	}
 }
 
-// Has reports whether the record is in memory with all that an operation on it needs.
+// Has reports whether the record is in memory with everything that an operation on it needs.
 func (m *Machine) Has(ref store.Ref) bool {
 	e := m.entries[ref]
 	return e != nil && (e.gone || m.complete(e))
 }
 
-// Load takes records that were read for an operation, or because of Needs. Those already in memory keep their state, which
-// is newer, and get their spec.
+// Load takes records that were read for an operation or because of Needs. Records already in memory keep
+// their state, which is newer, and only get their spec.
 func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
@@ -175,7 +198,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	m.feedBackfills(now)
 }
 
-// adopt links a job to those of its pending runs that were in memory before it.
+// adopt links a job to those of its pending runs that came into memory before it.
 func (m *Machine) adopt(parent *entry) {
 	for _, e := range m.orphans[parent.ref.Key] {
 		m.link(e, parent)
@@ -191,7 +214,7 @@ func (m *Machine) link(e, parent *entry) {
 		e.state.Settled = m.cfg.Term.Epoch
 	}
 	if e.place == running && e.renewal == 0 {
-		m.guess(e) // better than without the job
+		m.guess(e) // a better estimate than without the job
 		m.rearm(e)
 	}
 }
@@ -205,8 +228,8 @@ func (m *Machine) disown(e *entry) {
 	}
 }
 
-// doomed reports whether the store will lose the record as soon as the batches on their way are applied: it is a pending
-// run whose job has been deleted.
+// doomed reports whether r is a pending run of a deleted job: the store will lose it as soon as the batches
+// in flight are applied.
 func (m *Machine) doomed(r *store.Record) bool {
 	if r.Seq == 0 {
 		return false
@@ -250,8 +273,8 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	return e
 }
 
-// takeOver goes on with an attempt that an earlier owner handed out. Heartbeats may have renewed its lease since it was stored,
-// so it gets at least one heartbeat interval (decisions.md 18).
+// takeOver continues an attempt that an earlier owner handed out. Heartbeats may have extended its lease
+// since it was stored, so it gets at least one heartbeat interval (decisions.md 18).
 func (m *Machine) takeOver(e *entry, now int64) {
 	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
 	m.grants++
@@ -263,9 +286,10 @@ func (m *Machine) takeOver(e *entry, now int64) {
 	m.rearm(e)
 }
 
-// guess sets the lease of an attempt that was taken over: as if its worker had just missed its first heartbeat.
+// guess sets the lease of an attempt that was taken over as if its worker had just missed its first
+// heartbeat.
 func (m *Machine) guess(e *entry) {
-	beat := 10 * time.Second // the longest; the job's own may not be in memory
+	beat := 10 * time.Second // the longest interval; the job's own may not be in memory
 	if e.specOf() != nil {
 		e.renewal = m.jobOf(e).LeaseOrDefault()
 		beat = heartbeatInterval(e.renewal)
@@ -278,13 +302,13 @@ func (m *Machine) guess(e *entry) {
 	}
 }
 
-// setSpec gives e its encoded spec.
+// setSpec gives e its encoded spec, nil for none.
 func (m *Machine) setSpec(e *entry, spec []byte) {
 	m.window.bytes += len(spec) - len(e.spec)
 	e.spec, e.job, e.sched = spec, nil, nil
 }
 
-// complete reports whether all is in memory that e's run needs; what is not is asked for by Needs.
+// complete reports whether everything that e's run needs is in memory. Needs asks for what is missing.
 func (m *Machine) complete(e *entry) bool {
 	if e.ref.Seq != 0 && e.parent == nil {
 		m.needs[e.ref.Job()] = struct{}{}
@@ -301,11 +325,11 @@ func (m *Machine) complete(e *entry) bool {
 	return false
 }
 
-// specMissing is the reverse of complete.
+// specMissing is the negation of complete.
 func (m *Machine) specMissing(e *entry) bool { return !m.complete(e) }
 
-// Needs returns at most n records that must be read, whole, before due runs can go on; none while the memory for specs is
-// used up by runs that can go on without them.
+// Needs returns at most n records that must be read whole before due runs can go on. It returns none while
+// the memory for specs is used up by runs that can go on without them.
 func (m *Machine) Needs(n int) []store.Ref {
 	if len(m.needs) == 0 || (m.window.bytes >= m.cfg.WindowBytes && m.busy()) {
 		return nil
@@ -318,7 +342,8 @@ func (m *Machine) Needs(n int) []store.Ref {
 	return refs[:min(n, len(refs))]
 }
 
-// busy reports whether any run waits with its spec: handing it out, or parking it, frees memory without reading more.
+// busy reports whether any run waits with its spec. Handing it out or parking it frees memory without further
+// reads.
 func (m *Machine) busy() bool {
 	for _, q := range m.active {
 		if q.len() > 0 {
@@ -328,8 +353,8 @@ func (m *Machine) busy() bool {
 	return false
 }
 
-// Settle drops from memory what operations brought in and the window does not hold. The engine calls it when a round of
-// them is done.
+// Settle drops from memory the records that operations brought in and the window does not hold. The engine
+// calls it at the end of a round.
 func (m *Machine) Settle(refs []store.Ref) {
 	for _, ref := range refs {
 		if e := m.entries[ref]; e != nil {
@@ -339,7 +364,8 @@ func (m *Machine) Settle(refs []store.Ref) {
 	m.shrink()
 }
 
-// dropIfIdle drops e from memory if it only waits, and beyond the frontier; or at least its spec if that is long.
+// dropIfIdle evicts e if it only waits and lies beyond the frontier. If it lies before, a long spec is
+// dropped alone.
 func (m *Machine) dropIfIdle(e *entry) {
 	if e.place == running {
 		m.lighten(e)
@@ -358,11 +384,12 @@ func (m *Machine) dropIfIdle(e *entry) {
 	}
 }
 
-// keepDecoded is how soon a job must be due for its decoded spec to stay in memory, which is several times as large.
+// keepDecoded is how soon a job must be due for its decoded spec to stay in memory. That is several times as
+// large as the encoded one.
 const keepDecoded = 5 * time.Second
 
-// lighten drops the long spec of a run that has been handed out when memory for specs is short: it is read again when the
-// attempt ends.
+// lighten drops the long spec of a run that has been handed out when memory for specs is short. It is read
+// again when the attempt ends.
 func (m *Machine) lighten(e *entry) {
 	if p := e.parent; !e.own() && p != nil && p.children == 1 && p.place == idle {
 		e = p
@@ -400,7 +427,7 @@ func (m *Machine) evict(e *entry) {
 	}
 }
 
-// shrink pulls the frontiers back when puts have filled the window beyond its budget by a quarter.
+// shrink pulls the frontiers back when puts have filled the window to more than a quarter above its budget.
 func (m *Machine) shrink() {
 	if m.waiting() <= m.cfg.WindowJobs+m.cfg.WindowJobs/4 {
 		return
@@ -434,7 +461,7 @@ func (m *Machine) shrink() {
 	}
 }
 
-// pullBack moves every frontier that lies beyond to the cursor.
+// pullBack moves every frontier that lies beyond the cursor back to it.
 func (m *Machine) pullBack(to store.Cursor) {
 	for class := range m.window.frontier {
 		f := &m.window.frontier[class]
