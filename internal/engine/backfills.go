@@ -168,16 +168,6 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 	})
 }
 
-// loadBackfills brings those that go on into memory, at takeover.
-func (p *partitionRunner) loadBackfills(t *claimResult, now int64) error {
-	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}
-	return eachMetaRecord(p.ctx, t.shard, q, func(page []store.MetaRecord) {
-		if err := t.m.LoadBackfills(page, now); err != nil {
-			p.e.log.Error("backfills stand still", "partition", p.number, "error", err)
-		}
-	})
-}
-
 // sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
 func (p *partitionRunner) sweepBackfills(now int64) {
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: metaRecordsAtOnce}

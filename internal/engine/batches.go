@@ -151,20 +151,3 @@ func (e *Engine) putTogether(ctx context.Context, reqs []partition.PutRequest) (
 		return puts, nil
 	})
 }
-
-// partitionRecords is what a partition keeps in metadata records and has in memory.
-type partitionRecords struct {
-	dependencies, outbox, applied []store.MetaRecord
-}
-
-// loadSmall reads metadata records at takeover.
-func (p *partitionRunner) loadSmall(shard store.Shard) (s partitionRecords, err error) {
-	if s.dependencies, err = allMetaRecords(p.ctx, shard, store.KindDependency); err != nil {
-		return s, err
-	}
-	if s.outbox, err = allMetaRecords(p.ctx, shard, store.KindNotice); err != nil {
-		return s, err
-	}
-	s.applied, err = allMetaRecords(p.ctx, shard, store.KindApplied)
-	return s, err
-}

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon/internal/partition"
-	"github.com/carillonhq/carillon/store"
 )
 
 // limiter counts tokens over all partitions of a node that is alone: they come and go together, so what it knows is only in
@@ -74,19 +73,4 @@ type permitNews struct {
 // tokens tells a partition.
 func (e *Engine) tokens(p int, l partition.Line, n int) {
 	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, permitNews{l, n}) })
-}
-
-// limited is what a partition's store knows of the tokens in force.
-type limited struct {
-	small   []store.MetaRecord
-	records []store.Record
-}
-
-// loadLimited reads which attempts in force hold tokens.
-func (p *partitionRunner) loadLimited(shard store.Shard) (l limited, err error) {
-	if l.small, err = allMetaRecords(p.ctx, shard, store.KindLimited); err != nil || len(l.small) == 0 {
-		return l, err
-	}
-	l.records, err = shard.Read(p.ctx, partition.LimitedRefs(l.small))
-	return l, err
 }

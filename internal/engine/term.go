@@ -105,15 +105,7 @@ func (p *partitionRunner) open(t *claimResult, now int64) (err error) {
 	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
 		return err
 	}
-	parked, err := t.shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindParked, Limit: maxParkedQueues})
-	if err != nil {
-		return err
-	}
-	rest, err := p.loadSmall(t.shard)
-	if err != nil {
-		return err
-	}
-	limited, err := p.loadLimited(t.shard)
+	snapshot, err := readSnapshot(p.ctx, t.shard)
 	if err != nil {
 		return err
 	}
@@ -126,22 +118,16 @@ func (p *partitionRunner) open(t *claimResult, now int64) (err error) {
 	if p.e.cfg.Peers != nil {
 		t.homes = p.newHomes(t.term)
 	}
-	t.m = partition.New(p.config(t, now))
-	t.m.LoadParked(parked)
-	t.m.LoadDependencies(rest.dependencies, now)
-	t.m.LoadOutbox(rest.outbox)
-	t.m.LoadApplied(rest.applied)
-	if err := p.charge(t, t.m.LoadLimited(limited.small, limited.records)); err != nil {
-		return err
+	m, held, damaged := partition.Open(p.config(t, now), snapshot)
+	if damaged != nil {
+		p.e.log.Error("some backfills cannot be read and do not go on", "partition", p.number, "error", damaged)
 	}
-	if err := p.loadBackfills(t, now); err != nil {
+	t.m = m
+	if err := p.charge(t, held); err != nil {
 		return err
 	}
 	return p.readDoubts(t, now)
 }
-
-// maxParkedQueues bounds the list of queues with parked runs that is read at takeover.
-const maxParkedQueues = 100_000
 
 // config is what the machine of a term is made with.
 func (p *partitionRunner) config(t *claimResult, now int64) partition.Config {

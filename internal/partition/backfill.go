@@ -214,9 +214,9 @@ func (m *Machine) addBackfill(rec store.Backfill) *backfill {
 	return f
 }
 
-// LoadBackfills takes the records of unfinished backfills, at takeover. Records that cannot be decoded are
+// loadBackfills takes the records of unfinished backfills, at takeover. Records that cannot be decoded are
 // left out and named in the error.
-func (m *Machine) LoadBackfills(records []store.MetaRecord, now int64) error {
+func (m *Machine) loadBackfills(records []store.MetaRecord, now int64) error {
 	var damaged []error
 	for _, r := range records {
 		rec, err := store.DecodeBackfill(r.Value)

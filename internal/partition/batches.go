@@ -274,8 +274,8 @@ type appliedMark struct {
 	seq         uint64 // the batch that holds it
 }
 
-// LoadApplied takes the metadata records of kind store.KindApplied, at takeover.
-func (m *Machine) LoadApplied(records []store.MetaRecord) {
+// loadApplied takes the metadata records of kind store.KindApplied, at takeover.
+func (m *Machine) loadApplied(records []store.MetaRecord) {
 	for _, r := range records {
 		coordinator, _ := binary.Uvarint(r.Value)
 		m.marks[r.Key] = appliedMark{coordinator: int(coordinator)}

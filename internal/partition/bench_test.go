@@ -25,7 +25,10 @@ type bench struct {
 var benchKey = make([]byte, 32)
 
 func newBench(b *testing.B) *bench {
-	m := partition.New(partition.Config{Term: store.Term{Epoch: 1, Nonce: 2}, MACKey: benchKey, Since: epoch})
+	m, _, err := partition.Open(partition.Config{Term: store.Term{Epoch: 1, Nonce: 2}, MACKey: benchKey, Since: epoch}, &partition.Snapshot{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	r := &bench{b: b, m: m, now: epoch}
 	r.round()
 	return r

@@ -143,9 +143,9 @@ func (s *dependencies) add(e *dependency) {
 	s.checks = append(s.checks, checkup{e, e.registered + int64(dependencyCheck)})
 }
 
-// LoadDependencies takes, at takeover, the metadata records of kind store.KindDependency. The puts of their
+// loadDependencies takes, at takeover, the metadata records of kind store.KindDependency. The puts of their
 // jobs may still be on their way, so they count as registered now.
-func (m *Machine) LoadDependencies(records []store.MetaRecord, now int64) {
+func (m *Machine) loadDependencies(records []store.MetaRecord, now int64) {
 	for _, r := range records {
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 {
 			m.dependencies.add(&dependency{Dependency: Dependency{Of: carillon.Key{Namespace: p[0], Name: p[1]}, Name: p[2]}, registered: now})
@@ -153,8 +153,8 @@ func (m *Machine) LoadDependencies(records []store.MetaRecord, now int64) {
 	}
 }
 
-// LoadOutbox takes, at takeover, the metadata records of kind store.KindNotice. The notices are sent again.
-func (m *Machine) LoadOutbox(records []store.MetaRecord) {
+// loadNotices takes, at takeover, the metadata records of kind store.KindNotice. The notices are sent again.
+func (m *Machine) loadNotices(records []store.MetaRecord) {
 	for _, r := range records {
 		by, err := carillon.ParseRunIDBytes(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {

@@ -350,10 +350,10 @@ func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	return refs
 }
 
-// LoadLimited takes, at takeover, the metadata records of kind store.KindLimited and the records that they
+// loadLimited takes, at takeover, the metadata records of kind store.KindLimited and the records that they
 // name. It returns the permits that attempts in force hold. A metadata record without such an attempt is
 // removed.
-func (m *Machine) LoadLimited(small []store.MetaRecord, records []store.Record) []Limit {
+func (m *Machine) loadLimited(small []store.MetaRecord, records []store.Record) []Limit {
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
 		s := &records[i].State

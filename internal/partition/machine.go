@@ -152,8 +152,8 @@ type scheduleKey struct {
 	dst        carillon.DST
 }
 
-// New makes an empty machine: all records are still in the store.
-func New(cfg Config) *Machine {
+// newMachine makes an empty machine: all records are still in the store.
+func newMachine(cfg Config) *Machine {
 	return &Machine{
 		cfg:          cfg.withDefaults(),
 		signer:       NewSigner(cfg.MACKey),

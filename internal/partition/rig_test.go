@@ -69,18 +69,13 @@ func (r *rig) own() {
 	cfg := r.cfg
 	cfg.Ended = r.begin(terms[0])
 	cfg.Term, cfg.MACKey, cfg.Since = terms[0], r.store.Meta().MACKey, r.now
-	r.m = partition.New(cfg)
-	parked, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindParked, Limit: 1000})
+	limited := r.small(store.KindLimited)
+	r.m, r.held, err = partition.Open(cfg, &partition.Snapshot{
+		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency), Notices: r.small(store.KindNotice),
+		Applied: r.small(store.KindApplied), Limited: limited, InForce: r.read(partition.LimitedRefs(limited)),
+		Backfills: r.backfills(partition.UnfinishedBackfills),
+	})
 	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.m.LoadParked(parked)
-	small := r.small(store.KindLimited)
-	r.held = r.m.LoadLimited(small, r.read(partition.LimitedRefs(small)))
-	r.m.LoadDependencies(r.small(store.KindDependency), r.now)
-	r.m.LoadOutbox(r.small(store.KindNotice))
-	r.m.LoadApplied(r.small(store.KindApplied))
-	if err := r.m.LoadBackfills(r.backfills(partition.UnfinishedBackfills), r.now); err != nil {
 		r.t.Fatal(err)
 	}
 	r.batches, r.seqs, r.durable = nil, nil, 0

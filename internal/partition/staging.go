@@ -49,8 +49,8 @@ func (m *Machine) unrecord(st *queue) {
 	m.leaveQueue(st)
 }
 
-// LoadParked takes the metadata records of kind store.KindParked, at takeover.
-func (m *Machine) LoadParked(records []store.MetaRecord) {
+// loadParked takes the metadata records of kind store.KindParked, at takeover.
+func (m *Machine) loadParked(records []store.MetaRecord) {
 	for _, r := range records {
 		st := m.queue(ParseQueue(r.Key))
 		st.parked.restart()

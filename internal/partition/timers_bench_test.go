@@ -13,7 +13,7 @@ import (
 func BenchmarkTimers(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			m, random := New(Config{}), rand.New(rand.NewPCG(1, 2))
+			m, random := newMachine(Config{}), rand.New(rand.NewPCG(1, 2))
 			for i := range n {
 				e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}}, timer: -1}
 				m.setWake(e, 1+random.Int64N(1<<40))
