@@ -310,7 +310,7 @@ func (p *partitionRunner) hearFor(in mail, heard RelayResult, now int64) (h Rela
 	if err := p.fetchRuns(in, now); err != nil {
 		return heard, 0, readError(err)
 	}
-	// it was handed out again here, not by the other node
+	// this term has handed it out; the report is about the other node's delivery
 	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool {
 		return l.undelivered && p.m.HandedOut(l.tok)
 	})
