@@ -185,8 +185,7 @@ func (p *partitionRunner) confirm(beats []heartbeat, now int64) {
 }
 
 // beside finds the results among reports. A heartbeat or progress report that is not in force is not refused
-// if a result of the same attempt came with it: the answer to the result is enough. A result that is reported
-// twice is accepted although its run has ended.
+// nil: not collected yet
 type beside struct {
 	reports []report
 	tokens  map[string]bool // nil: not looked for yet
