@@ -17,7 +17,7 @@ import (
 //	round           the machine records the change in batch seq; the caller waits in p.waiting for seq
 //	  | lane.commit, when no group is in flight: takes the next batch of each partition (p.sent = seq)
 //	group           handed to the committer; the lane runs on, and the machines fill their next batches
-//	  | lane.committer, on its own goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
+//	  | lane.committer, a goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
 //	store           the batches are durable, or failed, or it is unknown which
 //	  | lane.settle, on the lane: p.durable = seq, and machine.Committed releases what waited for the batch
 //	answers         callers that wait for seq or less are answered

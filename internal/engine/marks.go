@@ -33,11 +33,10 @@ func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[strin
 const (
 	// markKept is how long a marker is kept in a cluster after its intent was seen to be gone. Whoever
 	// deleted the intent has completed the batch; shares of an earlier coordinator arrive at most
+	// answerWithin after its term.
+	markKept = time.Minute
 	// intentsAtOnce is how many open batches of one coordinator a sweep looks at; if there are more it waits
 	// for the next sweep.
-	markKept = time.Minute
-	// intentsAtOnce is how many batches on their way a sweep looks at, of one coordinator; with more it waits
-	// for the next time.
 	intentsAtOnce = 1000
 )
 

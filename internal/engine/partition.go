@@ -15,8 +15,8 @@ import (
 // Ownership of a partition has five states. They are not one field: each follows from the fields in
 // parentheses. Only the lane's goroutine moves a partition from one state to the next.
 //
-//	unowned   no term here (m == nil, not claiming); another node may own it (away), or a claim failed (cause)
-//	claiming  the claimer asks the store for a term and loads a machine (claiming); mail waits in the mailbox
+//	unowned   no term here (m == nil, not claiming); another node may own it (away), or a claim failed
+//	claiming  the claimer gets a term and loads a machine (claiming); mail waits in the mailbox
 //	owned     rounds run and calls are answered (m != nil, serving)
 //	leaving   nothing is handed out, calls are refused, the last batches become durable (m != nil, leaving)
 //	lost      the term ended without a hand-over; memory may be ahead of the store, so it is thrown away
@@ -46,7 +46,7 @@ type partitionRunner struct {
 	lane   *lane
 	number int
 	box    *mailbox
-	ctx    context.Context // for reads; never canceled, since reads end with the store
+	ctx    context.Context // for reads; never cancelled, since reads end with the store
 
 	// Of the lane's goroutine alone.
 	term     store.Term
@@ -54,7 +54,7 @@ type partitionRunner struct {
 	m        *partition.Machine // nil if there is no term
 	homes    *homes             // nil if this node is alone
 	cause    error              // why there is no term
-	lost     bool               // it cannot be loaded, because what it needs is damaged
+	lost     bool               // it could not be loaded because of damage; not the state lost
 	claiming bool               // it is being claimed, and mail waits
 	owed     bool               // a round was requested while none could run
 	away     bool               // no term here, and another node may own it

@@ -34,8 +34,8 @@ type permitMail struct {
 
 // homes is the part of a cluster's partition that handles permits, under one term.
 type homes struct {
-	pool *partition.PermitPool // the permits that it hands out
-	lent *partition.PermitHome // what it hands out
+	pool *partition.PermitPool // the permits that the partition uses itself
+	lent *partition.PermitHome // the permits that it hands out
 	seq  uint64                // the batch that holds what was handed out last
 	// telling holds, by partition of another node, the news to send when the current notice to it has ended.
 	telling map[int][]partition.PermitGrant

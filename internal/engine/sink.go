@@ -185,10 +185,11 @@ func (p *partitionRunner) confirm(beats []heartbeat, now int64) {
 }
 
 // beside finds the results among reports. A heartbeat or progress report that is not in force is not refused
-// nil: not collected yet
+// if a result of the same attempt came with it: the answer to the result is enough. A result that is reported
+// twice is accepted although its run has ended.
 type beside struct {
 	reports []report
-	tokens  map[string]bool // nil: not looked for yet
+	tokens  map[string]bool // nil: not collected yet
 }
 
 // add adds reports that have come in since.
