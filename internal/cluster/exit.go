@@ -13,7 +13,7 @@ import (
 
 // exit is the state of a node that was told to end.
 type exit struct {
-	leaving atomic.Bool // it takes nothing any more
+	leaving atomic.Bool // it keeps only partitions that no other node could own
 	ended   atomic.Bool // it takes nothing any more
 
 	// Guarded by the turn.

@@ -12,10 +12,11 @@ import (
 
 // Who owns partition 7? There are five answers, and they may differ for a moment:
 //
-//	allot (allot.go)       who should own it, computed from the members; all nodes that read the same members agree
+//	allot (allot.go)       who should own it, computed from the members alone: who reads the same agrees
 //	Leaser.Owners (store)  who has claimed it last, and until when the lease lasts: the store's truth
-//	view.owners (here)     what Leaser.Owners said when this node last asked; on average half a heartbeat old
-//	published (engine)     the term that the store gave to this node, from the claim on; Engine.Holdings lists these
+//	view.owners (here)     what Leaser.Owners said when this node last asked: a heartbeat ago at most, if the
+//	                       store answers
+//	published (engine)     the term that the store gave to this node, from the claim on (Engine.Holdings)
 //	serving (engine)       this node has loaded the partition and answers calls for it
 //
 //	members -allot-> share -Assign-> engine: Claim -> published -> load -> serving

@@ -56,7 +56,7 @@ type Peer interface {
 	Close() error
 }
 
-// peers holds the connections to the other nodes.
+// called when a connection has broken
 type peers struct {
 	dial   func(store.Member) (Peer, error)
 	broken func() // one has broken

@@ -17,7 +17,7 @@ import (
 //	caller -> API -> Router.route -> view.owners[p] --this node---> engine
 //	                   ^                      |
 //	                   |                      +-----other node--> peer.Client -> peer.Server -> its engine
-//	                   +-- await: poke, a newer view, a pause <-- refused: ErrNotOwner, ErrNotTaken, ErrUnreached
+//	                   +-- await: newer view or pause <-- refused: ErrNotOwner, ErrNotTaken, ErrUnreached
 //
 // A call makes one hop at most: the peer's server passes it to its own engine, which answers or refuses with
 // [engine.ErrNotOwner]; it never forwards again, so calls cannot circle while nodes disagree. The router of

@@ -12,8 +12,8 @@ import (
 
 // Setting is a setting that a node was started with and that should be the same on all nodes.
 type Setting struct {
-	Name  string // as an operator would write it; a digest if it is secret
-	Value string // as an operator would write it; of a secret a digest
+	Name  string // name of the flag, without dashes
+	Value string // as an operator would write it; a digest if it is secret
 	// Must: a node that differs from a living one is refused. Otherwise a warning is logged.
 	Must bool
 }
