@@ -29,7 +29,7 @@ func (n *Node) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// of two that start at the same time the later one sees the other
+	// Of two that start at the same time the later one sees the other.
 	if _, err = n.fitting(ctx); err != nil {
 		return err
 	}

@@ -111,7 +111,8 @@ type Node struct {
 	peers  peers
 	news   news
 
-	// held by whoever talks to the store about members: one at a time, so that newer views replace older ones
+	// Held by whoever talks to the store about members: one at a time, so that newer views replace older
+	// ones.
 	turn   chan struct{}
 	poked  chan struct{} // a newer view is wanted
 	stop   chan struct{}
@@ -191,7 +192,7 @@ func (n *Node) run() {
 			return
 		}
 		_ = n.heartbeat(n.ctx) // it has logged its errors
-		// a heartbeat that the store kept waiting stands for those that it delayed
+		// A heartbeat that the store kept waiting stands for those that it delayed.
 		for !next.After(time.Now()) {
 			next = next.Add(period)
 		}
@@ -386,7 +387,7 @@ func (n *Node) Close(ctx context.Context) error {
 	default:
 		close(n.stop)
 	}
-	// after stop is closed: the engine has stopped, and is assigned nothing any more
+	// After stop is closed: the engine has stopped, and is assigned nothing any more.
 	n.exit.leaving.Store(true)
 	n.exit.ended.Store(true)
 	<-n.done

@@ -14,8 +14,7 @@ import (
 //
 //	allot (allot.go)       who should own it, computed from the members alone: who reads the same agrees
 //	Leaser.Owners (store)  who has claimed it last, and until when the lease lasts: the store's truth
-//	view.owners (here)     what Leaser.Owners said when this node last asked: a heartbeat ago at most, if the
-//	                       store answers
+//	view.owners (here)     what Leaser.Owners said when this node last asked, up to a heartbeat ago
 //	published (engine)     the term that the store gave to this node, from the claim on (Engine.Holdings)
 //	serving (engine)       this node has loaded the partition and answers calls for it
 //

@@ -25,7 +25,7 @@ var (
 type Control interface {
 	// Status returns what the node says of itself.
 	Status(ctx context.Context) (Status, error)
-	// Look has it read at once who lives and who owns what, and act on that.
+	// Look makes the node read the members and owners at once, and act on them.
 	Look(ctx context.Context) error
 	// SetDraining makes the process with that nonce own nothing, or its share again. Another process of the
 	// same name refuses, and so does a node whose partitions no other node could take.
@@ -147,7 +147,7 @@ func (p *peers) attend(l *link) {
 }
 
 // lingerFor is how long a node that is no longer a member may take to answer earlier calls: as long as the
-// longest call may take. A node that leaves in order, or has only missed some heartbeats, does answer; a dead
+// longest call may take. A node that leaves cleanly, or has only missed some heartbeats, does answer; a dead
 // one is found to be broken.
 const lingerFor = time.Minute
 

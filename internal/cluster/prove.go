@@ -67,7 +67,7 @@ func (n *Node) prove(ctx context.Context) error {
 	defer cancel()
 	for {
 		err := n.proof(ctx)
-		// this node was too slow, and another has begun
+		// This node was too slow, and another has begun.
 		if !errors.Is(err, errOccupied) && store.OutcomeOf(err) != store.Fenced {
 			return err
 		}

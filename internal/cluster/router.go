@@ -20,7 +20,8 @@ import (
 //	                   +-- await: newer view or pause <-- refused: ErrNotOwner, ErrNotTaken, ErrUnreached
 //
 // A call makes one hop at most: the peer's server passes it to its own engine, which answers or refuses with
-// [engine.ErrNotOwner]; it never forwards again, so calls cannot circle while nodes disagree. The router of
+// [engine.ErrNotOwner]; it never forwards the call again, so calls cannot circle while nodes disagree. (That
+// engine may itself ask other partitions for their part of the work, through its own router.) The router of
 // the node that took the call does all retrying, until the caller's deadline or for routeNoLonger. It tries
 // again when the call has certainly not been carried out, each time with the newest view, and waits in
 // between until the partition's owner changes or a growing pause is over. After a broken connection the

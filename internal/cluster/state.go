@@ -27,9 +27,9 @@ type condition struct {
 	Phase  phase  `json:"phase"`            // empty if the node's version states none
 	Speaks int    `json:"speaks,omitempty"` // version of the protocol between nodes
 	Reason string `json:"reason,omitempty"` // why it is unfit, or what it refuses; for people
-	// partitions that it could not serve and is not to own for now
+	// Partitions that it could not serve and is not to own for now.
 	Refuses []int `json:"refuses,omitempty"`
-	// by member: partitions that the member should own and does not take
+	// By member: partitions that the member should own and does not take.
 	Doubts map[string][]int `json:"doubts,omitempty"`
 }
 

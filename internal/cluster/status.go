@@ -119,7 +119,7 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	case err != nil:
 		told := carillon.Errorf(carillon.Unavailable, "id", "node %.64q could not be told: %w", id, err)
 		e, ok := errors.AsType[*carillon.Error](err)
-		// it may have noted it without getting through to the store
+		// It may have noted it without getting through to the store.
 		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown)
 		return told
 	}

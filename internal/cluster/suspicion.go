@@ -11,7 +11,7 @@ import (
 
 // Times of suspicions.
 const (
-	// of the TTL: how long a partition is left to a member that lives and does not take it
+	// How long a partition is left to a member that lives and does not take it, as a fraction of the TTL.
 	doubtNum, doubtDen = 3, 2
 	firstSuspicion     = 10 * time.Second // after which the member is first given a partition again
 	maxSuspicion       = 5 * time.Minute  // the longest such pause

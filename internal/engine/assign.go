@@ -94,8 +94,8 @@ type orphan struct {
 	partition.Cancel
 	tok   partition.Token
 	until int64 // when it is cancelled, by Engine.elapsed
-	// its consumer is here and sends no heartbeats but reports the end of its stream; until then this node
-	// sends them
+	// Its consumer is here and sends no heartbeats but reports the end of its stream; until then this node
+	// sends them.
 	heartbeats bool
 }
 

@@ -61,7 +61,7 @@ const (
 // pendingRelease is a term that is over on this node and that the store does not know to be over.
 type pendingRelease struct {
 	p *partitionRunner
-	// zero: any term that the store holds for this node, since a claim without an answer may have succeeded
+	// Zero: any term that the store holds for this node, since a claim without an answer may have succeeded.
 	term  store.Term
 	until int64 // when its lease has run out in any case, by Engine.elapsed
 }
@@ -140,7 +140,7 @@ func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) erro
 			unheard[l.p.number] = true
 		}
 	}
-	// otherwise they may belong to another process of this name
+	// Otherwise they may belong to another process of this name.
 	if len(unheard) > 0 && e.mayClaim(time.Time{}) {
 		owners, err := e.store.Leaser().Owners(ctx)
 		if err != nil {

@@ -27,8 +27,9 @@ import (
 // has seen the outcome of its batch.
 //
 // If a batch fails, memory is ahead of the store, and the partition loses its term (lose in term.go). Callers
-// whose batch was never sent (seq > p.sent) are told that nothing was done; callers whose batch was sent are
-// told that the outcome is unknown, unless they can wait for it (final).
+// whose batch was never sent (seq > p.sent) are told that nothing was done, and so are those of a batch that
+// was certainly not applied; other callers whose batch was sent are told that the outcome is unknown, unless
+// they can wait for it (final).
 type group struct {
 	writes  []store.Write
 	commits []commit // one for each of writes

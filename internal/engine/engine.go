@@ -39,7 +39,8 @@ type Config struct {
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
 	Limits carillon.Bounds  // default carillon.DefaultBounds
-	// source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds it
+	// Source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds
+	// it.
 	Random io.Reader
 
 	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
@@ -87,12 +88,12 @@ type Events struct {
 	Scheduled func(n int)                                      // jobs put
 	Committed func(records int, took time.Duration, err error) // one batch
 
-	// a partition is owned after Start; took: to claim and load it
+	// A partition is owned after Start; took: to claim and load it.
 	Owned func(partition int, took time.Duration)
 	Lost  func(partition int) // a partition's term was lost
-	// a partition was handed over; took: until all was durable
+	// A partition was handed over; took: until all was durable.
 	HandedOver func(partition int, took time.Duration)
-	// reports for an owner that refuses them for good or does not exist
+	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
 }
 

@@ -19,9 +19,9 @@ import (
 //
 // admit loads everything the puts need and checks that they will succeed and go into the next batch of each
 // partition. From the first put to the commit nothing else runs in the lane, and no group is in flight. If a
-// portion cannot be admitted, because its partition has no term, is leaving, or has another batch to send
-// first, nothing is put, and errApart makes the caller take the way with an intent (intents.go). If a put
-// fails after others have changed memory, all partitions involved lose their terms (giveUp), since memory
+// portion cannot be admitted, because its partition has no term, is leaving, or has another batch that must
+// be sent first, nothing is put, and errApart makes the caller take the way with an intent (intents.go). If a
+// put fails after others have changed memory, all partitions involved lose their terms (giveUp), since memory
 // holds part of a batch. Two ways are kept because this one is twice as fast.
 type groupPut struct {
 	stage

@@ -77,12 +77,12 @@ func (b *batches) finish(id string) {
 //	caller -> coordinator: intent --+--> partition A: share + marker --+--> coordinator: no intent
 //	                      (decided) +--> partition B: share + marker --+
 //
-// Before the intent is durable nothing is stored, and a failure leaves no trace. After it, apply is tried
-// until every partition has its share. If the coordinator's term ends first, its next owner finds the intent
-// (goOn), rolls the batch forward and deletes the intent. A share may therefore be applied more than once, by
-// two owners of the coordinator: the applied marker lets a partition recognize a share that it has stored. In
-// a cluster the markers outlive the intent by markKept, because a share sent by a deposed owner may still
-// arrive.
+// Before the intent is durable no job is stored, and a failure leaves nothing but registered dependencies.
+// After it, apply is tried until every partition has its share. If the coordinator's term ends first, its
+// next owner finds the intent (goOn), rolls the batch forward and deletes the intent. A share may therefore
+// be sent more than once, by two owners of the coordinator: the applied marker lets a partition recognize a
+// share that it has stored. In a cluster the markers outlive the intent by markKept, because a share sent by
+// a deposed owner may still arrive.
 type batch struct {
 	e           *Engine
 	id          string
@@ -91,10 +91,10 @@ type batch struct {
 	byPart      byPart
 	puts        []carillon.PutResult
 	late        atomic.Bool // its caller has stopped waiting
-	// the coordinator got a new term, in which shares that were stored may be missing
+	// The coordinator got a new term, in which shares that were stored may be missing.
 	retaken atomic.Bool
 
-	// guards the rest, and term; a mutex would be held while the store is asked
+	// Guards the rest, and term; a mutex would be held while the store is asked.
 	turn   turn
 	terms  map[*partitionRunner]store.Term // shares may be stored under these
 	reqs   []partition.PutRequest
@@ -182,7 +182,7 @@ func (b *batch) deposed() bool {
 // ask calls f for the batch while the coordinator's term is in force. A partition does nothing for f once f's
 // ctx has ended, which bounds how late f can take effect after that term.
 func (b *batch) ask(f func(ctx context.Context) error) error {
-	life := context.Background() // a node that is alone completes this in order, even while it stops
+	life := context.Background() // alone: the lanes answer every request, even at Stop
 	if b.e.cfg.Peers != nil {
 		life = b.e.life
 	}
@@ -392,7 +392,7 @@ func (p *partitionRunner) goOn() {
 	marks, term := p.m.Applied(), p.term
 	p.e.batches.run(func() {
 		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
-			// its only error is that the engine stops
+			// Its only error is that the engine stops.
 			_ = p.e.insist(func() error { return p.e.sweepMarks(p, term, marks) })
 		}
 	})

@@ -74,7 +74,7 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if _, err := io.ReadFull(e.cfg.Random, req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
-	// here, where callers run concurrently, rather than on the lane's goroutine
+	// Here, where callers run concurrently, rather than on the lane's goroutine.
 	req.Spec = partition.EncodeSpec(&job)
 	return req, nil
 }
@@ -211,7 +211,7 @@ func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace,
 			again = !term.IsZero() && p.term != term
 			term = p.term
 			for _, k := range keys {
-				// an error means that it is gone already, and is not counted
+				// An error means that it is gone already, and is not counted.
 				if _, err := p.m.Delete(now, k); err == nil {
 					n++
 				}

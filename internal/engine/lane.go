@@ -27,7 +27,7 @@ type lane struct {
 	e       *Engine
 	parts   []*partitionRunner // ordered by number
 	grouper store.Grouper      // nil if the store cannot group: each batch is applied by itself
-	// nil if the store cannot read for several partitions at once: each reads for itself
+	// Nil if the store cannot read for several partitions at once: each reads for itself.
 	reader store.Reader
 	near   bool // the store is in this process
 

@@ -17,7 +17,7 @@ type call struct {
 	live []carillon.RunIdentity // unfinished runs that must be in memory, if they exist
 
 	pending bool // the pending runs of the jobs in refs must be in memory, too
-	// from another node, which asks the next owner if the term ends: it does not wait for a batch in flight
+	// From another node, which asks the next owner if the term ends: it does not wait for a batch in flight.
 	relayed bool
 
 	of string // id of the batch put that the call is for, if any

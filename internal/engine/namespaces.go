@@ -187,7 +187,7 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 func (p *partitionRunner) set(n carillon.Namespace) {
 	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
 	p.unsettled.add(p.term, &n)
-	// in the order of the batches, and before the caller is answered
+	// In the order of the batches, and before the caller is answered.
 	p.reply(p.m.After(), func(failed error) {
 		p.unsettled.done(&n)
 		if failed != nil {

@@ -45,7 +45,7 @@ func lastOutage(all []tenancy, within int64) int64 {
 	for _, t := range all {
 		serving += count(t.serves)
 	}
-	// of the terms from i to next, which were lost together: how many partitions serve again
+	// Of the terms from i to next, which were lost together: how many partitions serve again.
 	again, next := 0, 0
 	for i, last := range all {
 		for ; next < len(all) && all[next].lost != 0 && last.lost-all[next].lost <= within; next++ {

@@ -13,7 +13,7 @@ import (
 type ownershipLog struct {
 	mu  sync.Mutex
 	all []tiding
-	// the partitions in all; each is there once, so that the order of the lines does not matter
+	// The partitions in all; each is there once, so that the order of the lines does not matter.
 	of    map[int]bool
 	timer *time.Timer // nil if all is empty
 }

@@ -13,7 +13,8 @@ import (
 // the machine and the lane: mailbox, batches on their way to the store, ownership.
 //
 // Ownership of a partition has five states. They are not one field: each follows from the fields in
-// parentheses. Only the lane's goroutine moves a partition from one state to the next.
+// parentheses. Only the lane's goroutine moves a partition from one state to the next (Start does before the
+// lanes run).
 //
 //	unowned   no term here (m == nil, not claiming); another node may own it (away), or a claim failed
 //	claiming  the claimer gets a term and loads a machine (claiming); mail waits in the mailbox
@@ -63,7 +64,7 @@ type partitionRunner struct {
 	stray    *pendingRelease    // its last term, if the store may not know that it is over
 	lostAt   time.Time          // when a term was last lost; zero if never
 	retryAt  int64              // when it may be claimed again, by Engine.elapsed
-	// the latest reading of the node's clock at which something may have been handed out
+	// The latest reading of the node's clock at which something may have been handed out.
 	latest       int64
 	wake         int64                    // when the next round is due without mail, by Engine.elapsed
 	sent         uint64                   // number of the newest batch sent to the store
@@ -85,7 +86,7 @@ type partitionRunner struct {
 	unsettled      unsettled // settings of namespaces on their way to the store
 	backfillsSwept string    // key of the last ended backfill that was looked at
 
-	// batches with an applied marker and no intent, and when that was found, by Engine.elapsed
+	// Batches with an applied marker and no intent, and when that was found, by Engine.elapsed.
 	gone     map[string]int64
 	sweeping bool // applied markers are being checked
 
@@ -108,7 +109,7 @@ type partitionRunner struct {
 	published    atomic.Pointer[store.Term] // the term given by the store; zero if none
 	leased       atomic.Int64               // when the last renewal of the lease began, by Engine.elapsed
 	leasedAt     atomic.Int64               // the same by the node's clock, UTC ns
-	// when the store began to write a batch, by Engine.elapsed; 0 = no write is under way
+	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
 	applying atomic.Int64
 	stats    atomic.Pointer[partition.Stats]
 	depths   atomic.Pointer[[]depth] // refreshed once a second
@@ -173,7 +174,7 @@ func (p *partitionRunner) round() {
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
-	// first, so that a run whose lease has ended does not go back to the consumer that let it end
+	// First, so that a run whose lease has ended does not go back to the consumer that let it end.
 	p.sendCancels()
 	p.dispatch(in, now)
 	p.m.PassPermits()
@@ -266,11 +267,11 @@ func (p *partitionRunner) refuse(in mail) {
 	case p.elsewhere():
 		p.passOn()
 	case p.e.cfg.Peers == nil || unheard > 0:
-		// the reports wait for the next term; or no other node could take them, so the drain waits for that
-		// term
+		// The reports wait for the next term; or no other node could take them, so the drain waits for that
+		// term.
 		return
 	}
-	// the consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended
+	// The consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended.
 	if p.draining() && p.passing == nil {
 		p.beQuiet()
 	}

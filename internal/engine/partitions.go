@@ -55,7 +55,7 @@ type Partitions interface {
 type Reports struct {
 	Reports     []partition.Report // From is nil
 	Heartbeats  []carillon.Heartbeat
-	Lost        []string // tokens of attempts whose worker disconnected in order
+	Lost        []string // tokens of attempts whose worker disconnected cleanly
 	Undelivered []string // tokens of attempts that were never sent, or whose sidecar has disconnected
 }
 

@@ -40,7 +40,7 @@ type consumerReports struct {
 	heartbeats []heartbeat
 	losses     []loss
 
-	// the results among these reports, those still in the mailbox, and those that have come in since
+	// The results among these reports, those still in the mailbox, and those that have come in since.
 	results *beside
 }
 
@@ -310,7 +310,7 @@ func (p *partitionRunner) hearFor(in mail, heard RelayResult, now int64) (h Rela
 	if err := p.fetchRuns(in, now); err != nil {
 		return heard, 0, readError(err)
 	}
-	// this term has handed it out; the report is about the other node's delivery
+	// This term has handed it out; the report is about the other node's delivery.
 	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool {
 		return l.undelivered && p.m.HandedOut(l.tok)
 	})

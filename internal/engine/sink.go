@@ -51,7 +51,7 @@ func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	}
 }
 
-// Lost takes attempts whose consumer has disconnected in order.
+// Lost takes attempts whose consumer has disconnected cleanly.
 func (e *Engine) Lost(tokens []string) { e.losses(tokens, false) }
 
 // Undelivered takes back attempts that were never sent, or whose consumer has gone with its stream: see
@@ -248,7 +248,7 @@ func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
 	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
 	case verdict != partition.Accepted && results.answer(r):
-	// the change that ended the attempt may be lost; then its run is in doubt and the token in force again
+	// The change that ended the attempt may be lost; then its run is in doubt and the token in force again.
 	case verdict != partition.Accepted:
 		p.reply(p.m.Newest(), func(err error) {
 			if err != nil {
@@ -262,7 +262,7 @@ func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
 			switch {
 			case err != nil: // the next term hears it again
 				p.postpone(mail{reports: []report{*r}})
-			// for progress the worker would take it for the end of the run
+			// For progress the worker would take it for the end of the run.
 			case r.From != nil && r.Outcome != carillon.OutcomeProgress:
 				r.From.Accepted(r.Token)
 			}
@@ -306,7 +306,8 @@ func (p *partitionRunner) fetchRuns(in mail, now int64) error {
 	for i := range in.losses {
 		l := &in.losses[i]
 		if _, here := p.m.Holds(l.tok.Run); here && l.undelivered {
-			// it is read when there is room: the end of a stream may take back more runs than fit into memory
+			// It is read when there is room: the end of a stream may take back more runs than fit into
+			// memory.
 			continue
 		}
 		ids = append(ids, l.tok.Run)

@@ -14,7 +14,7 @@ import (
 // refused reports whether a read with this error should be answered from the store.
 func refused(err error) bool {
 	kind := carillon.KindOf(err)
-	// of the partition, perhaps not of the record
+	// Of the partition, perhaps not of the record.
 	return kind == carillon.Unavailable || kind == carillon.DataLoss
 }
 

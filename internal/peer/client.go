@@ -72,7 +72,7 @@ type Client struct {
 	*Calls
 
 	conn *grpc.ClientConn
-	// for pings alone: calls that wait for the node's store may be as many as a connection takes
+	// For pings alone: calls that wait for the node's store may be as many as a connection takes.
 	pinged *grpc.ClientConn
 	broken chan struct{}
 	life   context.Context // for the pings

@@ -103,7 +103,7 @@ func causeOf(r peerv1.Refusal_Reason) error {
 		return engine.ErrNotTaken
 	case peerv1.Refusal_REASON_OLDER:
 		return cluster.ErrOlder
-	// the address is that of a node that is gone
+	// A stranger answers at the address of a node that is gone.
 	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER:
 		return cluster.ErrUnreached
 	}
