@@ -8,8 +8,8 @@ import (
 // MaxSkew is how far a node's clock may be from the store's if the node is to own anything.
 const MaxSkew = time.Second
 
-// driftParts is how fast two clocks may drift apart, as a fraction of the time that passes. Deliberate
-// slewing of a clock is slower.
+// driftParts bounds the drift between two clocks: at most one part in driftParts of the time that passes.
+// Deliberate slewing of a clock is slower.
 const driftParts = 1000
 
 // skew is how far this node's wall clock is ahead of the store's.

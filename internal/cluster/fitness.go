@@ -11,10 +11,10 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// Fractions of the TTL.
+// Divisors of the TTL.
 const (
 	unfitParts = 2 // a node that fails for this long although the store answers says that it is unfit
-	proofParts = 8 // how often it tries until then
+	proofParts = 8 // interval of its proofs until then
 )
 
 // Backoff.

@@ -59,8 +59,9 @@ func (p *partitionRunner) leave() {
 }
 
 // leaveOrphans keeps a list of the attempts in force, whose consumers the next owner may be unable to reach.
-// An attempt that no store record will show is cancelled at once. The others are cancelled when their leases
-// end: an attempt that is never answered would keep its slot for ever.
+// An attempt that the store does not know of is cancelled at once, since the next owner hands its run out
+// again. The others are cancelled when their leases end: an attempt that is never answered would keep its
+// slot for ever.
 func (p *partitionRunner) leaveOrphans() {
 	now, elapsed := p.e.now(), p.e.elapsed()
 	known := map[partition.Token]*orphan{}

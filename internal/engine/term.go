@@ -162,8 +162,8 @@ func (p *partitionRunner) config(t *claimResult, now int64) partition.Config {
 	return cfg
 }
 
-// grantsKept is how many attempts the node writes to the store because of their age within the time that
-// makes them old, at least.
+// grantsKept bounds how many attempts the node writes to the store because of their age, within the time that
+// makes them old. Each partition may write its share, and at least [partition.DefaultGrantsKept].
 const grantsKept = 8192
 
 // minWindow is the least number of jobs that a partition keeps in memory, however many partitions share the
