@@ -66,7 +66,7 @@ func TestCallsThatWaitBreakNothing(t *testing.T) {
 			}
 		})
 	}
-	for range 3 { // three show that pings get through
+	for range 3 { // each shows that pings get through
 		select {
 		case <-n.pings:
 		case <-c.Broken():
