@@ -56,10 +56,10 @@ type Peer interface {
 	Close() error
 }
 
-// called when a connection has broken
+// peers holds the connections to the other nodes.
 type peers struct {
 	dial   func(store.Member) (Peer, error)
-	broken func() // one has broken
+	broken func() // called when a connection has broken
 
 	mu    sync.Mutex
 	by    map[string]*link // by id
