@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestWhatTheStoreDidNotTakeIsTriedAgain: a change that has certainly not been made is made when the store takes it, within the call's
-// deadline; after that the error says why it was not.
+// TestWhatTheStoreDidNotTakeIsTriedAgain: a change that has certainly not been made is made as soon as the
+// store takes it, within the call's deadline. After the deadline the error says why it was not made.
 func TestWhatTheStoreDidNotTakeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -32,7 +32,7 @@ func TestWhatTheStoreDidNotTakeIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestWhatCouldNotBeReadIsTriedAgain: a connection to the store was broken when it was next used.
+// TestWhatCouldNotBeReadIsTriedAgain: the connection to the store turns out to be broken at its next use.
 func TestWhatCouldNotBeReadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -45,7 +45,7 @@ func TestWhatCouldNotBeReadIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestWhatMayBeDoneIsNotRepeated: the store has taken a change and not said so.
+// TestWhatMayBeDoneIsNotRepeated: the store has taken a change without confirming it.
 func TestWhatMayBeDoneIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)

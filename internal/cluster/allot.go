@@ -6,13 +6,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// allot is which member should own each partition; empty if none may. Every node computes it from what the store says, so all agree
-// that have read the same.
+// allot returns which member should own each partition; empty if none may. Every node computes it from what
+// the store says, so all nodes that have read the same members agree.
 //
-// Who has proven that it can own partitions shares them with its like. What such a member says that it cannot serve, or is found
-// not to take, goes to the next best; the shares of the others stay as they are, also in the eyes of nodes of a version that knows
-// nothing of this. If nobody is fit those stay in office who were told to end: each keeps what it owns, since to hand it to another
-// one that ends only moves it. And if there are none of those either, the unfit ones try: what fails on all of them is not theirs.
+// Members that have proven that they can own partitions share them equally. A partition that its member
+// refuses, or is suspected of not taking, goes to the next best member. The shares of the others stay as they
+// are, also as computed by nodes of a version that does not know about refusals. If no member is fit, members
+// that are leaving keep what they own: to hand it to another member that is leaving would only move it. If
+// there are none of those either, the unfit members try: what fails on all of them is not their own fault.
 func allot(members []store.Member, owners []store.Owner) []string {
 	able := slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return m.Capacity == 0 })
 	if len(able) > 0 {
@@ -47,7 +48,7 @@ func stay(members []store.Member, owners []store.Owner) []string {
 	return out
 }
 
-// best is the member with the highest score for a partition; empty if there is none.
+// best returns the member with the highest score for a partition; empty if there is none.
 func best(members []store.Member, p int) (id string) {
 	var most uint64
 	for _, m := range members {
@@ -64,10 +65,11 @@ type taking struct {
 	partition int
 }
 
-// except gives to others what members refuse, or are doubted to take. What nobody would take stays where it is: somebody has to try.
+// except gives partitions that their members refuse, or are suspected of not taking, to others. A partition
+// that nobody would take stays where it is: somebody has to try.
 func except(owners []string, able []store.Member) []string {
 	not := map[taking]bool{}
-	var heirs []store.Member // those who know of this
+	var heirs []store.Member // members of a version that knows of refusals
 	for i := range able {
 		c := conditionOf(&able[i])
 		if c.Phase == "" {

@@ -10,25 +10,27 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// announceWithin is how long the other nodes may take to have read settings anew. What they miss they find within seconds.
+// announceWithin is how long the other nodes may take to read changed settings. Those that miss it find the
+// change within seconds.
 const announceWithin = time.Second
 
-// newsFor is for how long nodes that come are told of settings that have changed. A node reads all settings when its engine starts,
-// which is before the others know of it, and again this long after that: what changes in between it can learn from them alone.
+// newsFor is how long joining nodes are told of settings that have changed. A node reads all settings when
+// its engine starts, which is before the others know about the node, and again this long after that: it can
+// learn of changes in between only from the others.
 const newsFor = 5 * time.Second
 
-// news is the settings that have changed and of which the other nodes have not been told.
+// news holds changed settings of which the other nodes have not been told.
 type news struct {
 	mu     sync.Mutex
 	names  map[string]bool
-	recent map[string]time.Time // of late: when they changed
-	busy   bool                 // somebody is telling them
+	recent map[string]time.Time // when recently changed settings changed
+	busy   bool                 // a goroutine is announcing
 	ended  bool
 	runner sync.WaitGroup
 }
 
-// Announce tells all other nodes that the settings of a namespace have changed; it does not wait. It is what the engine's
-// configuration wants.
+// Announce tells all other nodes that the settings of a namespace have changed. It does not wait. It is the
+// Announce of [engine.Config].
 func (n *Node) Announce(namespace string) {
 	n.news.mu.Lock()
 	defer n.news.mu.Unlock()
@@ -39,7 +41,7 @@ func (n *Node) Announce(namespace string) {
 	n.tell(namespace)
 }
 
-// welcome tells of what has changed of late again, if there are nodes that were not there before.
+// welcome announces recent changes again, if there are nodes that were not there before.
 func (n *Node) welcome(before, after []store.Member) {
 	n.news.mu.Lock()
 	defer n.news.mu.Unlock()
@@ -52,7 +54,7 @@ func (n *Node) welcome(before, after []store.Member) {
 	}
 }
 
-// tell adds to what is to be told. The caller holds the lock.
+// tell adds names to be announced. The caller holds the lock.
 func (n *Node) tell(names ...string) {
 	if n.news.ended {
 		return
@@ -69,7 +71,8 @@ func (n *Node) tell(names ...string) {
 	}
 }
 
-// spreadNews tells what there is to tell, and what comes in meanwhile: one goroutine, however many settings change.
+// spreadNews announces what is there and what comes in meanwhile: one goroutine, however many settings
+// change.
 func (n *Node) spreadNews() {
 	for {
 		n.news.mu.Lock()
@@ -88,7 +91,7 @@ func (n *Node) tellNews(names map[string]bool) {
 	defer cancel()
 	n.each(n.view.Load().members, func(m store.Member, c Control) {
 		if m.ID == n.id {
-			return // its engine told of them
+			return // its engine called Announce
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if err := c.ReloadNamespace(ctx, name); err != nil {
@@ -98,7 +101,7 @@ func (n *Node) tellNews(names map[string]bool) {
 	})
 }
 
-// end tells nothing more, and waits until nobody does.
+// end stops announcements, and waits until the goroutine has ended.
 func (w *news) end() {
 	w.mu.Lock()
 	w.ended = true

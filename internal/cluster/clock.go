@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// MaxSkew is how far a node's clock may be off the store's if it is to own anything.
+// MaxSkew is how far a node's clock may be from the store's if the node is to own anything.
 const MaxSkew = time.Second
 
-// driftParts is how fast two clocks may drift apart, as a part of the time that passes: what slews a clock on purpose is slower.
+// driftParts bounds the drift between two clocks: at most one part in driftParts of the time that passes.
+// Deliberate slewing of a clock is slower.
 const driftParts = 1000
 
 // skew is how far this node's wall clock is ahead of the store's.
 type skew struct {
-	low, high time.Duration // it is certainly between them
-	at        time.Duration // when that was, by the clock that nobody sets
+	low, high time.Duration // bounds on it
+	at        time.Duration // when it was measured, by the monotonic clock
 	known     bool
-	off       bool // too far: the node is to own nothing
+	off       bool // it is too large, so the node is to own nothing
 }
 
-// ahead is the best guess.
+// ahead returns the best estimate.
 func (s *skew) ahead() time.Duration { return s.low + s.within() }
 
-// within is how far the truth is from the guess at most.
+// within returns the largest possible error of the estimate.
 func (s *skew) within() time.Duration { return (s.high - s.low) / 2 }
 
-// refine is what follows from a measurement and what was known before. A slow answer of the store, say under load, so takes nothing
-// away from what a quick one has told; if the two contradict each other, a clock has been set.
+// refine combines a measurement with what was known before. So a slow answer of the store, say under load,
+// loses nothing that a quick one has told. If the two contradict each other, a clock has been set.
 func (s skew) refine(old *skew) *skew {
 	if old.known {
 		drift := (s.at - old.at) / driftParts
@@ -44,15 +45,15 @@ func (s skew) refine(old *skew) *skew {
 	return &s
 }
 
-// measure compares the clocks: the store's was read at some moment between two readings of the node's. A clock is called off, or
-// right again, only if that is certain.
+// measure compares the clocks: the store's was read at some moment between two readings of the node's. The
+// clock is declared off, or right again, only if that is certain.
 func (n *Node) measure(ctx context.Context) {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
 	began, wall := n.elapsed(), n.cfg.Now()
 	at, err := n.leaser.Now(ctx)
 	if err != nil {
-		return // the store is in trouble, which Join will tell
+		return // the store is in trouble; Join reports that
 	}
 	took, old := n.elapsed()-began, n.skew.Load()
 	s := skew{low: wall.Sub(at), high: wall.Sub(at) + took, at: began, known: true}.refine(old)
@@ -66,5 +67,5 @@ func (n *Node) measure(ctx context.Context) {
 	}
 }
 
-// StoreNow is the store's clock, as well as this node knows it. All nodes have it in common.
+// StoreNow returns this node's best estimate of the store's clock, which is common to all nodes.
 func (n *Node) StoreNow() time.Time { return n.cfg.Now().Add(-n.skew.Load().ahead()) }

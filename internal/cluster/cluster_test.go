@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// far is a job for later.
+// far returns a job that is due much later.
 func far(name string) carillon.Job {
 	return carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
 }
 
-// calling puts jobs through a node until it is told to end. Each must succeed within the time, but for so many as a node has that
-// breaks down.
+// calling puts jobs through a node until it is told to end. Each put must succeed within the time, except for
+// as many as a node that breaks down may have under way.
 func calling(t *testing.T, n *node, within time.Duration, fail int) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	})
 }
 
-// TestTheLastNodeLeaves: what is asked of it once its engine has stopped fails at once, for nobody else will do it.
+// TestTheLastNodeLeaves: calls to it fail at once when its engine has stopped, as no other node could serve
+// them.
 func TestTheLastNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -94,7 +95,8 @@ func TestTheLastNodeLeaves(t *testing.T) {
 	})
 }
 
-// TestWhoCameToTheLastNodeIsKilled: the one that leaves has nobody left, and takes back what it had handed over.
+// TestWhoCameToTheLastNodeIsKilled: the leaving node has no other node left, and takes back what it had
+// handed over.
 func TestWhoCameToTheLastNodeIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -114,8 +116,8 @@ func TestWhoCameToTheLastNodeIsKilled(t *testing.T) {
 	})
 }
 
-// TestSomebodyComesWhileTheLastNodeDrains: whoever comes owns the partitions of a node that had nobody to leave them to, and that
-// hands out nothing while it waits for what is in force; its drain ends.
+// TestSomebodyComesWhileTheLastNodeDrains: a joining node gets the partitions of a node that had nobody to
+// leave them to and that hands out nothing while it waits for attempts in force. The drain ends.
 func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a := single(t)
@@ -136,7 +138,7 @@ func TestSomebodyComesWhileTheLastNodeDrains(t *testing.T) {
 	})
 }
 
-// TestReadsGoOn: what a dead node owned is read from the store before anybody owns it again.
+// TestReadsGoOn: jobs of a dead node are read from the store before its partitions have a new owner.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -163,8 +165,8 @@ func TestReadsGoOn(t *testing.T) {
 	})
 }
 
-// TestANameHasOneProcess: a second one is refused while the first answers, takes its place if it does not, and the first ends when
-// it finds out.
+// TestANameHasOneProcess: a second process is refused while the first answers, and takes its place if it does
+// not. The first ends when it finds out.
 func TestANameHasOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -192,7 +194,8 @@ func TestANameHasOneProcess(t *testing.T) {
 	})
 }
 
-// TestReadyMeansOwning: a node that loses its terms while it is cut off from the store is ready again when it has others.
+// TestReadyMeansOwning: a node that loses its terms while it is cut off from the store is ready again once it
+// has new ones.
 func TestReadyMeansOwning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -212,7 +215,7 @@ func TestReadyMeansOwning(t *testing.T) {
 	})
 }
 
-// TestAClockThatIsOff: its node owns nothing until it is right again.
+// TestAClockThatIsOff: the node owns nothing until its clock is right again.
 func TestAClockThatIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestDrainsAtOneTime: of nodes that are drained at once, by different ones, one stays, and owns everything.
+// TestDrainsAtOneTime: of nodes that are drained at the same time, by different nodes, one stays and owns
+// everything.
 func TestDrainsAtOneTime(t *testing.T) {
 	for _, lag := range []time.Duration{0, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -41,7 +42,8 @@ func TestDrainsAtOneTime(t *testing.T) {
 	}
 }
 
-// TestADrainIsOfAProcess: it ends with the process, and what was said of one does not hit another of the name.
+// TestADrainIsOfAProcess: a drain ends with the process, and a drain of one process does not affect another
+// of the same name.
 func TestADrainIsOfAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)

@@ -11,25 +11,26 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// exit is how far a node is that was told to end.
+// exit is the state of a node that was told to end.
 type exit struct {
-	leaving atomic.Bool // it has nobody own more through it than must be
+	leaving atomic.Bool // it keeps only partitions that no other node could own
 	ended   atomic.Bool // it takes nothing any more
 
 	// Guarded by the turn.
-	heirs   map[uint64]bool          // by nonce: who has said that it stays
-	unheard map[uint64]time.Duration // since when others have not answered that question
+	heirs   map[uint64]bool          // by nonce: whether the member has said that it stays
+	unheard map[uint64]time.Duration // since when other members have not answered that question
 }
 
-// handedOver is how often Leave looks whether the engine has handed over.
+// handedOver is how often Leave checks whether the engine has handed over.
 const handedOver = 5 * time.Millisecond
 
 // askAgain is how often Leave asks the others whether they stay.
 const askAgain = 25 * time.Millisecond
 
-// Leave has others own what this node does, and returns once it owns nothing, nobody stays to whom it could go, or ctx ends. It goes on
-// to be a member, takes calls and does them through the others. With nobody to take over it keeps what it owns, and takes what others
-// lose that leave too, until somebody comes or [Node.Finish] is called.
+// Leave hands this node's partitions to others. It returns once the node owns nothing, nobody stays who could
+// own it, or ctx ends. The node remains a member, takes calls, and forwards them to the others. With nobody
+// to take over it keeps what it owns, and takes what other leaving nodes lose, until a node joins or
+// [Node.Finish] is called.
 func (n *Node) Leave(ctx context.Context) error {
 	n.exit.leaving.Store(true)
 	err := n.heartbeat(ctx)
@@ -45,7 +46,7 @@ func (n *Node) Leave(ctx context.Context) error {
 			return err
 		case n.elapsed()-asked >= askAgain:
 			asked = n.elapsed()
-			_ = n.Look(ctx) // it has been told of
+			_ = n.Look(ctx) // it has logged its errors
 		}
 		select {
 		case <-t.C:
@@ -55,7 +56,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 }
 
-// Finish has the others know that the node takes nothing any more: what it gives up from here on is theirs, even if they leave too.
+// Finish tells the others that the node takes nothing any more: partitions that it releases from here on are
+// theirs, even if they are leaving too.
 func (n *Node) Finish(ctx context.Context) error {
 	n.exit.leaving.Store(true)
 	n.exit.ended.Store(true)
@@ -67,11 +69,12 @@ func (n *Node) Finish(ctx context.Context) error {
 	return n.heartbeat(short)
 }
 
-// isMember reports whether the node has been one.
+// isMember reports whether the node has been a member.
 func (n *Node) isMember() bool { return n.joined.Load() > 0 }
 
-// share is what this node should own. Of itself it knows more than the store does, and so it may of others: one that was told to end
-// a moment ago has not written that yet. While it leaves, nobody is counted who has not said that it stays.
+// share returns the partitions that this node should own. It knows more about itself than the store does. It
+// may also know more about others: one that was told to end a moment ago has not written that yet. So while
+// this node leaves, only members that have said that they stay are counted.
 func (n *Node) share(v *view) []int {
 	mine := *v
 	mine.members = make([]store.Member, 0, len(v.members))
@@ -87,11 +90,11 @@ func (n *Node) share(v *view) []int {
 	return mine.share(n.id)
 }
 
-// askWithin is how long another node may take to say whether it stays.
+// askWithin is the timeout for asking another node whether it stays.
 const askWithin = 200 * time.Millisecond
 
-// seekHeirs asks those who may own partitions whether they stay. Who cannot be asked for as long as it counts as living is taken to:
-// the store knows that it lives. The caller has the turn.
+// seekHeirs asks the members that may own partitions whether they stay. One that has not answered for as long
+// as it counts as living is assumed to stay, since the store knows that it lives. The caller holds the turn.
 func (n *Node) seekHeirs(ctx context.Context, v *view) {
 	if !n.exit.leaving.Load() {
 		return

@@ -11,44 +11,45 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// Parts of the TTL.
+// Divisors of the TTL.
 const (
-	unfitParts = 2 // for so long a node fails, although the store answers, until it says that it is unfit
-	proofParts = 8 // so often it tries meanwhile
+	unfitParts = 2 // a node that fails for this long although the store answers says that it is unfit
+	proofParts = 8 // interval of its proofs until then
 )
 
 // Backoff.
 const (
-	firstProof   = time.Second      // after which an unfit node tries again at first
-	maxProof     = 30 * time.Second // at last
-	firstRefusal = 10 * time.Second // for which a partition is refused at first
-	maxRefusal   = 5 * time.Minute  // at last
-	calm         = time.Minute      // without trouble after which the past is forgotten
+	firstProof   = time.Second      // after which an unfit node first tries again
+	maxProof     = 30 * time.Second // the longest such pause
+	firstRefusal = 10 * time.Second // for which a partition is first refused
+	maxRefusal   = 5 * time.Minute  // the longest refusal
+	calm         = time.Minute      // time without trouble after which past failures are forgotten
 )
 
-// backoff doubles from the first to the most.
+// backoff doubles from first up to most.
 func backoff(first, most time.Duration, tries int) time.Duration {
 	return min(most, first<<min(tries, 16))
 }
 
-// fitness is what a node knows of its ability to own partitions. It is fit once it has proven that it can claim and commit, and unfit
-// when it has failed to for some time in which the store answered: if the store is away nobody is unfit.
+// fitness is what a node knows about its ability to own partitions. It is fit once it has proven that it can
+// claim and commit. It is unfit when it has failed to for some time during which the store answered: if the
+// store is away no node is unfit.
 type fitness struct {
 	ttl  time.Duration
-	ring chan struct{} // holds one when there is a reason for a proof
+	ring chan struct{} // holds one when a proof is requested
 	over chan struct{} // closed when the prover has ended
 
 	mu      sync.Mutex
 	is      bool
-	reason  string        // why it is not
-	failing time.Duration // since when proofs have failed; 0 = the last one succeeded
-	proven  time.Duration // when the last one that succeeded began
+	reason  string        // why it is unfit
+	failing time.Duration // since when proofs have failed; 0 if the last one succeeded
+	proven  time.Duration // when the last successful proof began
 	became  time.Duration // when it last became fit
-	tries   int           // proofs that failed since it was calm
+	tries   int           // proofs that failed since the last calm
 	refused map[int]*refusal
 }
 
-// refusal is of one partition that the node could not serve although it is fit.
+// refusal is about one partition that the node could not serve although it is fit.
 type refusal struct {
 	until  time.Duration
 	tries  int
@@ -61,7 +62,7 @@ func newFitness(ttl time.Duration) *fitness {
 	return &fitness{ttl: ttl, ring: make(chan struct{}, 1), over: make(chan struct{}), refused: map[int]*refusal{}}
 }
 
-// suspect asks for a proof.
+// suspect requests a proof.
 func (f *fitness) suspect() {
 	select {
 	case f.ring <- struct{}{}:
@@ -69,7 +70,7 @@ func (f *fitness) suspect() {
 	}
 }
 
-// stands is what the node is to say of itself.
+// stands returns what the node should say of itself.
 func (f *fitness) stands() (is bool, reason string, refuses []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,8 +86,9 @@ func (f *fitness) stands() (is bool, reason string, refuses []int) {
 	return f.is, f.reason, refuses
 }
 
-// note takes the outcome of a proof that began then, and since when the store has answered all else. It returns whether the node has
-// become fit or unfit, and when to try again; 0 = when there is a reason.
+// note takes the outcome of a proof that began at began; answering is since when the store has answered
+// everything else. It returns whether the node has become fit or unfit, and the pause before the next proof;
+// 0 = none until there is a reason.
 func (f *fitness) note(began, now, answering time.Duration, err error) (changed bool, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,16 +118,18 @@ func (f *fitness) note(began, now, answering time.Duration, err error) (changed 
 	return changed, backoff(firstProof, maxProof, f.tries-1)
 }
 
-// never is since when a store answers that does not.
+// never is the value of answering while the store does not answer.
 const never = time.Duration(math.MaxInt64)
 
-// lasts reports whether something failed for so long, while the store answered all else, that it is the node's own fault.
+// lasts reports whether something has failed for so long, while the store answered everything else, that it
+// is the node's own fault.
 func lasts(since, until, answering, ttl time.Duration) bool {
 	return answering != never && until-max(since, answering) >= ttl/unfitParts
 }
 
-// watch looks at what the engine fails on and what it serves. It asks for a proof if there is a reason to, and refuses partitions that the
-// node could not serve although its proof succeeded. It returns those that it has begun to refuse.
+// watch looks at what the engine fails on and what it serves. It requests a proof if there is a reason to,
+// and begins to refuse partitions that the node could not serve although its proof succeeded. It returns
+// these.
 func (f *fitness) watch(failing []engine.Failure, serves map[int]bool, now, answering time.Duration) (begun []engine.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +157,8 @@ func (f *fitness) watch(failing []engine.Failure, serves map[int]bool, now, answ
 	return begun
 }
 
-// recover ends refusals whose time is over, and forgets those after which the partition was served for long.
+// recover ends refusals whose time is over, and forgets those after which the partition has been served for
+// long.
 func (f *fitness) recover(serves map[int]bool, now time.Duration) {
 	maps.DeleteFunc(f.refused, func(p int, r *refusal) bool {
 		r.active = r.active && now < r.until

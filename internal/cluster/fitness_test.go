@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestWhoCannotClaimGetsNoShare: a node that lives and cannot claim leaves its share to the others within seconds, says so, and has it
-// again soon after it can.
+// TestWhoCannotClaimGetsNoShare: a node that lives and cannot claim leaves its share to the others within
+// seconds, says so, and gets the share back soon after it can claim again.
 func TestWhoCannotClaimGetsNoShare(t *testing.T) {
 	for _, fault := range []struct {
 		what string
@@ -44,7 +44,8 @@ func TestWhoCannotClaimGetsNoShare(t *testing.T) {
 	}
 }
 
-// TestANewNodeProvesItselfFirst: one that cannot claim takes nothing from the others, for no moment.
+// TestANewNodeProvesItselfFirst: a node that cannot claim takes nothing from the others, not even for a
+// moment.
 func TestANewNodeProvesItselfFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -62,8 +63,8 @@ func TestANewNodeProvesItselfFirst(t *testing.T) {
 	})
 }
 
-// TestWhoseWritesFailLosesItsShare: its terms end one after the other, and it claims them anew; what it cannot serve is served by others
-// within seconds.
+// TestWhoseWritesFailLosesItsShare: the node's terms end one after the other, and it claims them again. Other
+// nodes serve within seconds what it cannot serve.
 func TestWhoseWritesFailLosesItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -82,7 +83,7 @@ func TestWhoseWritesFailLosesItsShare(t *testing.T) {
 	})
 }
 
-// TestWhatANodeCannotLoadGoesElsewhere: one partition cannot be read by one node, which serves the others of its share.
+// TestWhatANodeCannotLoadGoesElsewhere: one node cannot read one partition, and serves the rest of its share.
 func TestWhatANodeCannotLoadGoesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -98,7 +99,7 @@ func TestWhatANodeCannotLoadGoesElsewhere(t *testing.T) {
 	})
 }
 
-// TestNobodyIsUnfitWhileTheStoreIsAway: when it is back everything is as it was.
+// TestNobodyIsUnfitWhileTheStoreIsAway: when the store is back everything is as before.
 func TestNobodyIsUnfitWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -118,7 +119,7 @@ func TestNobodyIsUnfitWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// TestAllAreUnfit: nobody can write although all are members. When they can again they share as before.
+// TestAllAreUnfit: no node can write although all are members. When they can again they share as before.
 func TestAllAreUnfit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -135,7 +136,8 @@ func TestAllAreUnfit(t *testing.T) {
 	})
 }
 
-// stumble has the store refuse all writes of the nodes for a moment in which each of their partitions writes something.
+// stumble makes the store refuse all writes of the nodes for a moment, during which each of their partitions
+// writes something.
 func (f *fleet) stumble(nodes ...*node) {
 	f.t.Helper()
 	for _, n := range nodes {
@@ -145,7 +147,7 @@ func (f *fleet) stumble(nodes ...*node) {
 	for i := range 8 * parts {
 		n := nodes[i%len(nodes)]
 		puts.Go(func() {
-			_, _ = n.Router().PutJob(f.t.Context(), far(fmt.Sprint("stumble/", i))) // or it is refused, for the store
+			_, _ = n.Router().PutJob(f.t.Context(), far(fmt.Sprint("stumble/", i))) // the store may refuse it
 		})
 	}
 	pass(150 * time.Millisecond)
@@ -155,7 +157,8 @@ func (f *fleet) stumble(nodes ...*node) {
 	puts.Wait()
 }
 
-// TestAFaultOfTheStoreIsNoNodesFault however often the store has it, at whatever distance.
+// TestAFaultOfTheStoreIsNoNodesFault: however often the store has the fault, at whatever interval, no node is
+// blamed.
 func TestAFaultOfTheStoreIsNoNodesFault(t *testing.T) {
 	for _, every := range []time.Duration{700 * time.Millisecond, 1500 * time.Millisecond, 11 * time.Second} {
 		t.Run(every.String(), func(t *testing.T) {
@@ -176,7 +179,8 @@ func TestAFaultOfTheStoreIsNoNodesFault(t *testing.T) {
 	}
 }
 
-// TestARefusedPartitionMayStumbleWithTheStore: what was refused once is not refused again for what befalls all partitions.
+// TestARefusedPartitionMayStumbleWithTheStore: a partition that was refused once is not refused again because
+// of a fault that hits all partitions.
 func TestARefusedPartitionMayStumbleWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)
@@ -204,7 +208,7 @@ func TestARefusedPartitionMayStumbleWithTheStore(t *testing.T) {
 	})
 }
 
-// shared is settle with a share for each.
+// shared is settle with an equal share for each node.
 func (f *fleet) shared(within time.Duration, living ...*node) {
 	f.t.Helper()
 	began := time.Now()

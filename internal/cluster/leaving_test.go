@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestAllLeaveAtOnce: nodes that are told to leave at the same moment, or one shortly after the other, hand nothing to each other that
-// nobody serves then: every partition is served until the last has stopped.
+// TestAllLeaveAtOnce: nodes that are told to leave at the same moment, or shortly after each other, do not
+// hand partitions to a node that then does not serve them: every partition is served until the last node has
+// stopped.
 func TestAllLeaveAtOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		for _, gap := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 40 * time.Millisecond} {

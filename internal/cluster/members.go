@@ -13,11 +13,11 @@ import (
 var errReplaced = errors.New("another process has joined the cluster under this node's name (node_name): this one has stopped owning " +
 	"partitions and ends")
 
-// answerWithin is how long a node whose name is asked for has to say that it lives.
+// answerWithin is how long a process whose name another one wants may take to answer.
 const answerWithin = time.Second
 
-// enter makes the node a member for the first time. If another process has its name that one is asked: if it answers, this one is
-// refused; if not, it is taken for dead.
+// enter makes the node a member for the first time. If another process has its name, that process is asked:
+// if it answers, this one is refused; if not, it is considered dead.
 func (n *Node) enter(ctx context.Context) error {
 	members, err := n.fitting(ctx)
 	if err != nil {
@@ -29,7 +29,8 @@ func (n *Node) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err = n.fitting(ctx); err != nil { // of two that start at one time the last one sees the other
+	// Of two that start at the same time the later one sees the other.
+	if _, err = n.fitting(ctx); err != nil {
 		return err
 	}
 	began := n.elapsed()
@@ -40,7 +41,7 @@ func (n *Node) enter(ctx context.Context) error {
 	return n.join(ctx)
 }
 
-// fitting is who lives, if this node's settings go with theirs.
+// fitting returns the living members, or an error if this node's settings or protocol do not fit theirs.
 func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	members, err := n.leaser.Members(ctx)
 	if err != nil {
@@ -52,7 +53,7 @@ func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	return members, n.compatible(members)
 }
 
-// replace takes the place of the member of this name, if it does not answer.
+// replace takes the place of the member of this name, if that does not answer.
 func (n *Node) replace(ctx context.Context, members []store.Member) error {
 	for _, m := range members {
 		if m.ID != n.id || m.Nonce == n.cfg.Member.Nonce {
@@ -73,7 +74,7 @@ func (n *Node) replace(ctx context.Context, members []store.Member) error {
 	return nil
 }
 
-// answers reports whether the very process lives that is known as the member.
+// answers reports whether the process that the member stands for is alive.
 func (n *Node) answers(ctx context.Context, m store.Member) bool {
 	p, err := n.cfg.Dial(m)
 	if err != nil {
@@ -88,7 +89,7 @@ func (n *Node) answers(ctx context.Context, m store.Member) bool {
 	return err == nil && s.Nonce == m.Nonce
 }
 
-// join writes that the node lives, and how much it is to own. The caller has the turn.
+// join writes the node's heartbeat, and how much it is to own. The caller holds the turn.
 func (n *Node) join(ctx context.Context) error {
 	n.measure(ctx)
 	m := n.self()
@@ -121,7 +122,7 @@ func (n *Node) join(ctx context.Context) error {
 	return fmt.Errorf("join the cluster: %w", err)
 }
 
-// end has the node own nothing: another process has its name.
+// end makes the node own nothing: another process has its name.
 func (n *Node) end() {
 	n.log.Error(errReplaced.Error(), "node", n.id)
 	n.assigned = nil

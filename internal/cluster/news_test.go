@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// TestSettingsAreAnnounced to every other node, also while one of them cannot be reached.
+// TestSettingsAreAnnounced: to every other node, even while one of them cannot be reached.
 func TestSettingsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -44,7 +44,8 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	})
 }
 
-// TestANodeThatComesHearsOfSettings that changed when the others did not know of it yet, and it had read them.
+// TestANodeThatComesHearsOfSettings: of settings that changed after it had read them, and before the others
+// knew of it.
 func TestANodeThatComesHearsOfSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a := single(t)
@@ -74,7 +75,8 @@ func TestANodeThatComesHearsOfSettings(t *testing.T) {
 	})
 }
 
-// TestManyLooksAreFew: however many ask for the cluster at once, the store is asked a few times, and the node's own heartbeats come in time.
+// TestManyLooksAreFew: however many callers request the cluster's state at once, the store is asked a few
+// times, and the node's own heartbeats are not delayed.
 func TestManyLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -97,7 +99,8 @@ func TestManyLooksAreFew(t *testing.T) {
 	})
 }
 
-// TestASlowStoreTellsTheTimeToo: that the clock is read slowly takes nothing away from what is known, and a clock that is set is noticed.
+// TestASlowStoreTellsTheTimeToo: a slow reading of the store's clock loses nothing that is known, and a clock
+// that is set is noticed.
 func TestASlowStoreTellsTheTimeToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := single(t)
@@ -115,14 +118,14 @@ func TestASlowStoreTellsTheTimeToo(t *testing.T) {
 	})
 }
 
-// TestReplacedBeforeItOwned: a node whose name is taken before it was given its share ends as well.
+// TestReplacedBeforeItOwned: a node whose name is taken before it was given a share ends as well.
 func TestReplacedBeforeItOwned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		calls := 0
 		f.meanwhile = func() {
 			if calls++; calls < 3 {
-				return // it looks whether its settings fit, before it joins and after
+				return // the read that checks its settings, before and after it joins
 			}
 			f.meanwhile = nil
 			l := f.store.Leaser()
@@ -139,14 +142,14 @@ func TestReplacedBeforeItOwned(t *testing.T) {
 	})
 }
 
-// lostControl is a node that takes note and does not answer.
+// lostControl is a node that carries out a request and does not answer.
 type lostControl struct{ cluster.Control }
 
 func (lostControl) SetDraining(context.Context, uint64, bool) error {
 	return &carillon.Error{Kind: carillon.Unavailable, Message: "gone", Unknown: true, Err: cluster.ErrLost}
 }
 
-// TestADrainThatMayBeDone says so.
+// TestADrainThatMayBeDone: the error says that the outcome is unknown.
 func TestADrainThatMayBeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Services is what a node does for callers, and for the partitions of others.
+// Services is what a node does for callers, and for the partitions of other nodes.
 type Services interface {
 	carillon.Jobs
 	carillon.Runs
@@ -24,63 +24,64 @@ type Services interface {
 	engine.Partitions
 }
 
-// Local is the engine of this node. It answers for what it owns and refuses the rest with [engine.ErrNotOwner]. GetJob and GetRun
-// it may answer from the store.
+// Local is the engine of this node. It answers for what it owns and refuses the rest with
+// [engine.ErrNotOwner]. It may answer GetJob and GetRun from the store.
 type Local interface {
 	Services
-	// Assign says what the node is to own from now on; it does not wait.
+	// Assign sets which partitions the node is to own from now on. It does not wait.
 	Assign(partitions []int)
-	// Holdings is what it owns.
+	// Holdings returns the partitions that it holds.
 	Holdings() []store.Holding
-	// Failing is what it is to own and fails to claim, to load or to write, by partition.
+	// Failing returns, by partition, what it is to own and fails to claim, to load or to write.
 	Failing() []engine.Failure
-	// Outage is how long ago it last lost most of what it owned together; ever is false if it never has.
+	// Outage returns how long ago it last lost most of its terms together; ever is false if it never has.
 	Outage() (ago time.Duration, ever bool)
-	// ReloadNamespace reads the settings of a namespace, which have changed.
+	// ReloadNamespace reads the settings of a namespace, because they have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }
 
-// Config is what a node's part in a cluster is made with. The zero value of a field is its default, given here.
+// Config configures a node's part in a cluster. The zero value of a field is its default, given here.
 type Config struct {
-	// Member is the node as others are to know it. Capacity is set by the node itself; a nonce is made up if there is none.
+	// Member is the node as others should see it. Capacity is set by the node itself. Default of the nonce:
+	// random.
 	Member store.Member
 	// Store is shared by the nodes.
 	Store store.Store
-	// Dial makes a peer of another node. It does not wait for a connection.
+	// Dial returns a peer for another node. It does not wait for a connection.
 	Dial func(store.Member) (Peer, error)
-	// TTL is how long the leases of partitions are valid, and so how long what a dead node owned is left alone. Default
-	// [DefaultTTL].
+	// TTL is how long the leases of partitions are valid, and so how long the partitions of a dead node are
+	// left alone. Default [DefaultTTL].
 	TTL time.Duration
-	// Settings are to be the same on all nodes.
+	// Settings should be the same on all nodes.
 	Settings []Setting
 	Now      func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log      *slog.Logger     // default: discard
 	Events   Events
-	// Enter is called, if not nil, before each try of a call, on its goroutine and without locks. Calls that waited for
-	// the same owner try again at one instant. A simulation lets them wait in Enter, so that they always go in the
-	// same order; see also Enter of [engine.Config].
+	// Enter, if not nil, is called before each try of a call, on its goroutine and without locks. Calls that
+	// waited for the same owner try again at one instant. A simulation delays each in Enter by a different
+	// time, so that they always go in the same order; see also Enter of [engine.Config].
 	Enter func(ctx context.Context, partition int, of string)
 }
 
-// Events are told what happens. Any may be nil; they must not block.
+// Events are called when something happens. Any may be nil; they must not block.
 type Events struct {
-	JoinFailed func()                   // the node could not write itself into the store
-	Forwarded  func(took time.Duration) // a call was done by a peer, or was refused by it
+	JoinFailed func()                   // the node could not write its heartbeat into the store
+	Forwarded  func(took time.Duration) // a peer has done a call, or refused it
 	Again      func()                   // a call has not found its partition's owner and is tried again
 }
 
-// DefaultTTL of leases: a node that is killed has its runs fired by others within 5 s.
+// DefaultTTL of leases: if a node is killed, other nodes fire its runs within 5 s.
 const DefaultTTL = 4 * time.Second
 
-// Parts of the TTL.
+// Fractions of the TTL.
 const (
-	beatParts = 4 // a node says that it lives, and looks who else does, so often within it
-	// lifeNum of lifeDen of it is how long a node that has not said so counts as living. It is less than the leases last, so
-	// that others know what to claim at the moment when they can.
+	beatParts = 4 // a node writes a heartbeat, and reads the members, this often in a TTL
+	// lifeNum of lifeDen of the TTL is how long a node counts as living after its last heartbeat. It is less
+	// than the leases last, so that the others know what to claim as soon as they can.
 	lifeNum, lifeDen = 3, 4
 )
 
-// pollGap is the least time between two looks at the store that calls have asked for.
+// pollGap is the least time between two reads of the members that calls have requested.
 const pollGap = 50 * time.Millisecond
 
 func (c Config) withDefaults() Config {
@@ -110,19 +111,21 @@ type Node struct {
 	peers  peers
 	news   news
 
-	turn   chan struct{} // held by whoever talks to the store about members: one at a time, so that newer views replace older ones
-	poked  chan struct{} // somebody wants a newer view
+	// Held by whoever talks to the store about members: one at a time, so that newer views replace older
+	// ones.
+	turn   chan struct{}
+	poked  chan struct{} // a newer view is wanted
 	stop   chan struct{}
 	done   chan struct{} // closed when the loop has ended
 	cancel context.CancelFunc
-	ctx    context.Context // of the loop's calls to the store
+	ctx    context.Context // for the loop's calls to the store
 
 	// Guarded by turn.
 	assigned []int
 	known    bool          // something has been assigned
 	entered  bool          // it has been a member
-	differ   []string      // settings in which the members differ, as was told last
-	polled   time.Duration // when the newest view was asked for, by the clock that nobody sets
+	differ   []string      // differences of settings that were last logged
+	polled   time.Duration // when the newest view was requested, by the monotonic clock
 
 	fit        *fitness
 	suspicions suspicions // guarded by turn
@@ -130,17 +133,18 @@ type Node struct {
 	exit       exit
 	draining   atomic.Bool
 	settled    atomic.Bool  // everything assigned was owned once
-	answered   atomic.Int64 // when the store was last asked something that it has answered, by the clock that nobody sets
-	joined     atomic.Int64 // when it was last written that the node lives, by the clock that nobody sets
-	steady     atomic.Int64 // since when that has not failed, by the same; never = it failed last
-	clock      time.Time    // what that counts from
+	answered   atomic.Int64 // when the last request that the store answered was made, by the monotonic clock
+	joined     atomic.Int64 // when the last heartbeat was written, by the monotonic clock
+	steady     atomic.Int64 // since when heartbeats have not failed, by the same; never = the last one failed
+	clock      time.Time    // zero point of the monotonic clock
 	skew       atomic.Pointer[skew]
 	replaced   chan struct{} // closed when another process has this node's name
 }
 
 var _ carillon.Cluster = (*Node)(nil)
 
-// New makes a node's part in a cluster. It does nothing before [Node.Start]; the router refuses calls till then.
+// New makes a node's part in a cluster. It does nothing before [Node.Start]; until then the router refuses
+// calls.
 func New(c Config) *Node {
 	c = c.withDefaults()
 	n := &Node{
@@ -156,8 +160,8 @@ func New(c Config) *Node {
 	return n
 }
 
-// Start makes the node a member and has the engine, which must run, claim its share. It ends with [Node.Close]. If it fails
-// nothing is left running.
+// Start makes the node a member and has the engine, which must be running, claim its share. It ends with
+// [Node.Close]. If Start fails nothing is left running.
 func (n *Node) Start(ctx context.Context, local Local) error {
 	n.local = local
 	n.turn <- struct{}{}
@@ -176,7 +180,7 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 	return nil
 }
 
-// run keeps the membership and the view until the node ends.
+// run keeps membership and view up to date until the node ends.
 func (n *Node) run() {
 	defer close(n.done)
 	period := n.cfg.TTL / beatParts
@@ -187,8 +191,9 @@ func (n *Node) run() {
 		if time.Now().Before(next) {
 			return
 		}
-		_ = n.heartbeat(n.ctx)        // it has been told of
-		for !next.After(time.Now()) { // one that the store kept waiting stands for those that it made late
+		_ = n.heartbeat(n.ctx) // it has logged its errors
+		// A heartbeat that the store kept waiting stands for those that it delayed.
+		for !next.After(time.Now()) {
 			next = next.Add(period)
 		}
 		due.Reset(time.Until(next))
@@ -203,7 +208,7 @@ func (n *Node) run() {
 		case <-due.C:
 			beat()
 		case <-poked:
-			beat() // first, if both are wanted: a look that the store keeps waiting is to make no heartbeat late
+			beat() // first, if both are due: a look that the store keeps waiting must not delay a heartbeat
 			_ = n.Look(n.ctx)
 			poked = nil
 			gap.Reset(pollGap)
@@ -213,7 +218,7 @@ func (n *Node) run() {
 	}
 }
 
-// poke has the loop look at the store soon.
+// poke makes the loop look at the store soon.
 func (n *Node) poke() {
 	select {
 	case n.poked <- struct{}{}:
@@ -231,7 +236,7 @@ func (n *Node) take(ctx context.Context) error {
 	}
 }
 
-// heartbeat says that the node lives, and looks who else does and who owns what.
+// heartbeat writes the node's heartbeat, and reads the members and owners.
 func (n *Node) heartbeat(ctx context.Context) error {
 	if err := n.take(ctx); err != nil {
 		return err
@@ -248,7 +253,7 @@ func (n *Node) heartbeat(ctx context.Context) error {
 	return err
 }
 
-// examine looks at what the engine fails on. The caller has the turn.
+// examine looks at what the engine fails on. The caller holds the turn.
 func (n *Node) examine() {
 	failing, serves := n.local.Failing(), n.held()
 	for _, x := range failing {
@@ -261,7 +266,7 @@ func (n *Node) examine() {
 	}
 }
 
-// suspect looks at what other nodes do not take although it is theirs. The caller has the turn.
+// suspect looks for partitions that other nodes do not take although they should. The caller holds the turn.
 func (n *Node) suspect() {
 	before := n.suspicions.published()
 	if !n.suspicions.look(n.view.Load(), n.id, n.elapsed(), n.answering(), n.cfg.TTL) {
@@ -276,8 +281,9 @@ func (n *Node) suspect() {
 	n.assign(n.view.Load())
 }
 
-// answering is since when the store has answered whenever the node said that it lives, and has ended no more than single terms; never, if
-// it did not answer last. A store that fails over may answer the heartbeats before and after.
+// answering returns since when the store has answered all heartbeats and has ended no more than single terms;
+// never, if it did not answer the last one. A store that fails over may answer the heartbeats before and
+// after.
 func (n *Node) answering() time.Duration {
 	if n.elapsed()-time.Duration(n.joined.Load()) > 2*n.cfg.TTL/beatParts {
 		return never
@@ -289,8 +295,9 @@ func (n *Node) answering() time.Duration {
 	return max(since, time.Duration(n.outages.last.Load()))
 }
 
-// Look implements [Control]: it is heartbeat without a word on the node itself. Whoever has waited for the turn while another look
-// began shares what that one found: however many look at once, the store is asked twice, and the next heartbeat does not come late.
+// Look implements [Control]. It is heartbeat without writing one. A caller that waited for the turn while
+// another look began shares the result of that one: however many look at once, the store is asked twice, and
+// the next heartbeat is not delayed.
 func (n *Node) Look(ctx context.Context) error {
 	since := n.elapsed()
 	if err := n.take(ctx); err != nil {
@@ -303,18 +310,18 @@ func (n *Node) Look(ctx context.Context) error {
 	return n.poll(ctx)
 }
 
-// patience is how long the store may take for one answer.
+// patience bounds how long the store may take for one answer.
 func (n *Node) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, n.cfg.TTL/beatParts)
 }
 
-// elapsed is the process's own clock, which nobody sets.
+// elapsed returns the time since New, by a monotonic clock that nobody sets.
 func (n *Node) elapsed() time.Duration { return time.Since(n.clock) }
 
-// Silent is for how long the store has not answered: it is asked at least every quarter of the leases' time.
+// Silent returns how long the store has not answered. It is asked at least every quarter of the TTL.
 func (n *Node) Silent() time.Duration { return n.elapsed() - time.Duration(n.answered.Load()) }
 
-// Ready is nil if the node takes part, otherwise it says why not.
+// Ready returns an error that says why the node does not take part; nil if it does.
 func (n *Node) Ready() error {
 	switch since := n.elapsed() - time.Duration(n.joined.Load()); {
 	case n.isReplaced():
@@ -340,17 +347,18 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// MayClaim reports whether the node has written after an instant that it lives, and counts as living still: otherwise another
-// process may have its name. For [engine.Config].
+// MayClaim reports whether the node has written a heartbeat after since, and still counts as living.
+// Otherwise another process may have its name. It is the MayClaim of [engine.Config].
 func (n *Node) MayClaim(since time.Time) bool {
 	joined := time.Duration(n.joined.Load())
 	return !n.isReplaced() && !n.clock.Add(joined).Before(since) && n.elapsed()-joined < n.life()
 }
 
-// life is how long a node counts as living that has not said so again.
+// life returns how long a node counts as living after its last heartbeat.
 func (n *Node) life() time.Duration { return n.cfg.TTL * lifeNum / lifeDen }
 
-// Replaced is closed when another process has taken this node's name: this one owns nothing any more and is to end.
+// Replaced is closed when another process has taken this node's name: this one owns nothing any more and
+// should end.
 func (n *Node) Replaced() <-chan struct{} { return n.replaced }
 
 func (n *Node) isReplaced() bool {
@@ -371,7 +379,7 @@ func (n *Node) isStopped() bool {
 	}
 }
 
-// Close ends the membership, and everything that New and Start have begun. The engine is to have stopped.
+// Close ends the membership, and everything that New and Start have begun. The engine must have stopped.
 func (n *Node) Close(ctx context.Context) error {
 	n.cancel()
 	select {
@@ -379,7 +387,8 @@ func (n *Node) Close(ctx context.Context) error {
 	default:
 		close(n.stop)
 	}
-	n.exit.leaving.Store(true) // after that: the engine has stopped, and is not told what to own any more
+	// After stop is closed: the engine has stopped, and is assigned nothing any more.
+	n.exit.leaving.Store(true)
 	n.exit.ended.Store(true)
 	<-n.done
 	select {
@@ -388,7 +397,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.news.end()
 	n.peers.close()
-	ctx, cancel := context.WithTimeout(ctx, n.life()) // after which the membership has ended by itself
+	ctx, cancel := context.WithTimeout(ctx, n.life()) // after that time the membership has ended by itself
 	defer cancel()
 	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
 		return fmt.Errorf("leave the cluster: %w", err)

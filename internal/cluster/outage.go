@@ -7,18 +7,19 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// outages finds when the store as a whole has ended terms: partitions of most members are claimed anew at about the same time. A node
-// with few partitions cannot tell that from what becomes of its own. Its look is called with the turn.
+// outages detects that the store as a whole has ended terms: partitions of most members are claimed again at
+// about the same time. A node with few partitions cannot tell this from what happens to its own. look is
+// called with the turn.
 type outages struct {
-	terms   []store.Term    // by partition, as they were seen last
-	changed []time.Duration // when they were first seen so; 0 = at first
-	last    atomic.Int64    // when the newest term of the last outage was seen; 0 = there was none
+	terms   []store.Term    // by partition, as last seen
+	changed []time.Duration // when each was first seen; 0 if it was there from the start
+	last    atomic.Int64    // when the newest term of the last outage was seen; 0 if there was none
 }
 
-// claimedAnew is how many partitions a member has, and how many of them it has claimed of late.
+// claimedAnew is how many partitions a member has, and how many of them it has claimed recently.
 type claimedAnew struct{ all, late int }
 
-// look takes a new view; terms that were claimed within some time of each other are of one outage.
+// look takes a new view. Terms that were claimed within some time of each other belong to one outage.
 func (o *outages) look(v *view, now, within time.Duration) {
 	first := o.terms == nil
 	if first {
@@ -41,7 +42,7 @@ func (o *outages) look(v *view, now, within time.Duration) {
 		}
 		members[owner.Node] = m
 	}
-	delete(members, "") // nobody's
+	delete(members, "") // partitions without an owner
 	afflicted := 0
 	for _, m := range members {
 		if 2*m.late > m.all {

@@ -10,12 +10,30 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// view is who lived and who owned what when the store was last asked. It is never changed.
+// Who owns partition 7? There are five answers, and they may differ for a moment:
+//
+//	allot (allot.go)       who should own it, computed from the members alone: who reads the same agrees
+//	Leaser.Owners (store)  who has claimed it last, and until when the lease lasts: the store's truth
+//	view.owners (here)     what Leaser.Owners said when this node last asked, up to a heartbeat ago
+//	published (engine)     the term that the store gave to this node, from the claim on (Engine.Holdings)
+//	serving (engine)       this node has loaded the partition and answers calls for it
+//
+//	members -allot-> share -Assign-> engine: Claim -> published -> load -> serving
+//	                                            |
+//	                            Leaser.Owners <-+     view.owners <-poll- Leaser.Owners
+//
+// Each is used where it is good enough. allot decides what the engine is told to claim and to hand over.
+// view.owners only tells the router where to try a call first: if it is wrong, that node refuses with
+// ErrNotOwner and the router tries again. published says which leases to renew. serving says whether calls
+// are answered here. None of them is what keeps two owners from writing: the store checks the term of every
+// write, and refuses one that is not the newest.
+//
+// view is which members lived and who owned what when the store was last asked. It is never changed.
 type view struct {
-	members []store.Member // that live, by id
+	members []store.Member // living members, by id
 	owners  []store.Owner  // by partition; Node is empty if nobody owns it
-	at      time.Time      // about when that was, by the store's clock
-	next    chan struct{}  // closed when there is a newer one
+	at      time.Time      // the store's time at which it was read, approximately
+	next    chan struct{}  // closed when there is a newer view
 }
 
 func newView(members []store.Member, owners []store.Owner, parts int, at time.Time) *view {
@@ -31,7 +49,7 @@ func newView(members []store.Member, owners []store.Owner, parts int, at time.Ti
 	return v
 }
 
-// member finds a living node.
+// member returns a living node by id.
 func (v *view) member(id string) (m store.Member, lives bool) {
 	i := slices.IndexFunc(v.members, func(m store.Member) bool { return m.ID == id })
 	if id == "" || i < 0 {
@@ -40,19 +58,21 @@ func (v *view) member(id string) (m store.Member, lives bool) {
 	return v.members[i], true
 }
 
-// hasOther reports whether a node besides that one is there to own partitions.
+// hasOther reports whether there is a member other than id that may own partitions.
 func (v *view) hasOther(id string) bool {
 	return slices.ContainsFunc(v.members, func(m store.Member) bool { return m.ID != id && m.Capacity > 0 })
 }
 
-// staysNobody reports whether no node besides that one may come to own anything: if all leave, one that has not ended may.
+// staysNobody reports whether no node other than id may come to own anything. If all nodes are leaving, one
+// that has not ended may.
 func (v *view) staysNobody(id string) bool {
 	return !v.hasOther(id) && !slices.ContainsFunc(v.members, func(m store.Member) bool {
 		return m.ID != id && conditionOf(&m).Phase == phaseLeaving
 	})
 }
 
-// owned is how many partitions a node owns: those that it has the lease of, and does not say that it cannot serve.
+// owned returns how many partitions a node owns: those that it has a valid lease for and does not say that it
+// cannot serve.
 func (v *view) owned(id string, refuses []int) (n int) {
 	for p := range v.owners {
 		if o := &v.owners[p]; o.Node == id && v.holds(o) && !slices.Contains(refuses, p) {
@@ -62,7 +82,8 @@ func (v *view) owned(id string, refuses []int) (n int) {
 	return n
 }
 
-// heirs are the members who may own a partition that one of them does not own any more: first who should.
+// heirs returns the members that may own a partition which member of no longer owns. The one that should own
+// it comes first.
 func (v *view) heirs(of string, p int) []store.Member {
 	rest := slices.DeleteFunc(slices.Clone(v.members), func(m store.Member) bool { return m.ID == of })
 	owners := allot(rest, v.owners)
@@ -72,7 +93,7 @@ func (v *view) heirs(of string, p int) []store.Member {
 	return rest
 }
 
-// share is the partitions that a node should own.
+// share returns the partitions that a node should own.
 func (v *view) share(id string) (mine []int) {
 	for p, owner := range allot(v.members, v.owners) {
 		if owner == id {
@@ -82,16 +103,17 @@ func (v *view) share(id string) (mine []int) {
 	return mine
 }
 
-// bid is what speaks for a member to own a partition.
+// bid is a member's score for a partition.
 type bid struct {
 	score     uint64
 	member    string
 	partition int
 }
 
-// shares is which member should own each partition; empty if none may own anything. It is rendezvous hashing with shares of one
-// size: the highest scores of all come first, and a member that has its share takes no more. When nodes come or go, little more
-// moves than must: 1.08 times on the way from 3 nodes to 5, where hashing alone gives a node between 5 and 22 of 64.
+// shares returns which member should own each partition; empty if none may own anything. It is rendezvous
+// hashing with shares of equal size: bids are taken in order of their scores, and a member that has its share
+// takes no more. When nodes come or go, little more moves than must: 1.08 times as much on the way from 3
+// nodes to 5, where hashing alone gives a node between 5 and 22 of 64.
 func shares(members []store.Member, parts int) []string {
 	var bids []bid
 	able := 0
@@ -118,8 +140,8 @@ func shares(members []store.Member, parts int) []string {
 	return owners
 }
 
-// score is FNV-1a 64 of the node's id, mixed with the partition by the finaliser of MurmurHash3. All nodes of a cluster must
-// compute the same, also while they are of different versions.
+// score is FNV-1a 64 of the node's id, mixed with the partition by the finalizer of MurmurHash3. All nodes of
+// a cluster must compute the same score, also across versions.
 func score(id string, partition int) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -129,15 +151,15 @@ func score(id string, partition int) uint64 {
 	return mix(mix(h) + uint64(partition)*0x9e3779b97f4a7c15)
 }
 
-// mix is the finaliser: each bit of the result depends on all of h.
+// mix is the finalizer: each bit of the result depends on all bits of h.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
 }
 
-// poll reads a new view and acts on it. The caller has the turn. If it fails the old view stays: what the node owns is the
-// business of the leases.
+// poll reads a new view and acts on it. The caller holds the turn. If it fails the old view stays; what the
+// node owns depends on its leases, not on the view.
 func (n *Node) poll(ctx context.Context) error {
 	began := n.elapsed()
 	short, cancel := n.patience(ctx)
@@ -171,8 +193,9 @@ func (n *Node) notSeen(ctx context.Context, err error) error {
 	return fmt.Errorf("who is in the cluster: %w", err)
 }
 
-// assign tells the engine what it is to own, if that has changed. A node that finds itself missing has not been heard of for too
-// long; it keeps what it has the leases of, and the next heartbeat puts it back.
+// assign tells the engine what it is to own, if that has changed. A node that finds itself missing among the
+// members has not written its heartbeat for too long. It keeps the partitions that it has leases for, and its
+// next heartbeat puts it back.
 func (n *Node) assign(v *view) {
 	if n.isReplaced() || n.isStopped() {
 		return
@@ -191,20 +214,21 @@ func (n *Node) assign(v *view) {
 	}
 }
 
-// holdsAll reports whether the engine owns all that it is to own.
+// holdsAll reports whether the engine holds everything that it is to own.
 func (n *Node) holdsAll() bool {
 	held := n.held()
 	return !slices.ContainsFunc(n.assigned, func(p int) bool { return !held[p] })
 }
 
-// lost is what the node is to own, and owns by the store's book, but not in fact: it gave the terms up when it could not reach
-// the store. What others own still, or nobody yet, is not lost.
+// lost returns the partitions that the node is to own and owns according to the store, but does not hold: it
+// gave up the terms when it could not reach the store. Partitions that others still own, or nobody yet, are
+// not lost.
 func (n *Node) lost() []int {
 	v, held := n.view.Load(), n.held()
 	return slices.DeleteFunc(n.share(v), func(p int) bool { return held[p] || v.owners[p].Node != n.id })
 }
 
-// held is what the engine owns.
+// held returns the partitions that the engine holds.
 func (n *Node) held() map[int]bool {
 	held := map[int]bool{}
 	for _, h := range n.local.Holdings() {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// draw is some members with made-up names, by id as a store gives them; about one in five is to own nothing.
+// draw returns random members, sorted by id as a store returns them; about one in five is to own nothing.
 func draw(r *rand.Rand, n int) []store.Member {
 	var members []store.Member
 	for i := range n {
@@ -18,7 +18,7 @@ func draw(r *rand.Rand, n int) []store.Member {
 	return members
 }
 
-// able is how many members may own partitions.
+// able returns how many members may own partitions.
 func able(members []store.Member) (n int) {
 	for _, m := range members {
 		if m.Capacity > 0 {
@@ -28,8 +28,8 @@ func able(members []store.Member) (n int) {
 	return n
 }
 
-// TestSharesAreOfOneSize: nobody owns more than the others but for what cannot be divided, who is to own nothing does not, and
-// the order in which the members are known makes no difference.
+// TestSharesAreOfOneSize: shares differ only as far as the division leaves a remainder, members without
+// capacity own nothing, and the order in which the members are known makes no difference.
 func TestSharesAreOfOneSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -55,7 +55,8 @@ func TestSharesAreOfOneSize(t *testing.T) {
 	}
 }
 
-// TestLittleMovesBesideWhatMust: what moves when two nodes come to three is on average at most 1.2 times what must.
+// TestLittleMovesBesideWhatMust: when two nodes become three, on average at most 1.2 times as much moves as
+// must.
 func TestLittleMovesBesideWhatMust(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const parts, rounds = 64, 200
@@ -80,7 +81,7 @@ func TestLittleMovesBesideWhatMust(t *testing.T) {
 	}
 }
 
-// TestNobodyMayOwn: without capacity there is no owner.
+// TestNobodyMayOwn: if no member has capacity, no partition has an owner.
 func TestNobodyMayOwn(t *testing.T) {
 	if owners := shares([]store.Member{{ID: "a"}}, 1); owners[0] != "" {
 		t.Errorf("%q", owners[0])

@@ -10,26 +10,27 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Errors of a peer, within an Unavailable [carillon.Error].
+// Errors of a peer, wrapped in an Unavailable [carillon.Error].
 var (
 	// ErrUnreached: the call has certainly not reached the peer, or was refused before anything was done.
 	ErrUnreached = errors.New("the call has not reached the node")
-	// ErrOlder: the peer is of an older version and does not know a field of the request, or the call itself. Nothing was done.
+	// ErrOlder: the peer is of an older version and does not know a field of the request, or the call itself.
+	// Nothing was done.
 	ErrOlder = errors.New("the node is of an older version")
-	// ErrLost: the connection broke after the call had left. What can be repeated without harm may be.
+	// ErrLost: the connection broke after the call was sent. A call that can be repeated without harm may be.
 	ErrLost = errors.New("the connection to the node broke")
 )
 
-// Control is what nodes ask of each other besides.
+// Control is what nodes ask of each other as nodes, besides the services for partitions.
 type Control interface {
-	// Status is what the node says of itself.
+	// Status returns what the node says of itself.
 	Status(ctx context.Context) (Status, error)
-	// Look has it read at once who lives and who owns what, and act on that.
+	// Look makes the node read the members and owners at once, and act on them.
 	Look(ctx context.Context) error
-	// SetDraining has the process of that nonce own nothing, or its share again; another one of the name refuses. So does one whose
-	// partitions no other node could take.
+	// SetDraining makes the process with that nonce own nothing, or its share again. Another process of the
+	// same name refuses, and so does a node whose partitions no other node could take.
 	SetDraining(ctx context.Context, nonce uint64, on bool) error
-	// ReloadNamespace has it read the settings of a namespace, which have changed.
+	// ReloadNamespace makes the node read the settings of a namespace, because they have changed.
 	ReloadNamespace(ctx context.Context, name string) error
 }
 
@@ -42,21 +43,23 @@ type Status struct {
 	Leaving   bool // it was told to end
 }
 
-// Peer is another node. Its errors are [carillon.Error], with those of this package and [engine.ErrNotOwner] as their causes.
+// Peer is another node. Its errors are [carillon.Error], caused by those of this package or
+// [engine.ErrNotOwner].
 type Peer interface {
 	Services
 	Control
-	// Broken is closed once the connection is of no more use: calls under way have ended with ErrLost, new ones end with
-	// ErrUnreached. A peer that does not answer for some seconds is found out without a call.
+	// Broken is closed once the connection is of no more use: calls under way have ended with ErrLost, and
+	// new ones end with ErrUnreached. A peer that does not answer for some seconds is detected without a
+	// call.
 	Broken() <-chan struct{}
 	// Close ends the connection and the calls under way.
 	Close() error
 }
 
-// peers are the connections to the other nodes.
+// peers holds the connections to the other nodes.
 type peers struct {
 	dial   func(store.Member) (Peer, error)
-	broken func() // one has broken
+	broken func() // called when a connection has broken
 
 	mu    sync.Mutex
 	by    map[string]*link // by id
@@ -69,15 +72,16 @@ type peers struct {
 type link struct {
 	member store.Member
 	peer   Peer
-	gone   chan struct{} // closed when nothing new is asked over it
-	quiet  chan struct{} // closed when it is gone and nothing is under way
+	gone   chan struct{} // closed when no new calls go over it
+	quiet  chan struct{} // closed when it is gone and no call is under way
 
 	// Guarded by the lock of peers.
-	calls  int // under way
+	calls  int // calls under way
 	silent bool
 }
 
-// of is the connection to a node, which is made if there is none, for something that is under way until done is called.
+// of returns the connection to a node, and makes one if there is none. The call counts as under way until
+// done is called.
 func (p *peers) of(m store.Member) (peer Peer, done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +93,7 @@ func (p *peers) of(m store.Member) (peer Peer, done func(), err error) {
 	return l.peer, func() { p.end(l) }, nil
 }
 
-// end is called when something that went over a link has come to its end.
+// end is called when a call over a link has ended.
 func (p *peers) end(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +101,7 @@ func (p *peers) end(l *link) {
 	p.hush(l)
 }
 
-// hush notes that a link that is gone is not used any more. The caller holds the lock.
+// hush closes quiet if the link is gone and not used any more. The caller holds the lock.
 func (p *peers) hush(l *link) {
 	if l.calls == 0 && p.by[l.member.ID] != l && !l.silent {
 		l.silent = true
@@ -105,7 +109,7 @@ func (p *peers) hush(l *link) {
 	}
 }
 
-// connect is the link to a node. The caller holds the lock.
+// connect returns the link to a node, and dials if there is none. The caller holds the lock.
 func (p *peers) connect(m store.Member) (*link, error) {
 	if p.ended {
 		return nil, fmt.Errorf("%w: this node is shutting down", ErrUnreached)
@@ -126,7 +130,7 @@ func (p *peers) connect(m store.Member) (*link, error) {
 	return l, nil
 }
 
-// attend waits until a link is of no use, and closes it.
+// attend waits until a link is of no more use, and closes it.
 func (p *peers) attend(l *link) {
 	select {
 	case <-l.peer.Broken():
@@ -142,11 +146,12 @@ func (p *peers) attend(l *link) {
 	_ = l.peer.Close() // it is not used any more
 }
 
-// lingerFor is how long a node that is no member any more may take to answer what it was asked before: as long as the longest call
-// has. One that leaves in good order, or has only missed some heartbeats, does answer; one that is dead is found to be broken.
+// lingerFor is how long a node that is no longer a member may take to answer earlier calls: as long as the
+// longest call may take. A node that leaves cleanly, or has only missed some heartbeats, does answer; a dead
+// one is found to be broken.
 const lingerFor = time.Minute
 
-// linger lets the calls under way of a link that was dropped come to their end.
+// linger lets the calls under way over a dropped link end.
 func (p *peers) linger(l *link) {
 	enough := time.NewTimer(lingerFor)
 	defer enough.Stop()
@@ -158,14 +163,15 @@ func (p *peers) linger(l *link) {
 	}
 }
 
-// drop forgets a link. The caller holds the lock.
+// drop removes a link. The caller holds the lock.
 func (p *peers) drop(l *link) {
 	delete(p.by, l.member.ID)
 	close(l.gone)
 	p.hush(l)
 }
 
-// keep connects to all nodes, so that it shows when one breaks down, and drops those that are no members any more.
+// keep connects to all members, so that a broken connection is noticed, and drops links to nodes that are no
+// longer members.
 func (p *peers) keep(members []store.Member, me string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +179,7 @@ func (p *peers) keep(members []store.Member, me string) {
 	for _, m := range members {
 		living[m.ID] = m.Nonce
 		if m.ID != me {
-			_, _ = p.connect(m) // whoever calls it will learn why there is none
+			_, _ = p.connect(m) // a caller of that node will get the error
 		}
 	}
 	for id, l := range p.by {
@@ -183,7 +189,7 @@ func (p *peers) keep(members []store.Member, me string) {
 	}
 }
 
-// close ends all.
+// close closes all links.
 func (p *peers) close() {
 	p.mu.Lock()
 	if !p.ended {
@@ -197,21 +203,22 @@ func (p *peers) close() {
 	p.watch.Wait()
 }
 
-// tellWithin is how long another node may take to have looked at the store.
+// tellWithin is how long the other nodes may take to look at the store.
 const tellWithin = 500 * time.Millisecond
 
-// tellAll has all nodes look at the store, this one too, and waits until they have.
+// tellAll makes all nodes, including this one, look at the store, and waits until they have.
 func (n *Node) tellAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	n.each(n.view.Load().members, func(m store.Member, c Control) {
 		if err := c.Look(ctx); err != nil {
-			n.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err) // it will before long
+			// the node will look soon anyway
+			n.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err)
 		}
 	})
 }
 
-// each does something with all nodes at once, and waits. Those that cannot be connected to are left out.
+// each calls f for all members concurrently, and waits. Members that cannot be dialed are left out.
 func (n *Node) each(members []store.Member, f func(m store.Member, c Control)) {
 	var all sync.WaitGroup
 	for _, m := range members {
@@ -227,7 +234,7 @@ func (n *Node) each(members []store.Member, f func(m store.Member, c Control)) {
 	all.Wait()
 }
 
-// control is how to steer a node, which may be this one, until done is called.
+// control returns the control of a node, which may be this one. done must be called at the end.
 func (n *Node) control(m store.Member) (c Control, done func(), err error) {
 	if m.ID == n.id {
 		return n, func() {}, nil

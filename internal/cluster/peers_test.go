@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 )
 
-// of is the name of a job whose partition the node owns.
+// of returns the name of a job whose partition the node owns.
 func (n *node) of() string {
 	held := map[int]bool{}
 	for _, h := range n.engine.Holdings() {
@@ -25,7 +25,7 @@ func (n *node) of() string {
 	}
 }
 
-// TestANodeThatWasMissingForAMoment: what it was asked before comes to its end.
+// TestANodeThatWasMissingForAMoment: calls that were under way to it complete.
 func TestANodeThatWasMissingForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -39,7 +39,8 @@ func TestANodeThatWasMissingForAMoment(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if err := f.store.Leaser().Leave(t.Context(), "b", 0); err != nil { // as if it had not been heard of for too long
+		// as if it had not been heard of for too long
+		if err := f.store.Leaser().Leave(t.Context(), "b", 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Look(t.Context()); err != nil {
@@ -51,7 +52,8 @@ func TestANodeThatWasMissingForAMoment(t *testing.T) {
 	})
 }
 
-// TestALinkToANodeThatIsGone is closed at once if nothing is under way, and after a time if that does not come to an end.
+// TestALinkToANodeThatIsGone: it is closed at once if no call is under way, and after a while if the calls do
+// not end.
 func TestALinkToANodeThatIsGone(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,13 +7,15 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// protocol is the version of what nodes ask of each other and say of themselves. It changes when nodes of the version before could not
-// go on: also with a new field that requests carry which were there before, since who does not know it refuses them all. A field that
-// only a new feature sets does not change it. Nodes of different formats never meet (store.Format), so this counts within one. A test
-// that joins builds of different versions sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/internal/cluster.protocol=2".
+// protocol is the version of what nodes ask of each other and say of themselves. It changes when nodes of the
+// previous version could not go on, which includes a new field in requests that existed before, since a node
+// that does not know the field refuses them all. A field that only a new feature sets does not change it.
+// Nodes of different formats never meet (store.Format), so this counts within one format. A test that joins
+// builds of different versions sets it with the linker, -ldflags "-X
+// github.com/carillonhq/carillon/internal/cluster.protocol=2".
 var protocol = "1"
 
-// speaks is the protocol as a number.
+// speaks returns the protocol version as a number.
 func speaks() int {
 	n, err := strconv.Atoi(protocol)
 	if err != nil || n < 1 {
@@ -22,8 +24,8 @@ func speaks() int {
 	return n
 }
 
-// intelligible refuses a node that does not speak as a member that lives does. One that says nothing is of a version before protocols
-// had numbers, and speaks the first.
+// intelligible refuses a node whose protocol version differs from that of a living member. A member that
+// states none is of a version before protocols had numbers, and speaks the first.
 func intelligible(me string, members []store.Member) error {
 	for i := range members {
 		m := &members[i]

@@ -10,14 +10,15 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// errOccupied says that another node proves itself at this moment.
+// errOccupied says that another node is proving itself at this moment.
 var errOccupied = errors.New("another node is on the proving ground")
 
-// proofKey names the job of a proof. It has no due time, and is gone when the proof is over.
+// proofKey is the key of the job of a proof. The job has no due time, and is deleted at the end of the proof.
 var proofKey = carillon.Key{Namespace: carillon.DefaultNamespace, Name: "carillon-proof"}
 
-// proof claims a partition that belongs to nobody, writes a job and a metadata record there, reads and deletes the job, and gives the
-// partition up: all that a node must be able to do that is to own some, in the same way.
+// proof claims a partition that belongs to nobody, writes a job and a metadata record there, reads and
+// deletes the job, and releases the partition: everything that owning partitions requires, done in the same
+// way.
 func (n *Node) proof(ctx context.Context) (err error) {
 	ground := n.cfg.Store.Meta().ProvingGround()
 	terms, err := n.leaser.Claim(ctx, n.id, []int{ground}, n.cfg.TTL/beatParts)
@@ -57,16 +58,17 @@ func (n *Node) proof(ctx context.Context) (err error) {
 	return nil
 }
 
-// occupiedFor is how long a node waits that finds another one on the proving ground.
+// occupiedFor is the pause of a node that finds another one on the proving ground.
 const occupiedFor = 20 * time.Millisecond
 
-// prove tries until the proof has succeeded or failed, within the time that the store may take for one answer.
+// prove tries until a proof has succeeded or failed, within the time that the store may take for one answer.
 func (n *Node) prove(ctx context.Context) error {
 	ctx, cancel := n.patience(ctx)
 	defer cancel()
 	for {
 		err := n.proof(ctx)
-		if !errors.Is(err, errOccupied) && store.OutcomeOf(err) != store.Fenced { // this one was too slow, and another has begun
+		// This node was too slow, and another has begun.
+		if !errors.Is(err, errOccupied) && store.OutcomeOf(err) != store.Fenced {
 			return err
 		}
 		select {
@@ -77,8 +79,8 @@ func (n *Node) prove(ctx context.Context) error {
 	}
 }
 
-// prover proves the node whenever there is a reason to, until the node ends. It is a goroutine of its own: a proof may hang, and heartbeats
-// must not.
+// prover runs proofs whenever there is a reason to, until the node ends. It has its own goroutine: a proof
+// may hang, and heartbeats must not.
 func (n *Node) prover() {
 	defer close(n.fit.over)
 	again := time.NewTimer(0)
@@ -95,7 +97,7 @@ func (n *Node) prover() {
 		case <-again.C:
 		}
 		select {
-		case <-n.fit.ring: // this proof is the answer to all that asked for one before it
+		case <-n.fit.ring: // this proof answers all earlier requests for one
 		default:
 		}
 		began := n.elapsed()
@@ -110,8 +112,8 @@ func (n *Node) prover() {
 	}
 }
 
-// judge notes how a proof has ended that began then, and has the others know if that changes anything. It returns when the next one is
-// due; 0 = when there is a reason.
+// judge records the outcome of a proof that began at began, and tells the others if it changes anything. It
+// returns when the next proof is due; 0 = when there is a reason.
 func (n *Node) judge(ctx context.Context, began time.Duration, err error) time.Duration {
 	if errors.Is(err, errOccupied) {
 		return occupiedFor
@@ -126,6 +128,6 @@ func (n *Node) judge(ctx context.Context, began time.Duration, err error) time.D
 	} else {
 		n.log.Info("this node is fit to own partitions", "node", n.id)
 	}
-	_ = n.heartbeat(ctx) // it has been told of
+	_ = n.heartbeat(ctx) // it has logged its errors
 	return wait
 }

@@ -22,22 +22,22 @@ import (
 
 const parts = 16
 
-// fleet is the nodes of one store, in a bubble.
+// fleet is several nodes over one store, in a bubble.
 type fleet struct {
 	t     *testing.T
 	store *memory.Store
 
-	control   func(cluster.Control) cluster.Control // what is between nodes; nil: nothing
-	takes     time.Duration                         // a put over a link that is made from now on
-	meanwhile func()                                // is done before a node asks for the members; nil: nothing
-	prepare   func(*node)                           // is done with a node before it starts; nil: nothing
+	control   func(cluster.Control) cluster.Control // wraps the control between nodes; nil: unchanged
+	takes     time.Duration                         // how long a put over a link made from now on takes
+	meanwhile func()                                // called before a node reads the members; nil: nothing
+	prepare   func(*node)                           // called with a node before it starts; nil: nothing
 
 	mu    sync.Mutex
-	nodes []*node // all that ever were
+	nodes []*node // all nodes that were ever started
 	links map[string]*link
 }
 
-// linked notes the newest link between two nodes.
+// linked records the newest link between two nodes.
 func (f *fleet) linked(name string, l *link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,14 +47,14 @@ func (f *fleet) linked(name string, l *link) {
 	f.links[name] = l
 }
 
-// link is the newest one between two nodes.
+// link returns the newest link between two nodes.
 func (f *fleet) link(from, to string) *link {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.links[from+" to "+to]
 }
 
-// all is all nodes that ever were.
+// all returns all nodes that were ever started.
 func (f *fleet) all() []*node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func newFleet(t *testing.T) *fleet {
 	return &fleet{t: t, store: memory.New(memory.Options{Partitions: parts})}
 }
 
-// single is a fleet of one, which owns everything.
+// single returns a fleet of one node that owns everything.
 func single(t *testing.T) (f *fleet, a *node) {
 	t.Helper()
 	f = newFleet(t)
@@ -74,7 +74,7 @@ func single(t *testing.T) (f *fleet, a *node) {
 	return f, a
 }
 
-// pair is a fleet of two that have shared out everything.
+// pair returns a fleet of two nodes that have settled their shares.
 func pair(t *testing.T) (f *fleet, a, b *node) {
 	t.Helper()
 	f = newFleet(t)
@@ -94,20 +94,20 @@ type node struct {
 	lonely atomic.Bool  // cut off from the store, and not from the others
 	blind  atomic.Bool  // it cannot read records
 	vague  atomic.Bool  // the store takes its writes and does not say so
-	barred atomic.Bool  // the store refuses its claims; it is a member all the same
-	mute   atomic.Bool  // the store refuses its writes, likewise
-	silent atomic.Bool  // it says nothing of itself, as nodes of an older version
-	spoilt atomic.Int64 // a partition that it cannot read, plus one; 0 = none
+	barred atomic.Bool  // the store refuses its claims, although it is a member
+	mute   atomic.Bool  // the store refuses its writes, although it is a member
+	silent atomic.Bool  // it states nothing about itself, like nodes of an older version
+	spoilt atomic.Int64 // number of a partition that it cannot read, plus one; 0 = none
 	broken chan struct{}
 	nonce  uint64
-	slow   atomic.Int64 // how long the store's clock takes to be read
-	lag    atomic.Int64 // likewise its members
-	looks  atomic.Int64 // at the store
-	told   atomic.Int64 // of settings that have changed
+	slow   atomic.Int64 // how long reading the store's clock takes
+	lag    atomic.Int64 // how long reading the members takes
+	looks  atomic.Int64 // number of reads of the members
+	told   atomic.Int64 // number of announcements of settings
 	log    text
 }
 
-// text is what was written.
+// text returns what was written.
 type text struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -120,7 +120,7 @@ func (x *text) Write(p []byte) (int, error) {
 	return x.b.Write(p)
 }
 
-// count is how often something was written.
+// count returns how often s was written.
 func (x *text) count(what string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -135,7 +135,7 @@ func (n *node) ReloadNamespace(ctx context.Context, name string) error {
 
 func (n *node) now() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
 
-// start starts a node; it is ended with the test.
+// start starts a node, which is stopped at the end of the test.
 func (f *fleet) start(id string, settings ...cluster.Setting) *node {
 	f.t.Helper()
 	n, err := f.try(id, settings...)
@@ -167,13 +167,13 @@ func (f *fleet) try(id string, settings ...cluster.Setting) (*node, error) {
 	f.mu.Lock()
 	f.nodes = append(f.nodes, n)
 	f.mu.Unlock()
-	f.t.Cleanup(func() { _ = n.Close(context.Background()) }) // a node that was cut off cannot say goodbye
+	f.t.Cleanup(func() { _ = n.Close(context.Background()) }) // a node that was cut off cannot leave cleanly
 	return n, nil
 }
 
 func (n *node) end() {
 	n.cut.Store(false)
-	_ = n.engine.Stop(context.Background()) // what it had is not looked at any more
+	_ = n.engine.Stop(context.Background()) // its result does not matter
 }
 
 // kill cuts a node off from everything.
@@ -202,14 +202,14 @@ type link struct {
 	cluster.Services
 	cluster.Control
 	broken chan struct{}
-	takes  time.Duration // each call
+	takes  time.Duration // how long each call takes
 	closed chan struct{}
 }
 
 func (l *link) Broken() <-chan struct{} { return l.broken }
 func (l *link) Close() error            { close(l.closed); return nil }
 
-// PutJob implements [carillon.Jobs]; it takes its time, and is lost when the link is closed meanwhile.
+// PutJob implements [carillon.Jobs]. It takes a while, and is lost if the link is closed meanwhile.
 func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.PutResult, error) {
 	if l.takes > 0 {
 		select {
@@ -221,8 +221,8 @@ func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOp
 	return l.Services.PutJob(ctx, job, o...)
 }
 
-// owners is how many nodes believe that they own each partition. Of a name only the newest process counts: an older one that cannot
-// be reached is fenced.
+// owners returns how many nodes believe that they own each partition. Of nodes with the same name only the
+// newest process counts: an older one that cannot be reached is fenced.
 func (f *fleet) owners() (counts [parts]int) {
 	newest := map[string]*node{}
 	for _, n := range f.all() {
@@ -236,8 +236,8 @@ func (f *fleet) owners() (counts [parts]int) {
 	return counts
 }
 
-// settle waits until every partition has one owner and the nodes have these shares, if they are given; it fails if that takes longer,
-// or if one ever has two.
+// settle waits until every partition has one owner and, if shares are given, the nodes have these. It fails
+// if that takes too long or if a partition ever has two owners.
 func (f *fleet) settle(within time.Duration, living ...*node) {
 	f.t.Helper()
 	began := time.Now()
@@ -299,7 +299,7 @@ func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, e
 	return s.Shard.Read(ctx, refs)
 }
 
-// MetaRecords is the first that is read of a partition that was claimed.
+// MetaRecords is the first read of a partition that was claimed.
 func (s cutShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	if s.by.spoilt.Load() == int64(s.p)+1 {
 		return nil, store.ErrDamaged

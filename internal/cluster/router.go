@@ -11,37 +11,50 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Router does every call where its partition is: in this node's engine, or in that of the owner. It implements [carillon.Jobs],
-// [carillon.Runs], [carillon.Backfills], [carillon.Namespaces] and [engine.Partitions].
+// Router sends every call to its partition: to this node's engine, or to that of the owner. It implements
+// [carillon.Jobs], [carillon.Runs], [carillon.Backfills], [carillon.Namespaces] and [engine.Partitions].
 //
-// A call that has certainly not been done is tried again until its caller's deadline, with an ever newer view of who owns what;
-// one that reads, or that may be repeated, also after its connection broke. Any other outcome is the caller's, as it is.
+//	caller -> API -> Router.route -> view.owners[p] --this node---> engine
+//	                   ^                      |
+//	                   |                      +-----other node--> peer.Client -> peer.Server -> its engine
+//	                   +-- await: newer view or pause <-- refused: ErrNotOwner, ErrNotTaken, ErrUnreached
+//
+// A call makes one hop at most: the peer's server passes it to its own engine, which answers or refuses with
+// [engine.ErrNotOwner]; it never forwards the call again, so calls cannot circle while nodes disagree. (That
+// engine may itself ask other partitions for their part of the work, through its own router.) The router of
+// the node that took the call does all retrying, until the caller's deadline or for routeNoLonger. It tries
+// again when the call has certainly not been carried out, each time with the newest view, and waits in
+// between until the partition's owner changes or a growing pause is over. After a broken connection the
+// outcome is unknown, so only calls that can be repeated without harm are tried again (kind). A read that
+// finds no owner for readAfter is answered from the store. Any other outcome is returned to the caller as it
+// is.
 type Router struct{ n *Node }
 
 var _ Services = (*Router)(nil)
 
-// Router is how calls find their partitions.
+// Router returns the node's router.
 func (n *Node) Router() *Router { return &Router{n} }
 
 // Bounds on a call.
 const (
-	routeNoLonger = 30 * time.Second // without a deadline of its caller's
+	routeNoLonger = 30 * time.Second // timeout of a call without a deadline
 	firstPause    = 10 * time.Millisecond
 	maxPause      = 500 * time.Millisecond
-	// readAfter is when a read that has found no owner is answered from the store, where all is that was ever acknowledged.
+	// readAfter is when a read that has found no owner is answered from the store, which holds everything
+	// that was ever acknowledged.
 	readAfter = time.Second
 )
 
-// kind is what may be done with a call that has failed.
+// kind says what may be done about a call that has failed.
 type kind uint8
 
 const (
 	once  kind = iota // it changes something
 	again             // it may be repeated without harm
-	read              // the same, and the store can answer it as well
+	read              // like again, and the store can answer it as well
 )
 
-// route does f where the partition is.
+// route calls f with the services of the partition's owner.
 func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx context.Context, s Services) (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -72,7 +85,7 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 	}
 }
 
-// attempt does f once.
+// attempt tries a call once.
 func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx context.Context, s Services) (T, error)) (T, error) {
 	s, done, err := r.owner(v, p)
 	if err != nil {
@@ -89,13 +102,14 @@ func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx c
 	return f(ctx, s)
 }
 
-// unreached is the error of a call for which there is nobody, or no way to him.
+// unreached returns the error for a call whose partition has no owner, or one that cannot be reached.
 func unreached(err error) error {
 	err = fmt.Errorf("%w: %w", ErrUnreached, err)
 	return &carillon.Error{Kind: carillon.Unavailable, Message: err.Error(), Err: err}
 }
 
-// repeatable reports whether a call that ended so may be tried again: it was certainly not done, or does no harm.
+// repeatable reports whether a call with this error may be tried again: it was certainly not carried out, or
+// repeating it does no harm.
 func repeatable(err error, k kind) bool {
 	if k != once && errors.Is(err, ErrLost) {
 		return true
@@ -104,15 +118,16 @@ func repeatable(err error, k kind) bool {
 		return false
 	}
 	if errors.Is(err, store.ErrFull) {
-		return false // there will be no room before somebody makes it
+		return false // there is no room until somebody makes some
 	}
 	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }
 
-// last reports whether this node is leaving and nobody stays who could do anything.
+// last reports whether this node is leaving and no other node stays that could serve.
 func (n *Node) last(v *view) bool { return n.exit.leaving.Load() && v.staysNobody(n.id) }
 
-// owner is who owns a partition, as far as is known, for a call that is under way until done is called.
+// owner returns the services of a partition's owner according to the view. done must be called when the call
+// has ended.
 func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 	if r.n.local == nil {
 		return nil, nil, errors.New("the node has not started")
@@ -128,7 +143,8 @@ func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 	return r.n.peers.of(m)
 }
 
-// await waits until the partition has another owner than in v, or the pause is over; false if ctx ends first.
+// await waits until the partition has another owner than in v, or the pause is over. It returns false if ctx
+// ends first.
 func (r *Router) await(ctx context.Context, v *view, p int, pause time.Duration) bool {
 	r.n.poke()
 	t := time.NewTimer(pause)
@@ -148,7 +164,7 @@ func (r *Router) await(ctx context.Context, v *view, p int, pause time.Duration)
 	}
 }
 
-// unowned is the error of a call that has found no owner in time.
+// unowned returns the error for a call that has found no owner in time.
 func unowned(ctx context.Context, p int, lost bool, cause error) error {
 	kind := carillon.Unavailable
 	switch {
@@ -164,7 +180,7 @@ func unowned(ctx context.Context, p int, lost bool, cause error) error {
 	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause, Message: message}
 }
 
-// ofJob is the partition of a job.
+// ofJob returns the partition of a job.
 func (r *Router) ofJob(k carillon.Key) int {
 	if k.Namespace == "" {
 		k.Namespace = carillon.DefaultNamespace
@@ -172,8 +188,8 @@ func (r *Router) ofJob(k carillon.Key) int {
 	return carillon.PartitionOf(k, r.n.parts)
 }
 
-// ofID is the partition in the id of a run or a backfill; -1 if it is none of this store, which the engine here will say as well
-// as any.
+// ofID returns the partition in the id of a run or a backfill; -1 if the id is not of this store. In that
+// case the local engine can say so as well as any other.
 func (r *Router) ofID(id string) int {
 	rid, err := carillon.ParseRunID(id)
 	if err != nil || int(rid.Partition) >= r.n.parts {

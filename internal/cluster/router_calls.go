@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// seen notes when this node has seen a call, which is what its relative times count from, however long it is on its way.
+// seen records in ctx when this node saw the call, unless it is recorded already. Relative times count from
+// then, however long the call takes to reach its owner.
 func (r *Router) seen(ctx context.Context) context.Context {
 	if !engine.SeenAt(ctx).IsZero() {
 		return ctx
@@ -21,7 +22,7 @@ func (r *Router) seen(ctx context.Context) context.Context {
 	return engine.WithSeen(ctx, r.n.cfg.Now())
 }
 
-// named gives a job without a name one: the partition depends on it.
+// named gives a job without a name one, as its partition depends on the name.
 func (r *Router) named(job *carillon.Job) error {
 	if job.Name != "" {
 		return nil
@@ -47,7 +48,7 @@ func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	})
 }
 
-// PutJobs implements [carillon.Jobs]: the owner of the first job's partition sees to the batch.
+// PutJobs implements [carillon.Jobs]: the owner of the first job's partition coordinates the batch.
 func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 	if len(jobs) == 0 || len(jobs) > carillon.MaxBatch {
 		return r.n.local.PutJobs(ctx, jobs)
@@ -84,7 +85,7 @@ func (r *Router) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, er
 	})
 }
 
-// ListJobs implements [carillon.Jobs]. Lists are read from the store, which any node can.
+// ListJobs implements [carillon.Jobs]. Lists are read from the store, which any node can do.
 func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	return r.n.local.ListJobs(ctx, q)
 }
@@ -96,7 +97,7 @@ func (r *Router) DeleteJob(ctx context.Context, key carillon.Key, opts ...carill
 	})
 }
 
-// DeleteJobs implements [carillon.Jobs]: the engine here asks the partitions, wherever they are.
+// DeleteJobs implements [carillon.Jobs]: the local engine asks the partitions, on whichever nodes they are.
 func (r *Router) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	return r.n.local.DeleteJobs(ctx, namespace, prefix)
 }
@@ -115,7 +116,7 @@ func (r *Router) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRe
 	})
 }
 
-// ListRuns implements [carillon.Runs]: from the store.
+// ListRuns implements [carillon.Runs]. It reads from the store.
 func (r *Router) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	return r.n.local.ListRuns(ctx, q)
 }
@@ -141,12 +142,12 @@ func (r *Router) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	})
 }
 
-// RedriveRuns implements [carillon.Runs]: the engine here asks the partitions, wherever they are.
+// RedriveRuns implements [carillon.Runs]: the local engine asks the partitions, on whichever nodes they are.
 func (r *Router) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
 	return r.n.local.RedriveRuns(ctx, namespace, job)
 }
 
-// CompleteRun implements [carillon.Runs]. Whether the token is genuine is judged where its partition is.
+// CompleteRun implements [carillon.Runs]. The owner of the partition checks whether the token is genuine.
 func (r *Router) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	p, ok := partition.OfToken(result.Token)
 	if !ok || p >= r.n.parts {
@@ -200,5 +201,5 @@ func (r *Router) PutNamespace(ctx context.Context, ns carillon.Namespace) (caril
 	})
 }
 
-// ofNamespace is the partition that keeps a namespace's settings: that of its empty job name.
+// ofNamespace returns the partition that keeps a namespace's settings: that of its empty job name.
 func (r *Router) ofNamespace(name string) int { return r.ofJob(carillon.Key{Namespace: name}) }

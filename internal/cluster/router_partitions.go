@@ -46,8 +46,9 @@ func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (i
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.RedriveIn(ctx, p, namespace, job) })
 }
 
-// Relay implements [engine.Partitions]. The engine here asks, and so does not own the partition, whatever the view says: that is as
-// old as the last answer of the store, from which this node may be cut off. Then another node has the partition, or will soon.
+// Relay implements [engine.Partitions]. The local engine calls it because it does not own the partition,
+// whatever the view says: the view is as old as the last answer of the store, from which this node may be cut
+// off. Another node owns the partition then, or will soon.
 func (r *Router) Relay(ctx context.Context, p int, said engine.Reports) (engine.RelayResult, error) {
 	tries := 0
 	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.RelayResult, error) {
@@ -64,7 +65,8 @@ func (r *Router) Relay(ctx context.Context, p int, said engine.Reports) (engine.
 	})
 }
 
-// heir is who should own a partition if this node does not, or with more tries another one.
+// heir returns the node that should own a partition if this node does not, and with more tries the other
+// members in turn.
 func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
 	heirs := r.n.view.Load().heirs(r.n.id, p)
 	if len(heirs) == 0 {

@@ -10,28 +10,28 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Setting is something that a node was started with and that is to be the same on all nodes.
+// Setting is a setting that a node was started with and that should be the same on all nodes.
 type Setting struct {
-	Name  string // of the flag, without dashes
-	Value string // as an operator would write it; of a secret a digest
-	// Must is whether a node that differs from one that lives is refused. Otherwise it is warned of.
+	Name  string // name of the flag, without dashes
+	Value string // as an operator would write it; a digest if it is secret
+	// Must: a node that differs from a living one is refused. Otherwise a warning is logged.
 	Must bool
 }
 
-// settings are those of a node as its member carries them: JSON, by name.
+// settings encodes a node's settings for its member: JSON, by name.
 func settings(all []Setting) string {
 	byName := make(map[string]string, len(all))
 	for _, s := range all {
 		byName[s.Name] = s.Value
 	}
-	text, err := json.Marshal(byName) // in order of the names
+	text, err := json.Marshal(byName) // sorted by name
 	if err != nil || len(all) == 0 {
 		return ""
 	}
 	return string(text)
 }
 
-// settingsOf are those of a member by name; none if it is of a version that says nothing.
+// settingsOf returns a member's settings by name; nil if its version states none.
 func settingsOf(m store.Member) (byName map[string]string) {
 	if json.Unmarshal([]byte(m.Settings), &byName) != nil {
 		return nil
@@ -39,7 +39,7 @@ func settingsOf(m store.Member) (byName map[string]string) {
 	return byName
 }
 
-// compatible refuses a node whose settings may not differ from those of a member that lives, and do.
+// compatible refuses a node with a Must setting that differs from that of a living member.
 func (n *Node) compatible(members []store.Member) error {
 	var faults []error
 	for _, s := range n.cfg.Settings {
@@ -61,7 +61,7 @@ func (n *Node) compatible(members []store.Member) error {
 // maxShown is the most bytes of a value in a warning.
 const maxShown = 100
 
-// differences are the settings in which members differ, a sentence for each.
+// differences describes the settings in which members differ, a sentence for each.
 func differences(members []store.Member) (sentences []string) {
 	who := map[string]map[string][]string{} // by name and value
 	for _, m := range members {
@@ -90,7 +90,7 @@ func differences(members []store.Member) (sentences []string) {
 	return sentences
 }
 
-// compare tells once of settings in which the members differ. The caller has the turn.
+// compare logs, once, the settings in which the members differ. The caller holds the turn.
 func (n *Node) compare(members []store.Member) {
 	found := differences(members)
 	if slices.Equal(found, n.differ) {

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 )
 
-// TestSettingsThatMustBeTheSame: a node that differs is refused while one that does lives, with the flag and both values, and owns nothing
-// meanwhile.
+// TestSettingsThatMustBeTheSame: a node that differs from a living node is refused, with the flag and both
+// values in the error, and owns nothing meanwhile.
 func TestSettingsThatMustBeTheSame(t *testing.T) {
 	ttl := func(value string) cluster.Setting {
 		return cluster.Setting{Name: "lease-ttl", Value: value, Must: true}
@@ -33,7 +33,7 @@ func TestSettingsThatMustBeTheSame(t *testing.T) {
 		if s, err := a.ClusterStatus(t.Context()); err != nil || len(s.Nodes) != 3 || len(s.Warnings) != 0 {
 			t.Errorf("status %+v, %v", s, err)
 		}
-		for _, n := range []*node{a, b} { // how it is changed
+		for _, n := range []*node{a, b} { // the documented way to change it
 			n.end()
 			if err := n.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -43,7 +43,8 @@ func TestSettingsThatMustBeTheSame(t *testing.T) {
 	})
 }
 
-// TestOneOfTheNameIsNoOther: a node that was killed and starts again with another value is not refused because of itself.
+// TestOneOfTheNameIsNoOther: a node that was killed and starts again with another value is not refused
+// because of its own old member.
 func TestOneOfTheNameIsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -54,7 +55,7 @@ func TestOneOfTheNameIsNoOther(t *testing.T) {
 	})
 }
 
-// TestSettingsThatShouldBeTheSame are told of once, and shown as long as they differ.
+// TestSettingsThatShouldBeTheSame: differences are logged once, and shown as long as they last.
 func TestSettingsThatShouldBeTheSame(t *testing.T) {
 	allow := func(value string) cluster.Setting { return cluster.Setting{Name: "allow-target", Value: value} }
 	synctest.Test(t, func(t *testing.T) {

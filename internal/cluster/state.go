@@ -8,39 +8,42 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// phase is where a node stands. Its text is what others read, be they of another version.
+// phase is what a node can do at present. The text is read by other nodes, also of other versions.
 type phase string
 
 // The phases. Only a fit node has a capacity above 0.
 const (
 	phaseFit     phase = "fit"     // it has proven that it can claim and commit
 	phaseProving phase = "proving" // it is new, and has not proven it yet
-	phaseUnfit   phase = "unfit"   // it lives, and fails to claim or to commit
+	phaseUnfit   phase = "unfit"   // it lives, but fails to claim or to commit
 	phaseDrained phase = "drained"
 	phaseSkewed  phase = "clock"   // its clock is off
-	phaseLeaving phase = "leaving" // it has been told to end: it keeps what nobody stays to take
-	phaseEnded   phase = "ended"   // it leaves, and takes nothing any more
+	phaseLeaving phase = "leaving" // it was told to end; it keeps what no other node can take
+	phaseEnded   phase = "ended"   // it is leaving, and takes nothing any more
 )
 
 // condition is what a node says of itself to the others, with each heartbeat.
 type condition struct {
-	Phase   phase            `json:"phase"`             // empty of a node of a version that says nothing
-	Speaks  int              `json:"speaks,omitempty"`  // version of the protocol between nodes
-	Reason  string           `json:"reason,omitempty"`  // why it is unfit, or what it refuses; for people
-	Refuses []int            `json:"refuses,omitempty"` // partitions that it could not serve, and is not to own for now
-	Doubts  map[string][]int `json:"doubts,omitempty"`  // by member: partitions that this one should own and does not take
+	Phase  phase  `json:"phase"`            // empty if the node's version states none
+	Speaks int    `json:"speaks,omitempty"` // version of the protocol between nodes
+	Reason string `json:"reason,omitempty"` // why it is unfit, or what it refuses; for people
+	// Partitions that it could not serve and is not to own for now.
+	Refuses []int `json:"refuses,omitempty"`
+	// By member: partitions that the member should own and does not take.
+	Doubts map[string][]int `json:"doubts,omitempty"`
 }
 
-// text is the condition as a member carries it.
+// text encodes the condition for the member.
 func (c *condition) text() string {
 	b, err := json.Marshal(c)
 	if err != nil {
-		return "" // nothing in it can fail
+		return "" // cannot happen with these fields
 	}
 	return string(b)
 }
 
-// conditionOf is what a member says of itself. What cannot be read is of a version to come, and says nothing.
+// conditionOf returns what a member says of itself; nothing if it cannot be decoded, as it is of a later
+// version.
 func conditionOf(m *store.Member) (c condition) {
 	if json.Unmarshal([]byte(m.State), &c) != nil {
 		return condition{}
@@ -48,7 +51,7 @@ func conditionOf(m *store.Member) (c condition) {
 	return c
 }
 
-// self is the node as the others are to know it now.
+// self returns this node's member as the others should see it now.
 func (n *Node) self() store.Member {
 	m, c := n.cfg.Member, condition{Speaks: speaks()}
 	m.Capacity = 0
@@ -73,13 +76,13 @@ func (n *Node) self() store.Member {
 	return m
 }
 
-// states are the phases as callers know them.
+// states maps phases to the states of the public API.
 var states = map[phase]carillon.NodeState{
 	phaseFit: carillon.NodeFit, phaseProving: carillon.NodeProving, phaseUnfit: carillon.NodeUnfit, phaseDrained: carillon.NodeDrained,
 	phaseSkewed: carillon.NodeSkewed, phaseLeaving: carillon.NodeLeaving, phaseEnded: carillon.NodeLeaving,
 }
 
-// nodes are the living nodes; their clocks are not known here.
+// nodes returns the living nodes, without their clocks.
 func (v *view) nodes() []carillon.Node {
 	doubted := v.suspected()
 	nodes := make([]carillon.Node, len(v.members))

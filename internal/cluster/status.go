@@ -35,8 +35,8 @@ func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	return n.heartbeat(ctx)
 }
 
-// retire notes, in the store and here, that the node is to own nothing. That it is not the last one is decided by the store, in the same
-// step: of nodes that are drained at one time one stays.
+// retire records, in the store and here, that the node is to own nothing. The store checks in the same step
+// that it is not the last one: of nodes that are drained at the same time one stays.
 func (n *Node) retire(ctx context.Context) error {
 	if err := n.take(ctx); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (n *Node) retire(ctx context.Context) error {
 	return fmt.Errorf("tell the store: %w", err) // if it was done all the same, the next heartbeat undoes it
 }
 
-// statusWithin is how long a node may take to say how its clock is.
+// statusWithin is how long a node may take to report its clock.
 const statusWithin = 500 * time.Millisecond
 
 // ClusterStatus implements [carillon.Cluster].
@@ -85,7 +85,7 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	n.each(v.members, func(m store.Member, c Control) {
 		status, err := c.Status(ctx)
 		if err != nil {
-			return // it is not known
+			return // its clock stays unknown
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -119,7 +119,8 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	case err != nil:
 		told := carillon.Errorf(carillon.Unavailable, "id", "node %.64q could not be told: %w", id, err)
 		e, ok := errors.AsType[*carillon.Error](err)
-		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown) // it may have taken note, and not have got through to the store
+		// It may have noted it without getting through to the store.
+		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown)
 		return told
 	}
 	n.tellAll(ctx)
@@ -147,7 +148,7 @@ func (n *Node) Rebalance(ctx context.Context) error {
 			not = append(not, fmt.Sprintf("%q", m.ID))
 		}
 	}
-	n.tellAll(ctx) // those that were the first have not seen what the last have written
+	n.tellAll(ctx) // the first ones have not seen what the last ones wrote
 	if len(not) > 0 {
 		return carillon.Errorf(carillon.Unavailable, "", "nodes that could not be told: %s", strings.Join(not, ", "))
 	}
@@ -173,23 +174,23 @@ func (n *Node) WatchNodes(ctx context.Context, f func([]carillon.Node) error) er
 	}
 }
 
-// sameNode reports whether nothing has changed that a watcher is told of: how much a node owns is not.
+// sameNode reports whether nothing has changed that a watcher is told of. How much a node owns is not.
 func sameNode(a, b carillon.Node) bool {
 	a.Owns = b.Owns
 	return a == b
 }
 
-// Stats are figures of a node's part in the cluster.
+// Stats holds figures about a node's part in the cluster.
 type Stats struct {
 	Members int
-	Owned   int // partitions, by its engine
-	Parts   int // of all
+	Owned   int // partitions that its engine holds
+	Parts   int // partitions of the store
 	Skew    time.Duration
 	Unfit   bool
 	Refused int // partitions that it cannot serve
 }
 
-// Stats tells the node's figures.
+// Stats returns the node's figures.
 func (n *Node) Stats() Stats {
 	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead()}
 	is, _, refuses := n.fit.stands()

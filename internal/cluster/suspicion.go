@@ -9,43 +9,46 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Times of doubts.
+// Times of suspicions.
 const (
-	doubtNum, doubtDen = 3, 2             // of the TTL: for so long a partition is left to a member that lives and does not take it
-	firstSuspicion     = 10 * time.Second // after which it is left one again at first
-	maxSuspicion       = 5 * time.Minute  // at last
+	// How long a partition is left to a member that lives and does not take it, as a fraction of the TTL.
+	doubtNum, doubtDen = 3, 2
+	firstSuspicion     = 10 * time.Second // after which the member is first given a partition again
+	maxSuspicion       = 5 * time.Minute  // the longest such pause
 )
 
-// suspicions are what this node finds members not to take of their shares, although they live and do not say why: nodes of a version that
-// says nothing, or of one that is wrong about itself. Of all that could doubt a member one does, the first fit one by name, so that
-// there is one memory and one backoff; the others read it in the store and act on it.
+// suspicions are about members that do not take partitions of their shares although they live and give no
+// reason: nodes of a version that gives none, or of one that is wrong about itself. Of all nodes that could
+// suspect a member only one does, the first fit one by name, so that there is one memory and one backoff. The
+// others read its findings in the store and act on them.
 //
-// When the backoff is over the member is left one partition. If it takes it, and keeps it, it gets the others too.
+// When the backoff is over the member is given one partition. If it takes and keeps that, it gets the others
+// too.
 type suspicions struct {
 	of  map[string]*suspicion // by member
 	by  map[int]*vacancy      // by partition
 	say atomic.Pointer[map[string][]int]
 }
 
-// suspicion is of one member.
+// suspicion is about one member.
 type suspicion struct {
 	nonce uint64
 	parts map[int]bool
 	tries int
-	until time.Duration // when it is left a partition again
-	trial int           // the one that it was left; -1 = none
-	since time.Duration // when
-	calm  time.Duration // since when it takes all; 0 = it does not
+	until time.Duration // when it is given a partition again
+	trial int           // the partition that it was given; -1 = none
+	since time.Duration // when it was given that
+	calm  time.Duration // since when it takes all its partitions; 0 = it does not
 }
 
-// vacancy is how a partition was found last.
+// vacancy is how a partition was last found.
 type vacancy struct {
 	member string
 	term   store.Term
 	since  time.Duration // since when it has been vacant; 0 = it is not
 }
 
-// published is what the node says of other members.
+// published returns what the node says about other members.
 func (d *suspicions) published() map[string][]int {
 	if all := d.say.Load(); all != nil {
 		return *all
@@ -53,7 +56,7 @@ func (d *suspicions) published() map[string][]int {
 	return nil
 }
 
-// suspected is what members are found not to take, by all that say so.
+// suspected returns the partitions that members are found not to take, by all findings.
 func (v *view) suspected() map[string][]int {
 	all := map[string][]int{}
 	for i := range v.members {
@@ -64,7 +67,7 @@ func (v *view) suspected() map[string][]int {
 	return all
 }
 
-// suspecter is who doubts a member, if need be: the first fit one by name.
+// suspecter returns the member that would suspect another: the first fit one by name.
 func (v *view) suspecter(of string) string {
 	for i := range v.members {
 		if m := &v.members[i]; m.ID != of && conditionOf(m).Phase == phaseFit {
@@ -74,7 +77,7 @@ func (v *view) suspecter(of string) string {
 	return ""
 }
 
-// look takes a new view. It reports whether what the node is to say has changed. The caller has the turn.
+// look takes a new view. It reports whether the node's findings have changed. The caller holds the turn.
 func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration) (changed bool) {
 	if d.by == nil {
 		d.by, d.of = map[int]*vacancy{}, map[string]*suspicion{}
@@ -99,7 +102,8 @@ func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration)
 	return changed
 }
 
-// vacant is for how long a partition that another member should own has had no owner, or one that claims it again and again.
+// vacant returns how long a partition that another member should own has had no owner, or one that claims it
+// again and again.
 func (d *suspicions) vacant(v *view, p int, id, me string, now, answering time.Duration) time.Duration {
 	o, last := &v.owners[p], d.by[p]
 	if id == "" || id == me || answering == never {
@@ -119,13 +123,13 @@ func (d *suspicions) vacant(v *view, p int, id, me string, now, answering time.D
 	return now - found.since
 }
 
-// holds reports whether a living member has the lease of a partition.
+// holds reports whether a living member has a valid lease on a partition.
 func (v *view) holds(o *store.Owner) bool {
 	_, lives := v.member(o.Node)
 	return lives && o.Until.After(v.at)
 }
 
-// begin doubts that a member takes a partition.
+// begin records the suspicion that a member does not take a partition.
 func (d *suspicions) begin(v *view, id string, p int, now time.Duration) (changed bool) {
 	x := d.of[id]
 	if x == nil {
@@ -134,7 +138,7 @@ func (d *suspicions) begin(v *view, id string, p int, now time.Duration) (change
 		d.of[id] = x
 	}
 	if x.parts[p] {
-		return false // nobody else would take it either
+		return false // no other member would take it either
 	}
 	if len(x.parts) == 0 {
 		x.until = now + backoff(firstSuspicion, maxSuspicion, x.tries)
@@ -144,7 +148,7 @@ func (d *suspicions) begin(v *view, id string, p int, now time.Duration) (change
 	return true
 }
 
-// proceed leaves the member a partition when the backoff is over, and takes note of what it does with it.
+// proceed gives the member a partition when the backoff is over, and later records whether it took it.
 func (x *suspicion) proceed(v *view, id string, now, ttl time.Duration) (changed bool) {
 	switch {
 	case x.trial < 0 && len(x.parts) == 0:
@@ -168,7 +172,7 @@ func (x *suspicion) proceed(v *view, id string, now, ttl time.Duration) (changed
 	return true
 }
 
-// publish has the node say what it finds with its next heartbeat.
+// publish puts the findings into the node's next heartbeat.
 func (d *suspicions) publish() {
 	all := map[string][]int{}
 	for id, x := range d.of {

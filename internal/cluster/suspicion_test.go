@@ -8,8 +8,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestASilentNodeIsDoubted: a node of a version that says nothing of itself cannot claim. The others find out within seconds, own its
-// share, and leave it one partition now and then; when it takes it, it gets the others too.
+// TestASilentNodeIsDoubted: a node of a version that states nothing about itself cannot claim. The others
+// find out within seconds, own its share, and give it one partition now and then. When it takes that, it gets
+// the others too.
 func TestASilentNodeIsDoubted(t *testing.T) {
 	for _, fault := range []struct {
 		what string
@@ -36,7 +37,7 @@ func TestASilentNodeIsDoubted(t *testing.T) {
 					t.Errorf("status: %+v, %v", status.Nodes, err)
 				}
 				away := 0
-				for range 600 { // a minute, in which it is left one partition for a moment
+				for range 600 { // a minute, in which it is given one partition for a moment
 					if counts := f.owners(); countOf(counts, 0) > 1 {
 						t.Fatalf("owners %v", counts)
 					} else if countOf(counts, 0) > 0 {
@@ -54,7 +55,7 @@ func TestASilentNodeIsDoubted(t *testing.T) {
 	}
 }
 
-// countOf is how many partitions have so many owners.
+// countOf returns how many partitions have n owners.
 func countOf(owners [parts]int, n int) (sum int) {
 	for _, of := range owners {
 		if of == n {
@@ -64,7 +65,8 @@ func countOf(owners [parts]int, n int) (sum int) {
 	return sum
 }
 
-// TestASilentNodeHasItsShare if nothing is wrong with it: nodes of two versions agree on who owns what.
+// TestASilentNodeHasItsShare: if nothing is wrong with the node, nodes of both versions agree on who owns
+// what.
 func TestASilentNodeHasItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

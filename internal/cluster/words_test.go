@@ -12,7 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// TestWordsOfANodeCutOffFromTheStore reach who owns its partitions by now, although it knows nothing of that.
+// TestWordsOfANodeCutOffFromTheStore: they reach the present owner of its partitions, although the node does
+// not know who that is.
 func TestWordsOfANodeCutOffFromTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := pair(t)

@@ -12,14 +12,15 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Whoever puts a job that is valid and will not do what he expects is told so in the answer, by the owner of its partition,
-// from what that node knows: it asks no other node. It reads the store only for jobs that wait for others, and before it says that a key
-// has no limit. What it cannot know, as what a name will resolve to, it does not guess. Each warning has the field before a colon.
+// If a job is valid but will not do what its author expects, the answer to the put says so in a warning. The
+// owner of the job's partition writes warnings from what it knows: it asks no other node, and reads the store
+// only for jobs that wait for others and before it says that a key has no limit. It does not guess what it
+// cannot know, such as what a name will resolve to. Each warning begins with a field and a colon.
 
-// lateBy is how far in the past a job must be due for a warning: clocks differ, and calls take their time.
+// lateBy is how far in the past a job must be due for a warning: clocks differ, and calls take time.
 const lateBy = time.Minute
 
-// advise adds to the answer to a put what the job's author may not expect.
+// advise adds warnings to the answer to a put.
 func (e *Engine) advise(ctx context.Context, put *carillon.PutResult) {
 	if !put.Changed {
 		return
@@ -41,8 +42,8 @@ func (e *Engine) advise(ctx context.Context, put *carillon.PutResult) {
 	}
 }
 
-// limited reports whether a key has a limit, or it is not known that it has none: on a node that does not own the settings they may be
-// some moments old, and the limit may have been set just before the put.
+// limited reports whether a key has a limit, or may have one. On a node that does not own the settings they
+// may be slightly old, and the limit may have been set just before the put.
 func (e *Engine) limited(ctx context.Context, l partition.Limit) bool {
 	if _, limited := e.settings.limit(l); limited {
 		return true
@@ -58,7 +59,7 @@ func (e *Engine) limited(ctx context.Context, l partition.Limit) bool {
 	return limited
 }
 
-// dueInThePast warns of a one-shot whose time had come long before it was put.
+// dueInThePast returns a warning for a one-shot whose due time was long before it was put.
 func dueInThePast(j *carillon.Job) string {
 	st := j.Status
 	if j.Recurring() || st == nil || st.NextRun.IsZero() || st.Current != nil {
@@ -71,15 +72,16 @@ func dueInThePast(j *carillon.Job) string {
 }
 
 const (
-	// cycleDepth is how far the jobs are followed that a job waits for, and cycleJobs how many are looked at.
+	// cycleDepth is how many levels of dependencies are followed, and cycleJobs how many jobs are looked at.
 	cycleDepth = 16
 	cycleJobs  = 256
 )
 
-// cycle is a warning if a job waits, by way of others, for itself; together are the jobs that are put with it, as they will
-// be. It looks at no more than a few jobs, and what cannot be read is passed over: the put does not depend on it.
+// cycle returns a warning if a job waits, through others, for itself. together holds the jobs that are put
+// with it, as they will be. It looks at a few jobs only and skips what cannot be read, since the put does not
+// depend on it.
 func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carillon.Key]*carillon.Job) string {
-	from := map[string]string{} // of each name, who waits for it
+	from := map[string]string{} // for each name, the job that waits for it
 	level := []*carillon.Job{j}
 	for range cycleDepth {
 		var next []string
@@ -102,7 +104,7 @@ func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carill
 	return ""
 }
 
-// cycleText says by whom a job waits for itself.
+// cycleText describes the cycle.
 func cycleText(from map[string]string, last, first string) string {
 	path := []string{first}
 	for name := last; name != first && name != ""; name = from[name] {
@@ -119,7 +121,7 @@ func cycleText(from map[string]string, last, first string) string {
 	return "the jobs wait for each other (" + strings.Join(path, " after ") + "), so none of them runs unless one is triggered"
 }
 
-// jobsNamed are those of the named jobs that there are: as they are put now, or as the store has them.
+// jobsNamed returns those of the named jobs that exist: as they are being put, or as the store has them.
 func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
 	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range names {

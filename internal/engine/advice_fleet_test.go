@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestALimitHoldsForPutsEverywhere: no node says that a key has no limit once it has been set, although nobody
-// has announced it.
+// TestALimitHoldsForPutsEverywhere: once a limit has been set no node warns that the key has none, even if it
+// was not announced.
 func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 6}), 3, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// warned puts a job and returns what it was warned of.
+// warned puts a job and returns its warnings.
 func (n *node) warned(j carillon.Job) []string {
 	n.t.Helper()
 	j.Target = carillon.WorkerQueue("q")
@@ -23,7 +23,7 @@ func (n *node) warned(j carillon.Job) []string {
 	return put.Warnings
 }
 
-// wantWarnings checks that each warning begins as it should.
+// wantWarnings checks how each warning begins.
 func wantWarnings(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	ok := len(got) == len(want)

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestAnAttemptInDoubtHoldsOneSlot of a worker that stays and gets it twice: the store fails while the attempt is written, so that
-// the node cannot know whether it was.
+// TestAnAttemptInDoubtHoldsOneSlot: of a worker that stays and gets the attempt twice. The store fails while
+// the attempt is written, so that the node cannot know whether it was.
 func TestAnAttemptInDoubtHoldsOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -33,7 +33,7 @@ func TestAnAttemptInDoubtHoldsOneSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + 100*time.Millisecond)
-		f.fail(func(func() error) error { // of the batch that makes the attempt durable for its age
+		f.fail(func(func() error) error { // the batch that makes the attempt durable because of its age
 			f.fail(nil)
 			return fmt.Errorf("%w: lost", store.ErrUnknown)
 		})
@@ -48,7 +48,7 @@ func TestAnAttemptInDoubtHoldsOneSlot(t *testing.T) {
 	})
 }
 
-// putOnce puts a job that is due once in a minute, and passes the time until a consumer has it.
+// putOnce puts a job that is due once, in a minute, and lets time pass until a consumer has it.
 func (n *node) putOnce(timeout time.Duration) {
 	n.t.Helper()
 	job := carillon.Job{Name: "a", Schedule: "@every 1m", Repeats: 1, Lease: 10 * time.Second, Timeout: timeout,
@@ -59,7 +59,7 @@ func (n *node) putOnce(timeout time.Duration) {
 	time.Sleep(time.Minute + 100*time.Millisecond)
 }
 
-// loseFor has every write of the next while end with an outcome that nobody knows; none is made.
+// loseFor makes every write for a while end with an unknown outcome; none is applied.
 func (f *faulty) loseFor(d time.Duration) {
 	until := time.Now().Add(d)
 	f.fail(func(apply func() error) error {
@@ -77,13 +77,14 @@ func (c *consumer) say(t *testing.T, req carillon.WorkRequest) {
 	}
 }
 
-// TestAnAnswerStopsWhoeverElseHasTheAttempt which was in doubt: the first of two workers answers, the other never would. It is told
-// when the answer is durable, also if that takes one more term.
+// TestAnAnswerStopsWhoeverElseHasTheAttempt: the attempt was in doubt, and two workers have it. The first
+// reports a result, the other never would. It is told to stop when the result is durable, even if that takes
+// one more term.
 func TestAnAnswerStopsWhoeverElseHasTheAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome carillon.Outcome
-		fails   bool // the store, when the answer comes
-		goodbye bool // is the answer
+		fails   bool // the store fails when the report comes
+		goodbye bool // the report is a disconnect
 	}{
 		"success":               {outcome: carillon.OutcomeSuccess},
 		"failure":               {outcome: carillon.OutcomeFailure},
@@ -124,8 +125,8 @@ func TestAnAnswerStopsWhoeverElseHasTheAttempt(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAFormerTermStopsNothingInForce: an attempt in doubt is made again, and goes on when the time is over that it had
-// before.
+// TestTheEndOfAFormerTermStopsNothingInForce: an attempt in doubt is made again, and goes on after the time
+// at which it would have ended before.
 func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
@@ -139,7 +140,7 @@ func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 		if len(has) != 1 || len(first.got()) != 1 || has[0].Token != first.got()[0].Token {
 			t.Fatalf("one attempt with two workers is wanted: %+v and %+v", first.got(), has)
 		}
-		for range 7 { // beyond the time of the first, and the grace
+		for range 7 { // beyond the lease of the first attempt, and the grace
 			time.Sleep(2 * time.Second)
 			second.say(t, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: has[0].Token, RunID: has[0].ID}}})
 		}
@@ -156,8 +157,8 @@ func TestTheEndOfAFormerTermStopsNothingInForce(t *testing.T) {
 	})
 }
 
-// TestAnotherNodeTakesBackNothingOfThisTerm: a node that had the partition says that an attempt never left it. This one has made it
-// again under the same token, and its worker has it.
+// TestAnotherNodeTakesBackNothingOfThisTerm: a former owner reports that it never sent an attempt. This node
+// has made it again under the same token, and its worker has it.
 func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
@@ -180,8 +181,8 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatComesByAnother gives the slot back of who has the attempt and stays silent, on the node that handed it out: another
-// worker there answers it, which got it from the next owner.
+// TestAnAnswerThatComesByAnother: on the node that handed an attempt out, a silent worker's slot is given
+// back when another worker there, which got the attempt from the next owner, reports its result.
 func TestAnAnswerThatComesByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)

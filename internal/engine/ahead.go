@@ -10,9 +10,9 @@ import (
 // readAtMost is how many records are read at once for the calls of a lane.
 const readAtMost = 4096
 
-// reading is what is read at once, beside the lane, for calls that wait in the boxes of its partitions: no partition's round waits
-// for the store's answer to another's, and none for what a caller wants to know while runs are due. On a store that cannot read
-// for several partitions at once each round reads for itself.
+// reading is one read beside the lane, for all calls that wait in the mailboxes of its partitions. So no
+// partition's round waits for a read of another partition's call, and due runs do not wait for what a caller
+// wants to know. On a store that cannot read for several partitions at once each round reads for itself.
 type reading struct {
 	asked   []store.Asked
 	of      []*partitionRunner // one for each of asked
@@ -21,8 +21,8 @@ type reading struct {
 	err     error
 }
 
-// fetch has read what calls of the lane's partitions need that wait for their rounds, one time after the other. What comes in
-// meanwhile is the next one.
+// fetch starts a read of what waiting calls of the lane's partitions need, if none is under way. What comes
+// in meanwhile is for the next one.
 func (l *lane) fetch() {
 	if l.reader == nil || l.asking {
 		return
@@ -38,7 +38,7 @@ func (l *lane) fetch() {
 	}
 	if len(r.asked) > 0 {
 		l.asking = true
-		for i := range l.group.writes { // on its way: what is read may be older
+		for i := range l.group.writes { // what is in flight: the read may return older records
 			l.group.commits[i].p.noteChanged(l.group.writes[i].Batch)
 		}
 		l.reads <- r
@@ -54,8 +54,8 @@ func (l *lane) lookUp() {
 	}
 }
 
-// appendWanted appends the records that calls which wait for the partition's round need and memory lacks, until there are
-// readAtMost of all partitions.
+// appendWanted appends the records that waiting calls of the partition need and memory lacks, up to
+// readAtMost over all partitions.
 func (p *partitionRunner) appendWanted(refs []store.Ref) []store.Ref {
 	if p.m == nil || p.claiming || p.leaving {
 		return refs
@@ -79,7 +79,7 @@ func (p *partitionRunner) appendWanted(refs []store.Ref) []store.Ref {
 	return refs
 }
 
-// learn takes what has been read, and lets the calls go on that wait for it.
+// learn takes the result of a read and lets the calls that wait for it run.
 func (l *lane) learn() {
 	select {
 	case r := <-l.found:
@@ -90,7 +90,7 @@ func (l *lane) learn() {
 			case p.shard == r.asked[i].Shard && !p.leaving:
 				p.bringIn(r.asked[i].Refs, r.records[i])
 				p.box.asked(true)
-			default: // of a term that is over
+			default: // of an ended term
 				p.box.asked(false)
 			}
 			p.asking = false
@@ -106,8 +106,8 @@ func (l *lane) learn() {
 	}
 }
 
-// bringIn brings records into memory until the next round has ended, and so is it known which do not exist. What was on its way to the
-// store when they were asked for, or has left since, may be in them or not: these a round reads again.
+// bringIn loads records until the end of the next round, and notes which do not exist. Records that were in
+// flight when they were read, or have been sent since, may be old: a round reads those again.
 func (p *partitionRunner) bringIn(refs []store.Ref, records []store.Record) {
 	if len(p.changed) > 0 {
 		kept := make([]store.Record, 0, len(records))
@@ -127,7 +127,7 @@ func (p *partitionRunner) bringIn(refs []store.Ref, records []store.Record) {
 	}
 }
 
-// noteChanged takes note of what leaves for the store while something is being read.
+// noteChanged notes which records are sent to the store while a read is under way.
 func (p *partitionRunner) noteChanged(b *store.Batch) {
 	if !p.asking {
 		return
@@ -140,7 +140,7 @@ func (p *partitionRunner) noteChanged(b *store.Batch) {
 	}
 }
 
-// asked lets the calls go on for which something was being read: to their round, or to be read for again.
+// asked marks the calls for which a read has ended: ready for their round, or to be read for again.
 func (b *mailbox) asked(read bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +151,7 @@ func (b *mailbox) asked(read bool) {
 	}
 }
 
-// failAsked ends the calls for which reading has failed, or was given up as the engine stops.
+// failAsked fails the calls whose read has failed, or was cancelled because the engine stops.
 func (p *partitionRunner) failAsked(err error) {
 	refusal := unread(err)
 	if p.e.stopping() {
@@ -173,7 +173,7 @@ func (p *partitionRunner) failAsked(err error) {
 	}
 }
 
-// fetchFor reads at once what group puts are about.
+// fetchFor reads what group puts need, in one read for all partitions.
 func (l *lane) fetchFor(js []*groupPut) {
 	if l.reader == nil {
 		return
@@ -204,7 +204,7 @@ func (l *lane) fetchFor(js []*groupPut) {
 	}
 	records, err := look(parts[0], func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
 	if err != nil {
-		parts[0].readFailed(err) // each reads for itself, and tells its caller
+		parts[0].readFailed(err) // each partition reads for itself, and answers its caller
 		return
 	}
 	for i, p := range parts {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// remote is a store whose answers to reads of several partitions take a while.
+// remote is a store whose reads of several partitions take a while.
 type remote struct {
 	store.Store
 	takes time.Duration
@@ -35,7 +35,8 @@ func (r *remote) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Re
 	}
 }
 
-// TestWhatWasReadIsNotNewerThanWhatHasHappened: a job is read for a caller, and before the answer is there it has run and is gone.
+// TestWhatWasReadIsNotNewerThanWhatHasHappened: a job is read for a caller, and before the read returns the
+// job has run and is gone.
 func TestWhatWasReadIsNotNewerThanWhatHasHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{Store: memory.New(memory.Options{Partitions: 2}), takes: 48 * time.Hour}
@@ -64,7 +65,7 @@ func TestWhatWasReadIsNotNewerThanWhatHasHappened(t *testing.T) {
 	})
 }
 
-// TestRunsDoNotWaitForReads that others have asked for.
+// TestRunsDoNotWaitForReads: of other callers.
 func TestRunsDoNotWaitForReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{Store: memory.New(memory.Options{Partitions: 1}), takes: time.Second}
@@ -98,7 +99,7 @@ func TestRunsDoNotWaitForReads(t *testing.T) {
 	})
 }
 
-// TestAReadThatFails is told to those who wait for it, and to nobody else.
+// TestAReadThatFails: only the callers that wait for it get the error.
 func TestAReadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{Store: memory.New(memory.Options{Partitions: 4}), takes: time.Millisecond}

@@ -14,8 +14,9 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// What may be allocated by what happens most: allocations, unlike times, are the same on every machine. Each is what was
-// measured and a little more. Who makes one grow says why, and who makes one fall lowers it.
+// Budgets for the most frequent operations, in allocations, which unlike times are the same on every machine.
+// Each is what was measured and a little more. Whoever raises a budget says why, and whoever makes a number
+// fall lowers it.
 const (
 	putAllocs    = 32.0 // a put through the engine, on the memory store
 	fireAllocs   = 69.0 // the life of a one-shot through engine and hub: put, fire, success, each durable

@@ -10,8 +10,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Assign says which partitions this node is to own from now on. It does not wait: those that it lacks are claimed, again and
-// again while another node holds them, and those that it has beside them are handed over (docs/decisions/0029).
+// Assign sets which partitions this node is to own from now on. It does not wait. Partitions that the node
+// lacks are claimed, repeatedly while another node holds them; those that it should not have are handed over
+// (docs/decisions/0029).
 func (e *Engine) Assign(parts []int) {
 	e.assigning.Lock()
 	defer e.assigning.Unlock()
@@ -23,7 +24,8 @@ func (e *Engine) Assign(parts []int) {
 	}
 }
 
-// Holdings are the partitions that this node holds under a term, also those that it is still loading.
+// Holdings returns the partitions that this node holds under a term, including those that it is still
+// loading.
 func (e *Engine) Holdings() []store.Holding {
 	var held []store.Holding
 	for _, p := range e.parts {
@@ -34,7 +36,8 @@ func (e *Engine) Holdings() []store.Holding {
 	return held
 }
 
-// Ready reports whether every partition that this node is to own is owned; otherwise it says why not.
+// Ready returns an error that names a partition which this node is to own and does not own; nil if there is
+// none.
 func (e *Engine) Ready() error {
 	for _, p := range e.parts {
 		if p.wanted.Load() && !p.serving.Load() {
@@ -44,7 +47,8 @@ func (e *Engine) Ready() error {
 	return nil
 }
 
-// leave begins to hand the partition over: nothing is handed out any more, and what memory holds is on its way to the store.
+// leave begins to hand the partition over: nothing more is handed out, and what memory holds is sent to the
+// store.
 func (p *partitionRunner) leave() {
 	p.leaving, p.leftAt = true, p.e.elapsed()
 	p.m.HandOver()
@@ -54,8 +58,9 @@ func (p *partitionRunner) leave() {
 	p.e.dispatcher.Forget(p.number)
 }
 
-// leaveOrphans has the consumers of attempts that are in force told to stop: at once if nobody will know of the attempt, otherwise
-// when its time is over. Whoever owns the partition then cannot reach them, and an attempt that is never answered would keep its
+// leaveOrphans keeps a list of the attempts in force, whose consumers the next owner may be unable to reach.
+// An attempt that the store does not know of is cancelled at once, since the next owner hands its run out
+// again. The others are cancelled when their leases end: an attempt that is never answered would keep its
 // slot for ever.
 func (p *partitionRunner) leaveOrphans() {
 	now, elapsed := p.e.now(), p.e.elapsed()
@@ -85,19 +90,22 @@ func (p *partitionRunner) leaveOrphans() {
 	}
 }
 
-// orphan is an attempt of a term that is over, which a consumer here may have.
+// orphan is an attempt of an ended term that a consumer of this node may still run.
 type orphan struct {
 	partition.Cancel
-	tok        partition.Token
-	until      int64 // by Engine.elapsed
-	heartbeats bool  // its consumer is here and does not heartbeat, but says when it ends: until then this node does
+	tok   partition.Token
+	until int64 // when it is cancelled, by Engine.elapsed
+	// Its consumer is here and sends no heartbeats but reports the end of its stream; until then this node
+	// sends them.
+	heartbeats bool
 }
 
-// streamKind is the kind of the consumers who hold attempts as long as their streams last, and do not heartbeat.
+// streamKind is the kind of queues whose consumers hold attempts as long as their streams last, and send no
+// heartbeats.
 const streamKind = "dapr"
 
-// heartbeatOrphans tells the owner of attempts of earlier terms that their streams last, also if it is this node again: otherwise he would
-// hand them out again before long.
+// heartbeatOrphans sends heartbeats for orphans whose streams are still open to the owner of the partition,
+// even if that is this node again. Otherwise the owner would soon hand those runs out again.
 func (p *partitionRunner) heartbeatOrphans(now int64) {
 	if len(p.orphans) == 0 || p.leaving || p.m == nil && !p.elsewhere() || now-p.beaten < int64(partition.KeptHeartbeatInterval) {
 		return
@@ -112,7 +120,7 @@ func (p *partitionRunner) heartbeatOrphans(now int64) {
 	})
 }
 
-// refuted hears that attempts for which this node heartbeats are not in force any more.
+// refuted learns which orphans that this node sends heartbeats for are no longer in force.
 type refuted struct{ p *partitionRunner }
 
 // Accepted implements [partition.Reporter].
@@ -123,8 +131,9 @@ func (r refuted) Stale(token string) {
 	r.p.box.keep(func(m *mail) { m.refuted = append(m.refuted, token) })
 }
 
-// settleOrphans heartbeats no more for attempts of which consumers have said the last word, or which are not in force. They stay until their
-// time is over: who has said it may have got the attempt from the next owner, and another here has it still.
+// settleOrphans stops the heartbeats for orphans whose consumers sent a final report, and for those that are
+// not in force. They stay in the list until their time is over: the consumer that sent the report may have
+// got the attempt from the next owner, while another consumer here still runs it.
 func (p *partitionRunner) settleOrphans(in *mail) {
 	if len(p.orphans) == 0 || len(in.reports)+len(in.losses)+len(in.refuted) == 0 {
 		return
@@ -145,11 +154,11 @@ func (p *partitionRunner) settleOrphans(in *mail) {
 	}
 }
 
-// orphanGrace is how long after its end the consumer of such an attempt is told.
+// orphanGrace is how long after the end of its lease an orphan is cancelled.
 const orphanGrace = 5 * time.Second
 
-// endOrphan tells those whose time is over. An attempt that has been made again under its token, and is in force here, has another
-// time, which its term sees to.
+// endOrphan cancels orphans whose time is over. An attempt that was made again under the same token and is in
+// force here is left alone: its own term ends it.
 func (p *partitionRunner) endOrphan(now int64) {
 	n := 0
 	for ; n < len(p.orphans) && p.orphans[n].until <= now; n++ {
@@ -160,7 +169,7 @@ func (p *partitionRunner) endOrphan(now int64) {
 	p.orphans = slices.Delete(p.orphans, 0, n)
 }
 
-// left ends the hand-over: all that memory held is durable.
+// left ends the hand-over: everything that memory held is durable.
 func (p *partitionRunner) left() {
 	over := p.pendingRelease(p.term)
 	for _, w := range p.waiting {
@@ -185,10 +194,10 @@ func (p *partitionRunner) drop(cause error) {
 	p.depths.Store(nil)
 	p.abandon()
 	p.e.dispatcher.Forget(p.number)
-	p.box.ring() // calls that wait for what is being read wait for nothing now
+	p.box.ring() // calls whose records were being read can be refused now
 }
 
-// notOwner is what is told to whoever wants something of a partition that this node does not own.
+// notOwner returns the error for a request to a partition that this node does not own.
 func notOwner(number int) *carillon.Error {
 	return carillon.Errorf(carillon.Unavailable, "", "partition %d: %w", number, ErrNotOwner)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// started is a carillon.Run as a consumer got it, and when.
+// started is a run as a consumer got it, and when.
 type started struct {
 	carillon.Run
 	at time.Time
@@ -26,8 +26,9 @@ func record(into *[]started) func(carillon.Run) *carillon.Result {
 	}
 }
 
-// TestABackfillKeepsItsRateOverARestart runs twenty times at two a second, with the node down for three seconds in the
-// middle: each runs once, in order, at least half a second after the one before, and the restart is not made up for.
+// TestABackfillKeepsItsRateOverARestart: runs twenty times at two a second, with the node down for three
+// seconds in the middle. Each run comes once, in order, at least half a second after the one before, and the
+// restart is not made up for.
 func TestABackfillKeepsItsRateOverARestart(t *testing.T) {
 	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapAllow} {
 		t.Run(overlap.String(), func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 
 func second(_ carillon.Backfill, err error) error { return err }
 
-// TestStartBackfillFollowsAPut checks that a backfill goes by the schedule that the job has when it is started.
+// TestStartBackfillFollowsAPut: a backfill uses the schedule that the job has when the backfill is started.
 func TestStartBackfillFollowsAPut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

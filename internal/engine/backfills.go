@@ -11,11 +11,12 @@ import (
 // maxBackfillList is the most backfills in a list.
 const maxBackfillList = 1000
 
-// planAgain is how often a backfill is planned anew because its job is put meanwhile.
+// planAgain is how often a backfill is planned again because its job has been put meanwhile.
 const planAgain = 5
 
-// StartBackfill runs a job at its past times; see [carillon.Backfills]. Once it has returned the backfill goes on whatever
-// becomes of ctx. The times are counted here, on the caller's goroutine: there may be a million.
+// StartBackfill runs a job at past times of its schedule; see [carillon.Backfills]. Once it has returned, the
+// backfill goes on whatever becomes of ctx. The times are counted on the caller's goroutine, as there may be
+// a million.
 func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Backfill{}, err
@@ -50,7 +51,7 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name", "job %.64q is being changed all the time; try again", key.Name)
 }
 
-// ofBackfill reads a backfill's id and finds its partition.
+// ofBackfill parses a backfill's id and finds its partition.
 func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *partitionRunner, error) {
 	bid, err := carillon.ParseRunID(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
@@ -67,7 +68,7 @@ func noBackfill(id string) error {
 	return carillon.Errorf(carillon.NotFound, "id", "there is no backfill %s", id)
 }
 
-// GetBackfill is a backfill, ended or not; see [carillon.Backfills].
+// GetBackfill returns a backfill, running or ended; see [carillon.Backfills].
 func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
 	bid, p, err := e.ofBackfill(id)
 	if err != nil {
@@ -78,7 +79,7 @@ func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillo
 	})
 }
 
-// backfill is one of a namespace, in memory or ended.
+// backfill returns a backfill of a namespace, from memory or from the ended ones.
 func (p *partitionRunner) backfill(namespace string, id carillon.RunIdentity) (carillon.Backfill, error) {
 	b, ok := p.m.Backfill(id)
 	if !ok {
@@ -93,7 +94,7 @@ func (p *partitionRunner) backfill(namespace string, id carillon.RunIdentity) (c
 	return b, nil
 }
 
-// endedBackfill reads an ended backfill.
+// endedBackfill reads an ended backfill from the store.
 func (p *partitionRunner) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
 	records, err := p.small(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
@@ -110,7 +111,7 @@ func (p *partitionRunner) endedBackfill(id carillon.RunIdentity) (b carillon.Bac
 	return partition.BackfillOf(&rec, p.number), true, nil
 }
 
-// ListBackfills is the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
+// ListBackfills returns the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
 func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
 	if err := checkKey(&key); err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillo
 	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
 }
 
-// backfillsOf is the backfills of a job: those in memory, and those that ended.
+// backfillsOf returns the backfills of a job: those in memory and the ended ones.
 func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
 	list := p.m.Backfills(key)
 	seen := map[string]bool{}
@@ -168,7 +169,8 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 	})
 }
 
-// sweepBackfills looks through a page of the ended backfills for those whose time is over, each time the next one.
+// sweepBackfills looks through one page of the ended backfills for those whose retention has ended; the next
+// call takes the next page.
 func (p *partitionRunner) sweepBackfills(now int64) {
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: metaRecordsAtOnce}
 	page, err := p.small(q)

@@ -43,7 +43,8 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 	return puts, nil
 }
 
-// coordinates refuses a batch whose first job is in a partition of another node: its owner sees to it.
+// coordinates refuses a batch whose first job is in a partition of another node: the owner of that partition
+// coordinates it.
 func (e *Engine) coordinates(first *carillon.Job) error {
 	key := first.Key()
 	key.Namespace = namespaceOf(key.Namespace)
@@ -53,7 +54,8 @@ func (e *Engine) coordinates(first *carillon.Job) error {
 	return nil
 }
 
-// putBatch stores jobs in the cheapest way that stores all or none.
+// putBatch stores all jobs or none, in the cheapest way that does: one store batch if they are in one
+// partition, one group if their partitions share a lane (groupput.go), otherwise with an intent (intents.go).
 func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	parts := e.byPartition(reqs)
 	if len(parts) == 1 {
@@ -68,7 +70,8 @@ func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]c
 	return e.putAcross(ctx, reqs)
 }
 
-// requests checks all that can be wrong with the jobs of a batch, as of now, so that storing them cannot fail.
+// requests checks the jobs of a batch, as of now, for everything that could be wrong, so that storing them
+// cannot fail.
 func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition.PutRequest, error) {
 	reqs := make([]partition.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
@@ -93,7 +96,8 @@ func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition
 	return reqs, nil
 }
 
-// plannable reports why a job of a batch could never run. One that is there and keeps its times need not be able to.
+// plannable returns an error if a job of a batch could never run. A job that exists and keeps its times may
+// be one that never runs again.
 func (e *Engine) plannable(ctx context.Context, j *carillon.Job, at int64) error {
 	never := partition.Plannable(j, at)
 	if never == nil {
@@ -110,7 +114,7 @@ func (e *Engine) plannable(ctx context.Context, j *carillon.Job, at int64) error
 	return nil
 }
 
-// inBatch names the job of a batch that an error is about.
+// inBatch adds to an error which job of the batch it is about.
 func inBatch(i int, err error) error {
 	e, ok := errors.AsType[*carillon.Error](err)
 	if !ok {
@@ -119,11 +123,11 @@ func inBatch(i int, err error) error {
 	return carillon.WithField(err, fmt.Sprintf("jobs[%d].%s", i, e.Field))
 }
 
-// byPart is which requests of a batch, by index, fall to which partition.
+// byPart maps each partition to its requests of a batch, by index.
 type byPart map[*partitionRunner][]int
 
-// inOrder are partitions by number. What is asked of several goes out in this order, whatever that of a map is: a run of the simulation
-// has to be the same each time.
+// inOrder returns partitions ordered by number. Requests to several partitions go out in this order rather
+// than in that of a map, because a run of the simulation has to be repeatable.
 func inOrder[V any](parts map[*partitionRunner]V) []*partitionRunner {
 	return slices.SortedFunc(maps.Keys(parts), func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// mortal is a store that takes a number of writes and then is cut off: the last one is applied or not, its answer is lost.
+// mortal is a store that takes a number of writes and is then cut off. The last write is applied or not, and
+// its answer is lost.
 type mortal struct {
 	store.Store
 	mu     sync.Mutex
@@ -128,7 +129,7 @@ func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)
 	m := &mortal{Store: c.disk, left: math.MaxInt, lands: lands, slow: slow}
 	n := startWith(c.t, engine.Config{Store: m, Lanes: c.lanes})
 	m.mu.Lock()
-	m.left = left // without those that begin its terms
+	m.left = left // not counting those that begin its terms
 	m.mu.Unlock()
 	f(n)
 	time.Sleep(5 * time.Second)
@@ -143,8 +144,8 @@ func (c *crashes) live(left int, lands bool, slow time.Duration, f func(n *node)
 	return cutOff
 }
 
-// TestABatchIsStoredWholeOrNotAtAll crashes a node at each write of a batch put in turn, with and without the write, and its
-// successor at each write of the roll-forward.
+// TestABatchIsStoredWholeOrNotAtAll: crashes a node at each write of a batch put in turn, with and without
+// the write applied, and its successor at each write of the roll-forward.
 func TestABatchIsStoredWholeOrNotAtAll(t *testing.T) {
 	for _, lanes := range []int{1, 2, 5} {
 		for _, lands := range []bool{false, true} {
@@ -261,7 +262,7 @@ func (c *crashes) wantAllOrNone(n *node, all bool) {
 	}
 }
 
-// TestABatchSurvivesItsCallerAndARefusingStore puts a batch into a store that takes the intent and then nothing for a while.
+// TestABatchSurvivesItsCallerAndARefusingStore: the store takes the intent and then nothing for a while.
 func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
@@ -296,9 +297,10 @@ func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 	})
 }
 
-// TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid: the store takes the share of a partition, and its acknowledgement is lost.
-// When the partition is owned again, and the batch is answered, the first run has begun, and a job has ended: the answer is what it
-// would have been. If the store has not taken the share, the answer is that of the try which it took.
+// TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid: the store takes the share of a partition, and its
+// answer is lost. When the partition is owned again and the batch is answered, the first run has begun and a
+// job has ended: the answer is what it would have been. If the store has not taken the share, the answer is
+// that of the try that was taken.
 func TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid(t *testing.T) {
 	for name, land := range map[string]bool{"written": true, "not written": false} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +342,8 @@ func TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid(t *testing.T) {
 	}
 }
 
-// loseShares lets the intent through, loses what comes right after it, written or not, and is gone half a second later.
+// loseShares lets the intent through, loses what comes right after it, applied or not, and is gone half a
+// second later.
 func loseShares(land bool) func(apply func() error) error {
 	var mu sync.Mutex
 	var since time.Time
@@ -360,7 +363,7 @@ func loseShares(land bool) func(apply func() error) error {
 	}
 }
 
-// TestABatchWhoseIntentIsRefusedIsNotStored also checks that the caller is told so.
+// TestABatchWhoseIntentIsRefusedIsNotStored: and the caller is told so.
 func TestABatchWhoseIntentIsRefusedIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}
@@ -380,7 +383,7 @@ func TestABatchWhoseIntentIsRefusedIsNotStored(t *testing.T) {
 	})
 }
 
-// TestABatchIsCheckedBeforeAnythingIsStored has one job in many that could never run.
+// TestABatchIsCheckedBeforeAnythingIsStored: one job of many could never run.
 func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 5}))

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// serveCalls runs calls once what they need is in memory.
+// serveCalls loads what the calls need and runs them.
 func (p *partitionRunner) serveCalls(calls []call, now int64) {
 	if len(calls) == 0 {
 		return
@@ -35,8 +35,8 @@ func (p *partitionRunner) serveCalls(calls []call, now int64) {
 	}
 }
 
-// refuseUnread ends calls for which reading has failed. Where that is because of damage, each is tried by itself: only those that
-// are about what is lost fail.
+// refuseUnread fails calls for which a read has failed. If the cause is damage, each call is tried by itself,
+// so that only those about damaged records fail.
 func (p *partitionRunner) refuseUnread(calls []call, err error, now int64) {
 	if errors.Is(err, store.ErrDamaged) && len(calls) > 1 {
 		for i := range calls {
@@ -50,12 +50,12 @@ func (p *partitionRunner) refuseUnread(calls []call, err error, now int64) {
 	}
 }
 
-// dataLoss is the error of what is about a damaged part of the store. Nothing was done.
+// dataLoss returns the error for a request about a damaged part of the store. Nothing was done.
 func dataLoss(err error) error {
 	return carillon.Errorf(carillon.DataLoss, "", "the store has lost what this is about: %w", err)
 }
 
-// unread is the error of a call that was not begun, since what it needs could not be read.
+// unread returns the error for a call that was not begun because what it needs could not be read.
 func unread(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return dataLoss(err)
@@ -65,13 +65,13 @@ func unread(err error) error {
 	return e
 }
 
-// outcome is what a call came to.
+// outcome is the result of a call.
 type outcome[T any] struct {
 	value T
 	err   error
 }
 
-// stage is how far a call is: either its round begins or its caller gives up, never both.
+// stage decides a race: either the round begins the call or the caller withdraws it, never both.
 type stage struct{ is atomic.Int32 }
 
 const (
@@ -80,23 +80,23 @@ const (
 	withdrawn
 )
 
-// begin reports whether the call is to be done.
+// begin reports whether the call may be run.
 func (s *stage) begin() bool { return s.is.CompareAndSwap(waits, began) }
 
-// withdraw reports whether the call has not been done and will not be.
+// withdraw reports whether the call has not been run and never will be.
 func (s *stage) withdraw() bool {
 	s.is.CompareAndSwap(waits, withdrawn)
 	return s.is.Load() == withdrawn
 }
 
-// asked is a call that somebody waits for.
+// asked is a call whose caller waits.
 type asked[T any] struct {
 	stage
 	done chan outcome[T]
 }
 
-// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends before the round nothing is done,
-// and if it ends later the outcome is not known.
+// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends before that
+// round, nothing is done. If ctx ends later, the outcome is unknown.
 func ask[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, error)) (T, error) {
 	return askSeq(ctx, p, c, func(p *partitionRunner, now int64) (T, uint64, error) {
 		value, err := f(p, now)
@@ -104,7 +104,7 @@ func ask[T any](ctx context.Context, p *partitionRunner, c call, f func(p *parti
 	})
 }
 
-// askSeq is ask for an f that knows itself which batch must be durable.
+// askSeq is ask for an f that returns which batch must be durable.
 func askSeq[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	a := &asked[T]{done: make(chan outcome[T], 1)}
 	return a.wait(ctx, p, c, f)
@@ -129,7 +129,8 @@ func (a *asked[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(
 	}
 }
 
-// send puts the call into the partition's mailbox; it reports false, and does nothing, if the engine has ended.
+// send puts the call into the partition's mailbox. It returns false, and does nothing, if the engine has
+// ended.
 func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
 	final := !c.relayed
 	c.do = func(p *partitionRunner, now int64) {
@@ -152,15 +153,15 @@ func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
 }
 
-// enter waits for the moment of a call, in a simulation.
+// enter delays a call, in a simulation.
 func (e *Engine) enter(ctx context.Context, partition int, of string) {
 	if f := e.cfg.Enter; f != nil {
 		f(ctx, partition, of)
 	}
 }
 
-// overdue reports whether ctx has ended, or would have if its timer had come to it: after a pause of the whole process a round
-// may come first.
+// overdue reports whether ctx has ended, or would have if its timer had fired in time: after the whole
+// process was suspended a round may run before the timer.
 func overdue(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
@@ -169,14 +170,14 @@ func overdue(ctx context.Context) bool {
 	return bounded && !time.Now().Before(deadline)
 }
 
-// ended is the error of a call whose caller stopped waiting.
+// ended returns the error for a call whose caller stopped waiting after it was begun.
 func ended(ctx context.Context) error {
 	err := over(ctx, "before its outcome was durable")
 	err.Unknown = true
 	return err
 }
 
-// tooLate is the error of a call whose ctx ended before anything was done.
+// tooLate returns the error for a call whose ctx ended before anything was done.
 func tooLate(ctx context.Context) error { return over(ctx, "before it was begun: nothing was done") }
 
 func over(ctx context.Context, when string) *carillon.Error {
@@ -187,8 +188,8 @@ func over(ctx context.Context, when string) *carillon.Error {
 	return &carillon.Error{Kind: kind, Message: why + when, Err: ctx.Err()}
 }
 
-// bringPending reads the pending runs of jobs into memory which calls must reach: an operation that ends or changes what they
-// do must find those, too, that an earlier owner handed out.
+// bringPending loads the pending runs of jobs that calls must reach: an operation that ends or changes runs
+// must also find those that an earlier owner handed out.
 func (p *partitionRunner) bringPending(calls []call, now int64) error {
 	for i := range calls {
 		for _, ref := range calls[i].refs {
@@ -210,11 +211,11 @@ func (p *partitionRunner) bringPending(calls []call, now int64) error {
 	return nil
 }
 
-// pendingAtOnce is how many records are read at a time in search of pending runs.
+// pendingAtOnce is how many records are read at a time when looking for pending runs.
 const pendingAtOnce = 512
 
-// editCall is a call that ends a job or changes what its runs do.
+// editCall returns a call that ends a job or changes what its runs do.
 func editCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}, pending: true} }
 
-// jobCall is a call that needs the job.
+// jobCall returns a call that needs the job.
 func jobCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}} }

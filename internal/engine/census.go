@@ -10,31 +10,33 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// What is staged or dead is in the store alone: no counter in memory could say how much there is after a restart. So the node
-// counts what its partitions hold, on stores that count without reading ([store.Counter]): each partition as soon as it owns it, and
-// all of them now and then. The counts of all nodes of a cluster are added up by whoever reads them, so a partition must never count at
-// two of them: what was counted is shown only as long as the term is in force under which it was.
+// Staged and dead runs are in the store only: no counter in memory could tell after a restart how many there
+// are. So the node counts what its partitions hold, on stores that can count without reading
+// ([store.Counter]): each partition as soon as it is owned, and all of them now and then. Readers add up the
+// counts of all nodes of a cluster, so a partition must never be counted at two of them: a count is shown
+// only as long as the term under which it was made is in force.
 
 const (
-	// censusLook is how often the node looks whether it is time to count.
+	// censusLook is how often the node checks whether it is time to count.
 	censusLook = time.Second
-	// censusEvery is how often it counts, and censusShare bounds the share of the time that counting takes.
+	// censusEvery is how often it counts. Counting takes at most one censusShare-th of the time.
 	censusEvery = 10 * time.Second
 	censusShare = 100
 )
 
-// census is what was counted last, by partition; nil before, and on stores that cannot count. What is in it is never changed.
+// census holds the last counts, by partition; nil before the first, and on stores that cannot count. The map
+// is never changed.
 type census struct {
 	last atomic.Pointer[map[int]counted]
 }
 
-// counted is what a partition held when it was counted last.
+// counted is what a partition held when it was last counted.
 type counted struct {
 	term   store.Term
 	counts store.Counts
 }
 
-// countStored keeps the census until the engine stops.
+// countStored keeps the census up to date until the engine stops.
 func (e *Engine) countStored(c store.Counter) {
 	look := time.NewTicker(censusLook)
 	defer look.Stop()
@@ -61,7 +63,8 @@ func (e *Engine) countStored(c store.Counter) {
 	}
 }
 
-// count counts what partitions hold that the node owns. Unless they are all of those, the counts of the others stay.
+// count counts what the held partitions hold. If they are not all of the node's partitions, the counts of the
+// others stay.
 func (e *Engine) count(c store.Counter, held []store.Holding, all bool) error {
 	if len(held) == 0 && !all {
 		return nil
@@ -85,7 +88,7 @@ func (e *Engine) count(c store.Counter, held []store.Holding, all bool) error {
 	return nil
 }
 
-// uncounted are those holdings of which nothing has been counted under their term.
+// uncounted returns the holdings that have not been counted under their term.
 func (c *census) uncounted(held []store.Holding) []store.Holding {
 	last := c.last.Load()
 	return slices.DeleteFunc(held, func(h store.Holding) bool {
@@ -93,7 +96,7 @@ func (c *census) uncounted(held []store.Holding) []store.Holding {
 	})
 }
 
-// storedCounts is what was counted last in the partitions that the node still owns.
+// storedCounts returns the last counts of the partitions that the node still owns.
 func (e *Engine) storedCounts() store.Counts {
 	sum := store.NewCounts()
 	if last := e.census.last.Load(); last != nil {
@@ -110,7 +113,7 @@ func (e *Engine) storedCounts() store.Counts {
 type Backlog struct {
 	Ready  int   // in memory, as of the last second
 	Staged int   // in the store, as of the last count
-	Oldest int64 // when the oldest of them was due, UTC ns
+	Oldest int64 // due time of the oldest of them, UTC ns
 }
 
 func (b *Backlog) add(n int, oldest int64) (sum int) {
@@ -120,8 +123,8 @@ func (b *Backlog) add(n int, oldest int64) (sum int) {
 	return n
 }
 
-// Backlog is what waits for a consumer, for room or for a permit, by queue. What has just been read back from the store can
-// be in both numbers.
+// Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
+// read back from the store can be in both numbers.
 func (e *Engine) Backlog() map[partition.Queue]Backlog {
 	sum := map[partition.Queue]Backlog{}
 	for _, p := range e.parts {
@@ -142,11 +145,12 @@ func (e *Engine) Backlog() map[partition.Queue]Backlog {
 	return sum
 }
 
-// Dead is how many dead runs there are, by namespace, as of the last count.
+// Dead returns how many dead runs there are, by namespace, as of the last count.
 func (e *Engine) Dead() map[string]int { return e.storedCounts().Dead }
 
-// Missing is how often jobs wait for a job that there is not: a job and a name count once. It is as of when each partition last looked,
-// about once a minute; one whose term has just begun looks after a quarter of that, and shows nothing before.
+// Missing returns how often jobs wait for a job that does not exist; each pair of a job and a name counts
+// once. It is as of each partition's last check, about once a minute. A partition whose term has just begun
+// checks after a quarter of that, and counts as 0 before.
 func (e *Engine) Missing() int {
 	var sum int64
 	for _, p := range e.parts {
@@ -157,14 +161,14 @@ func (e *Engine) Missing() int {
 	return int(sum)
 }
 
-// depth is what waits in memory in a queue of a partition.
+// depth is what waits in memory in one queue of a partition.
 type depth struct {
 	queue  partition.Queue
 	n      int
 	oldest int64 // UTC ns
 }
 
-// showDepths notes what waits in memory, which the partition has just lined up.
+// showDepths publishes what waits in memory, as just lined up.
 func (p *partitionRunner) showDepths() {
 	depths := make([]depth, len(p.lineup))
 	for i, w := range p.lineup {

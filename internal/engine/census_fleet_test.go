@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// cuttableStore is a store that one node can be cut off from, and whose counts take their time.
+// cuttableStore is a store that one node can be cut off from, and whose counts take a while.
 type cuttableStore struct {
 	*memory.Store
 	cut   atomic.Bool
@@ -73,7 +73,7 @@ func (s *cuttableStore) err() error {
 	return nil
 }
 
-// inAll is what the nodes of a fleet show in all.
+// inAll returns the sum of the figures of a fleet's nodes.
 type inAll struct{ staged, ready, dead, missing int }
 
 func (f *fleet) counted() (sum inAll) {
@@ -90,7 +90,7 @@ func (f *fleet) counted() (sum inAll) {
 	return sum
 }
 
-// backlog leaves runs that are staged, dead runs, and waits for jobs that there are not, in all partitions.
+// backlog leaves staged runs, dead runs, and waits for jobs that do not exist in all partitions.
 func (f *fleet) backlog(ctx context.Context) (want inAll) {
 	f.t.Helper()
 	put := func(j carillon.Job) {
@@ -116,7 +116,7 @@ func (f *fleet) backlog(ctx context.Context) (want inAll) {
 	return want
 }
 
-// never checks, for some seconds and often, that no figure counts anything twice.
+// never checks, often during some seconds, that no figure counts anything twice.
 func (f *fleet) never(more inAll) {
 	f.t.Helper()
 	for began := time.Now(); time.Since(began) < 8*time.Second; {
@@ -129,7 +129,7 @@ func (f *fleet) never(more inAll) {
 	}
 }
 
-// counts checks what the nodes count in all.
+// counts checks the figures of all nodes.
 func (f *fleet) counts(want inAll) {
 	f.t.Helper()
 	if got := f.counted(); got != want {

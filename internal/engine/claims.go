@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// claims is what the engine wants of the store's book of leases. One goroutine sees to it for all lanes, so that partitions
-// which are claimed, or given up, at about the same time are so in one call.
+// claims collects what the engine wants from the store's leaser. One goroutine serves all lanes, so that
+// partitions claimed or released at about the same time share one call.
 type claims struct {
 	mu     sync.Mutex
 	wanted []*partitionRunner
@@ -24,10 +24,10 @@ type claims struct {
 
 func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
 
-// want asks for partitions to be claimed. What becomes of it is told to their lane.
+// want asks for partitions to be claimed. Their lane gets the result.
 func (c *claims) want(ps []*partitionRunner) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
 
-// leave asks for terms to be given up.
+// leave asks for terms to be released.
 func (c *claims) leave(ps ...pendingRelease) { c.put(func() { c.left = append(c.left, ps...) }) }
 
 func (c *claims) put(f func()) {
@@ -51,28 +51,30 @@ func (c *claims) take() (wanted []*partitionRunner, left []pendingRelease) {
 const (
 	// gatherFor is how long claims are collected for one call.
 	gatherFor = 2 * time.Millisecond
-	// reclaimEvery is how long after a claim a partition is claimed again at the earliest.
+	// reclaimEvery is the least time between two claims of a partition.
 	reclaimEvery = 500 * time.Millisecond
-	// contestEvery is how often a partition is claimed that another node holds. All of the engine are at the same moments.
+	// contestEvery is how often a partition is claimed that another node holds. All contested partitions of
+	// the engine are claimed at the same moments, so that they share a call.
 	contestEvery = 200 * time.Millisecond
 )
 
-// pendingRelease is a term of this node that is over here, and that the store is to know to be over.
+// pendingRelease is a term that is over on this node and that the store does not know to be over.
 type pendingRelease struct {
-	p     *partitionRunner
-	term  store.Term // zero: whatever the store has of this node, as a claim may have been made of which nothing was heard
-	until int64      // when its lease has run out in any case, by Engine.elapsed
+	p *partitionRunner
+	// Zero: any term that the store holds for this node, since a claim without an answer may have succeeded.
+	term  store.Term
+	until int64 // when its lease has run out in any case, by Engine.elapsed
 }
 
-// pendingRelease is one of a term that ends now.
+// pendingRelease returns the pending release of a term that ends now.
 func (p *partitionRunner) pendingRelease(term store.Term) pendingRelease {
 	return pendingRelease{p, term, p.e.elapsed() + int64(p.e.cfg.LeaseTTL)}
 }
 
-// nextContest is when partitions that could not be claimed are claimed again.
+// nextContest returns when contested partitions are claimed next.
 func nextContest(now int64) int64 { return (now/int64(contestEvery) + 1) * int64(contestEvery) }
 
-// claimer is the goroutine of the claims. What could not be given up it tries again.
+// claimer is the goroutine that makes and releases claims. It tries again what could not be released.
 func (e *Engine) claimer() {
 	var again <-chan time.Time
 	for {
@@ -80,7 +82,7 @@ func (e *Engine) claimer() {
 		case <-e.claims.bell:
 		case <-again:
 		case <-e.stop:
-			return // Stop gives up what is left
+			return // Stop releases what is left
 		}
 		select {
 		case <-time.After(gatherFor):
@@ -97,14 +99,14 @@ func (e *Engine) claimer() {
 	}
 }
 
-// keep puts back what could not be given up.
+// keep puts back what could not be released.
 func (c *claims) keep(left []pendingRelease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = append(left, c.left...)
 }
 
-// giveUp frees partitions for others. It returns what it could not free and whose leases have not run out.
+// giveUp releases partitions. It returns those that could not be released and whose leases have not run out.
 func (e *Engine) giveUp(left []pendingRelease) []pendingRelease {
 	now := e.elapsed()
 	left = slices.DeleteFunc(left, func(l pendingRelease) bool { return l.until <= now })
@@ -121,12 +123,13 @@ func (e *Engine) giveUp(left []pendingRelease) []pendingRelease {
 	return nil
 }
 
-// mayClaim reports whether this process is known, since then, to be the node that its name says.
+// mayClaim reports whether it was confirmed after since that this process is the node of its name.
 func (e *Engine) mayClaim(since time.Time) bool {
 	return e.cfg.MayClaim == nil || e.cfg.MayClaim(since)
 }
 
-// freePartitions frees partitions. Nobody claims any meanwhile.
+// freePartitions releases partitions in the store. No claim is made at the same time: the claimer does both,
+// one after the other.
 func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) error {
 	var held []store.Holding
 	unheard := map[int]bool{}
@@ -137,7 +140,8 @@ func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) erro
 			unheard[l.p.number] = true
 		}
 	}
-	if len(unheard) > 0 && e.mayClaim(time.Time{}) { // otherwise they may be another process's
+	// Otherwise they may belong to another process of this name.
+	if len(unheard) > 0 && e.mayClaim(time.Time{}) {
 		owners, err := e.store.Leaser().Owners(ctx)
 		if err != nil {
 			return fmt.Errorf("owners of partitions: %w", err)
@@ -155,7 +159,7 @@ func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) erro
 	return e.store.Leaser().Release(ctx, e.cfg.Node, held)
 }
 
-// takeOver claims partitions and has each lane load its own.
+// takeOver claims partitions and lets each lane load its own.
 func (e *Engine) takeOver(wanted []*partitionRunner) {
 	if len(wanted) == 0 {
 		return
@@ -198,13 +202,14 @@ func (l *lane) load(terms []claimResult) {
 	}
 }
 
-// probeRecord is what is written to see whether the store takes writes of a term.
+// probeRecord returns the record that is written to find out whether the store takes writes of a term.
 func probeRecord(term store.Term) store.MetaRecord {
 	return store.MetaRecord{Kind: store.KindProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
 }
 
-// announce writes that the new terms begin, so that their successors know what may be in doubt. It also shows that a store which has
-// just failed takes writes again: otherwise runs would be handed out whose results have nowhere to go.
+// announce writes a record that the new terms begin, so that the next owners know which attempts may be in
+// doubt. It also proves that a store which has just failed takes writes again. Otherwise runs would be handed
+// out whose results cannot be stored.
 func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 	var opened []*claimResult
 	var writes []store.Write
@@ -221,7 +226,7 @@ func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 	})
 }
 
-// claimed is what has become of claims, for a lane.
+// claimed holds claim results for a lane.
 type claimed struct {
 	mu    sync.Mutex
 	terms []claimResult
@@ -241,8 +246,8 @@ func (c *claimed) take() []claimResult {
 	return terms
 }
 
-// reclaim asks for the partitions of the lane which it is to own and has no term for, and has those given up that it is not to own
-// any more and whose last term ended without that.
+// reclaim requests claims for the lane's partitions that this node is to own and has no term for. For
+// partitions that it is not to own it releases a last term that the store may still believe in.
 func (l *lane) reclaim(now int64) {
 	var lost []*partitionRunner
 	for _, p := range l.parts {
@@ -263,10 +268,11 @@ func (l *lane) reclaim(now int64) {
 	}
 }
 
-// damagedEvery is how often a partition is claimed that could not be loaded since what it needs is damaged.
+// damagedEvery is how often a partition is claimed again that could not be loaded because of damage.
 const damagedEvery = time.Minute
 
-// standStill notes that the partition could not be loaded, as what it needs is damaged. Another node of a cluster may be able to.
+// standStill records that the partition could not be loaded because what it needs is damaged. Another node of
+// a cluster may be able to load it.
 func (p *partitionRunner) standStill(cause error) {
 	p.cause, p.lost, p.away = cause, true, false
 	p.retryAt = p.e.elapsed() + int64(damagedEvery)
@@ -274,7 +280,7 @@ func (p *partitionRunner) standStill(cause error) {
 	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", cause)
 }
 
-// sever has the store know that the last term is over, if it may not.
+// sever releases the last term in the store, if the store may not know that it is over.
 func (p *partitionRunner) sever() {
 	if p.stray != nil {
 		p.e.claims.leave(*p.stray)
@@ -282,7 +288,8 @@ func (p *partitionRunner) sever() {
 	}
 }
 
-// install goes on with partitions that were claimed. What has come in meanwhile is served now, or refused.
+// install takes the results of claims: the partition is owned, or is claimed again later. Mail that has come
+// in meanwhile is then served or refused.
 func (l *lane) install(terms []claimResult) {
 	for i := range terms {
 		t := &terms[i]
@@ -301,7 +308,7 @@ func (l *lane) install(terms []claimResult) {
 				t.p.failing.Store(nil)
 				t.p.retryAt = nextContest(l.e.elapsed())
 			} else {
-				stray := t.p.pendingRelease(t.term) // a claim that has failed may have been made
+				stray := t.p.pendingRelease(t.term) // the claim may have succeeded in the store all the same
 				t.p.stray = &stray
 				t.p.failed(t.err)
 			}

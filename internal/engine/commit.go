@@ -10,22 +10,41 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// group is what the partitions of a lane make durable together: at most one batch of each.
+// group is what a lane makes durable in one step: at most one batch of each of its partitions.
+//
+// The commit pipeline takes a change from a round to the caller's answer:
+//
+//	round           the machine records the change in batch seq; the caller waits in p.waiting for seq
+//	  | lane.commit, when no group is in flight: takes the next batch of each partition (p.sent = seq)
+//	group           handed to the committer; the lane runs on, and the machines fill their next batches
+//	  | lane.committer, a goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
+//	store           the batches are durable, or failed, or it is unknown which
+//	  | lane.settle, on the lane: p.durable = seq, and machine.Committed releases what waited for the batch
+//	answers         callers that wait for seq or less are answered
+//
+// There is one group in flight for each lane. While the store works on it the next one fills, so a slow store
+// gets larger groups rather than a longer queue. Nothing is answered or handed out as durable before settle
+// has seen the outcome of its batch.
+//
+// If a batch fails, memory is ahead of the store, and the partition loses its term (lose in term.go). Callers
+// whose batch was never sent (seq > p.sent) are told that nothing was done, and so are those of a batch that
+// was certainly not applied; other callers whose batch was sent are told that the outcome is unknown, unless
+// they can wait for it (final).
 type group struct {
 	writes  []store.Write
-	commits []commit // one for each write
+	commits []commit // one for each of writes
 }
 
-// commit is a batch on its way to the store.
+// commit is a batch in flight to the store.
 type commit struct {
 	p       *partitionRunner
 	seq     uint64
-	err     error    // how it ended
-	waiting []answer // of callers whose term has ended since it left: they hear how it ended
+	err     error    // the outcome
+	waiting []answer // callers whose term has ended since the batch was sent; they are told the outcome
 	since   int64    // when their term ended, by Engine.elapsed
 }
 
-// commit sends the next batches of all partitions to the committer, if none is on its way.
+// commit sends the next batches of all partitions to the committer, unless a group is in flight.
 func (l *lane) commit() {
 	if l.flying {
 		return
@@ -51,7 +70,7 @@ func (l *lane) commit() {
 	}
 }
 
-// committer makes one group after the other durable.
+// committer is the goroutine that makes groups durable, one after the other.
 func (l *lane) committer() {
 	for g := range l.groups {
 		since := l.e.elapsed()
@@ -67,7 +86,8 @@ func (l *lane) committer() {
 	}
 }
 
-// apply writes batches: together if the store can, otherwise one after the other. It tells how each ended.
+// apply writes batches: as a group if the store can, otherwise one after the other. It calls ended with the
+// outcome of each.
 func (l *lane) apply(ctx context.Context, writes []store.Write, ended func(i int, err error)) {
 	if l.grouper == nil || len(writes) == 1 {
 		for i := range writes {
@@ -83,7 +103,7 @@ func (l *lane) apply(ctx context.Context, writes []store.Write, ended func(i int
 	}
 }
 
-// timed does one commit and tells of it.
+// timed runs one commit and reports its duration to Events.Committed.
 func (l *lane) timed(writes []store.Write, f func() error) error {
 	began := time.Now()
 	err := f()
@@ -98,25 +118,25 @@ func (l *lane) timed(writes []store.Write, f func() error) error {
 	return err
 }
 
-// stallAfter is for how long a commit may be on its way until nothing more is handed out.
+// stallAfter is how long a commit may be in flight before the lane stops handing out attempts.
 const stallAfter = 500 * time.Millisecond
 
-// stalled reports whether the store seems to be out of reach. What is handed out then may have to be handed out again by
-// somebody else: it is not durable that it was, and its results cannot be.
+// stalled reports whether the store seems to be out of reach. An attempt handed out now might have to be
+// handed out again by another owner: it would not be durable, and neither would its result.
 func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.left >= int64(stallAfter) }
 
-// settle takes the outcome of the group that was on its way.
+// settle takes the outcome of the group in flight.
 func (l *lane) settle(g *group) {
 	if l.stalled() {
 		for _, p := range l.parts {
-			p.box.ring() // it has handed out nothing meanwhile
+			p.box.ring() // it has handed out nothing while the lane stalled
 		}
 	}
 	l.flying = false
 	now := l.e.now()
 	for i := range g.commits {
 		c := &g.commits[i]
-		if p := c.p; g.writes[i].Shard == p.shard { // otherwise of a term that is over
+		if p := c.p; g.writes[i].Shard == p.shard { // otherwise the batch is of an ended term
 			p.settled(c, now)
 			p.box.ring()
 		} else {
@@ -124,11 +144,11 @@ func (l *lane) settle(g *group) {
 		}
 	}
 	clear(g.writes)
-	clear(g.commits) // and let go of what the answers hold
+	clear(g.commits) // so that what the answers hold can be freed
 	g.writes, g.commits = g.writes[:0], g.commits[:0]
 }
 
-// inFlight is the partition's batch that is on its way to the store; nil if there is none.
+// inFlight returns the partition's batch that is in flight; nil if there is none.
 func (l *lane) inFlight(p *partitionRunner) *commit {
 	if !l.flying {
 		return nil
@@ -141,10 +161,11 @@ func (l *lane) inFlight(p *partitionRunner) *commit {
 	return nil
 }
 
-// outcomeWithin is how long after the end of a term its callers wait for the outcome of the batch that is on its way.
+// outcomeWithin is how long callers wait, after their term has ended, for the outcome of the batch in flight.
 const outcomeWithin = 2 * time.Second
 
-// giveUpWaiting tells callers whose term has ended a while ago that the outcome is not known: the store does not answer.
+// giveUpWaiting answers callers whose term ended more than outcomeWithin ago that the outcome is unknown: the
+// store does not answer.
 func (l *lane) giveUpWaiting(now int64) {
 	if !l.flying {
 		return
@@ -159,8 +180,8 @@ func (l *lane) giveUpWaiting(now int64) {
 	}
 }
 
-// answer tells callers of a term that is over how its last batch ended. The store judges each batch by the term it was sent under,
-// so that a late answer is as true as any.
+// answer tells callers of an ended term the outcome of its last batch. The store judges each batch by the
+// term under which it was sent, so a late outcome is as reliable as any.
 func (c *commit) answer() {
 	var failed error
 	if c.err != nil {
@@ -176,11 +197,11 @@ func (c *commit) answer() {
 	c.waiting = nil
 }
 
-// settled takes the outcome of a batch.
+// settled takes the outcome of one batch of the partition.
 func (p *partitionRunner) settled(c *commit, now int64) {
 	if c.err != nil {
 		if store.OutcomeOf(c.err) != store.Unknown {
-			p.sent = p.durable // it certainly was not applied
+			p.sent = p.durable // it was certainly not applied
 		}
 		p.lose(besideDamage(c.err))
 		return
@@ -192,11 +213,12 @@ func (p *partitionRunner) settled(c *commit, now int64) {
 		p.waiting[n].answer(nil)
 		n++
 	}
-	p.waiting = slices.Delete(p.waiting, 0, n) // which lets go of what the answers hold
+	p.waiting = slices.Delete(p.waiting, 0, n) // so that what the answers hold can be freed
 }
 
-// besideDamage is the cause of a lost term where a batch, perhaps of another partition, needed what is damaged: most of what is
-// refused is not about that, and may be tried again. The next term leaves out what is lost.
+// besideDamage replaces the cause of a lost term when a batch, perhaps of another partition, needed a damaged
+// record. Most of the refused changes do not concern that record and may be tried again. The next term leaves
+// out what is damaged.
 func besideDamage(err error) error {
 	if !errors.Is(err, store.ErrDamaged) {
 		return err
@@ -206,19 +228,19 @@ func besideDamage(err error) error {
 
 var errBesideDamage = errors.New("a batch needed a damaged record, and was not written")
 
-// answer is something to tell once a batch is durable, or has failed.
+// answer is a function to call once a batch is durable or has failed.
 type answer struct {
 	seq    uint64
 	answer func(err error)
-	final  bool // it waits for the outcome of a batch that is on its way, even if the term ends meanwhile
+	final  bool // it waits for the outcome of a batch in flight even if the term ends meanwhile
 }
 
-// reply answers once the batch of this number is durable. If the term ends before, it says so at once.
+// reply calls f once batch seq is durable. If the term ends first, f is called at once with an error.
 func (p *partitionRunner) reply(seq uint64, f func(err error)) {
 	p.answerWith(answer{seq: seq, answer: f})
 }
 
-// replyFinally is reply for a caller who can wait for the outcome of what is on its way when the term ends.
+// replyFinally is reply for a caller that can wait for the outcome of the batch in flight when the term ends.
 func (p *partitionRunner) replyFinally(seq uint64, f func(err error)) {
 	p.answerWith(answer{seq: seq, answer: f, final: true})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestAnAttemptInForceIsConfirmed when a heartbeat asks, by the owner of its run, whoever that is; of one
-// that is over it is said that it is stale.
+// TestAnAttemptInForceIsConfirmed: when a heartbeat asks, by the owner of its run, whichever node that is.
+// For an attempt that is over the answer is that it is stale.
 func TestAnAttemptInForceIsConfirmed(t *testing.T) {
 	for owner, where := range []string{"by its node", "by another node"} {
 		t.Run(where, func(t *testing.T) {

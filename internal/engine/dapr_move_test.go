@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestAStreamWhosePartitionMoves goes on with what it has: that is delivered again only if the stream ends, or if nothing is heard of
-// the old owner any more.
+// TestAStreamWhosePartitionMoves: the stream goes on with its runs. They are delivered again only if the
+// stream ends, or if nothing is heard from the old owner any more.
 func TestAStreamWhosePartitionMoves(t *testing.T) {
 	for name, c := range map[string]struct {
 		then  func(old *engine.Engine, ds []partition.Delivery)
@@ -71,8 +71,8 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 	}
 }
 
-// TestAStreamWhosePartitionMovesOn goes on with what it has, also if the partition comes back: its node says that it lasts, and the
-// owners in between, which know nothing of it, do not.
+// TestAStreamWhosePartitionMovesOn: the stream goes on with its runs even if the partition comes back: its
+// node sends heartbeats for them, and the owners in between, which know nothing of the stream, do not.
 func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		ways  []int
@@ -121,7 +121,7 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 	}
 }
 
-// TestAStreamWhoseRunIsGone: once the new owner has said so he is not told any more that the stream lasts.
+// TestAStreamWhoseRunIsGone: once the new owner has said so it gets no more heartbeats for the run.
 func TestAStreamWhoseRunIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, streams := startStreams(t, 2, nil)
@@ -158,7 +158,8 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 	})
 }
 
-// TestWordsThatAreRefused: what the new owner refuses for good is said to him no more, and the rest of what was said with it is heard.
+// TestWordsThatAreRefused: what the new owner refuses for good is not relayed again, and the other reports
+// sent with it are heard.
 func TestWordsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dropped := 0
@@ -200,7 +201,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 	})
 }
 
-// startStreams is a fleet over one partition, which the first node owns, with a stream at each.
+// startStreams returns a fleet over one partition, owned by the first node, with a stream at each node.
 func startStreams(t *testing.T, nodes int, change func(*engine.Config)) (f *fleet, streams []*stream) {
 	t.Helper()
 	f = &fleet{t: t, store: memory.New(memory.Options{Partitions: 1}), all: []int{0}}
@@ -219,7 +220,7 @@ func startStreams(t *testing.T, nodes int, change func(*engine.Config)) (f *flee
 	return f, streams
 }
 
-// moves gives one node everything.
+// moves assigns everything to one node.
 func (f *fleet) moves(to int) {
 	f.t.Helper()
 	f.deal(func(int) int { return to })

@@ -42,7 +42,7 @@ func (s *stream) Cancel(cs []partition.Cancel) {
 	s.cancelled += len(cs)
 }
 
-// take is what has been delivered since it was last asked.
+// take returns what has been delivered since the last call.
 func (s *stream) take() []partition.Delivery {
 	synctest.Wait()
 	s.mu.Lock()
@@ -61,7 +61,7 @@ func startStream(t *testing.T, s store.Store) (*engine.Engine, *stream) {
 	return e, c
 }
 
-// verdicts counts what became of reports.
+// verdicts counts the answers to reports.
 type verdicts struct {
 	mu              sync.Mutex
 	accepted, stale int
@@ -70,7 +70,7 @@ type verdicts struct {
 func (v *verdicts) Accepted(string) { v.mu.Lock(); v.accepted++; v.mu.Unlock() }
 func (v *verdicts) Stale(string)    { v.mu.Lock(); v.stale++; v.mu.Unlock() }
 
-// succeed reports success of all and returns what became of it.
+// succeed reports success for all deliveries and returns the answers.
 func succeed(e *engine.Engine, ds []partition.Delivery) *verdicts {
 	v := &verdicts{}
 	var rs []partition.Report
@@ -107,7 +107,7 @@ func stop(t testing.TB, e *engine.Engine) {
 	}
 }
 
-// TestAStreamThatEnds has ten thousand runs, which are delivered again at once, as the same attempts.
+// TestAStreamThatEnds: its ten thousand runs are delivered again at once, as the same attempts.
 func TestAStreamThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 10_000
@@ -142,7 +142,7 @@ func TestAStreamThatEnds(t *testing.T) {
 	})
 }
 
-// TestTheNextNodeDeliversAtOnce what streams of the one before had, for a day if need be.
+// TestTheNextNodeDeliversAtOnce: what streams of the previous node had, even for a day.
 func TestTheNextNodeDeliversAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 10_000 // more than memory takes
@@ -172,7 +172,7 @@ func TestTheNextNodeDeliversAtOnce(t *testing.T) {
 	})
 }
 
-// batches is what is known of a store's writes.
+// batches records a store's writes.
 type batches struct {
 	store.Store
 	mu  sync.Mutex
@@ -196,8 +196,8 @@ func (s batchesShard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.Shard.Apply(ctx, b)
 }
 
-// TestAPutAnewIsOneStep: whatever becomes of its write, the job is there with all of its runs, or the new one with none; and a
-// write that arrives has everything.
+// TestAPutAnewIsOneStep: whatever becomes of its write, either the job is there with all of its runs, or the
+// new one with none; and a write that arrives has everything.
 func TestAPutAnewIsOneStep(t *testing.T) {
 	disk := errors.New("no space left on device")
 	for name, c := range map[string]struct {
@@ -261,7 +261,7 @@ func TestAPutAnewIsOneStep(t *testing.T) {
 	}
 }
 
-// wantOneStep checks that what was written ends the old job's runs in the batch that has the new job.
+// wantOneStep checks that the batch that has the new job also ends the old job's runs.
 func wantOneStep(t *testing.T, wrote []*store.Batch, key carillon.Key, replaced bool) {
 	t.Helper()
 	if !replaced {

@@ -11,18 +11,19 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// dependencyAnswer is what another partition answered about a job that waits for one of this partition.
+// dependencyAnswer is another partition's answer about a job that waits for a job of this partition.
 type dependencyAnswer struct {
 	notice partition.Notice
 	answer partition.Answer
-	check  bool       // it was asked only whether the job still waits
+	check  bool       // the question was only whether the job still waits
 	term   store.Term // of the question; an answer for an earlier term is ignored
 }
 
-// noticesAtOnce is how many successes one round tells.
+// noticesAtOnce is how many completion notices one round sends.
 const noticesAtOnce = 256
 
-// correspond takes the answers of other partitions, and tells them of successes that have become durable.
+// correspond takes the answers of other partitions, and sends them notices of successes that have become
+// durable.
 func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 	for _, h := range in {
 		switch {
@@ -42,14 +43,15 @@ func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 	}
 }
 
-// checkDependencies finds out, a few at a time, which dependencies have lost the job that waits.
+// checkDependencies finds out, a few at a time, which dependencies no longer have a waiting job.
 func (p *partitionRunner) checkDependencies(now int64) {
 	for _, edge := range p.m.Checkups(now) {
 		p.tell(partition.Notice{Dependency: edge}, true)
 	}
 }
 
-// tell has the job that waits told, or asks after it, where it is. The answer comes by mail, once it is durable.
+// tell sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
+// answer comes by mail once it is durable.
 func (p *partitionRunner) tell(l partition.Notice, check bool) {
 	term, to := p.term, p.e.partitionOf(l.Waiting())
 	back := func(a partition.Answer) {
@@ -62,7 +64,7 @@ func (p *partitionRunner) tell(l partition.Notice, check bool) {
 	p.e.peerQueue.send(p.e, func() { back(p.e.tellPeer(to.number, l, check)) })
 }
 
-// hearNotice takes a notice, or a question whether the job waits, for a job of the partition.
+// hearNotice takes a notice for a job of the partition, or with check the question whether the job waits.
 func (p *partitionRunner) hearNotice(l partition.Notice, check bool, back func(partition.Answer)) {
 	c := jobCall(l.Waiting())
 	c.do = func(d *partitionRunner, _ int64) {
@@ -87,15 +89,15 @@ func (p *partitionRunner) hearNotice(l partition.Notice, check bool, back func(p
 	}
 }
 
-// wanted is one name in the After of a job that is put.
+// wanted is one name in the DependsOn of a job that is put.
 type wanted struct {
-	job, name  int  // indices: of the request, and in its After
-	batch      bool // it is one of several requests
+	job, name  int  // indices: of the request, and in its DependsOn
+	batch      bool // the request is one of a batch put
 	dependency partition.Dependency
-	exists     bool // the job that is waited for
+	exists     bool // the job that is depended on exists
 }
 
-// named is err about the name that is wanted.
+// named adds the field of the name to err.
 func (w *wanted) named(err error) error {
 	err = carillon.WithField(err, fmt.Sprintf("depends_on[%d]", w.name))
 	if w.batch {
@@ -104,8 +106,9 @@ func (w *wanted) named(err error) error {
 	return err
 }
 
-// link makes the jobs that others wait for know it, before those are put, and finds out which have succeeded for good: the
-// requests get their Waits. batch says how errors name the job. It returns what to warn of.
+// link registers the dependencies of jobs before the jobs are put, and finds out which of them are met for
+// good, since the job is gone and its last run succeeded. It fills in the Waits of the requests. batch says
+// how errors name the job. It returns warnings, by request.
 func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
 	warnings := make([][]string, len(reqs))
 	byPart := map[*partitionRunner][]*wanted{}
@@ -156,7 +159,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 	return warnings, nil
 }
 
-// registerWanted notes the dependencies, each partition's in one call.
+// registerWanted registers the dependencies, with one call for each partition.
 func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
 	errs := make(chan error, len(byPart))
 	for p, list := range byPart {
@@ -181,12 +184,13 @@ func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner
 	return certain(first)
 }
 
-// inDependency notes in err which dependency of several it is about.
+// inDependency adds to err which of several dependencies it is about.
 func inDependency(i int, err error) error {
 	return carillon.WithField(err, fmt.Sprintf("edges[%d]", i))
 }
 
-// ofDependency names in err the job, and the name in its After, that inEdge has noted.
+// ofDependency replaces the index that inDependency has added to err by the job and the name in its
+// DependsOn.
 func ofDependency(list []*wanted, err error) error {
 	var i int
 	e, ok := errors.AsType[*carillon.Error](err)
@@ -199,7 +203,8 @@ func ofDependency(list []*wanted, err error) error {
 	return err
 }
 
-// certain is the error of something that came before what the caller asked for: that has certainly not been done.
+// certain clears Unknown in the error of a preparatory step: what the caller asked for has certainly not been
+// done.
 func certain(err error) error {
 	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
 		known := *e
@@ -209,16 +214,16 @@ func certain(err error) error {
 	return err
 }
 
-// historyPage is how many of a job's newest runs are looked at for the one that ended last.
+// historyPage is how many of a job's newest runs are searched for the one that ended last.
 const historyPage = 20
 
-// lastSuccess is the run of a job that ended last, if it is a success.
+// lastSuccess returns the run of a job that ended last, if it succeeded.
 func (e *Engine) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, ok bool, err error) {
 	last, err := e.lastRun(ctx, p, key)
 	return last.ID, last.Status == carillon.RunSucceeded, err
 }
 
-// lastRun is the run of a job that ended last, as the history has it; the zero value if it has none.
+// lastRun returns the run of a job that ended last, by the history; the zero value if it has none.
 func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
 	shard, err := e.reader(p)
 	if err != nil {
@@ -235,7 +240,8 @@ func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.K
 	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) }), nil
 }
 
-// linkPatch is link for the names that a patch gives. Wrong ones are left to be refused with the rest of the patch.
+// linkPatch is link for the names in a patch. Invalid names are left alone, to be refused with the rest of
+// the patch.
 func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
 	names := patch.Job.DependsOn
 	wrong := func(name string) bool {

@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestTooManyDependentsNameTheJob puts as many jobs after one as there may be, and then some more.
+// TestTooManyDependentsNameTheJob: puts as many jobs that depend on one job as there may be, and then some
+// more.
 func TestTooManyDependentsNameTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))

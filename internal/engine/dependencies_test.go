@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// stormy is a store that now and then refuses a write, or loses the answer to one, until it is cut off.
+// stormy is a store that sometimes refuses a write, or loses its answer, until it is cut off.
 type stormy struct {
 	store.Store
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func (s *stormy) do(apply func() error) error {
 	return apply()
 }
 
-// ledger is when each job's runs were delivered first, over all lives of a node.
+// ledger records when each job's runs were first delivered, over all lives of a node.
 type ledger struct {
 	mu    sync.Mutex
 	first map[string]time.Time // by job
@@ -77,7 +77,7 @@ func (l *ledger) take(r carillon.Run) *carillon.Result {
 	return success(r)
 }
 
-// graph is a chain, a diamond and a recurring job that follows another.
+// graph returns a chain, a diamond and a recurring job that follows another.
 func graph() []carillon.Job {
 	job := func(name string, after ...string) carillon.Job {
 		return carillon.Job{Name: name, DependsOn: after, Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 10 * time.Second}
@@ -91,7 +91,7 @@ func graph() []carillon.Job {
 	}
 }
 
-// TestAGraphOfJobsRunsInOrderAndOnce through kills at random moments, refused writes and lost acknowledgements.
+// TestAGraphOfJobsRunsInOrderAndOnce: through kills at random moments, refused writes and lost answers.
 func TestAGraphOfJobsRunsInOrderAndOnce(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -177,7 +177,7 @@ func wantGraph(t *testing.T, n *node, l *ledger, calm bool) {
 	}
 }
 
-// succeeded counts the successful runs in the history of a job, and tells when the last one ended.
+// succeeded counts the successful runs in the history of a job, and returns when the last one ended.
 func succeeded(t *testing.T, n *node, job string) (count int, last time.Time) {
 	page, err := n.ListRuns(context.Background(), carillon.RunQuery{Job: job, PageSize: 1000})
 	if err != nil {
@@ -230,7 +230,7 @@ func TestAPutIsToldOfWhatHasSucceededAndOfWhatIsUnknown(t *testing.T) {
 	})
 }
 
-// TestADeleteAfterARestartEndsTriggeredRuns whose attempts are in the store and not in memory.
+// TestADeleteAfterARestartEndsTriggeredRuns: whose attempts are in the store and not in memory.
 func TestADeleteAfterARestartEndsTriggeredRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -9,19 +9,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// before is what the store says of the owners that partitions had until they are claimed.
+// before is what the store knew about the owners of partitions when they were claimed.
 type before struct {
-	owners map[int]store.Owner // nil: not known
-	now    int64               // of the claim, UTC ns
-	skew   int64               // by how much a node's clock may be ahead of the store's, or behind
+	owners map[int]store.Owner // nil: unknown
+	now    int64               // when the claim was made, UTC ns
+	skew   int64               // how far a node's clock may be from the store's, either way
 	margin int64               // how long before the end of its lease an owner stops handing out
 }
 
-// maxSkew is by how much the clock of a node of a cluster may differ from the store's: with more it owns nothing.
+// maxSkew is how far the clock of a cluster's node may be from the store's. A node with a larger difference
+// owns nothing.
 const maxSkew = time.Second
 
-// ownersBefore reads who owns partitions that are about to be claimed. Whatever becomes of the claim, no other node has renewed the
-// lease of one that is got meanwhile, unless the two take as long as a lease lasts: then it is as if nothing were known.
+// ownersBefore reads who owns partitions that are about to be claimed. If a claim then succeeds, no other
+// node has renewed that partition's lease in between, unless the read and the claim take as long as a lease
+// lasts. In that case known treats the owners as unknown.
 func (e *Engine) ownersBefore(ctx context.Context) (map[int]store.Owner, error) {
 	list, err := e.store.Leaser().Owners(ctx)
 	if err != nil {
@@ -34,7 +36,7 @@ func (e *Engine) ownersBefore(ctx context.Context) (map[int]store.Owner, error) 
 	return owners, nil
 }
 
-// known is what is known after a claim that began to be prepared at an instant of Engine.elapsed.
+// known returns what is known after a claim whose preparation began at since (Engine.elapsed).
 func (e *Engine) known(owners map[int]store.Owner, since int64) before {
 	b := before{owners: owners, now: e.now(), margin: int64(e.cfg.LeaseTTL - e.validFor())}
 	if e.cfg.Peers != nil {
@@ -46,8 +48,9 @@ func (e *Engine) known(owners map[int]store.Owner, since int64) before {
 	return b
 }
 
-// until is when what a term of a partition may have handed out was due at the latest. An owner hands out nothing when its lease may
-// have ended. Of a term that was released, or is not the last, nothing is known but that it has ended by now.
+// until returns the latest due time of anything that a term of a partition may have handed out. An owner
+// hands out nothing once its lease may have ended. Of a term that was released, or is not the last, it is
+// only known that it has ended by now.
 func (b *before) until(partition int, term store.Term) int64 {
 	now := b.now + 2*b.skew // this node's clock may be as far behind
 	if o, known := b.owners[partition]; known && o.Term == term && !o.Until.IsZero() {
@@ -56,8 +59,8 @@ func (b *before) until(partition int, term store.Term) int64 {
 	return now
 }
 
-// loadTerms reads which terms of the partition may have left attempts in doubt, and adds the new one. It is written before that one
-// hands anything out.
+// loadTerms reads which terms of the partition may have left attempts in doubt, and adds the new term. That
+// record is written before the new term hands anything out.
 func (p *partitionRunner) loadTerms(t *claimResult) error {
 	small, err := t.shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindTerms, Limit: 1})
 	if err != nil {
@@ -70,7 +73,7 @@ func (p *partitionRunner) loadTerms(t *claimResult) error {
 	}
 	t.terms.End(func(term store.Term) int64 {
 		if term == p.term {
-			return max(t.before.now, p.latest) // it is this process that had it
+			return max(t.before.now, p.latest) // this process had the term
 		}
 		return t.before.until(p.number, term)
 	})
@@ -78,8 +81,8 @@ func (p *partitionRunner) loadTerms(t *claimResult) error {
 	return nil
 }
 
-// readDoubts reads the records of which something may be in doubt, as far as memory has room, so that whoever asks for such a run
-// finds it.
+// readDoubts reads the records that may hold attempts in doubt, as far as there is memory for them, so that
+// requests for such runs find them.
 func (p *partitionRunner) readDoubts(t *claimResult, now int64) error {
 	for t.m.Unread() {
 		q, ok := t.m.WantDue(now)
@@ -103,8 +106,9 @@ func (e *Engine) hurry() {
 	}
 }
 
-// leapt reports whether the clock has been set forward by so much that what is due now was not when the lease was renewed. Nothing is
-// handed out then before it has been again: from the lease others tell up to when something can have been.
+// leapt reports whether the clock was set forward so far that what is due now was not due when the lease was
+// renewed. Then nothing is handed out until the lease is renewed again, because others derive from the lease
+// until when something can have been handed out.
 func (p *partitionRunner) leapt(now int64) bool {
 	if now-p.leasedAt.Load() < int64(p.e.validFor()) {
 		return false

@@ -16,7 +16,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// killable is a store that a node is cut off from wholly when it is killed: its leases run on.
+// killable is a store that a node is cut off from wholly when it is killed. Its leases stay until they run
+// out.
 type killable struct{ *mortal }
 
 type mortalLeaser struct {
@@ -56,7 +57,7 @@ func (l mortalLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 	return l.Leaser.Owners(ctx)
 }
 
-// startKillable starts a node and returns what kills it.
+// startKillable starts a node and returns a function that kills it.
 func startKillable(t *testing.T, disk *memory.Store) (n *node, kill func()) {
 	t.Helper()
 	m := &mortal{Store: disk, left: 1 << 30}
@@ -72,7 +73,7 @@ func startKillable(t *testing.T, disk *memory.Store) (n *node, kill func()) {
 	}
 }
 
-// TestWhatANodeHadHandedOutRunsAgain when it has been killed, and is found meanwhile by its run id.
+// TestWhatANodeHadHandedOutRunsAgain: after the node was killed; meanwhile the run is found by its id.
 func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{})
@@ -108,7 +109,8 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 	})
 }
 
-// TestALossOfAnEndedTermTakesNothingBack that this term has handed out: the token is the same, the consumer is another.
+// TestALossOfAnEndedTermTakesNothingBack: from a consumer to which this term has handed the attempt out. The
+// token is the same, the consumer is another.
 func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 	for name, said := range map[string]func(token string) engine.Reports{
 		"it never left":       func(token string) engine.Reports { return engine.Reports{Undelivered: []string{token}} },
@@ -149,7 +151,8 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 	}
 }
 
-// TestNoResultIsStaleByAChangeThatIsLost though memory has it: the next owner takes the same token.
+// TestNoResultIsStaleByAChangeThatIsLost: although memory has the change; the next owner accepts the same
+// token.
 func TestNoResultIsStaleByAChangeThatIsLost(t *testing.T) {
 	for name, change := range map[string]func(n *node, j carillon.Job) error{
 		"an edit": func(n *node, j carillon.Job) error {
@@ -201,7 +204,7 @@ func TestNoResultIsStaleByAChangeThatIsLost(t *testing.T) {
 	}
 }
 
-// TestAResultReachesTheNextTerm that comes before the new owner has read anything.
+// TestAResultReachesTheNextTerm: although it comes before the new owner has read anything.
 func TestAResultReachesTheNextTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{})
@@ -227,7 +230,7 @@ func TestAResultReachesTheNextTerm(t *testing.T) {
 	})
 }
 
-// TestWhatCameAfterTheLeaseWasMissed as the owner that was killed cannot have handed it out.
+// TestWhatCameAfterTheLeaseWasMissed: the owner that was killed cannot have handed it out.
 func TestWhatCameAfterTheLeaseWasMissed(t *testing.T) {
 	for after, want := range map[time.Duration]int{time.Minute: 1, 10 * time.Second: 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -251,7 +254,7 @@ func TestWhatCameAfterTheLeaseWasMissed(t *testing.T) {
 	}
 }
 
-// TestATermThatEndsInOrderLeavesNoDoubt so what came meanwhile was missed.
+// TestATermThatEndsInOrderLeavesNoDoubt: what became due meanwhile was missed.
 func TestATermThatEndsInOrderLeavesNoDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := memory.New(memory.Options{})
@@ -296,7 +299,7 @@ func (l unrenewedLeaser) Renew(ctx context.Context, node string, held []store.Ho
 	return l.Leaser.Renew(ctx, node, held, ttl)
 }
 
-// TestAClockThatLeapsWaitsForTheLease so that the store knows until when something may have been handed out.
+// TestAClockThatLeapsWaitsForTheLease: so that the store knows until when something may have been handed out.
 func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -322,8 +325,9 @@ func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
 	})
 }
 
-// TestAGiveBackIsOfWhoHandedItOut: an earlier owner tells that an attempt never left it, when the next one, for which it was in doubt,
-// has handed it out under the same token. That one left, and is not handed out to somebody else beside.
+// TestAGiveBackIsOfWhoHandedItOut: an earlier owner reports that it never sent an attempt, after the next
+// owner, for which the attempt was in doubt, has handed it out under the same token. That delivery was sent,
+// and the run is not handed out to another consumer as well.
 func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{Partitions: 1})

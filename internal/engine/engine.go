@@ -19,74 +19,82 @@ import (
 
 // Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
 type Dispatcher interface {
-	// Take takes up to want slots of a queue. With fewer the partition waits, if the queue is served, and is told through
-	// Sink.Room; want 0 gives back what is reserved.
+	// Take reserves up to want slots of a queue for partition p. If it gets fewer and the queue is served,
+	// the partition waits until Sink.Room reports room. want 0 gives back what is reserved.
 	Take(p int, q partition.Queue, want int, head partition.Head) partition.Slots
 	// Return gives back slots that were taken and are not needed.
 	Return(p int, q partition.Queue, n int)
-	// Deliver sends as many attempts as were taken.
+	// Deliver sends attempts, for which slots were taken.
 	Deliver(ds []partition.Delivery)
-	// Cancel tells whoever holds the attempts to stop.
+	// Cancel tells the consumers of the attempts to stop.
 	Cancel(cs []partition.Cancel)
 	// Forget drops what is known of a partition that has left this node.
 	Forget(p int)
 }
 
-// Config is what an engine is made with.
+// Config configures an engine.
 type Config struct {
 	Store  store.Store
 	Node   string           // this node's id among the members; default "local"
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
 	Limits carillon.Bounds  // default carillon.DefaultBounds
-	Random io.Reader        // of uids and made-up names; safe for concurrent use; default crypto/rand; a simulation seeds it
+	// Source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds
+	// it.
+	Random io.Reader
 
 	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
 	LeaseTTL   time.Duration // of partitions; default 15 s
 	Partition  partition.Config
 	Events     Events
 
-	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. What the partitions of a
-	// lane change is made durable together. Default: one lane on a store that makes batches of several partitions durable at
-	// about the cost of one (see [store.Grouper]), which has one committer anyway; otherwise one for each partition, so that
-	// none waits for the store's answer to another. See docs/decisions/0023.
+	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. The
+	// partitions of a lane are made durable together. Default: one lane on a store that commits batches of
+	// several partitions at about the cost of one (see [store.Grouper]) and has one committer anyway;
+	// otherwise one for each partition, so that none waits for the store's answer to another. See
+	// docs/decisions/0023.
 	Lanes int
-	// Standby: the engine owns nothing until Assign says what. Otherwise Start claims every partition.
+	// Standby: the engine owns nothing until Assign is called. Otherwise Start claims every partition.
 	Standby bool
-	// Peers finds the owners of partitions that this node does not own; nil if it is alone.
+	// Peers reaches the owners of partitions that this node does not own; nil if it is alone.
 	Peers Partitions
-	// MayClaim reports whether it was confirmed after an instant, and still holds, that this process is the node of its name, if
-	// not nil: another one may have taken its place while this one stood still. It must not block.
+	// MayClaim, if not nil, reports whether it was confirmed after since, and still holds, that this process
+	// is the node of its name. Another process may have taken its place while this one was suspended. It must
+	// not block.
 	MayClaim func(since time.Time) bool
-	// Announce is called when settings of a namespace have become durable here, if not nil: every other node is to call
-	// [Engine.ReloadNamespace]. It must not block. What is lost heals within 5 s.
+	// Announce, if not nil, is called when settings of a namespace have become durable here: every other node
+	// is to call [Engine.ReloadNamespace]. It must not block. A lost announcement heals within 5 s.
 	Announce func(namespace string)
 
-	// Advise says what stands in the way of a queue's runs now, for the answer to a put; "" if nothing does. Nil: nothing is known.
-	// It must not block.
+	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
+	// now; "" if nothing does. It must not block.
 	Advise func(q partition.Queue) (warning string)
 
-	// Turn is called, if not nil, on a lane's goroutine before it looks whether a partition wants a round, and with its first one
-	// before it looks what must be read. A simulation waits in it until it is the partition's turn, so that what several want at
-	// one instant always goes to the same one.
+	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
+	// round, and with its first partition before it checks what must be read. A simulation blocks in it until
+	// it is the partition's turn, so that events of one instant always happen in the same order.
 	Turn func(partition int)
-	// Enter is called, if not nil, on a caller's goroutine and without locks: before its call goes to a partition,
-	// before random bytes are drawn for it (partition -1), and before a batch tries to store a share. of is the
-	// id of the batch, if it is for one. Calls that waited for the same thing come at one instant. A simulation
-	// lets them wait in Enter, each for a moment of its own, so that they always come in the same order.
+	// Enter, if not nil, is called on a caller's goroutine and without locks: before its call goes to a
+	// partition, before random bytes are drawn for it (partition -1), and before a batch tries to store a
+	// share. of is the id of the batch, if it is for one. Calls that waited for the same event come at one
+	// instant. A simulation delays each in Enter by a different time, so that they always come in the same
+	// order.
 	Enter func(ctx context.Context, partition int, of string)
 }
 
-// Events are told what happens. Any may be nil; they must not block.
+// Events are called when something happens. Any may be nil; they must not block.
 type Events struct {
 	partition.Events
 	Scheduled func(n int)                                      // jobs put
 	Committed func(records int, took time.Duration, err error) // one batch
 
-	Owned      func(partition int, took time.Duration) // a partition is owned after Start; took: to claim and load it
-	Lost       func(partition int)                     // a partition's term was lost
-	HandedOver func(partition int, took time.Duration) // a partition was handed over; took: until all was durable
-	Dropped    func(n int)                             // what consumers said for another owner, who refuses it for good or is not there
+	// A partition is owned after Start; took: to claim and load it.
+	Owned func(partition int, took time.Duration)
+	Lost  func(partition int) // a partition's term was lost
+	// A partition was handed over; took: until all was durable.
+	HandedOver func(partition int, took time.Duration)
+	// Reports for an owner that refuses them for good or does not exist.
+	Dropped func(n int)
 }
 
 func (c Config) withDefaults() Config {
@@ -123,9 +131,9 @@ type Engine struct {
 	parts        []*partitionRunner
 	lanes        []*lane
 	macKey       []byte
-	signers      sync.Pool      // of *partition.Signer, for tokens that come in
+	signers      sync.Pool      // of *partition.Signer, for parsing tokens
 	wg           sync.WaitGroup // of the lanes' goroutines
-	stop         chan struct{}  // closed: lanes flush and end
+	stop         chan struct{}  // closed: lanes make their last batches durable and end
 	stopOnce     sync.Once
 	life         context.Context // ends with Stop
 	endLife      context.CancelFunc
@@ -134,20 +142,20 @@ type Engine struct {
 	keeper       chan struct{} // closed when the lease keeper has ended
 	batches      batches
 	ownershipLog ownershipLog
-	clock        time.Time // what monotonic readings count from
+	clock        time.Time // zero point of Engine.elapsed
 	settings     *settings
 	limiter      *limiter
 	census       census
 	claims       *claims
 	peerQueue    peerQueue
-	loads        chan struct{} // as many as its capacity are under way
+	loads        chan struct{} // semaphore of concurrent loads
 	renewNow     chan struct{} // holds one when leases are to be renewed at once
-	missed       chan struct{} // settings that were announced could not be read
-	assigning    sync.Mutex    // one Assign at a time
+	missed       chan struct{} // holds one when announced settings could not be read
+	assigning    sync.Mutex    // held by Assign
 	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
-// New makes an engine; Start makes it run.
+// New makes an engine; Start runs it.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
@@ -160,8 +168,8 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Start claims every partition, unless the engine stands by, and begins to work. The engine's goroutines end with Stop. If it
-// fails nothing is left claimed.
+// Start claims every partition, unless the engine is on standby, and starts its goroutines, which end with
+// Stop. If Start fails nothing is left claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
 	e.lay()
@@ -182,7 +190,7 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	return nil
 }
 
-// begin reads what must be known before anything runs.
+// begin reads settings and claims partitions, before anything runs.
 func (e *Engine) begin(ctx context.Context) error {
 	if e.cfg.Peers != nil {
 		if err := e.readAllSettings(ctx); err != nil {
@@ -196,7 +204,7 @@ func (e *Engine) begin(ctx context.Context) error {
 	return e.own(ctx)
 }
 
-// lay makes the lanes and gives each its partitions.
+// lay makes the lanes and their partitions.
 func (e *Engine) lay() {
 	n := e.store.Meta().Partitions
 	for range e.cfg.lanesOf(n) {
@@ -210,7 +218,7 @@ func (e *Engine) lay() {
 	}
 }
 
-// own takes every partition.
+// own claims every partition.
 func (e *Engine) own(ctx context.Context) error {
 	terms, err := e.claim(ctx, e.parts)
 	if err != nil {
@@ -218,7 +226,7 @@ func (e *Engine) own(ctx context.Context) error {
 	}
 	e.open(terms)
 	var all sync.WaitGroup
-	for _, l := range e.lanes { // side by side: a slow store must not use up the leases
+	for _, l := range e.lanes { // concurrently, so that a slow store does not use up the leases
 		all.Go(func() { l.announce(ctx, ofLane(terms, l)) })
 	}
 	all.Wait()
@@ -237,7 +245,7 @@ func (e *Engine) own(ctx context.Context) error {
 	return nil
 }
 
-// ofLane are the terms of a lane's partitions.
+// ofLane returns the claim results of a lane's partitions.
 func ofLane(terms []claimResult, l *lane) []*claimResult {
 	var out []*claimResult
 	for i := range terms {
@@ -248,7 +256,8 @@ func ofLane(terms []claimResult, l *lane) []*claimResult {
 	return out
 }
 
-// Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still served.
+// Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still
+// served.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.drainOnce.Do(func() { close(e.drain) })
 	for _, p := range e.parts {
@@ -264,8 +273,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Stop makes everything durable that is on its way, ends the partitions and gives them up. Calls are refused from here on.
-// If the store hangs, Stop ends with ctx: its error names the partitions that still wait for the store.
+// Stop makes everything in flight durable, ends the partitions and releases them. Calls are refused from here
+// on. If the store hangs, Stop ends with ctx, and its error names the partitions that still wait for the
+// store.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() {
 		close(e.stop)
@@ -309,7 +319,7 @@ func (e *Engine) stopping() bool {
 	}
 }
 
-// hanging says what a node that does not stop waits for.
+// hanging returns the error of a Stop that was given up: what the node still waits for.
 func (e *Engine) hanging(cause error) error {
 	var writes []string
 	for _, p := range e.parts {
@@ -325,12 +335,12 @@ func (e *Engine) hanging(cause error) error {
 
 func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
 
-// partitionOf is the partition of a job.
+// partitionOf returns the partition of a job.
 func (e *Engine) partitionOf(k carillon.Key) *partitionRunner {
 	return e.parts[carillon.PartitionOf(k, len(e.parts))]
 }
 
-// Stats tells what is in memory, over all partitions.
+// Stats returns what is in memory, summed over all partitions.
 func (e *Engine) Stats() partition.Stats {
 	var sum partition.Stats
 	for _, p := range e.parts {

@@ -2,25 +2,28 @@ package engine
 
 import "time"
 
-// Failure is why and for how long a partition that the node is to own could not be claimed, loaded or written.
+// Failure says why and for how long a partition that the node is to own could not be claimed, loaded or
+// written.
 type Failure struct {
 	Partition int
-	For       time.Duration // without the terms in between
-	Ago       time.Duration // since that was over, if it has a term again; otherwise 0: it still fails
+	For       time.Duration // not counting the terms in between
+	Ago       time.Duration // time since it got a term again; 0 if it still fails
 	Err       error         // the newest
 }
 
-// steadyFor is how long a term must last without a failure until those before it are forgotten.
+// steadyFor is how long a term must last without a failure until earlier failures are forgotten.
 const steadyFor = 2 * time.Second
 
-// failing is what a partition fails on. It is of the lane's goroutine; others read what is published.
+// failing records what a partition fails on. The lane's goroutine writes it; others read the published
+// pointer.
 type failing struct {
-	since int64 // by Engine.elapsed; later by as much as it has served meanwhile
+	since int64 // by Engine.elapsed; moved forward by the time that the partition has served meanwhile
 	last  int64
 	err   error
 }
 
-// failed notes that the partition could not be claimed, loaded or written. That another node owns it is no failure.
+// failed records that the partition could not be claimed, loaded or written. Another node owning it is no
+// failure.
 func (p *partitionRunner) failed(err error) {
 	now := p.e.elapsed()
 	f := &failing{since: now, last: now, err: err}
@@ -33,12 +36,12 @@ func (p *partitionRunner) failed(err error) {
 	p.failing.Store(f)
 }
 
-// fails reports whether a failure is not over yet: no term has lasted since.
+// fails reports whether a failure still counts: no term has lasted for steadyFor since.
 func (p *partitionRunner) fails(f *failing, now int64) bool {
 	return !p.serving.Load() || now-f.last < int64(steadyFor)
 }
 
-// Failing is what the node is to own and fails to claim, to load or to write, by partition.
+// Failing returns, by partition, what the node is to own and fails to claim, load or write.
 func (e *Engine) Failing() (out []Failure) {
 	now := e.elapsed()
 	for _, p := range e.parts {

@@ -56,8 +56,8 @@ func (f *faulty) fail(fault func(apply func() error) error) {
 	f.next = fault
 }
 
-// TestFailedCommits checks that a put whose batch fails is not acknowledged, that its caller learns whether the outcome is
-// known, and that the partition owns itself again and serves.
+// TestFailedCommits: a put whose batch fails is not acknowledged, its caller learns whether the outcome is
+// known, and the partition is owned again and serves.
 func TestFailedCommits(t *testing.T) {
 	disk := errors.New("no space left on device")
 	for name, c := range map[string]struct {
@@ -103,8 +103,9 @@ func TestFailedCommits(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatNeverLeftIsNotWaitedFor: the acknowledgement of an attempt that is to be durable first is lost, so that the
-// partition is claimed again. The node knows that nobody has the attempt: the run does not wait for its lease.
+// TestAnAttemptThatNeverLeftIsNotWaitedFor: the answer to the write of a pending delivery is lost, so that
+// the partition is claimed again. The node knows that no consumer has the attempt: the run does not wait for
+// its lease.
 func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
 	for name, land := range map[string]bool{"written": true, "not written": false} {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +144,8 @@ func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestStoreOutage checks that while the store takes nothing, nothing is acknowledged and readiness says so, and that what is
-// due runs once it is back.
+// TestStoreOutage: while the store takes nothing, nothing is acknowledged and the node is not ready; what is
+// due runs once the store is back.
 func TestStoreOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -13,11 +13,12 @@ import (
 // needsAtOnce is how many long specs are read in one round.
 const needsAtOnce = 64
 
-// readAtOnce is how many records one round reads into the window, so that the other partitions of the lane do not wait long.
+// readAtOnce is how many records one round reads into the window, so that the lane's other partitions do not
+// wait long.
 const readAtOnce = 256
 
-// feed reads from the store what the machine wants in memory. A failed read is tried again in the next round: memory is only
-// less than it could be.
+// feed reads from the store what the machine wants in memory. After a failed read the next round tries again:
+// memory only holds less than it could.
 func (p *partitionRunner) feed(now int64) {
 	if refs := p.m.Needs(needsAtOnce); len(refs) > 0 {
 		records, err := p.read(refs)
@@ -37,7 +38,7 @@ func (p *partitionRunner) feed(now int64) {
 			break
 		}
 		if left <= 0 {
-			p.box.ring() // others have their turn first
+			p.box.ring() // the lane's other partitions come first
 			break
 		}
 		q.Limit = min(q.Limit, left)
@@ -52,7 +53,7 @@ func (p *partitionRunner) feed(now int64) {
 	p.m.Tick(now)
 }
 
-// readFailed tells of a read that has failed. Of damage the store tells itself, once, and callers are told of theirs.
+// readFailed logs a failed read. Damage is logged by the store itself, once, and callers are told of theirs.
 func (p *partitionRunner) readFailed(err error) {
 	if errors.Is(err, store.ErrDamaged) {
 		p.e.log.Debug("the store has lost what was to be read", "partition", p.number, "error", err)
@@ -61,7 +62,7 @@ func (p *partitionRunner) readFailed(err error) {
 	p.e.log.Error("the store could not be read", "partition", p.number, "error", err)
 }
 
-// takeAtOnce is how many slots are asked for at a time, so that partitions take turns.
+// takeAtOnce is how many slots are taken at a time, so that partitions take turns.
 const takeAtOnce = 256
 
 // dispatch hands out due runs for which there is room.
@@ -93,12 +94,13 @@ func (p *partitionRunner) dispatch(in mail, now int64) {
 		}
 	}
 	if served > 0 && p.m.Orphaned(now) {
-		p.box.ring() // what has gone made room for more of what is due
+		p.box.ring() // evicted runs have made room for more that are due
 	}
 	p.returnRoom(in)
 }
 
-// serve hands out due runs of one queue until there is no more room, or none waits; it returns how many.
+// serve hands out due runs of one queue until there is no more room or none waits. It returns how many it
+// handed out.
 func (p *partitionRunner) serve(w partition.Waiting, now int64) (served int) {
 	for w.Now > 0 {
 		want := min(w.Now, takeAtOnce)
@@ -116,11 +118,11 @@ func (p *partitionRunner) serve(w partition.Waiting, now int64) (served int) {
 		p.moved[w.Queue] += slots.N - spare
 		w.Now -= slots.N
 		served += slots.N - spare
-		if spare > 0 { // the others wait for tokens
+		if spare > 0 { // the remaining runs wait for permits
 			p.e.dispatcher.Return(p.number, w.Queue, spare)
 			return served
 		}
-		w.Head = p.m.Head(w.Queue, now) // what waits is now less senior: others may go first
+		w.Head = p.m.Head(w.Queue, now) // what waits now is less urgent: other partitions may go first
 	}
 	return served
 }
@@ -131,7 +133,7 @@ func (p *partitionRunner) deliver(ds []partition.Delivery) {
 	}
 }
 
-// handOut delivers the attempts that were to be durable first and are.
+// handOut delivers the pending deliveries that have become durable.
 func (p *partitionRunner) handOut(now int64) {
 	ds, spare := p.m.Granted(now)
 	p.deliver(ds)
@@ -140,7 +142,7 @@ func (p *partitionRunner) handOut(now int64) {
 	}
 }
 
-// returnRoom gives back slots that were reserved for runs that have gone meanwhile.
+// returnRoom returns slots that were reserved for runs that are no longer waiting.
 func (p *partitionRunner) returnRoom(in mail) {
 	for _, q := range in.rooms {
 		if !p.blocked[q] {
@@ -149,16 +151,17 @@ func (p *partitionRunner) returnRoom(in mail) {
 	}
 }
 
-// recallBelow is how many runs must wait in memory for no more to be read back from the store.
+// recallBelow is the number of runs in memory, of a queue, below which more are read back from the store.
 const recallBelow = 512
 
-// recall reads parked runs back whose queue is served: that of those with room it knows, the others it asks after.
+// recall reads parked runs back if their queue is served. It knows this for queues that report room, and asks
+// for the others.
 func (p *partitionRunner) recall(rooms []partition.Queue, now int64) {
 	p.parkedQueues = p.m.Parked(p.parkedQueues[:0])
 	left := readAtOnce
 	for _, q := range p.parkedQueues {
 		if left <= 0 {
-			p.box.ring() // others have their turn first
+			p.box.ring() // the lane's other partitions come first
 			return
 		}
 		if !q.Limited() && (p.blocked[q] || p.unserved[q]) {
@@ -179,11 +182,11 @@ func (p *partitionRunner) recall(rooms []partition.Queue, now int64) {
 	}
 }
 
-// served asks whether a queue has a consumer, giving back what slots of it the partition has.
+// served asks whether a queue has a consumer. It gives back any slots of the queue that the partition holds.
 func (p *partitionRunner) served(q partition.Queue) bool {
 	served := p.e.dispatcher.Take(p.number, q, 0, partition.Head{}).Served
 	if !served {
-		p.unserved[q] = true // until Consumers says otherwise
+		p.unserved[q] = true // until Consumers reports one
 	}
 	return served
 }
@@ -191,12 +194,13 @@ func (p *partitionRunner) served(q partition.Queue) bool {
 // stageAtOnce is how many runs of a queue one poll parks.
 const stageAtOnce = 10_000
 
-// keepFor is for how many polls' work of a queue without room stays in memory while others may be kept out: parking writes
-// each run once more and reads it again, so in a herd that is only large it would take most of the time.
+// keepFor bounds what a queue without room keeps in memory while others may be kept out: as much as it
+// delivers in this many polls. Parking writes each run once more and reads it again, so for a herd that is
+// merely large it would take most of the time.
 const keepFor = 10
 
-// park moves due runs to the store that wait in vain: those without a consumer, and those of a queue so slow that they keep
-// others out of memory.
+// park moves due runs that wait in vain to the store: those without a consumer, and those of a queue so slow
+// that they keep others out of memory.
 func (p *partitionRunner) park(now int64) {
 	maps.DeleteFunc(p.unserved, func(q partition.Queue, _ bool) bool { return !p.m.Remembers(q) })
 	before := now - int64(p.m.StageAfter())

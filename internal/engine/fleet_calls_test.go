@@ -16,10 +16,10 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// byParity gives the even partitions to the first node and the odd ones to the second.
+// byParity assigns the even partitions to the first node and the odd ones to the second.
 func byParity(p int) int { return p % 2 }
 
-// at is the n-th name of a job whose partition is p.
+// at returns the n-th name of a job whose partition is p.
 func (f *fleet) at(p, n int) string {
 	for i := 0; ; i++ {
 		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("j", i)}
@@ -36,14 +36,14 @@ func (f *fleet) get(name string) (carillon.Job, error) {
 	return f.nodes[0].GetJob(context.Background(), carillon.Key{Namespace: "default", Name: name})
 }
 
-// count is how many runs of a job were delivered.
+// count returns how many runs of a job were delivered.
 func (l *ledger) count(job string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.runs[job])
 }
 
-// TestLettersAcrossNodes: a job runs after one of another node, also when both move meanwhile.
+// TestLettersAcrossNodes: a job runs after one of another node, even if both move meanwhile.
 func TestLettersAcrossNodes(t *testing.T) {
 	for _, moves := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestLettersAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestAnUnknownNameAcrossNodes is told as it is with one node.
+// TestAnUnknownNameAcrossNodes: the warning is the same as with one node.
 func TestAnUnknownNameAcrossNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
@@ -93,7 +93,7 @@ func TestAnUnknownNameAcrossNodes(t *testing.T) {
 	})
 }
 
-// across is a batch with jobs in each partition; the first is in partition 0.
+// across returns a batch with jobs in each partition; the first is in partition 0.
 func (f *fleet) across(each int) []carillon.Job {
 	var jobs []carillon.Job
 	for n := range each {
@@ -117,7 +117,8 @@ func (f *fleet) there(jobs []carillon.Job) (n int) {
 	return n
 }
 
-// TestABatchAndADeleteAcrossNodes takes the jobs of all, and only the first job's owner coordinates.
+// TestABatchAndADeleteAcrossNodes: a batch and a delete reach jobs of all nodes, and only the first job's
+// owner coordinates.
 func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
@@ -148,7 +149,7 @@ func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 	})
 }
 
-// left is how many metadata records of a kind there are.
+// left returns how many metadata records of a kind there are.
 func (f *fleet) left(kind byte) (n int) {
 	f.t.Helper()
 	for _, p := range f.all {
@@ -165,8 +166,8 @@ func (f *fleet) left(kind byte) (n int) {
 	return n
 }
 
-// TestACoordinatorThatPauses in the middle of a batch, and is deposed: the next owner stores the jobs, and what the old one
-// asked for before the pause, and arrives late, changes nothing.
+// TestACoordinatorThatPauses: in the middle of a batch, and is deposed. The next owner stores the jobs, and
+// what the old one asked for before the pause, and arrives late, changes nothing.
 func TestACoordinatorThatPauses(t *testing.T) {
 	for _, late := range []time.Duration{2 * time.Second, 9 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			}()
 			time.Sleep(100 * time.Millisecond)
 			mu.Lock()
-			held = false // of the next coordinator nothing is lost
+			held = false // nothing is lost of the next coordinator's
 			mu.Unlock()
 			f.deal(func(p int) int { return max(1, min(p, 2)) }) // deposed, between two tries
 			f.settled()
@@ -233,7 +234,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 	}
 }
 
-// TestALateLetter of a deposed owner does not open again what it has opened before.
+// TestALateLetter: a late notice of a deposed owner does not release again what it has released before.
 func TestALateLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
@@ -285,7 +286,7 @@ func TestALateLetter(t *testing.T) {
 	})
 }
 
-// TestACallWhoseCallerHasGone is not done, and says so.
+// TestACallWhoseCallerHasGone: it is not carried out, and the error says so.
 func TestACallWhoseCallerHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
@@ -311,7 +312,7 @@ func TestACallWhoseCallerHasGone(t *testing.T) {
 	})
 }
 
-// TestRelativeTimesCountFromWhenACallWasSeen first, however late it comes to the owner.
+// TestRelativeTimesCountFromWhenACallWasSeen: by the first node, however late the call reaches the owner.
 func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 2}))

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// line is a store as one node reaches it: each call of it goes as the test says.
+// line is a store as one node reaches it: each of its calls goes as the test says.
 type line struct {
 	store.Store
 	fired atomic.Int64 // attempts that were handed out
@@ -42,7 +42,7 @@ func (l *line) do(what string, do func() error) error {
 	return on(what, do)
 }
 
-// failing are calls of some kinds that end so, after they were done if they are.
+// failing makes calls of some kinds fail, before or after they were carried out.
 func failing(done bool, kinds ...string) func(what string, do func() error) error {
 	return func(what string, do func() error) error {
 		for _, kind := range kinds {
@@ -120,7 +120,8 @@ func (g grouped) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return g.do("apply", func() error { return g.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
-// startLines is a fleet of two nodes that reach one store over lines of their own. The first owns everything.
+// startLines returns a fleet of two nodes that reach one store over separate lines. The first owns
+// everything.
 func startLines(t testing.TB) (f *fleet, lines []*line) {
 	t.Helper()
 	s := memory.New(memory.Options{Partitions: 2})
@@ -135,7 +136,7 @@ func startLines(t testing.TB) (f *fleet, lines []*line) {
 	return f, lines
 }
 
-// movesWithin checks that the second node soon owns everything, and not only when leases have run out.
+// movesWithin checks that the second node soon owns everything, without waiting until leases have run out.
 func (f *fleet) movesWithin(most time.Duration) {
 	f.t.Helper()
 	began := time.Now()
@@ -149,7 +150,8 @@ func (f *fleet) movesWithin(most time.Duration) {
 	}
 }
 
-// TestATermLostForGood is given up if the node is not to own the partition any more: nobody should have to wait for its lease.
+// TestATermLostForGood: it is released if the node is not to own the partition any more, so that no other
+// node waits for its lease.
 func TestATermLostForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
@@ -165,7 +167,7 @@ func TestATermLostForGood(t *testing.T) {
 	})
 }
 
-// TestATermLostWhileItIsHandedOver is given up as well.
+// TestATermLostWhileItIsHandedOver: it is released as well.
 func TestATermLostWhileItIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
@@ -182,7 +184,7 @@ func TestATermLostWhileItIsHandedOver(t *testing.T) {
 	})
 }
 
-// TestAClaimOfWhichNothingWasHeard is given up if the node is not to own the partition any more.
+// TestAClaimOfWhichNothingWasHeard: it is released if the node is not to own the partition any more.
 func TestAClaimOfWhichNothingWasHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
@@ -196,7 +198,7 @@ func TestAClaimOfWhichNothingWasHeard(t *testing.T) {
 	})
 }
 
-// TestAReleaseThatFails is tried again.
+// TestAReleaseThatFails: it is tried again.
 func TestAReleaseThatFails(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -207,7 +209,7 @@ func TestAReleaseThatFails(t *testing.T) {
 				lines[0].set(nil)
 			}()
 			f.movesWithin(1800 * time.Millisecond)
-			f.deal(func(int) int { return 0 }) // and does not give up what is claimed anew
+			f.deal(func(int) int { return 0 }) // and does not release what is claimed again
 			f.settled()
 			time.Sleep(10 * time.Second)
 			if n := len(f.nodes[0].Holdings()); n != len(f.all) || f.nodes[0].Ready() != nil {
@@ -218,7 +220,7 @@ func TestAReleaseThatFails(t *testing.T) {
 	}
 }
 
-// TestALeaseThatRunsOutWithinARound, while the store is read: what it was read for is not handed out any more.
+// TestALeaseThatRunsOutWithinARound: during a read of the store. What was read is not handed out any more.
 func TestALeaseThatRunsOutWithinARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
@@ -251,7 +253,7 @@ func TestALeaseThatRunsOutWithinARound(t *testing.T) {
 	})
 }
 
-// TestACallThatIsRefused while the store's answers are unknown was certainly not done.
+// TestACallThatIsRefused: while the outcomes of writes are unknown. The call was certainly not carried out.
 func TestACallThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
@@ -274,7 +276,7 @@ func TestACallThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestLoadsSideBySide of a store with long lines, and not all at once.
+// TestLoadsSideBySide: partitions of a distant store are loaded concurrently, but not all at once.
 func TestLoadsSideBySide(t *testing.T) {
 	for _, standby := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -315,7 +317,7 @@ func TestLoadsSideBySide(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetBack does not end what is done every second.
+// TestAClockThatIsSetBack: it does not stop what is done every second.
 func TestAClockThatIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
@@ -340,8 +342,8 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// TestADrainDoesNotWaitForATerm that a node of a cluster does not get, as its store is another one by now: nothing is in force here,
-// and nobody has said anything that is to be heard.
+// TestADrainDoesNotWaitForATerm: that a node of a cluster cannot get because another node owns the partition
+// by now. No attempt is in force here, and no report waits to be heard.
 func TestADrainDoesNotWaitForATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)

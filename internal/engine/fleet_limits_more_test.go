@@ -15,7 +15,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestOneTokenGoesAround many partitions of several nodes, without a pause and in the right order.
+// TestOneTokenGoesAround: one permit serves many partitions of several nodes, without a pause and in the
+// right order.
 func TestOneTokenGoesAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, takes, writes = 100, 10 * time.Millisecond, time.Millisecond
@@ -91,7 +92,8 @@ func TestOneTokenGoesAround(t *testing.T) {
 	})
 }
 
-// TestSettingsReachEveryNode at once if they are announced, within 5 s if that is lost, and at the start.
+// TestSettingsReachEveryNode: at once if they are announced, within 5 s if the announcement is lost, and at
+// the start.
 func TestSettingsReachEveryNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

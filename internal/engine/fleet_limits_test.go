@@ -17,7 +17,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// badLines is peers that lose what is said about tokens, or its answer, or say it again much later.
+// badLines is a set of peers that lose messages about permits, or their answers, or deliver them again much
+// later.
 type badLines struct {
 	peers
 	chance func(n int) int // nil: the lines are good
@@ -109,10 +110,10 @@ func startCrowd(t *testing.T, seed uint64, s store.Store, nodes int, bad bool, m
 	return c
 }
 
-// announce tells all nodes, unless it is lost.
+// announce tells all nodes, unless the announcement is lost.
 func (c *crowd) announce(ns string) {
 	for _, n := range c.nodes {
-		go func() { _ = n.ReloadNamespace(context.Background(), ns) }() // what fails heals
+		go func() { _ = n.ReloadNamespace(context.Background(), ns) }() // a failure heals
 	}
 }
 
@@ -124,7 +125,7 @@ func (c *crowd) handle(r carillon.Run) *carillon.Result {
 	return success(r)
 }
 
-// count notes that an attempt begins or ends; its key is the first notice of its job.
+// count records that an attempt begins or ends. Its key is the first letter of its job's name.
 func (c *crowd) count(r carillon.Run, by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +138,7 @@ func (c *crowd) count(r carillon.Run, by int) {
 	}
 }
 
-// put stores a job, whoever owns its partition, again and again.
+// put stores a job at the owner of its partition, and retries.
 func (c *crowd) put(name, key string, due time.Duration) {
 	c.t.Helper()
 	j := carillon.Job{Name: name, ConcurrencyKey: key, Due: carillon.In(due), Lease: 5 * time.Second, Target: carillon.WorkerQueue("q"),
@@ -153,7 +154,7 @@ func (c *crowd) put(name, key string, due time.Duration) {
 	}
 }
 
-// cut takes the store away from a node, or gives it back. Others get what it had.
+// cut cuts a node off from the store, or connects it again. Other nodes get its partitions.
 func (c *crowd) cut(i int, off bool) {
 	var err error
 	var fault func(func() error) error
@@ -193,7 +194,7 @@ func (n *node) consumeMany(queue string, credits int, handle func(carillon.Run) 
 	}()
 }
 
-// grants is what the homes of limits have handed out, as the store has it.
+// grants returns what the homes of limits have handed out, by the store.
 func grants(t *testing.T, s store.Store) (all []string) {
 	for p := range s.Meta().Partitions {
 		shard, err := s.Shard(p, store.Term{})
@@ -211,8 +212,8 @@ func grants(t *testing.T, s store.Store) (all []string) {
 	return all
 }
 
-// TestALimitOfACluster lives through lost messages, partitions that move and nodes that lose the store: never more in force
-// than the limit, everything runs, and all tokens come back.
+// TestALimitOfACluster: through lost messages, partitions that move and nodes that lose the store, there are
+// never more attempts in force than the limit, everything runs, and all permits come back.
 func TestALimitOfACluster(t *testing.T) {
 	seeds := uint64(10)
 	if testing.Short() {

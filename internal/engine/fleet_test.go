@@ -44,7 +44,7 @@ func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *en
 	return f
 }
 
-// deal gives each node the partitions for which to returns its index.
+// deal assigns to each node the partitions for which to returns its index.
 func (f *fleet) deal(to func(p int) int) {
 	for i, n := range f.nodes {
 		n.Assign(slices.DeleteFunc(slices.Clone(f.all), func(p int) bool { return to(p) != i }))
@@ -77,7 +77,7 @@ func (f *fleet) stop() {
 	}
 }
 
-// route has a node do f that does not refuse to, as a router does.
+// route lets the first node that does not refuse it do f, as a router does.
 func route[T any](ctx context.Context, f *fleet, do func(n *node) (T, error)) (T, error) {
 	for {
 		var zero T
@@ -152,7 +152,7 @@ func (ps peers) DeliverPermits(ctx context.Context, p int, grants []partition.Pe
 	return err
 }
 
-// TestAStandbyOwnsNothing until it is told what, and refuses at once.
+// TestAStandbyOwnsNothing: until it is assigned something; it refuses at once.
 func TestAStandbyOwnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
@@ -177,7 +177,7 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 	})
 }
 
-// TestOneEventIsOneLine in the log, however many partitions it is about.
+// TestOneEventIsOneLine: in the log, however many partitions it concerns.
 func TestOneEventIsOneLine(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestOneEventIsOneLine(t *testing.T) {
 			for len(n.Holdings()) > 0 {
 				<-time.After(time.Millisecond)
 			}
-			n.Assign(f.all) // at once: what was is told first
+			n.Assign(f.all) // at once: earlier entries are logged first
 			f.settled()
 			f.stop()
 			var got []string
@@ -210,7 +210,7 @@ func TestOneEventIsOneLine(t *testing.T) {
 	}
 }
 
-// TestAStoppedNodeSaysThatItOwnsNothing, so that a call that still reaches it is done by another one.
+// TestAStoppedNodeSaysThatItOwnsNothing: so that another node carries out a call that still reaches it.
 func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
@@ -229,7 +229,8 @@ func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
 	})
 }
 
-// TestPartitionsMoveUnderLoad while jobs are put and run by a worker at each node: every run comes once, none is lost.
+// TestPartitionsMoveUnderLoad: while jobs are put, and run by a worker at each node, every run comes once and
+// none is lost.
 func TestPartitionsMoveUnderLoad(t *testing.T) {
 	for _, lanes := range []int{0, 3, 8} {
 		synctest.Test(t, func(t *testing.T) {
@@ -282,7 +283,7 @@ func TestPartitionsMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// TestAResultThroughTheOldNode is accepted by the new owner, and so is a heartbeat.
+// TestAResultThroughTheOldNode: the new owner accepts it, and a heartbeat too.
 func TestAResultThroughTheOldNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
@@ -320,7 +321,7 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 	})
 }
 
-// inFlight is how many deliveries a node's hub believes to be with consumers.
+// inFlight returns how many deliveries a node's hub believes to be with consumers.
 func (n *node) inFlight() (sum int) {
 	for _, q := range n.hub.Queues() {
 		sum += q.InFlight
@@ -328,8 +329,8 @@ func (n *node) inFlight() (sum int) {
 	return sum
 }
 
-// TestAnAttemptThatIsNeverAnswered gives its slot back, also if its term ends meanwhile: by a fault of the store, before or after
-// the attempt is durable, or because the partition moves.
+// TestAnAttemptThatIsNeverAnswered: it gives its slot back, even if its term ends meanwhile: by a fault of
+// the store, before or after the attempt is durable, or because the partition moves.
 func TestAnAttemptThatIsNeverAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration

@@ -11,11 +11,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// groupPut is a batch put all of whose partitions are in one lane, on a store that makes groups durable. The lane puts the jobs
-// of all partitions right before a group leaves, which takes them all: they are durable as a whole, and need no intent.
+// groupPut is a batch put all of whose partitions are in one lane, on a store that makes groups durable. It
+// needs no intent: a group is durable as a whole or not at all, so it is enough that all jobs are in the same
+// group. The lane ensures that:
+//
+//	rounds of all partitions -> putGroups: admit all portions, then put all -> commit: one group takes them
+//
+// admit loads everything the puts need and checks that they will succeed and go into the next batch of each
+// partition. From the first put to the commit nothing else runs in the lane, and no group is in flight. If a
+// portion cannot be admitted, because its partition has no term, is leaving, or has another batch that must
+// be sent first, nothing is put, and errApart makes the caller take the way with an intent (intents.go). If a
+// put fails after others have changed memory, all partitions involved lose their terms (giveUp), since memory
+// holds part of a batch. Two ways are kept because this one is twice as fast.
 type groupPut struct {
 	stage
-	ctx      context.Context // of the caller
+	ctx      context.Context // the caller's
 	portions []portion       // in the order of their partitions
 	done     chan error
 
@@ -24,18 +34,18 @@ type groupPut struct {
 	failed error
 }
 
-// portion is what falls to one partition.
+// portion is the part of a group put that belongs to one partition.
 type portion struct {
 	p       *partitionRunner
-	indices []int // in the batch
+	indices []int // of its jobs in the batch
 	reqs    []partition.PutRequest
 	puts    []carillon.PutResult
 }
 
-// errApart: the jobs cannot all come into the next group.
+// errApart: the jobs cannot all go into the next group.
 var errApart = errors.New("a batch put cannot be made durable in one group")
 
-// lane is the one that can make all jobs of a batch durable together, nil if there is none.
+// lane returns the lane that can make all jobs of a batch durable as one group; nil if there is none.
 func (b byPart) lane() *lane {
 	var in *lane
 	for p := range b {
@@ -52,7 +62,7 @@ func (b byPart) lane() *lane {
 	return in
 }
 
-// putGroup stores jobs of several partitions of the lane, or none; errApart says that it takes an intent.
+// putGroup stores jobs of several partitions of the lane, or none. errApart says that an intent is needed.
 func (l *lane) putGroup(ctx context.Context, reqs []partition.PutRequest, parts byPart) ([]carillon.PutResult, error) {
 	j := &groupPut{ctx: ctx, done: make(chan error, 1)}
 	for _, p := range l.parts {
@@ -89,17 +99,18 @@ func (l *lane) putGroup(ctx context.Context, reqs []partition.PutRequest, parts 
 	return puts, nil
 }
 
-// groupPutJobs is how many jobs of group puts one group takes, or one put: the partitions have their rounds in between.
+// groupPutJobs is how many jobs of group puts go into one group, so that the partitions get their rounds in
+// between. One put may have more.
 const groupPutJobs = carillon.MaxBatch
 
-// groupPuts are the group puts that wait for the next group.
+// groupPuts is the queue of group puts that wait for the next group.
 type groupPuts struct {
 	mu     sync.Mutex
 	wait   []*groupPut
 	closed bool
 }
 
-// put reports false, and does nothing, if the lane has ended.
+// put adds a group put. It returns false, and does nothing, if the lane has ended.
 func (q *groupPuts) put(j *groupPut) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +121,7 @@ func (q *groupPuts) put(j *groupPut) bool {
 	return true
 }
 
-// take is the next ones, until they have so many jobs, and whether there are more.
+// take removes group puts from the front until they have so many jobs. more reports whether some are left.
 func (q *groupPuts) take(jobs int) (js []*groupPut, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +136,7 @@ func (q *groupPuts) take(jobs int) (js []*groupPut, more bool) {
 	return js, len(q.wait) > 0
 }
 
-// close refuses those that wait, and all that come.
+// close refuses the waiting group puts and all later ones.
 func (q *groupPuts) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +147,7 @@ func (q *groupPuts) close() {
 	q.wait = nil
 }
 
-// putGroups brings group puts into memory if a group is about to leave.
+// putGroups puts the jobs of waiting group puts into memory, if the lane is about to send a group.
 func (l *lane) putGroups() {
 	if l.flying {
 		return
@@ -159,13 +170,14 @@ func (l *lane) putGroups() {
 	}
 }
 
-// about reports whether a portion falls to the partition.
+// about reports whether a portion belongs to the partition.
 func (j *groupPut) about(p *partitionRunner) bool {
 	return slices.ContainsFunc(j.portions, func(s portion) bool { return s.p == p })
 }
 
-// put brings the jobs into memory, all or none. From here to the commit nothing else happens in the lane, and no partition loses its
-// term: that would tear apart what others have put before. An error says that memory holds a part.
+// put puts the jobs into memory. Until the commit nothing else may happen in the lane and no partition may
+// lose its term, which would tear apart group puts that are in memory already. After an error memory holds a
+// part of the jobs.
 func (l *lane) put(j *groupPut) error {
 	now := l.e.now()
 	if !j.admitted(now) {
@@ -191,7 +203,7 @@ func (l *lane) put(j *groupPut) error {
 	return nil
 }
 
-// admitted reports whether the jobs can be put now; if not it has been answered.
+// admitted reports whether all jobs can be put now. If not, the caller has been answered.
 func (j *groupPut) admitted(now int64) bool {
 	for i := range j.portions {
 		if err := j.portions[i].admit(now); err != nil {
@@ -202,7 +214,8 @@ func (j *groupPut) admitted(now int64) bool {
 	return true
 }
 
-// giveUp forgets what memory holds of puts, of which the last was found to be impossible after all; nothing of them has left.
+// giveUp ends the terms of partitions whose memory holds group puts, of which the last turned out to be
+// impossible. Nothing of them has been sent.
 func giveUp(js []*groupPut, err error) {
 	for _, j := range js {
 		for _, s := range j.portions {
@@ -213,7 +226,7 @@ func giveUp(js []*groupPut, err error) {
 	}
 }
 
-// settled takes the outcome of one portion.
+// settled takes the outcome of one portion, and answers after the last.
 func (j *groupPut) settled(err error) {
 	if err != nil && (j.failed == nil || unknown(err)) {
 		j.failed = err
@@ -223,7 +236,7 @@ func (j *groupPut) settled(err error) {
 	}
 }
 
-// admit reports why the jobs cannot be put. Afterwards they can.
+// admit returns an error if the jobs cannot be put now. After nil, putting them succeeds.
 func (s *portion) admit(now int64) error {
 	p := s.p
 	if p.m == nil || p.leaving || p.outlived() {

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestABatchIsWholeWhoeverCannotCome: a batch that was about to leave is stored whole or not at all, also if the leases run out while
-// what the next one needs is being read.
+// TestABatchIsWholeWhoeverCannotCome: a batch that was about to be sent is stored as a whole or not at all,
+// even if the leases run out while the records of the next batch are being read.
 func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

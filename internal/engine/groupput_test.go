@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestABatchInOneLaneIsOneWrite and leaves nothing else behind.
+// TestABatchInOneLaneIsOneWrite: and leaves nothing else behind.
 func TestABatchInOneLaneIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, writes := counting(5)
@@ -34,7 +34,7 @@ func TestABatchInOneLaneIsOneWrite(t *testing.T) {
 	})
 }
 
-// TestBatchesInOneLaneShareAWrite if they come while another is on its way, up to a bound.
+// TestBatchesInOneLaneShareAWrite: if they come while a write is in flight, up to a bound.
 func TestBatchesInOneLaneShareAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, writes := counting(5)
@@ -53,7 +53,7 @@ func TestBatchesInOneLaneShareAWrite(t *testing.T) {
 			})
 		}
 		put(0, 10)
-		time.Sleep(time.Millisecond) // it is on its way
+		time.Sleep(time.Millisecond) // it is in flight
 		for batch := range 7 {
 			put(batch+1, 400)
 		}
@@ -65,7 +65,7 @@ func TestBatchesInOneLaneShareAWrite(t *testing.T) {
 	})
 }
 
-// TestABatchThatCannotBeOneWriteIsStoredWhole: a job of it is deleted in the batch that fills.
+// TestABatchThatCannotBeOneWriteIsStoredWhole: one of its jobs is deleted in the batch that is filling.
 func TestABatchThatCannotBeOneWriteIsStoredWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -103,7 +103,7 @@ func TestABatchThatCannotBeOneWriteIsStoredWhole(t *testing.T) {
 	})
 }
 
-// TestABatchThatFailsInOneLaneStoresNothing in any partition.
+// TestABatchThatFailsInOneLaneStoresNothing: in any partition.
 func TestABatchThatFailsInOneLaneStoresNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestABatchThatFailsInOneLaneStoresNothing(t *testing.T) {
 	})
 }
 
-// TestABatchWaitsForPartitionsWithoutATerm and is stored when they have one.
+// TestABatchWaitsForPartitionsWithoutATerm: it is stored when they have one.
 func TestABatchWaitsForPartitionsWithoutATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 5})}

@@ -15,16 +15,16 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// batches are the batch puts that this node sees through.
+// batches tracks the batch puts that this node is completing.
 type batches struct {
 	mu    sync.Mutex
-	live  map[string]chan struct{} // by id; closed when nobody is at it any more
-	heard map[int]store.Term       // of partitions of other nodes, as they said last
+	live  map[string]chan struct{} // by id; closed when nobody works on the batch any more
+	heard map[int]store.Term       // terms of other nodes' partitions, as last reported
 	work  sync.WaitGroup
 	ended bool
 }
 
-// run runs f in the background, unless the engine has ended.
+// run runs f in the background. It returns false, and does nothing, if the engine has ended.
 func (b *batches) run(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,7 +35,7 @@ func (b *batches) run(f func()) bool {
 	return true
 }
 
-// end waits for what runs in the background; e.stop is closed.
+// end waits for what runs in the background. Stop has been called.
 func (b *batches) end() {
 	b.mu.Lock()
 	b.ended = true
@@ -43,8 +43,8 @@ func (b *batches) end() {
 	b.work.Wait()
 }
 
-// begin makes the caller the only one who sees to a batch; if somebody else does, it returns a channel that is closed when
-// he has ended.
+// begin makes the caller the only one that works on a batch. If somebody else does, it returns a channel that
+// is closed when that work has ended.
 func (b *batches) begin(id string) (busy <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,25 +65,44 @@ func (b *batches) finish(id string) {
 	delete(b.live, id)
 }
 
-// batch is a batch put on its way.
+// batch is a batch put across partitions that may be in different lanes and on different nodes. No single
+// store write covers them, so a durable commit intent makes the batch all or nothing:
+//
+//	learn   ask every partition for its term; shares are stored under these terms only (terms.go)
+//	decide  the coordinator, the partition of the first job, writes the intent, which holds all jobs.
+//	        Once that is durable the batch is decided: it will be stored, whatever fails from here on.
+//	apply   each partition stores its share together with an applied marker, in one store batch
+//	clean   the coordinator deletes the intent; the markers go later (clean, marks.go)
+//
+//	caller -> coordinator: intent --+--> partition A: share + marker --+--> coordinator: no intent
+//	                      (decided) +--> partition B: share + marker --+
+//
+// Before the intent is durable no job is stored, and a failure leaves nothing but registered dependencies.
+// After it, apply is tried until every partition has its share. If the coordinator's term ends first, its
+// next owner finds the intent (goOn), rolls the batch forward and deletes the intent. A share may therefore
+// be sent more than once, by two owners of the coordinator: the applied marker lets a partition recognize a
+// share that it has stored. In a cluster the markers outlive the intent by markKept, because a share sent by
+// a deposed owner may still arrive.
 type batch struct {
 	e           *Engine
 	id          string
-	coordinator *partitionRunner // of the first job; it holds the intent
-	term        store.Term       // of the coordinator
+	coordinator *partitionRunner // the partition of the first job; it holds the intent
+	term        store.Term       // the coordinator's
 	byPart      byPart
 	puts        []carillon.PutResult
-	late        atomic.Bool // its caller has gone
-	retaken     atomic.Bool // the coordinator has another term than before, in which shares may be missing that were stored
+	late        atomic.Bool // its caller has stopped waiting
+	// The coordinator got a new term, in which shares that were stored may be missing.
+	retaken atomic.Bool
 
-	turn   turn                            // guards the rest, and term; a lock would be held while the store is asked
-	terms  map[*partitionRunner]store.Term // under which shares may be stored
+	// Guards the rest, and term; a mutex would be held while the store is asked.
+	turn   turn
+	terms  map[*partitionRunner]store.Term // shares may be stored under these
 	reqs   []partition.PutRequest
 	linked int64 // when the dependencies were last registered
 }
 
-// turn lets one at a time go on. Unlike a lock it may be kept across a wait: in a bubble, whoever waits for it waits like for
-// anything else.
+// turn is a mutex made of a channel. Unlike a sync.Mutex it may be held across a wait: in a synctest bubble a
+// goroutine that waits for it counts as durably blocked.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -91,7 +110,8 @@ func newTurn() turn { return make(turn, 1) }
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
-// putAcross stores jobs of several partitions. The background goes on when the caller's ctx has ended.
+// putAcross stores jobs of several partitions. If ctx ends after the decision, the batch is completed in the
+// background.
 func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	e.enter(ctx, -1, "")
 	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
@@ -117,13 +137,13 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 	}
 }
 
-// put decides the batch and sees it through.
+// put decides the batch and completes it.
 func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- error) {
-	b.e.batches.begin(b.id) // a new id: nobody is at it
+	b.e.batches.begin(b.id) // the id is new, so nobody works on it
 	defer b.e.batches.finish(b.id)
 	b.learnTerms(ctx)
 	if err := b.decide(ctx, decision); err != nil {
-		done <- err // if it is unknown whether it was written, the next owner of the coordinator finds out
+		done <- err // if it is unknown whether the intent was written, the coordinator's next owner finds out
 		return
 	}
 	if err := b.apply(); err != nil {
@@ -135,7 +155,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 	b.clean()
 }
 
-// decide writes the intent, unless ctx ends before.
+// decide writes the intent, unless ctx ends first.
 func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 	intents := partition.Intents(b.id, b.reqs[0].At, b.reqs)
 	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
@@ -149,26 +169,26 @@ func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 	return (<-decision.done).err
 }
 
-// errDeposed: the next owner of the coordinator sees the batch through.
+// errDeposed: the coordinator's term is over, and its next owner completes the batch.
 var errDeposed = errors.New("the term of the batch's coordinator is over")
 
-// deposed reports whether the coordinator may have another owner, who sees the batch through and forgets it. Nobody else can if
-// the node is alone.
+// deposed reports whether the coordinator may have another owner, which completes the batch and deletes its
+// intent. If the node is alone there can be no other owner.
 func (b *batch) deposed() bool {
 	t := b.coordinator.published.Load()
 	return b.e.cfg.Peers != nil && (t == nil || *t != b.term || b.coordinator.expired())
 }
 
-// ask does f for the batch, for which the coordinator's term must be in force. What f asks of a partition is not done once ctx has
-// ended; that bounds how late it can be done under a term that is over.
+// ask calls f for the batch while the coordinator's term is in force. A partition does nothing for f once f's
+// ctx has ended, which bounds how late f can take effect after that term.
 func (b *batch) ask(f func(ctx context.Context) error) error {
-	life := context.Background() // alone, all ends in an orderly way
+	life := context.Background() // alone: the lanes answer every request, even at Stop
 	if b.e.cfg.Peers != nil {
 		life = b.e.life
 	}
 	ctx, cancel := context.WithTimeout(life, answerWithin)
 	defer cancel()
-	if b.deposed() { // to be asked once the deadline is set: a pause may come in between
+	if b.deposed() { // checked after the deadline is set, as the process may be suspended in between
 		return errDeposed
 	}
 	return f(ctx)
@@ -186,8 +206,8 @@ func (b *batch) write(ctx context.Context, small []store.MetaRecord) error {
 	return err
 }
 
-// apply stores the jobs, each partition's in one store batch, trying until all have. It ends before, with an error, if the engine
-// does, or the coordinator's term.
+// apply stores the jobs, each partition's in one store batch, and retries until all have. It returns an error
+// if the engine stops or the coordinator's term ends first.
 func (b *batch) apply() error {
 	for {
 		b.retaken.Store(false)
@@ -197,7 +217,7 @@ func (b *batch) apply() error {
 	}
 }
 
-// applyAll is apply as long as the coordinator's term does not change.
+// applyAll is apply for as long as the coordinator keeps its term.
 func (b *batch) applyAll() error {
 	results := make(chan error, len(b.byPart))
 	for _, p := range inOrder(b.byPart) {
@@ -216,7 +236,7 @@ func (b *batch) applyAll() error {
 	return first
 }
 
-// complete finds out what puts came to of which it has not been told: the answer of a peer was lost.
+// complete fills in the results of puts that are not known, because the answer of a peer was lost.
 func (b *batch) complete() {
 	for i := range b.puts {
 		if b.puts[i].Job.Name != "" {
@@ -229,7 +249,8 @@ func (b *batch) complete() {
 	}
 }
 
-// linkAgain is when dependencies are registered again for a batch that takes long, so that they are not taken for forgotten.
+// linkAgain is when a batch that takes long registers its dependencies again. Otherwise they would be taken
+// for forgotten.
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) error {
@@ -251,7 +272,7 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 	}
 	b.turn.give()
 	note := func(puts []carillon.PutResult) {
-		for k := range puts { // none if an earlier try has stored them, whose answer was lost: what it was is here
+		for k := range puts { // none if an earlier try, whose answer was lost, has stored them
 			b.puts[indices[k]] = puts[k]
 		}
 	}
@@ -269,8 +290,8 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 	return err
 }
 
-// storeShare has a partition store its share of a batch. stored is told, on the goroutine of the partition's lane and before
-// they are durable, what the puts came to.
+// storeShare has a partition store its share of a batch. stored gets the results of the puts, on the lane's
+// goroutine and before they are durable.
 func (e *Engine) storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, stored func([]carillon.PutResult)) (struct{}, error) {
 	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
@@ -295,15 +316,15 @@ func (b *batch) link(ctx context.Context) error {
 	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
 		return err
 	}
-	if err != nil { // too many wait; the batch is decided all the same
+	if err != nil { // too many jobs wait; the batch is decided all the same
 		b.e.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
 	}
 	b.linked = b.e.now()
 	return nil
 }
 
-// clean removes the intent and then, once that is durable, the marks. In a cluster those stay for a while: a share of an owner that
-// has been deposed must find its mark. Marks that stay are swept.
+// clean deletes the intent and, once that is durable, the applied markers. In a cluster the markers stay for
+// a while: a share of a deposed owner must still find its marker. They are swept later (marks.go).
 func (b *batch) clean() {
 	none := partition.NoIntents(b.id, len(b.reqs))
 	err := b.e.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
@@ -315,8 +336,8 @@ func (b *batch) clean() {
 	}
 }
 
-// unmark forgets that a batch was applied, if the partition is still in the term in which its intent was seen to be gone. In a later
-// one the store may have gone back, and hold the intent again.
+// unmark deletes a batch's applied marker, if the partition is still in the term in which the intent was seen
+// to be gone. In a later term the store may have gone back and hold the intent again.
 func (p *partitionRunner) unmark(id string, term store.Term) {
 	c := call{fail: func(error) {}}
 	c.do = func(p *partitionRunner, _ int64) {
@@ -327,10 +348,11 @@ func (p *partitionRunner) unmark(id string, term store.Term) {
 	p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
 }
 
-// insistEvery is how long to wait before trying again what must be done.
+// insistEvery is the pause between tries of something that must be done.
 const insistEvery = 500 * time.Millisecond
 
-// insist repeats f until it succeeds. It gives up when the engine ends, and when it was for a term that is over.
+// insist repeats f until it succeeds. It gives up when the engine stops, and when f was for a term that is
+// over.
 func (e *Engine) insist(f func() error) error {
 	for {
 		err := f()
@@ -341,7 +363,7 @@ func (e *Engine) insist(f func() error) error {
 			return undone("the partition that coordinates the batch is being taken over: its next owner will store the jobs")
 		case errors.Is(err, errNoIntent):
 			return carillon.Errorf(carillon.Unavailable, "", "nothing of the batch is stored: %w", errNoIntent)
-		case isOtherTerm(err): // which is known now
+		case isOtherTerm(err): // the new term is known now
 			continue
 		}
 		e.log.Warn("a batch put is held up", "error", err)
@@ -353,14 +375,15 @@ func (e *Engine) insist(f func() error) error {
 	}
 }
 
-// undone is the error of a batch that is decided and that others will see through.
+// undone returns the error of a batch that is decided and will be completed by others.
 func undone(why string) error {
 	err := carillon.Errorf(carillon.Unavailable, "", "%s", why)
 	err.Unknown = true
 	return err
 }
 
-// goOn looks, once in each term, for batches that an earlier owner left unfinished.
+// goOn looks, once in each term, for batches that an earlier owner left unfinished, and completes them in the
+// background.
 func (p *partitionRunner) goOn() {
 	if !p.unfinished {
 		return
@@ -369,12 +392,13 @@ func (p *partitionRunner) goOn() {
 	marks, term := p.m.Applied(), p.term
 	p.e.batches.run(func() {
 		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
-			_ = p.e.insist(func() error { return p.e.sweepMarks(p, term, marks) }) // it ends with the engine
+			// Its only error is that the engine stops.
+			_ = p.e.insist(func() error { return p.e.sweepMarks(p, term, marks) })
 		}
 	})
 }
 
-// rollForward sees the batches through of which the partition holds the intent.
+// rollForward completes the batches whose intents the partition holds.
 func (p *partitionRunner) rollForward(term store.Term) error {
 	shard, err := p.e.reader(p)
 	if err != nil {
@@ -388,7 +412,7 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 		id := partition.IntentID(records[0].Key)
 		if busy := p.e.batches.begin(id); busy != nil {
 			select {
-			case <-busy: // and then it is looked at again
+			case <-busy: // then look at it again
 				continue
 			case <-p.e.stop:
 				return nil
@@ -403,7 +427,7 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 	}
 }
 
-// seeThrough stores the jobs of a batch that is decided. If its intent has gone meanwhile, so has the need.
+// seeThrough completes a decided batch. If its intent has gone meanwhile, somebody else has completed it.
 func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Term) error {
 	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
 	records, err := shard.MetaRecords(p.ctx, q)

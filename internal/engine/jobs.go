@@ -39,7 +39,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	return put, nil
 }
 
-// linkOne is link for a put of its own; most jobs wait for no other.
+// linkOne is link for a single put. Most jobs depend on no other.
 func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
 	if len(req.Job.DependsOn) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]stri
 	return warnings[0], nil
 }
 
-// request checks a job and makes a put of it.
+// request checks a job and makes a put request of it.
 func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
 	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
@@ -74,7 +74,8 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	if _, err := io.ReadFull(e.cfg.Random, req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
-	req.Spec = partition.EncodeSpec(&job) // here, where callers do it side by side, not on the partition's goroutine
+	// Here, where callers run concurrently, rather than on the lane's goroutine.
+	req.Spec = partition.EncodeSpec(&job)
 	return req, nil
 }
 
@@ -118,7 +119,7 @@ func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon
 	})
 }
 
-// GetJob is a job as it stands; see [carillon.Jobs].
+// GetJob returns a job as it stands; see [carillon.Jobs].
 func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
@@ -170,7 +171,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 	return total, partly(worst, total > 0)
 }
 
-// partly marks the error of a change of which another part was made.
+// partly sets Unknown in the error of a change of which another part was made.
 func partly(err error, others bool) error {
 	e, ok := errors.AsType[*carillon.Error](err)
 	if !ok || !others || e.Unknown {
@@ -179,7 +180,7 @@ func partly(err error, others bool) error {
 	marked := *e
 	marked.Unknown = true
 	if errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken) {
-		marked.Err = nil // or it would say that nothing was done
+		marked.Err = nil // it would say that nothing was done
 	}
 	return &marked
 }
@@ -190,8 +191,8 @@ func unknown(err error) bool {
 	return ok && e.Unknown
 }
 
-// deletePages removes a partition's jobs by prefix, page by page. If the partition's term changes between two pages it begins again:
-// the store may have gone back, and hold jobs again that were removed.
+// deletePages removes a partition's jobs by prefix, page by page. If the partition's term changes between two
+// pages it starts again: the store may have gone back, and hold jobs again that were removed.
 func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace, prefix string) (int, error) {
 	total, after := 0, ""
 	var term store.Term
@@ -210,7 +211,8 @@ func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace,
 			again = !term.IsZero() && p.term != term
 			term = p.term
 			for _, k := range keys {
-				if _, err := p.m.Delete(now, k); err == nil { // gone meanwhile: not counted
+				// An error means that it is gone already, and is not counted.
+				if _, err := p.m.Delete(now, k); err == nil {
 					n++
 				}
 			}
@@ -242,7 +244,7 @@ func (e *Engine) names(ctx context.Context, p *partitionRunner, q store.ListQuer
 	return keys, nil
 }
 
-// reader is the partition in the store for reading.
+// reader returns the partition's shard for reading, without a term.
 func (e *Engine) reader(p *partitionRunner) (store.Shard, error) {
 	shard, err := e.store.Shard(p.number, store.Term{})
 	if err != nil {
@@ -251,7 +253,7 @@ func (e *Engine) reader(p *partitionRunner) (store.Shard, error) {
 	return shard, nil
 }
 
-// readError is what a caller is told of what could not be read.
+// readError returns the error for a caller whose data could not be read.
 func readError(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return dataLoss(err)

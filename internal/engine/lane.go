@@ -7,31 +7,45 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// lane runs the rounds of some partitions, one after the other, and makes what they change durable together: one batch of each
-// is a group, and while one group is on its way the next one fills. A partition stays in its lane for life, so one goroutine
-// alone touches its machine.
+// lane is the event loop of several partitions. It runs their rounds one after the other and makes what they
+// change durable together. A partition stays in its lane for life, so only one goroutine touches its machine.
+//
+//	callers, consumers, peers --> mailboxes --ring--> run: pass --groups--> committer --settled--> run
+//	                                                       |-----reads--->  lookUp    ---found---> run
+//	                                                       +--claims.want-> claimer   --claimed--> run
+//
+// Commits, reads for several partitions and claims have goroutines of their own, and their results come back
+// to the lane. Only what a round finds missing is read on the lane itself (looks.go). A pass takes the
+// results in, gives each partition that is due one round (partition.go), and at the end sends all changed
+// batches as one group (commit.go). A partition gets one round in a pass however much it has to do, so that
+// none delays the others; if it has more, it rings for the next pass. Group puts go in after the rounds,
+// right before the group is sent (groupput.go).
+//
+// How many lanes there are follows from the store (lanesOf): one if the store commits a group at about the
+// cost of one batch, otherwise one for each partition (docs/decisions/0023).
 type lane struct {
 	e       *Engine
-	parts   []*partitionRunner // in the order of their numbers
-	grouper store.Grouper      // nil: each batch is applied by itself
-	reader  store.Reader       // nil: each partition reads for itself
-	near    bool               // the store is in this process
+	parts   []*partitionRunner // ordered by number
+	grouper store.Grouper      // nil if the store cannot group: each batch is applied by itself
+	// Nil if the store cannot read for several partitions at once: each reads for itself.
+	reader store.Reader
+	near   bool // the store is in this process
 
-	bell      chan struct{} // holds one when there is something to do
+	bell      chan struct{} // holds one when a pass is wanted
 	groups    chan *group   // to the committer
-	settled   chan *group   // and back
-	reads     chan *reading // to the reader
-	found     chan *reading // and back
+	settled   chan *group   // back from it
+	reads     chan *reading // to lookUp
+	found     chan *reading // back from it
 	claimed   claimed
 	groupPuts groupPuts
 
 	// Of the lane's goroutine alone.
 	group   group
-	flying  bool  // the group is on its way
-	left    int64 // since when, by Engine.elapsed
+	flying  bool  // group is in flight
+	left    int64 // when it was sent, by Engine.elapsed
 	reading reading
-	asking  bool // what reading says is being read
-	unread  bool // calls wait that nothing is read for
+	asking  bool // lookUp is reading what reading lists
+	unread  bool // calls wait whose records are not being read
 }
 
 func newLane(e *Engine) *lane {
@@ -43,7 +57,7 @@ func newLane(e *Engine) *lane {
 	return l
 }
 
-// lanesOf is how many lanes an engine with n partitions has.
+// lanesOf returns how many lanes an engine with n partitions has.
 func (c *Config) lanesOf(n int) int {
 	lanes := c.Lanes
 	if _, groups := c.Store.(store.Grouper); lanes == 0 && groups {
@@ -55,7 +69,7 @@ func (c *Config) lanesOf(n int) int {
 	return min(lanes, n)
 }
 
-// ring makes the lane look what there is to do.
+// ring requests a pass.
 func (l *lane) ring() {
 	select {
 	case l.bell <- struct{}{}:
@@ -71,7 +85,7 @@ func (l *lane) run() {
 		select {
 		case <-l.bell:
 		case <-timer.C:
-			select { // one pass does for both
+			select { // one pass serves both
 			case <-l.bell:
 			default:
 			}
@@ -85,8 +99,8 @@ func (l *lane) run() {
 	}
 }
 
-// pass gives each partition that wants one a round, once, so that none keeps the others waiting, and sends what has changed on
-// its way.
+// pass gives each partition that is due one round, so that none keeps the others waiting, and sends off what
+// has changed.
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.giveUpWaiting(now)
@@ -113,14 +127,14 @@ func (l *lane) pass() {
 	}
 }
 
-// turn waits until it is the partition's turn, in a simulation.
+// turn waits, in a simulation, until it is the partition's turn.
 func (l *lane) turn(p *partitionRunner) {
 	if f := l.e.cfg.Turn; f != nil {
 		f(p.number)
 	}
 }
 
-// receive takes what has come back to the lane itself.
+// receive takes results of the committer and the claimer.
 func (l *lane) receive() {
 	select {
 	case g := <-l.settled:
@@ -130,7 +144,7 @@ func (l *lane) receive() {
 	l.install(l.claimed.take())
 }
 
-// sleep is how long nothing happens by itself.
+// sleep returns how long the lane can wait if nothing rings.
 func (l *lane) sleep() time.Duration {
 	now := l.e.elapsed()
 	next := now + int64(pollEvery)
@@ -148,7 +162,7 @@ func (l *lane) sleep() time.Duration {
 	return time.Duration(max(0, next-now))
 }
 
-// end makes the last batches durable and leaves.
+// end makes the last batches durable and ends the partitions.
 func (l *lane) end() {
 	l.groupPuts.close()
 	for _, p := range l.parts {
@@ -169,12 +183,13 @@ func (l *lane) end() {
 	}
 }
 
-// errStopping is what callers are told from Stop on.
+// errStopping returns the error for callers from Stop on.
 func errStopping() *carillon.Error {
 	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
 }
 
-// errStopping is what callers are told of whose call nothing has been done. In a cluster the next owner can do it.
+// errStopping returns the error for a caller whose call was not begun. In a cluster it says that the next
+// owner can be asked.
 func (e *Engine) errStopping() error {
 	err := errStopping()
 	if e.cfg.Peers != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// under is what a store that wraps another hands on of a group.
+// under is the part of grouping that a store which wraps another passes on.
 func under[S store.Shard](writes []store.Write, shard func(S) store.Shard) []store.Write {
 	below := make([]store.Write, len(writes))
 	for i, w := range writes {
@@ -24,7 +24,7 @@ func under[S store.Shard](writes []store.Write, shard func(S) store.Shard) []sto
 	return below
 }
 
-// counting is a store that takes a second for each write and counts them.
+// counting is a store that takes a second for each write and counts writes.
 func counting(partitions int) (f *faulty, writes func() int) {
 	f = &faulty{Store: memory.New(memory.Options{Partitions: partitions})}
 	var mu sync.Mutex
@@ -56,9 +56,10 @@ func putAll(n *node, jobs int) []error {
 	return errs
 }
 
-// TestALaneMakesItsPartitionsDurableTogether although each changes by itself.
+// TestALaneMakesItsPartitionsDurableTogether: although each changes by itself.
 func TestALaneMakesItsPartitionsDurableTogether(t *testing.T) {
-	for lanes, most := range map[int]int{0: 2, 1: 2, 3: 6, 16: 32} { // a group that has left when the last job comes in, and one more
+	// a group that has left when the last job comes in, and one more
+	for lanes, most := range map[int]int{0: 2, 1: 2, 3: 6, 16: 32} {
 		synctest.Test(t, func(t *testing.T) {
 			f, writes := counting(16)
 			n := startWith(t, engine.Config{Store: f, Lanes: lanes})
@@ -74,7 +75,7 @@ func TestALaneMakesItsPartitionsDurableTogether(t *testing.T) {
 	}
 }
 
-// TestAFailedGroupFailsAllOfIt and each partition owns itself again.
+// TestAFailedGroupFailsAllOfIt: and each partition is owned again.
 func TestAFailedGroupFailsAllOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 8})}
@@ -100,7 +101,7 @@ func TestAFailedGroupFailsAllOfIt(t *testing.T) {
 	})
 }
 
-// slowLandlord is a store that takes long to answer a claim after the first.
+// slowLandlord is a store that takes long to answer any claim after the first.
 type slowLandlord struct {
 	*faulty
 	first sync.Once
@@ -122,7 +123,7 @@ func (l slowLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.D
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
-// TestAClaimDoesNotHoldUpTheLane while it waits for the store.
+// TestAClaimDoesNotHoldUpTheLane: while it waits for the store.
 func TestAClaimDoesNotHoldUpTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
@@ -145,7 +146,8 @@ func TestAClaimDoesNotHoldUpTheLane(t *testing.T) {
 		if err := put(1); err != nil || time.Since(began) > 0 {
 			t.Errorf("the other partition: %v after %v", err, time.Since(began))
 		}
-		if err := put(0); err != nil || time.Since(began).Round(time.Second) != 10*time.Second { // it has waited for the claim
+		// it has waited for the claim
+		if err := put(0); err != nil || time.Since(began).Round(time.Second) != 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		n.stop()

@@ -9,17 +9,20 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// elapsed is the process's own clock, which no one sets, in nanoseconds since the engine was made; never 0.
+// elapsed returns the time since the engine was made, in nanoseconds, by a monotonic clock that nobody can
+// set. It is never 0.
 func (e *Engine) elapsed() int64 { return int64(time.Since(e.clock)) + 1 }
 
-// A lease is renewed when a third of it has passed, and if that fails soon again, until it runs out.
+// A lease is renewed after a third of its duration. If that fails, it is tried again every fifteenth until
+// the lease runs out.
 const (
 	renewParts = 3
 	retryParts = 15
 )
 
-// validFor is how long after the begin of its last renewal a lease is believed in: less than the store does, by a margin for
-// clocks that run at different speeds and for what has been decided and is not yet done.
+// validFor is how long this node relies on a lease, counted from the start of its last renewal. It is less
+// than the store's duration by a tenth: clocks run at different speeds, and work that has been decided takes
+// a moment to finish.
 func (e *Engine) validFor() time.Duration { return e.cfg.LeaseTTL - e.cfg.LeaseTTL/10 }
 
 // keep renews the leases until the engine stops.
@@ -42,8 +45,8 @@ func (e *Engine) keep() {
 	}
 }
 
-// renew extends the leases; ok is false if the store did not. Partitions whose term is over are told, and so are those whose
-// lease may have run out.
+// renew extends the leases; ok is false if the store did not. It tells partitions whose term is over, and
+// those whose lease may have run out.
 func (e *Engine) renew() (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
@@ -64,13 +67,14 @@ func (e *Engine) renew() (ok bool) {
 		case err == nil && !gone[h]:
 			p.renewed(h.Term, since, at)
 		case p.expired():
-			p.box.ring() // the round sees it
+			p.box.ring() // its round gives up the term
 		}
 	}
 	return err == nil
 }
 
-// renewed notes that the lease of a term was extended by a call that began then, by Engine.elapsed and by the node's clock.
+// renewed records that the lease of a term was extended by a call that began at since (Engine.elapsed) and at
+// (the node's clock).
 func (p *partitionRunner) renewed(term store.Term, since, at int64) {
 	if t := p.published.Load(); t != nil && *t == term {
 		p.leased.Store(since)
@@ -78,19 +82,19 @@ func (p *partitionRunner) renewed(term store.Term, since, at int64) {
 	}
 }
 
-// Why a partition gives up a term before a write has told it to.
+// Reasons for which a partition gives up a term although no write has failed.
 var (
 	errExpired = errors.New("the lease of the partition could not be renewed in time")
 	errTaken   = errors.New("another owner has claimed the partition")
 )
 
-// expired reports whether the lease may have run out: another node may own the partition.
+// expired reports whether the lease may have run out, so that another node may own the partition.
 func (p *partitionRunner) expired() bool {
 	return p.e.elapsed()-p.leased.Load() >= int64(p.e.validFor())
 }
 
-// outlived reports whether the lease has run out within a round, whose reads have taken long: nothing may be handed out any more, as
-// another owner may have done so, and the next round gives the term up.
+// outlived reports whether the lease has run out during this round, because reads took long. Nothing more may
+// be handed out, as another owner may have done so. The next round gives up the term.
 func (p *partitionRunner) outlived() bool {
 	over := p.expired()
 	if over {

@@ -14,16 +14,16 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// landlord is a store whose leases are what the test says.
+// landlord is a store whose leases are as the test says.
 type landlord struct {
 	store.Store
 	mu     sync.Mutex
-	renew  error // of the next renewals
+	renew  error // the error of the next renewals
 	taken  bool  // another node has claimed everything
 	claims int
 }
 
-// leases is the landlord's book.
+// leases is the landlord's leaser.
 type leases struct {
 	store.Leaser
 	*landlord
@@ -66,12 +66,12 @@ func newLandlord() *landlord {
 	return &landlord{Store: memory.New(memory.Options{Partitions: 2})}
 }
 
-// TestATermThatIsOver checks that a node which learns from a renewal that its terms are over does nothing under them.
+// TestATermThatIsOver: a node that learns from a renewal that its terms are over does nothing under them.
 func TestATermThatIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		renew error
 		taken bool
-		after time.Duration // by when it must have stopped
+		after time.Duration // when it must have stopped
 	}{
 		"lost":    {nil, true, 5 * time.Second},
 		"expired": {errors.New("the store is out of reach"), false, 15 * time.Second},
@@ -106,7 +106,8 @@ func TestATermThatIsOver(t *testing.T) {
 	}
 }
 
-// TestAWriteOnItsWayWhenTheLeaseRunsOut may become durable after all: its caller is told that nobody knows.
+// TestAWriteOnItsWayWhenTheLeaseRunsOut: it may become durable after all, so its caller is told that the
+// outcome is unknown.
 func TestAWriteOnItsWayWhenTheLeaseRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
@@ -128,7 +129,7 @@ func TestAWriteOnItsWayWhenTheLeaseRunsOut(t *testing.T) {
 	})
 }
 
-// TestAFewLostRenewals are no reason to stop.
+// TestAFewLostRenewals: they are no reason to stop.
 func TestAFewLostRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLandlord()
@@ -145,7 +146,7 @@ func TestAFewLostRenewals(t *testing.T) {
 	})
 }
 
-// TestStopEndsWithItsContext although the store does not answer.
+// TestStopEndsWithItsContext: although the store does not answer.
 func TestStopEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
@@ -155,7 +156,8 @@ func TestStopEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		go func() {
-			_, _ = n.PutJob(ctx, carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}) // nobody will know
+			// nobody will know
+			_, _ = n.PutJob(ctx, carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")})
 		}()
 		synctest.Wait()
 		if err := n.hub.Close(); err != nil {

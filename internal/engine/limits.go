@@ -6,21 +6,21 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// limiter counts tokens over all partitions of a node that is alone: they come and go together, so what it knows is only in
-// memory. In a cluster partitions have pools, see permits.go.
+// limiter counts permits over all partitions of a node that is alone. Its partitions begin and end together,
+// so the counts are in memory only. In a cluster partitions have pools, see permits.go.
 type limiter struct {
 	mu sync.Mutex
 	c  *partition.PermitCounter
 }
 
-// locked calls f with the counter, of which nobody else makes use meanwhile.
+// locked calls f with the counter, under the lock.
 func (m *limiter) locked(f func(c *partition.PermitCounter)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.c)
 }
 
-// share is the limiter as one partition sees it.
+// share is the limiter as one partition uses it.
 type share struct {
 	*limiter
 	p int
@@ -53,7 +53,7 @@ func (s share) Leave(line partition.Line) {
 	s.locked(func(c *partition.PermitCounter) { c.Leave(s.p, line) })
 }
 
-// abandon, charge and changed are those of the counter.
+// abandon, charge and changed call the counter's methods.
 func (m *limiter) abandon(p int) { m.locked(func(c *partition.PermitCounter) { c.Abandon(p) }) }
 
 func (m *limiter) charge(p int, held []partition.Limit) {
@@ -64,13 +64,13 @@ func (m *limiter) changed(namespace string) {
 	m.locked(func(c *partition.PermitCounter) { c.Changed(namespace) })
 }
 
-// permitNews is news for a partition: so many tokens are reserved for the line, or it is not limited any more.
+// permitNews tells a partition that n permits are reserved for the line, or that it is not limited any more.
 type permitNews struct {
 	line partition.Line
 	n    int
 }
 
-// tokens tells a partition.
+// tokens sends permit news to a partition.
 func (e *Engine) tokens(p int, l partition.Line, n int) {
 	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, permitNews{l, n}) })
 }

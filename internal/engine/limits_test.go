@@ -19,7 +19,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// town is a node that is restarted and whose store fails now and then, with workers that count what they have.
+// town is a node that is restarted and whose store fails from time to time, with workers that count their
+// attempts.
 type town struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -42,7 +43,7 @@ func (w *town) chance(n int) int {
 	return w.rng.IntN(n)
 }
 
-// slow is a store that takes its time.
+// slow is a store that takes a while.
 func (w *town) slow(apply func() error) error {
 	time.Sleep(time.Duration(w.chance(50)) * time.Millisecond)
 	return apply()
@@ -144,7 +145,7 @@ func (w *town) put(i int) {
 	}
 }
 
-// disturb does something that happens.
+// disturb makes one random event happen.
 func (w *town) disturb() {
 	switch w.chance(6) {
 	case 0:
@@ -160,7 +161,8 @@ func (w *town) disturb() {
 		key := carillon.Key{Namespace: "default", Name: fmt.Sprint("job", w.chance(60))}
 		if _, err := w.n.DeleteJob(context.Background(), key); err == nil {
 			w.mu.Lock()
-			delete(w.jobs, key.Name) // its attempt may go on for a while at a worker that has been told to stop
+			// its attempt may go on for a while at a worker that has been told to stop
+			delete(w.jobs, key.Name)
 			w.inForce = map[string]int{}
 			w.mu.Unlock()
 		}
@@ -169,7 +171,8 @@ func (w *town) disturb() {
 	time.Sleep(time.Duration(w.chance(5000)) * time.Millisecond)
 }
 
-// TestLimits lives through failures and restarts: never more attempts in force than the limit, and everything ends.
+// TestLimits: through failures and restarts there are never more attempts in force than the limit, and
+// everything ends.
 func TestLimits(t *testing.T) {
 	seeds := uint64(24)
 	if testing.Short() {
@@ -210,7 +213,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestAHungRunGivesItsTokenBack has two tokens for five jobs, one of which hangs and one of which always fails.
+// TestAHungRunGivesItsTokenBack: two permits for five jobs, one of which hangs and one of which always fails.
 func TestAHungRunGivesItsTokenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -244,7 +247,8 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"tenant": 1}}); err != nil { // the excess runs out
+		// the excess runs out
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"tenant": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 {
@@ -290,7 +294,7 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 	})
 }
 
-// TestALimitThatGoes lets run what waited for it; one of 0 lets nothing run; both hold after a restart.
+// TestALimitThatGoes: what waited for it runs. A limit of 0 lets nothing run. Both hold after a restart.
 func TestALimitThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -14,8 +14,8 @@ import (
 
 const defaultPage = 100
 
-// ListJobs reads jobs of all partitions in name order, as the store has them: that an attempt has just been handed out shows
-// about a second later.
+// ListJobs reads jobs of all partitions in name order, as the store has them. It shows an attempt about a
+// second after it was handed out.
 func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err
@@ -50,7 +50,7 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 	if err != nil {
 		return carillon.RunPage{}, err
 	}
-	cursors := map[int][]byte{} // how far each partition has been read
+	cursors := map[int][]byte{} // by partition, how far it has been read
 	if place != nil {
 		if err := json.Unmarshal(place, &cursors); err != nil {
 			return carillon.RunPage{}, fmt.Errorf("a page token of this store: %w", err)
@@ -73,7 +73,8 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 	return page, nil
 }
 
-// mergeRuns reads a page of several partitions, newest first, and moves their cursors on; more: there are others.
+// mergeRuns reads a page of several partitions, newest first, and advances their cursors. more reports
+// whether others follow.
 func (e *Engine) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
@@ -93,7 +94,7 @@ func (e *Engine) mergeRuns(ctx context.Context, parts []*partitionRunner, q stor
 	return page, more, nil
 }
 
-// runsOf reads runs of several partitions; they stand in the order of the partitions.
+// runsOf reads runs of several partitions, in the order of parts.
 func (e *Engine) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
 	read := make([][]store.RunRecord, len(parts))
 	err := sideBySide(len(parts), func(i int) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestSideBySide: partitions are read some at once, each once, and no more of them after an error.
+// TestSideBySide: partitions are read concurrently up to a bound, each once, and no more after an error.
 func TestSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, readers, 8 * readers, 8*readers + 1} {

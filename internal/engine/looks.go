@@ -9,12 +9,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// lookBriefly is for how long a lane waits for the store's answer and does nothing else.
+// lookBriefly is how long a lane waits for a read without doing anything else.
 const lookBriefly = 20 * time.Millisecond
 
-// look reads from the store for a round of the partition. A store on another machine may not answer: the read ends when the lease
-// has run out, since the round is of no more use then, and until it ends the lane passes on what consumers say of partitions that
-// other nodes own. It is called on the lane's goroutine.
+// look reads from the store for a round of the partition. A store on another machine may not answer. The read
+// is cancelled when the lease has run out, since the round is of no use then. While it is under way the lane
+// relays reports for partitions of other nodes. It is called on the lane's goroutine.
 func look[T any](p *partitionRunner, read func(ctx context.Context) (T, error)) (value T, err error) {
 	if p.lane.near {
 		return read(p.ctx)
@@ -43,10 +43,10 @@ func look[T any](p *partitionRunner, read func(ctx context.Context) (T, error)) 
 	return value, err
 }
 
-// linger waits for the end of a read that takes long, and gives it up when the lease has run out.
+// linger waits for the end of a slow read, and cancels it when the lease has run out.
 func (p *partitionRunner) linger(done <-chan struct{}, timer *time.Timer, giveUp context.CancelFunc) {
 	l := p.lane
-	defer l.ring() // what has rung meanwhile is for the next pass, too
+	defer l.ring() // what has rung meanwhile is also for the next pass
 	for {
 		for _, q := range l.parts {
 			q.passMeanwhile()

@@ -14,10 +14,10 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// silentAfter is how long a call of a store waits for an answer that never comes.
+// silentAfter is how long a call to the store waits for an answer that never comes.
 const silentAfter = 12 * time.Second
 
-// distant is a store on another machine, as one node reaches it: while it is cut off no call is answered.
+// distant is a store on another machine, as one node reaches it. While it is cut off no call is answered.
 type distant struct {
 	*memory.Store
 	cut atomic.Bool
@@ -34,7 +34,7 @@ func (r *distant) answers(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// far asks a store that may be cut off.
+// far calls a store that may be cut off.
 func far[T any](ctx context.Context, r *distant, ask func() (T, error)) (value T, err error) {
 	if err := r.answers(ctx); err != nil {
 		return value, err
@@ -127,7 +127,8 @@ func (l distantLeaser) Release(ctx context.Context, node string, held []store.Ho
 	return l.Leaser.Release(ctx, node, held)
 }
 
-// others finds the owner of a partition among the nodes but the asking one, which knows that it is not.
+// others finds the owner of a partition among the nodes other than the one that asks, which knows that it is
+// not the owner.
 type others struct {
 	peers
 	asking int
@@ -138,8 +139,8 @@ func (o others) Relay(ctx context.Context, p int, s engine.Reports) (engine.Rela
 	return peers{rest}.Relay(ctx, p, s)
 }
 
-// startDistant is a fleet of two nodes with one lane each, and their lines to the store. The second node has the partitions from
-// that one on.
+// startDistant returns a fleet of two nodes with one lane each, and their lines to the store. The second node
+// has the partitions numbered from and above.
 func startDistant(t testing.TB, from int) (f *fleet, lines []*distant) {
 	t.Helper()
 	s := memory.New(memory.Options{Partitions: 2})
@@ -160,7 +161,8 @@ func startDistant(t testing.TB, from int) (f *fleet, lines []*distant) {
 	return f, lines
 }
 
-// attemptOf puts a job of a queue of its own at the owner of its partition and returns the attempt of it, which is durable by then.
+// attemptOf puts a job with a queue of its own at the owner of its partition. It returns the job's attempt,
+// which is durable by then.
 func (f *fleet) attemptOf(owner, p, number int, handle func(carillon.Run) *carillon.Result) (c *consumer, r carillon.Run) {
 	f.t.Helper()
 	name := f.at(p, number)
@@ -177,7 +179,7 @@ func (f *fleet) attemptOf(owner, p, number int, handle func(carillon.Run) *caril
 	return c, c.got()[0]
 }
 
-// succeed tells a node of a success.
+// succeed reports a success to a node.
 func (c *consumer) succeed(t testing.TB, r carillon.Run) {
 	t.Helper()
 	if err := c.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
@@ -185,8 +187,8 @@ func (c *consumer) succeed(t testing.TB, r carillon.Run) {
 	}
 }
 
-// TestAResultThroughANodeCutOffFromTheStore is heard by the next owner about when that takes over: neither what the node reads, nor
-// its claims, which wait for the store far longer, hold it up.
+// TestAResultThroughANodeCutOffFromTheStore: the next owner hears it about when it takes over. The node's
+// reads and claims, which wait for the store far longer, do not delay it.
 func TestAResultThroughANodeCutOffFromTheStore(t *testing.T) {
 	for name, reads := range map[string]bool{"reading": true, "not reading": false} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +199,7 @@ func TestAResultThroughANodeCutOffFromTheStore(t *testing.T) {
 				lines[0].cut.Store(true)
 				f.nodes[1].Assign(f.all)
 				if reads {
-					over.succeed(t, ended) // which is looked for in the history
+					over.succeed(t, ended) // it is searched in the history
 				}
 				time.Sleep(100 * time.Millisecond)
 				old.succeed(t, run)
@@ -221,7 +223,8 @@ func TestAResultThroughANodeCutOffFromTheStore(t *testing.T) {
 	}
 }
 
-// TestAResultForAnotherNodeWhileOneReads in vain from a store that it is cut off from is passed on at once.
+// TestAResultForAnotherNodeWhileOneReads: the node reads in vain from a store that it is cut off from, and
+// relays the result at once.
 func TestAResultForAnotherNodeWhileOneReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startDistant(t, 1)

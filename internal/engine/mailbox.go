@@ -11,75 +11,76 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// call is something to do with the machine, in a round of the partition.
+// call is an operation on the machine, run in a round of the partition.
 type call struct {
-	refs []store.Ref            // records that must be in memory if they exist
-	live []carillon.RunIdentity // unfinished runs that must be in memory if they exist
+	refs []store.Ref            // records that must be in memory, if they exist
+	live []carillon.RunIdentity // unfinished runs that must be in memory, if they exist
 
 	pending bool // the pending runs of the jobs in refs must be in memory, too
-	relayed bool // a node asks, which asks the next owner when the term ends: it does not wait for what is on its way
+	// From another node, which asks the next owner if the term ends: it does not wait for a batch in flight.
+	relayed bool
 
-	of string // the id of the batch that it is for, if it is for one
+	of string // id of the batch put that the call is for, if any
 
 	asked bool // refs are being read
-	read  bool // they have been, or need not be
+	read  bool // refs have been read, or are all in memory
 
-	do   func(p *partitionRunner, now int64) // runs once they are; it answers through reply
+	do   func(p *partitionRunner, now int64) // runs once they are; answers through reply
 	fail func(err error)                     // runs instead if the partition cannot serve
 }
 
-// report is a consumer's word with its token read.
+// report is a consumer's report with its token parsed.
 type report struct {
 	tok partition.Token
 	*partition.Report
-	place uint64 // in the order in which they came into the mailbox; 0 = it has not come yet
+	place uint64 // its position in the order of arrival in the mailbox; 0 = not there yet
 }
 
-// heartbeat is a sign of life with its token read.
+// heartbeat is a heartbeat with its token parsed.
 type heartbeat struct {
 	tok  partition.Token
 	from partition.Reporter
 	text string
-	ask  bool // whether the attempt is in force
+	ask  bool // the sender asks whether the attempt is in force
 }
 
 // loss is an attempt that its consumer will not finish.
 type loss struct {
 	tok         partition.Token
-	undelivered bool // it never left: no attempt is used
-	former      bool // that was under an earlier term, of this node or another
+	undelivered bool // it was never sent: no attempt is used up
+	former      bool // it was lost under an earlier term, of this node or another
 }
 
-// mail is what came in since the last round.
+// mail is what has come in since the last round.
 type mail struct {
 	calls             []call
 	reports           []report
 	heartbeats        []heartbeat
 	losses            []loss
-	rooms             []partition.Queue  // that have slots reserved for this partition
-	consumers         []partition.Queue  // that have a first consumer
-	dependencyAnswers []dependencyAnswer // what other partitions say about jobs that wait
+	rooms             []partition.Queue  // queues that have slots reserved for this partition
+	consumers         []partition.Queue  // queues that have got their first consumer
+	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []permitNews
 	cluster           permitMail
-	lost              []store.Term // that are over, as a renewal has found
+	lost              []store.Term // terms that a renewal has found to be over
 	marks             []goneMarks
-	passed            []bool   // how passing on has ended: whether it was heard
-	refuted           []string // tokens of heartbeats that were refused
+	passed            []bool   // how relaying has ended: whether the owner heard the part
+	refuted           []string // tokens of heartbeats for orphans that were refused
 }
 
-// mailbox collects mail from any goroutine for one partition.
+// mailbox collects mail for one partition, from any goroutine.
 type mailbox struct {
 	mu     sync.Mutex
 	in     mail
 	closed bool
-	came   uint64 // reports that have come so far
-	mixed  bool   // they may not stand in the order in which they came
+	came   uint64 // number of reports so far
+	mixed  bool   // reports may not be in the order of arrival
 
-	rung atomic.Bool // a round is wanted
-	wake func()      // makes the lane look
+	rung atomic.Bool // a round is requested
+	wake func()      // wakes the lane
 }
 
-// put lets f add mail; it reports false, and does nothing, if the box is closed.
+// put lets f add mail and requests a round. It returns false, and does nothing, if the mailbox is closed.
 func (b *mailbox) put(f func(m *mail)) bool {
 	b.mu.Lock()
 	if b.closed {
@@ -93,7 +94,7 @@ func (b *mailbox) put(f func(m *mail)) bool {
 	return true
 }
 
-// number gives reports that have just come their places. The lock is held.
+// number gives new reports their places. The lock is held.
 func (b *mailbox) number() {
 	rs := b.in.reports
 	i := len(rs)
@@ -105,8 +106,8 @@ func (b *mailbox) number() {
 	}
 }
 
-// order has reports that were put back stand before those that have come since: of what two consumers say of an attempt that both have,
-// the first counts. The lock is held.
+// order sorts reports that were put back before those that have come in since. If two consumers report on the
+// same attempt, the first report counts. The lock is held.
 func (b *mailbox) order() {
 	if b.mixed {
 		slices.SortStableFunc(b.in.reports, func(x, y report) int { return cmp.Compare(x.place, y.place) })
@@ -114,7 +115,7 @@ func (b *mailbox) order() {
 	}
 }
 
-// keep puts mail back for the next round, whenever that is: nobody is woken.
+// keep lets f put mail back for the next round, without requesting one.
 func (b *mailbox) keep(f func(m *mail)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +127,7 @@ func (b *mailbox) keep(f func(m *mail)) {
 	}
 }
 
-// putBack keeps what consumers said, until the next round.
+// putBack puts reports, heartbeats and losses back for the next round, without requesting one.
 func (b *mailbox) putBack(in *mail) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,17 +140,17 @@ func (b *mailbox) putBack(in *mail) {
 	}
 }
 
-// ring asks for a round. Who finds that somebody has asked before leaves it to him to wake the lane.
+// ring requests a round. If a round is already requested, that caller wakes the lane.
 func (b *mailbox) ring() {
 	if !b.rung.Swap(true) {
 		b.wake()
 	}
 }
 
-// answer reports whether a round is wanted, and takes note of it: who rings from now on wants another.
+// answer reports whether a round is requested, and clears the request: a later ring requests another round.
 func (b *mailbox) answer() bool { return b.rung.Load() && b.rung.Swap(false) }
 
-// take empties the box.
+// take empties the mailbox.
 func (b *mailbox) take() mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,8 +160,8 @@ func (b *mailbox) take() mail {
 	return m
 }
 
-// takeReady empties the box but for calls that need records which are not in memory and have not been read; it reports whether
-// some of these are not even being read.
+// takeReady empties the mailbox except for calls whose records are not in memory and have not been read.
+// unread reports whether some of these are not even being read.
 func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +191,7 @@ func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
 	return m, unread
 }
 
-// ready reports whether nothing must be read for the call, or has been.
+// ready reports whether the call's records have been read or are all in memory.
 func (c *call) ready(has func(store.Ref) bool) bool {
 	if !c.read && !c.asked {
 		c.read = !slices.ContainsFunc(c.refs, func(ref store.Ref) bool { return !has(ref) })

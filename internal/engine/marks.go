@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// sweepMarks removes the marks of batches whose intents are gone: a crash came between the two.
+// sweepMarks removes the applied markers of batches whose intents are gone: a crash came between the two
+// deletions.
 func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[string]int) error {
 	for id, coordinator := range marks {
 		if coordinator >= len(e.parts) {
@@ -30,15 +31,17 @@ func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[strin
 }
 
 const (
-	// markKept is for how long a mark is kept in a cluster after its intent has been seen to be gone. Whoever removed the intent saw
-	// the batch through; an earlier coordinator's shares come at most answerWithin after his term.
+	// markKept is how long a marker is kept in a cluster after its intent was seen to be gone. Whoever
+	// deleted the intent has completed the batch; shares of an earlier coordinator arrive at most
+	// answerWithin after its term.
 	markKept = time.Minute
-	// intentsAtOnce is how many batches on their way a sweep looks at, of one coordinator; with more it waits for the next time.
+	// intentsAtOnce is how many open batches of one coordinator a sweep looks at; if there are more it waits
+	// for the next sweep.
 	intentsAtOnce = 1000
 )
 
-// askAfterMarks looks, in a cluster, for marks that are not needed any more: it removes those whose intents were gone a while ago,
-// and finds out about the others in the background.
+// askAfterMarks, in a cluster, removes markers whose intents were gone markKept ago, and checks the others in
+// the background.
 func (p *partitionRunner) askAfterMarks() {
 	now, marks := p.e.elapsed(), p.m.Applied()
 	if p.e.cfg.Peers == nil || len(marks) == 0 || p.sweeping {
@@ -63,13 +66,13 @@ func (p *partitionRunner) askAfterMarks() {
 	})
 }
 
-// goneMarks are batches with marks whose intents were found to be gone, for a partition in a term.
+// goneMarks are the batches with markers whose intents were found to be gone, for a partition in a term.
 type goneMarks struct {
 	term    store.Term
 	batches []string
 }
 
-// noteMarks takes note of them.
+// noteMarks records when intents were found to be gone.
 func (p *partitionRunner) noteMarks(in []goneMarks) {
 	for _, g := range in {
 		if g.term != p.term {
@@ -82,7 +85,8 @@ func (p *partitionRunner) noteMarks(in []goneMarks) {
 	}
 }
 
-// withoutIntent are those of the batches whose intents are gone. Of batches whose coordinator cannot be read, nothing is known.
+// withoutIntent returns those batches whose intents are gone. Batches whose coordinator cannot be read are
+// left out.
 func (e *Engine) withoutIntent(marks map[string]int) []string {
 	byCoordinator := map[int][]string{}
 	for id, c := range marks {
@@ -100,7 +104,8 @@ func (e *Engine) withoutIntent(marks map[string]int) []string {
 	return gone
 }
 
-// intentsOf are the batches of which a partition holds the intent.
+// intentsOf returns the batches whose intents a partition holds. ok is false if they cannot be read or are
+// too many.
 func (e *Engine) intentsOf(number int) (left map[string]bool, ok bool) {
 	if number < 0 || number >= len(e.parts) {
 		return nil, true

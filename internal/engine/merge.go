@@ -9,13 +9,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// pageBytes is how long the specs of a page may be together: a page ends before it is longer, but holds one job at least.
-// Below the 4 MiB that a gRPC message may have.
+// pageBytes bounds the total size of the specs on a page: a page ends before it exceeds this, but holds at
+// least one job. It is below the 4 MiB that a gRPC message may have.
 const pageBytes = 3 << 20
 
 // merge reads the jobs of all partitions in name order, a few of each at a time.
 type merge struct {
-	query   store.ListQuery // of one read
+	query   store.ListQuery // the query of one read
 	sources []*source
 }
 
@@ -29,7 +29,7 @@ type source struct {
 }
 
 func (e *Engine) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
-	q.Limit = 2*size/len(e.parts) + 8 // names are spread evenly: mostly enough for a page
+	q.Limit = 2*size/len(e.parts) + 8 // names are spread evenly, so this is usually enough for a page
 	m := &merge{query: q, sources: make([]*source, len(e.parts))}
 	err := sideBySide(len(e.parts), func(i int) error {
 		shard, err := e.reader(e.parts[i])
@@ -42,11 +42,13 @@ func (e *Engine) newMerge(ctx context.Context, q store.ListQuery, size int) (*me
 	return m, err
 }
 
-// readers is how many partitions a call reads at once. A read of a store on another machine is a round trip, so that a list of 64
-// partitions is 8 of them; its connections are for other calls too.
+// readers is how many partitions a call reads concurrently. A read of a store on another machine is a round
+// trip, so a list over 64 partitions takes 8 of them. The store's connections are needed for other calls,
+// too.
 const readers = 8
 
-// sideBySide calls f for 0 … n-1, some at once, and waits. After an error it begins no more; of several errors it returns one.
+// sideBySide calls f for 0 … n-1, up to readers at once, and waits. After an error it starts no more; of
+// several errors it returns one.
 func sideBySide(n int, f func(i int) error) error {
 	var next atomic.Int64
 	errs := make(chan error, min(n, readers))
@@ -88,7 +90,7 @@ func (m *merge) refill(ctx context.Context, s *source) error {
 	return nil
 }
 
-// first is the source with the next record in name order; nil at the end.
+// first returns the source with the next record in name order; nil at the end.
 func (m *merge) first() *source {
 	var best *source
 	for _, s := range m.sources {
@@ -99,7 +101,7 @@ func (m *merge) first() *source {
 	return best
 }
 
-// page reads a page of at most size jobs; more: there are others.
+// page reads a page of at most size jobs. more reports whether others follow.
 func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more bool, err error) {
 	bytes := 0
 	for s := m.first(); s != nil; s = m.first() {
@@ -130,7 +132,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 	return page, false, nil
 }
 
-// whole is the next record of a source with its spec, however long.
+// whole returns the next record of a source with its spec, however long that is.
 func whole(ctx context.Context, s *source) (store.Record, error) {
 	if s.next[0].Spec != nil {
 		return s.next[0], nil

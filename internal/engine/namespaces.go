@@ -12,10 +12,11 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Settings of namespaces are metadata records (store.KindNamespace), by name. Each is in the partition of the namespace's empty job name.
+// Settings of namespaces are metadata records (store.KindNamespace), by name. A namespace's record is in the
+// partition to which the empty job name of the namespace belongs.
 
-// settings is what is set for namespaces, as all partitions of the node see it. Those of partitions that other
-// nodes own may be some seconds old, see settings.go. What is in it is never changed.
+// settings holds the settings of namespaces for all partitions of the node. Settings kept in partitions of
+// other nodes may be some seconds old, see settings.go. Stored values are never changed.
 type settings struct {
 	mu     sync.RWMutex
 	byName map[string]*carillon.Namespace
@@ -23,14 +24,14 @@ type settings struct {
 
 func newSettings() *settings { return &settings{byName: map[string]*carillon.Namespace{}} }
 
-// get is what is set for a namespace; nil is nothing.
+// get returns the settings of a namespace; nil if there are none.
 func (s *settings) get(namespace string) *carillon.Namespace {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.byName[namespace]
 }
 
-// inForce is what is set for a namespace; its limits are shared.
+// inForce returns the settings of a namespace, or the defaults. The map of limits is shared.
 func (s *settings) inForce(name string) carillon.Namespace {
 	if n := s.get(name); n != nil {
 		return *n
@@ -44,12 +45,12 @@ func (s *settings) set(n *carillon.Namespace) {
 	s.byName[n.Name] = n
 }
 
-// replace goes by what was read of those namespaces that own selects, if it still counts; it returns the names of those that have
-// changed.
+// replace takes over what was read of the namespaces that own selects, unless counts reports that it is out
+// of date. It returns the names of the namespaces that have changed.
 func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace, counts func() bool) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !counts() { // to be asked under the lock: what is put from then on comes after
+	if !counts() { // asked under the lock, so that a put from here on comes after it
 		return nil
 	}
 	for name := range s.byName {
@@ -69,7 +70,7 @@ func (s *settings) replace(own func(name string) bool, read map[string]*carillon
 	return changed
 }
 
-// limit is the limit of a key; limited is false if it has none.
+// limit returns the limit of a key; limited is false if it has none.
 func (s *settings) limit(l partition.Limit) (most int, limited bool) {
 	n := s.get(l.Namespace)
 	if n == nil {
@@ -79,7 +80,7 @@ func (s *settings) limit(l partition.Limit) (most int, limited bool) {
 	return most, limited
 }
 
-// strict refuses a job that a strict namespace does not take.
+// strict refuses a job that a strict namespace does not accept.
 func (s *settings) strict(job *carillon.Job) error {
 	if n := s.get(job.Namespace); n == nil || !n.Strict {
 		return nil
@@ -87,7 +88,7 @@ func (s *settings) strict(job *carillon.Job) error {
 	return carillon.CheckRetryWindow(job)
 }
 
-// loadSettings reads the settings that the partition's store holds, for the owner of a new term.
+// loadSettings reads the settings in the partition's store, for the owner of a new term.
 func (p *partitionRunner) loadSettings(shard store.Shard) error {
 	p.reading.take()
 	defer p.reading.give()
@@ -99,7 +100,7 @@ func (p *partitionRunner) loadSettings(shard store.Shard) error {
 	return nil
 }
 
-// readSettings reads what the partition's store holds, by name.
+// readSettings reads the settings in the partition's store, by name.
 func (p *partitionRunner) readSettings(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
 	all, err := allMetaRecords(ctx, shard, store.KindNamespace)
 	if err != nil {
@@ -108,7 +109,7 @@ func (p *partitionRunner) readSettings(ctx context.Context, shard store.Shard) (
 	return decodeSettings(all)
 }
 
-// decodeSettings is what metadata records say, by name.
+// decodeSettings decodes settings, by name.
 func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
@@ -116,13 +117,14 @@ func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, err
 		if err != nil {
 			return nil, fmt.Errorf("settings of namespace %q: %w", small.Key, err)
 		}
-		n.Generation = max(n.Generation, 1) // it was stored before there were generations
+		n.Generation = max(n.Generation, 1) // records written before there were generations have 0
 		kept[n.Name] = &n
 	}
 	return kept, nil
 }
 
-// keepSettings goes by what was read from the partition's store, if it still counts.
+// keepSettings takes over what was read from the partition's store, unless counts reports that it is out of
+// date.
 func (p *partitionRunner) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
 	p.settingsRead.Add(1)
 	own := func(name string) bool { return p.e.settingsOf(name) == p }
@@ -131,19 +133,19 @@ func (p *partitionRunner) keepSettings(kept map[string]*carillon.Namespace, coun
 	}
 }
 
-// settingsOf is the partition that keeps the settings of a namespace.
+// settingsOf returns the partition that keeps the settings of a namespace.
 func (e *Engine) settingsOf(namespace string) *partitionRunner {
 	return e.partitionOf(carillon.Key{Namespace: namespace})
 }
 
-// namespaceName checks a name, or fills in the default.
+// namespaceName fills in the default and validates a name.
 func namespaceName(name string) (string, error) {
 	name = namespaceOf(name)
 	n := carillon.Namespace{Name: name}
-	return name, n.Validate() // so that the error is about the field name
+	return name, n.Validate() // a validated Namespace, so that the error is about the field name
 }
 
-// GetNamespace is what is set for a namespace; see [carillon.Namespaces].
+// GetNamespace returns the settings of a namespace; see [carillon.Namespaces].
 func (e *Engine) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
 	name, err := namespaceName(name)
 	if err != nil {
@@ -156,7 +158,7 @@ func (e *Engine) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 	})
 }
 
-// PutNamespace sets what holds for a namespace, all of it; see [carillon.Namespaces].
+// PutNamespace replaces all settings of a namespace; see [carillon.Namespaces].
 func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carillon.Namespace, error) {
 	var err error
 	if n.Name, err = namespaceName(n.Name); err != nil {
@@ -180,12 +182,13 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 	})
 }
 
-// set writes settings, which are in force once they are durable. They are written also if nothing is set any more: a
-// generation is never used again.
+// set writes settings, which are in force once they are durable. They are written even if nothing is set any
+// more, because a generation is never used again.
 func (p *partitionRunner) set(n carillon.Namespace) {
 	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
 	p.unsettled.add(p.term, &n)
-	p.reply(p.m.After(), func(failed error) { // in the order of the batches, and before the caller is answered
+	// In the order of the batches, and before the caller is answered.
+	p.reply(p.m.After(), func(failed error) {
 		p.unsettled.done(&n)
 		if failed != nil {
 			return
@@ -199,16 +202,16 @@ func (p *partitionRunner) set(n carillon.Namespace) {
 	})
 }
 
-// unsettled is the newest settings of a term, by name, that are on their way to the store. A put goes over those: two that
-// come at once, meant for the same generation, must not both be taken.
+// unsettled holds the newest settings of a term that are on their way to the store, by name. A put is
+// compared with these: of two concurrent puts meant for the same generation, only one may succeed.
 type unsettled struct {
 	term   store.Term
 	byName map[string]*carillon.Namespace
 }
 
-// newest is what the next put of the name goes over; nil is what is in force.
+// newest returns the settings that the next put of the name is compared with; nil means those in force.
 func (u *unsettled) newest(term store.Term, name string) *carillon.Namespace {
-	if u.term != term { // what an earlier term wrote is in the store, or nowhere
+	if u.term != term { // what an earlier term wrote is in the store, or lost
 		return nil
 	}
 	return u.byName[name]

@@ -17,7 +17,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// retries is the policy of scenario S19: three retries from 200 ms on, with 500 ms of jitter, take 2,900 ms at worst.
+// retries is the policy of scenario S19: three retries from 200 ms on, with 500 ms of jitter, which take
+// 2,900 ms at worst.
 func retries() carillon.FailurePolicy {
 	p := carillon.Exponential(200 * time.Millisecond).WithMaxRetries(3)
 	p.Factor, p.Jitter = 2, 500*time.Millisecond
@@ -78,8 +79,9 @@ func TestAStrictNamespace(t *testing.T) {
 	})
 }
 
-// TestSettingsHaveGenerations: each change counts one, what changes nothing does not, and a generation that is not the
-// newest is refused. It goes on over a restart, and over settings that are no more.
+// TestSettingsHaveGenerations: each change adds one, a put without a change adds none, and a put for a
+// generation that is not the newest is refused. Counting goes on over a restart, and over settings that were
+// removed.
 func TestSettingsHaveGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -95,7 +97,7 @@ func TestSettingsHaveGenerations(t *testing.T) {
 			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 1}, 2},
 			{carillon.Namespace{ConcurrencyLimits: limited, Generation: 1}, 0},
 			{carillon.Namespace{ConcurrencyLimits: limited}, 2},
-			{carillon.Namespace{}, 0}, // it would set free what is limited
+			{carillon.Namespace{}, 0}, // it would free what is limited
 			{carillon.Namespace{Strict: true}, 0},
 			{carillon.Namespace{ConcurrencyLimits: other}, 3},
 			{carillon.Namespace{ConcurrencyLimits: other, Strict: true}, 4},
@@ -128,7 +130,7 @@ func TestSettingsHaveGenerations(t *testing.T) {
 	})
 }
 
-// TestOneOfManyPutsOfSettingsWins: of several that are meant for one generation one is taken, also while the store
+// TestOneOfManyPutsOfSettingsWins: of several puts for the same generation one succeeds, even while the store
 // has not answered yet.
 func TestOneOfManyPutsOfSettingsWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (n *node) stop() {
 	}
 }
 
-// consumer is a worker that records what it gets and lets handle say what to answer.
+// consumer is a worker that records its runs and answers what handle returns.
 type consumer struct {
 	mu   sync.Mutex // of runs and told
 	runs []carillon.Run
@@ -59,7 +59,7 @@ type consumer struct {
 	carillon.Session
 }
 
-// told is what a consumer was told of attempts.
+// told is what a consumer was told about attempts.
 type told struct {
 	acks, stale, confirmed int
 	cancels                []string
@@ -245,8 +245,8 @@ func TestStagedUntilAWorkerComes(t *testing.T) {
 	})
 }
 
-// TestAListIsBoundedInBytes reads jobs with long payloads: pages stay below what a message may hold, and together hold each
-// job once, in name order.
+// TestAListIsBoundedInBytes: jobs with long payloads come in pages that stay below the largest message, and
+// together hold each job once, in name order.
 func TestAListIsBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// overtake has a consumer report on its attempt, and the store fail the batch that holds the report. Before the node knows of that, another
-// consumer, which has the same attempt in doubt, says something else.
+// overtake has a consumer report on its attempt, and the store fail the batch that holds the report. Before
+// the node knows of that, another consumer, which has the same attempt in doubt, reports something else.
 func overtake(t *testing.T, first, second carillon.Result) (acks, stale int, run carillon.Run) {
 	t.Helper()
 	f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
@@ -49,7 +49,8 @@ func overtake(t *testing.T, first, second carillon.Result) (acks, stale int, run
 	return acks, stale, run
 }
 
-// TestWhatWasSaidFirstCounts although the term ended before it was durable, and something else was said before the next one heard it.
+// TestWhatWasSaidFirstCounts: although the term ended before the first report was durable, and another report
+// came before the next term heard it.
 func TestWhatWasSaidFirstCounts(t *testing.T) {
 	good := carillon.Result{Outcome: carillon.OutcomeSuccess}
 	bad := carillon.Result{Outcome: carillon.OutcomeFailure, Permanent: true, Message: "out of paper"}

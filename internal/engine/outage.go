@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A fault of the whole store ends most terms of a node at about the same time: each partition meets it with its next write, or with the
-// next renewal of its lease. Such an outage says nothing of a single partition or of a single node, so who looks for those that fail by
-// themselves counts from the end of the last one. Otherwise a store that fails over twice within a few seconds would look like partitions
-// that fail for all that time.
+// A fault of the whole store ends most terms of a node at about the same time: each partition meets it with
+// its next write or its next lease renewal. Such an outage says nothing about a single partition or node. So
+// the search for partitions that fail by themselves counts only from the end of the last outage. Otherwise a
+// store that fails over twice within a few seconds would look like partitions that fail all that time.
 
-// Outage is how long ago the node last lost most of its terms together; ever is false if it never has.
+// Outage returns how long ago the node last lost most of its terms together; ever is false if it never has.
 func (e *Engine) Outage() (ago time.Duration, ever bool) {
 	at := e.outage.Load()
 	return time.Duration(e.elapsed() - at), at != 0
 }
 
-// lostTerm notes that a partition has lost its term, which may be part of an outage.
+// lostTerm records that a partition has lost its term, which may be part of an outage.
 func (p *partitionRunner) lostTerm() {
 	p.lostLast.Store(p.e.elapsed())
 	var all []tenancy
@@ -31,20 +31,22 @@ func (p *partitionRunner) lostTerm() {
 	}
 }
 
-// tenancy is what outages are found from: whether a partition has a term now, and when it last lost one.
+// tenancy is the input for finding outages: whether a partition has a term now, and when it last lost one.
 type tenancy struct {
 	serves bool
 	lost   int64 // by Engine.elapsed; 0 = never
 }
 
-// lastOutage is the last instant before which, within a time, more terms were lost than went on, and two at least; 0 = there is none.
+// lastOutage returns the latest loss of a term such that, in the time within before it, more terms were lost
+// than stayed in force, and at least two; 0 if there is none.
 func lastOutage(all []tenancy, within int64) int64 {
 	slices.SortFunc(all, func(a, b tenancy) int { return cmp.Compare(b.lost, a.lost) })
 	serving := 0
 	for _, t := range all {
 		serving += count(t.serves)
 	}
-	again, next := 0, 0 // of those from i to next, which were lost together: how many serve again
+	// Of the terms from i to next, which were lost together: how many partitions serve again.
+	again, next := 0, 0
 	for i, last := range all {
 		for ; next < len(all) && all[next].lost != 0 && last.lost-all[next].lost <= within; next++ {
 			again += count(all[next].serves)
@@ -59,7 +61,7 @@ func lastOutage(all []tenancy, within int64) int64 {
 	return 0
 }
 
-// count is 1 for what is so.
+// count returns 1 for true.
 func count(is bool) int {
 	if is {
 		return 1

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// failEach has the next writes fail of some partitions, each once: each loses its term.
+// failEach makes the next write of each of some partitions fail once, so that each loses its term.
 func failEach(t *testing.T, n *node, f *faulty, partitions ...int) {
 	t.Helper()
 	ctx := context.Background()
@@ -32,7 +32,7 @@ func failEach(t *testing.T, n *node, f *faulty, partitions ...int) {
 	}
 }
 
-// TestMostTermsLostTogetherAreAnOutage, and a single one is none, however often it is lost.
+// TestMostTermsLostTogetherAreAnOutage: a single one is not, however often it is lost.
 func TestMostTermsLostTogetherAreAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 4})}

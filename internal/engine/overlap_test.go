@@ -26,7 +26,7 @@ func (n *node) put(j carillon.Job) carillon.PutResult {
 	return put
 }
 
-// TestASkippedTimeStaysInTheHistory skips over a restart.
+// TestASkippedTimeStaysInTheHistory: over a restart.
 func TestASkippedTimeStaysInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, s := context.Background(), memory.New(memory.Options{Partitions: 2})
@@ -83,7 +83,8 @@ func TestAResumedJobCatchesUpIfAsked(t *testing.T) {
 	}
 }
 
-// TestAPauseWithANoteThatNoJobMayHaveIsRefused leaves the job as it is: with such a note no patch of it would be possible.
+// TestAPauseWithANoteThatNoJobMayHaveIsRefused: the job is unchanged. With such a note no patch of it would
+// be possible.
 func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -106,7 +107,7 @@ func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
 	})
 }
 
-// TestProgressIsSeenAndFreesNoRoom has a worker tell how far it is, over its stream and by CompleteRun.
+// TestProgressIsSeenAndFreesNoRoom: a worker reports progress over its stream and by CompleteRun.
 func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -188,7 +189,8 @@ func TestARescheduledRunComesBackAfterARestart(t *testing.T) {
 	})
 }
 
-// TestABacklogGoesByClassWithManySlots starts with more due than memory takes, and a worker that takes many at once.
+// TestABacklogGoesByClassWithManySlots: more is due at the start than fits into memory, and a worker takes
+// many runs at once.
 func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 3000

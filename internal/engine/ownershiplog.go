@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// ownershipLog are what has become of partitions within a short time. They are logged together, for one event (a node that comes or
-// goes, a store that fails) is about many partitions, and each may have a lane of its own; what is about one of them alone is
-// logged for debugging.
+// ownershipLog collects what has become of partitions within a short time, to log it together: one event (a
+// node that joins or leaves, a store that fails) concerns many partitions, and each may have a lane of its
+// own. Lines about a single partition are logged at debug level.
 type ownershipLog struct {
-	mu    sync.Mutex
-	all   []tiding
-	of    map[int]bool // the partitions of all: each is there once, so that it does not matter which line comes first
-	timer *time.Timer  // nil: there are none
+	mu  sync.Mutex
+	all []tiding
+	// The partitions in all; each is there once, so that the order of the lines does not matter.
+	of    map[int]bool
+	timer *time.Timer // nil if all is empty
 }
 
-// logWithin is how long ownership log are collected.
+// logWithin is how long entries are collected for one line.
 const logWithin = 200 * time.Millisecond
 
-// tiding is how it went with one partition.
+// tiding is one entry: what has become of one partition.
 type tiding struct {
 	partition int
 	took      time.Duration
 	kind
 }
 
-// kind is what ownership log have in common that are told in one line.
+// kind is what entries that share one line have in common.
 type kind struct {
 	transition transition
-	cause      string // why it was lost
-	unknown    bool   // it is open what became of its last changes
+	cause      string // why the term was lost
+	unknown    bool   // the outcome of the last changes is unknown
 }
 
-// transition is what can become of a partition.
+// transition says what has become of a partition.
 type transition uint8
 
 const (
@@ -43,7 +44,8 @@ const (
 	isLost
 )
 
-// note has it told before long what has become of a partition. What became of it before is told at once, if it has not been.
+// note adds an entry, which is logged soon. If there is an earlier entry of the partition, all earlier
+// entries are logged at once.
 func (e *Engine) note(t tiding) {
 	n := &e.ownershipLog
 	n.mu.Lock()
@@ -57,14 +59,14 @@ func (e *Engine) note(t tiding) {
 	n.all, n.of[t.partition] = append(n.all, t), true
 }
 
-// tell logs what has become of partitions since it was called last.
+// tell logs what has become of partitions since the last call.
 func (e *Engine) tell() {
 	e.ownershipLog.mu.Lock()
 	defer e.ownershipLog.mu.Unlock()
 	e.ownershipLog.tell(e.log)
 }
 
-// tell logs all, a line for each kind. The caller has the lock.
+// tell logs all entries, one line for each kind. The caller holds the lock.
 func (n *ownershipLog) tell(log *slog.Logger) {
 	if n.timer != nil {
 		n.timer.Stop()
@@ -85,7 +87,7 @@ func (n *ownershipLog) tell(log *slog.Logger) {
 	}
 }
 
-// told logs one line for all of them, which are of one kind, with the longest that one took.
+// told logs one line for entries of one kind, with the longest duration among them.
 func told(log *slog.Logger, all []tiding) {
 	numbers, longest := make([]int, len(all)), time.Duration(0)
 	for i, t := range all {

@@ -9,19 +9,20 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// A page token says where the next page of a list begins. It carries a MAC over that place and over the list that it is
-// of, with the store's key: any node takes the token of any other, and none takes one that is forged, cut, or of another
-// namespace, job or filter. That is more than good manners. A place is a position in the store's index, which holds the
-// runs of all namespaces: a place outside of the list that is asked for would show what is not in it.
+// A page token says where the next page of a list begins. It carries a MAC over that place and over the list
+// it belongs to, with the store's key. So any node accepts the tokens of any other, and none accepts a token
+// that is forged, truncated, or of another namespace, job or filter. This is a matter of security: a place is
+// a position in the store's index, which holds the runs of all namespaces, so a place outside the requested
+// list would show what is not in that list.
 type pageToken struct {
-	list   []string // what the list is of: its kind first, then all that narrows it
+	list   []string // identifies the list: its kind first, then every filter
 	macKey []byte
 }
 
 // pageMACSize is how many bytes of the HMAC-SHA-256 a page token carries.
 const pageMACSize = 16
 
-// jobPages is the token of a list of jobs.
+// jobPages returns the page token of a list of jobs.
 func (e *Engine) jobPages(q *carillon.JobQuery) pageToken {
 	list := []string{"jobs", q.Namespace, q.Prefix, q.Label}
 	if q.Phase != nil {
@@ -30,7 +31,7 @@ func (e *Engine) jobPages(q *carillon.JobQuery) pageToken {
 	return pageToken{list, e.macKey}
 }
 
-// runPages is the token of a list of runs.
+// runPages returns the page token of a list of runs.
 func (e *Engine) runPages(q *carillon.RunQuery) pageToken {
 	list := []string{"runs", q.Namespace, q.Job}
 	if q.Status != nil {
@@ -39,12 +40,12 @@ func (e *Engine) runPages(q *carillon.RunQuery) pageToken {
 	return pageToken{list, e.macKey}
 }
 
-// at is the token of a place.
+// at encodes a place as a token.
 func (t pageToken) at(place []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(t.mac(place), place...))
 }
 
-// place is what a token says; nothing for no token.
+// place decodes a token; nil for no token.
 func (t pageToken) place(token string) ([]byte, error) {
 	if token == "" {
 		return nil, nil
@@ -57,10 +58,11 @@ func (t pageToken) place(token string) ([]byte, error) {
 	return raw[pageMACSize:], nil
 }
 
-// mac is the MAC of a place. Each part is preceded by its length, so that no two lists are taken for one another.
+// mac returns the MAC of a place. Each part is preceded by its length, so that two different lists never look
+// the same.
 func (t pageToken) mac(place []byte) []byte {
 	h := hmac.New(sha256.New, t.macKey)
-	head := append([]byte("page token\x00"), byte(len(t.list))) // no token of an attempt begins so
+	head := append([]byte("page token\x00"), byte(len(t.list))) // no token of an attempt begins like this
 	for _, part := range t.list {
 		head = append(binary.AppendUvarint(head, uint64(len(part))), part...)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestPageTokensAreOfTheirList: a token is taken for the list that it was made for alone, and not once a bit of it is
-// another.
+// TestPageTokensAreOfTheirList: a token is accepted only for the list that it was made for, and not with a
+// bit changed.
 func TestPageTokensAreOfTheirList(t *testing.T) {
 	e := &Engine{macKey: []byte("key")}
 	dead, failed, staged := carillon.RunDead, carillon.RunFailed, carillon.PhaseStaged

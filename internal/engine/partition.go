@@ -9,75 +9,110 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// partitionRunner is one partition that this node owns: its machine, and what lies between that and the lane which runs its rounds.
+// partitionRunner drives one partition on this node. It holds the partition's machine and everything between
+// the machine and the lane: mailbox, batches on their way to the store, ownership.
+//
+// Ownership of a partition has five states. They are not one field: each follows from the fields in
+// parentheses. Only the lane's goroutine moves a partition from one state to the next (Start does before the
+// lanes run).
+//
+//	unowned   no term here (m == nil, not claiming); another node may own it (away), or a claim failed
+//	claiming  the claimer gets a term and loads a machine (claiming); mail waits in the mailbox
+//	owned     rounds run and calls are answered (m != nil, serving)
+//	leaving   nothing is handed out, calls are refused, the last batches become durable (m != nil, leaving)
+//	lost      the term ended without a hand-over; memory may be ahead of the store, so it is thrown away
+//
+//	             reclaim (claims.go)         install, begin (claims.go, term.go)
+//	  unowned -----------------------> claiming ---------------------------> owned
+//	   ^ ^ ^    install: it failed        |                                  |  |
+//	   | | +------------------------------+         leave (assign.go)        |  |
+//	   | |                                    +------------------------------+  | lose (term.go)
+//	   | |      left (assign.go)              v          lose (term.go)         v
+//	   | +-------------------------------- leaving --------------------------> lost
+//	   |                              drop, within lose                         |
+//	   +------------------------------------------------------------------------+
+//
+// Assign sets wanted, which starts everything: reclaim claims a partition that is wanted and not owned, and a
+// round hands over one that is owned and not wanted. A hand-over that has begun is not called off; a
+// partition that is wanted again is claimed again after it. A term is lost when a batch fails (commit.go),
+// when its lease runs out or another node has claimed the partition (lease.go), or when a group put cannot be
+// completed (groupput.go). A lost term that the store may still believe in is kept in stray: it is released
+// when this node is not to own the partition any more.
+//
+// Other goroutines see ownership in three atomics. published is the term that the store gave us: it is set as
+// soon as the claim has succeeded, before the machine is loaded, because the lease must be renewed from then
+// on. serving is true from begin to drop. wanted is what Assign said last.
 type partitionRunner struct {
 	e      *Engine
 	lane   *lane
 	number int
 	box    *mailbox
-	ctx    context.Context // of reads: never cancelled, since they end with the store
+	ctx    context.Context // for reads; never cancelled, since reads end with the store
 
 	// Of the lane's goroutine alone.
-	term         store.Term
-	shard        store.Shard
-	m            *partition.Machine       // nil: the term was lost
-	homes        *homes                   // nil: this node is alone
-	cause        error                    // why
-	lost         bool                     // it could not be loaded, as what it needs is damaged
-	claiming     bool                     // it is being claimed: what comes in waits
-	owed         bool                     // a round, which was asked for when there could be none
-	away         bool                     // it has no term here, and another node may own it
-	leaving      bool                     // it is being handed over
-	leftAt       int64                    // since when, by Engine.elapsed
-	stray        *pendingRelease          // its last term, if the store may not know that it is over
-	lostAt       time.Time                // when a term was last lost; the zero time = never
-	retryAt      int64                    // when it may be claimed again, by Engine.elapsed
-	latest       int64                    // the latest reading of the node's clock by which something may have been handed out
-	wake         int64                    // when the next round is due by itself, by Engine.elapsed
-	sent         uint64                   // the newest batch that has left for the store
-	durable      uint64                   // the newest one that is durable
+	term     store.Term
+	shard    store.Shard
+	m        *partition.Machine // nil if there is no term
+	homes    *homes             // nil if this node is alone
+	cause    error              // why there is no term
+	lost     bool               // it could not be loaded because of damage; not the state lost
+	claiming bool               // it is being claimed, and mail waits
+	owed     bool               // a round was requested while none could run
+	away     bool               // no term here, and another node may own it
+	leaving  bool               // it is being handed over
+	leftAt   int64              // when the hand-over began, by Engine.elapsed
+	stray    *pendingRelease    // its last term, if the store may not know that it is over
+	lostAt   time.Time          // when a term was last lost; zero if never
+	retryAt  int64              // when it may be claimed again, by Engine.elapsed
+	// The latest reading of the node's clock at which something may have been handed out.
+	latest       int64
+	wake         int64                    // when the next round is due without mail, by Engine.elapsed
+	sent         uint64                   // number of the newest batch sent to the store
+	durable      uint64                   // number of the newest durable batch
 	waiting      []answer                 // in the order of their batches
-	blocked      map[partition.Queue]bool // queues that the dispatcher will tell us about
+	blocked      map[partition.Queue]bool // queues without room; the dispatcher reports when there is some
 	unserved     map[partition.Queue]bool // queues without a consumer
-	moved        map[partition.Queue]int  // delivered since the last poll
+	moved        map[partition.Queue]int  // attempts delivered since the last poll
 	lineup       []partition.Waiting
 	parkedQueues []partition.Queue
-	touched      []store.Ref        // brought into memory by calls of this round
-	missing      map[store.Ref]bool // what the lane has found not to be in the store, for this round
-	asking       bool               // the lane reads for calls that wait in the box
-	changed      map[store.Ref]bool // what has left for the store meanwhile
-	unfinished   bool               // batch puts that an earlier owner may have left are to be looked for
-	polled       int64              // by Engine.elapsed, as swept is
+	touched      []store.Ref        // records loaded for calls of this round
+	missing      map[store.Ref]bool // records that the lane found not to be in the store, for this round
+	asking       bool               // the lane is reading for calls that wait in the mailbox
+	changed      map[store.Ref]bool // records sent to the store while the lane reads
+	unfinished   bool               // still to look for batch puts that an earlier owner left unfinished
+	polled       int64              // by Engine.elapsed, like swept
 	swept        int64
 
-	unsettled      unsettled // settings of namespaces
-	backfillsSwept string    // key of the ended backfill that was looked at last
+	unsettled      unsettled // settings of namespaces on their way to the store
+	backfillsSwept string    // key of the last ended backfill that was looked at
 
-	gone     map[string]int64 // batches with a mark and without an intent, and when that was found, by Engine.elapsed
-	sweeping bool             // marks are being looked through
+	// Batches with an applied marker and no intent, and when that was found, by Engine.elapsed.
+	gone     map[string]int64
+	sweeping bool // applied markers are being checked
 
-	orphans []orphan           // attempts of terms that are over, in the order of their ends
-	beaten  int64              // when a heartbeat was last given for them, by Engine.elapsed
-	passing context.CancelFunc // ends the goroutine that passes on what consumers said; nil: there is none
-	pause   time.Duration      // before it does
+	orphans []orphan           // attempts of ended terms, ordered by when they end
+	beaten  int64              // when this node last sent heartbeats for them, by Engine.elapsed
+	passing context.CancelFunc // cancels the goroutine that relays reports; nil if there is none
+	pause   time.Duration      // before the next try to relay
 
 	waiters waiterCheck
 
-	quiet        chan struct{} // closed once draining and nothing is in force
-	reading      turn          // one reads the settings in it at a time
-	settingsRead atomic.Uint64 // how often they were
+	quiet        chan struct{} // closed once draining and no attempt is in force
+	reading      turn          // held while settings are read for this partition
+	settingsRead atomic.Uint64 // how often they were read
 	follow       following
 	wanted       atomic.Bool // this node is to own it
-	serving      atomic.Bool // it does, and answers calls
+	serving      atomic.Bool // this node owns it and answers calls
 	failing      atomic.Pointer[failing]
-	beganAt      atomic.Int64 // when it last began to, by Engine.elapsed
-	lostLast     atomic.Int64 // when a term was last lost, by Engine.elapsed; 0 = never
-	published    atomic.Pointer[store.Term]
-	leased       atomic.Int64 // when the last renewal of the lease began, by Engine.elapsed
-	leasedAt     atomic.Int64 // the same by the node's clock, UTC ns
-	applying     atomic.Int64 // since when the store writes a batch, by Engine.elapsed; 0 = it does not
-	stats        atomic.Pointer[partition.Stats]
-	depths       atomic.Pointer[[]depth] // once a second
+	beganAt      atomic.Int64               // when it last became owned, by Engine.elapsed
+	lostLast     atomic.Int64               // when a term was last lost, by Engine.elapsed; 0 = never
+	published    atomic.Pointer[store.Term] // the term given by the store; zero if none
+	leased       atomic.Int64               // when the last renewal of the lease began, by Engine.elapsed
+	leasedAt     atomic.Int64               // the same by the node's clock, UTC ns
+	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
+	applying atomic.Int64
+	stats    atomic.Pointer[partition.Stats]
+	depths   atomic.Pointer[[]depth] // refreshed once a second
 }
 
 func newPartitionRunner(l *lane, number int) *partitionRunner {
@@ -85,13 +120,13 @@ func newPartitionRunner(l *lane, number int) *partitionRunner {
 		reading: newTurn(), cause: ErrNotOwner, away: true, missing: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}
 }
 
-// pollEvery is the safety poll beside the exact timer.
+// pollEvery is the interval of the safety poll that runs beside the exact timer.
 const pollEvery = time.Second
 
-// sweepEvery is how often finished runs are looked through for those whose retention has ended.
+// sweepEvery is how often the history is searched for finished runs whose retention has ended.
 const sweepEvery = time.Minute
 
-// due reports whether it is time for a round: something has come in, or a moment that was waited for.
+// due reports whether a round should run now: mail has come in, or the wake time has been reached.
 func (p *partitionRunner) due(now int64) bool {
 	if p.claiming {
 		return false
@@ -101,7 +136,7 @@ func (p *partitionRunner) due(now int64) bool {
 	return wanted || p.m != nil && p.wake <= now
 }
 
-// sleep is how long nothing happens by itself.
+// sleep returns how long until the machine needs a round without mail, at most pollEvery.
 func (p *partitionRunner) sleep() time.Duration {
 	at, ok := p.m.NextWake()
 	if !ok {
@@ -110,7 +145,7 @@ func (p *partitionRunner) sleep() time.Duration {
 	return max(0, min(pollEvery, time.Duration(at-p.e.now())))
 }
 
-// round does everything that has come up.
+// round processes the mail and everything that is due by now.
 func (p *partitionRunner) round() {
 	in := p.mail()
 	now := p.e.now()
@@ -122,7 +157,7 @@ func (p *partitionRunner) round() {
 		return
 	}
 	if !p.wanted.Load() {
-		p.hear(in, now) // what came in before
+		p.hear(in, now) // mail that came in before Assign
 		p.leave()
 		p.refuse(mail{calls: in.calls})
 		return
@@ -139,14 +174,16 @@ func (p *partitionRunner) round() {
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
-	p.sendCancels() // first: a run whose lease has ended must not go to the consumer that let it end
+	// First, so that a run whose lease has ended does not go back to the consumer that let it end.
+	p.sendCancels()
 	p.dispatch(in, now)
 	p.m.PassPermits()
 	p.askPermits()
 	p.rest()
 }
 
-// mail is what has come in for this round: calls for which something is being read wait in the box, unless they are to be refused.
+// mail returns the mail for this round. Calls whose records are still being read stay in the mailbox, unless
+// the partition will refuse them anyway.
 func (p *partitionRunner) mail() mail {
 	if p.lane.reader == nil || p.m == nil || p.leaving || !p.wanted.Load() {
 		return p.box.take()
@@ -156,7 +193,8 @@ func (p *partitionRunner) mail() mail {
 	return in
 }
 
-// rest ends what has been done with the machine for now.
+// rest finishes the work with the machine for now: it lets go of touched records, sends cancels, publishes
+// figures and sets the next wake time.
 func (p *partitionRunner) rest() {
 	if p.m == nil {
 		return
@@ -176,7 +214,7 @@ func (p *partitionRunner) sendCancels() {
 	}
 }
 
-// publish shows the machine's figures to other goroutines.
+// publish makes the machine's figures visible to other goroutines.
 func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	if old := p.stats.Load(); old == nil || *old != s {
@@ -187,7 +225,7 @@ func (p *partitionRunner) publish() {
 	}
 }
 
-// beQuiet tells Drain that it need not wait for the partition any more.
+// beQuiet tells Drain not to wait for this partition any more.
 func (p *partitionRunner) beQuiet() {
 	select {
 	case <-p.quiet:
@@ -205,8 +243,8 @@ func (p *partitionRunner) draining() bool {
 	}
 }
 
-// refuse answers mail for which there is no term, or not for long. What consumers said waits for the next one, or is passed
-// on to whoever owns the partition.
+// refuse answers mail while there is no term, or only until the hand-over ends. Reports of consumers are kept
+// for the next term here, or relayed to the partition's owner.
 func (p *partitionRunner) refuse(in mail) {
 	for _, c := range in.calls {
 		c.fail(p.refusal())
@@ -229,14 +267,17 @@ func (p *partitionRunner) refuse(in mail) {
 	case p.elsewhere():
 		p.passOn()
 	case p.e.cfg.Peers == nil || unheard > 0:
-		return // there is something for the next term to hear, or, as nobody else could, to wait for
+		// The reports wait for the next term; or no other node could take them, so the drain waits for that
+		// term.
+		return
 	}
-	if p.draining() && p.passing == nil { // whoever said it may not be there to say it again
+	// The consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended.
+	if p.draining() && p.passing == nil {
 		p.beQuiet()
 	}
 }
 
-// refusal is why calls are refused.
+// refusal returns the error for calls that are refused now.
 func (p *partitionRunner) refusal() error {
 	if p.elsewhere() || p.leaving {
 		return notOwner(p.number)
@@ -247,13 +288,13 @@ func (p *partitionRunner) refusal() error {
 	return unavailable(p.cause)
 }
 
-// elsewhere reports whether another node owns the partition, or is to.
+// elsewhere reports whether another node owns the partition or is to own it.
 func (p *partitionRunner) elsewhere() bool { return p.away || !p.wanted.Load() }
 
-// poll does, once a second, what no event brings up: runs that find no consumer or no room are parked, and the history is
-// swept.
+// poll runs once a second and does what no event triggers: it parks runs that find no consumer or no room,
+// checks dependencies, waiters and permits, and once a minute sweeps the history.
 func (p *partitionRunner) poll(now int64) {
-	elapsed := p.e.elapsed() // or a clock that is set back would stop it
+	elapsed := p.e.elapsed() // not the node's clock, which may be set back and would stop the poll
 	if p.polled != 0 && elapsed-p.polled < int64(pollEvery) {
 		return
 	}
@@ -274,7 +315,7 @@ func (p *partitionRunner) poll(now int64) {
 	}
 }
 
-// end refuses what is left; the last batches are durable, or lost.
+// end refuses the remaining mail and callers. The last batches are durable by now, or lost.
 func (p *partitionRunner) end() {
 	p.refuseAtEnd(p.box.close())
 	for _, w := range p.waiting {

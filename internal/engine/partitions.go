@@ -9,61 +9,65 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// ErrNotOwner says that this node does not own the partition that a call is for. It is within an Unavailable [carillon.Error] whose
-// outcome is known: nothing was done, the owner may be asked.
+// ErrNotOwner says that this node does not own the partition that a call is for. It is wrapped in an
+// Unavailable [carillon.Error] without Unknown: nothing was done, and the owner may be asked.
 var ErrNotOwner = errors.New("this node does not own the partition")
 
-// ErrNotTaken says that the store has certainly not taken a change: this node has no term for the partition, the lease ran out before
-// anything left, or what the call needs could not be read. It is within an Unavailable [carillon.Error] whose
-// outcome is known: a later try may find another owner, or a term.
+// ErrNotTaken says that the store has certainly not taken a change: this node has no term for the partition,
+// the lease ran out before anything was sent, or what the call needs could not be read. It is wrapped in an
+// Unavailable [carillon.Error] without Unknown: a later try may find another owner, or a term.
 var ErrNotTaken = errors.New("the store did not take the change")
 
-// Partitions is what partitions ask of each other, wherever they are. An [Engine] answers for those that this node owns and
-// refuses the others with [ErrNotOwner]; a router finds the owner, and asks again while nothing has been done, until ctx ends.
-// Errors are [carillon.Error]; one without Unknown says that what was asked for has certainly not been done. What reaches a
-// partition after ctx has ended is not done. Each can be repeated without harm.
+// Partitions is what partitions ask of each other, on whichever node they are. An [Engine] answers for the
+// partitions that it owns and refuses the others with [ErrNotOwner]. A router finds the owner, and retries
+// until ctx ends as long as nothing has been done. Errors are [carillon.Error]; one without Unknown says that
+// the request has certainly not been carried out. A request that reaches a partition after ctx has ended is
+// not carried out. Every request can be repeated without harm.
 type Partitions interface {
-	// Register notes that jobs wait for jobs of the partition; it says which of those exist.
+	// Register records dependencies on jobs of the partition. It returns which of those jobs exist.
 	Register(ctx context.Context, p int, edges []partition.Dependency) (exist []bool, err error)
-	// Release tells a waiting job of the partition of a success.
+	// Release delivers a completion notice to a waiting job of the partition.
 	Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error)
-	// Waits reports whether a job of the partition still waits.
+	// Waits reports whether a job of the partition still waits for the dependency.
 	Waits(ctx context.Context, p int, e partition.Dependency) (bool, error)
-	// Keeps reports whether a put of the job would keep the times of the one that is there.
+	// Keeps reports whether putting the job would keep the times of the existing job of that name.
 	Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error)
-	// ApplyShare stores the partition's share of a decided batch. puts is nil if an earlier call has.
+	// ApplyShare stores the partition's share of a decided batch. puts is nil if an earlier call has stored
+	// it.
 	ApplyShare(ctx context.Context, p int, s *partition.Share) (puts []carillon.PutResult, err error)
-	// DeleteIn removes the partition's jobs by prefix.
+	// DeleteIn removes the partition's jobs whose names have the prefix. It returns how many.
 	DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error)
-	// RedriveIn tries the partition's dead runs again: of a job, or of the namespace if job is empty.
+	// RedriveIn redrives the partition's dead runs of a job, or of the namespace if job is empty. It returns
+	// how many.
 	RedriveIn(ctx context.Context, p int, namespace, job string) (int, error)
-	// Relay takes what consumers have said of the partition's attempts to a node that no longer owns it.
+	// Relay delivers what consumers reported about the partition's attempts to a node that no longer owns it.
 	Relay(ctx context.Context, p int, s Reports) (RelayResult, error)
-	// RequestPermits tells the partition what another has and wants of limits whose home it is. It returns how each stands for the
-	// one that asks, which is durable; what is given later comes by DeliverPermits.
+	// RequestPermits tells the home of some limits which permits another partition holds and wants. It
+	// returns what that partition now has of each limit, which is durable. What the home grants later comes
+	// by DeliverPermits.
 	RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error)
-	// DeliverPermits tells the partition what the homes of limits have handed out to it. It is done when the partition has
-	// taken note of it; nothing is durable by that.
+	// DeliverPermits tells the partition what the homes of limits have granted to it. It returns once the
+	// partition has it in its mailbox; nothing is durable by then.
 	DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error
 }
 
-// Reports is what consumers have said of attempts of one partition.
+// Reports holds what consumers reported about attempts of one partition.
 type Reports struct {
 	Reports     []partition.Report // From is nil
 	Heartbeats  []carillon.Heartbeat
-	Lost        []string // tokens of attempts whose worker said goodbye
-	Undelivered []string // tokens of attempts that never left, or whose sidecar has gone
+	Lost        []string // tokens of attempts whose worker disconnected cleanly
+	Undelivered []string // tokens of attempts that were never sent, or whose sidecar has disconnected
 }
 
-// RelayResult is what became of it, by token. What is in neither list need not be told.
+// RelayResult says what became of relayed reports, by token. A report in neither list needs no answer.
 type RelayResult struct {
-	Accepted []string // durable
-	Stale    []string // not in force: whoever runs it must stop
+	Accepted []string // the report is durable
+	Stale    []string // the attempt is not in force: whoever runs it must stop
 }
 
 var _ Partitions = (*Engine)(nil)
 
-// part is a partition of this store.
+// part returns a partition of this store by number.
 func (e *Engine) part(number int) (*partitionRunner, error) {
 	if number < 0 || number >= len(e.parts) {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d", number, len(e.parts)-1)

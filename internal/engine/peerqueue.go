@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// remote reports whether a partition is to be reached through the peers.
+// remote reports whether a partition must be reached through the peers.
 func (e *Engine) remote(p *partitionRunner) bool { return e.cfg.Peers != nil && !p.serving.Load() }
 
 // elsewhere reports whether nothing was done because this node does not own the partition, or has lost it.
@@ -18,7 +18,7 @@ func elsewhere(err error) bool {
 	return (errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken)) && !unknown(err)
 }
 
-// across asks a partition, wherever it is.
+// across asks a partition, on whichever node it is.
 func across[T any](e *Engine, p *partitionRunner, f func(Partitions) (T, error)) (T, error) {
 	if !e.remote(p) {
 		value, err := f(e)
@@ -29,8 +29,8 @@ func across[T any](e *Engine, p *partitionRunner, f func(Partitions) (T, error))
 	return f(e.cfg.Peers)
 }
 
-// rest has the peers do what is left of something of which n have been done, if the partition has been handed over meanwhile. If
-// none has, the caller is left to find the owner.
+// rest lets the peers finish an operation on many items, of which n are done, if the partition has been
+// handed over meanwhile. If none is done, the caller finds the owner itself.
 func (e *Engine) rest(n int, err error, f func(Partitions) (int, error)) (int, error) {
 	if e.cfg.Peers != nil && n > 0 && elsewhere(err) {
 		var more int
@@ -40,10 +40,12 @@ func (e *Engine) rest(n int, err error, f func(Partitions) (int, error)) (int, e
 	return n, partly(err, n > 0)
 }
 
-// answerWithin bounds what partitions ask of each other, unless it is for a caller who waits. What takes longer is not done.
+// answerWithin bounds requests between partitions that no caller waits for. A request that takes longer is
+// not carried out.
 const answerWithin = 10 * time.Second
 
-// tellPeer tells a job in a partition of another node of a success, or asks whether it waits.
+// tellPeer delivers a notice to a job in a partition of another node, or with check asks whether the job
+// waits.
 func (e *Engine) tellPeer(p int, l partition.Notice, check bool) partition.Answer {
 	ctx, cancel := context.WithTimeout(e.life, answerWithin)
 	defer cancel()
@@ -63,10 +65,10 @@ func (e *Engine) tellPeer(p int, l partition.Notice, check bool) partition.Answe
 	return answer
 }
 
-// peerCallsAtOnce is how many notices to other nodes are on their way at once.
+// peerCallsAtOnce is how many notices to other nodes may be under way at once.
 const peerCallsAtOnce = 64
 
-// peerQueue do what the goroutines of lanes must not wait for, in the order in which they are sent.
+// peerQueue runs, in order, functions that the lanes' goroutines must not wait for.
 type peerQueue struct {
 	mu    sync.Mutex
 	queue []func()
@@ -83,7 +85,7 @@ func (c *peerQueue) send(e *Engine, f func()) {
 	}
 }
 
-// run does what is to be done until nothing is.
+// run runs queued functions until none is left.
 func (c *peerQueue) run() {
 	for f := c.next(); f != nil; f = c.next() {
 		f()
@@ -103,16 +105,16 @@ func (c *peerQueue) next() func() {
 	return f
 }
 
-// seenKey marks a context with an instant.
+// seenKey is the context key of the time set by WithSeen.
 type seenKey struct{}
 
-// WithSeen notes in a context when the first node of a cluster saw the call: relative times of jobs that are put or patched with
-// it count from there, however long it took to find the owner.
+// WithSeen records in a context when the first node of a cluster saw the call. Relative times of jobs that
+// are put or patched count from then, however long it took to find the owner.
 func WithSeen(ctx context.Context, t time.Time) context.Context {
 	return context.WithValue(ctx, seenKey{}, t)
 }
 
-// seen is when a call was seen first, in UTC ns; 0 if nobody has noted it.
+// seen returns when a call was first seen, in UTC ns; 0 if not recorded.
 func seen(ctx context.Context) int64 {
 	if t, ok := ctx.Value(seenKey{}).(time.Time); ok && carillon.Storable(t) {
 		return t.UnixNano()

@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// In a cluster the tokens of a limit come from its home, the partition of its namespace and key, which may be anywhere. See
-// docs/decisions/0032.
+// In a cluster the permits of a limit come from its home, a partition given by namespace and key, which may
+// be on any node. See docs/decisions/0032.
 
-// permitsWithin is how long it may take to reach another node about tokens.
+// permitsWithin is the timeout for requests about permits to another node.
 const permitsWithin = 2 * time.Second
 
-// answered is what the home of some limits has answered.
+// answered is the answer of the home of some limits.
 type answered struct {
 	term   store.Term // of the question
 	home   int
@@ -24,24 +24,24 @@ type answered struct {
 	ok     bool
 }
 
-// permitMail is what came in about tokens of a cluster.
+// permitMail is mail about permits in a cluster.
 type permitMail struct {
 	news     []partition.PermitGrant // from homes
 	answers  []answered
-	told     []int    // partitions of other nodes that have been told, or could not be
-	settings []string // namespaces whose settings have changed; "" is all
+	told     []int    // partitions of other nodes whose notice has been delivered, or has failed
+	settings []string // namespaces whose settings have changed; "" stands for all
 }
 
-// homes is what a partition of a cluster has to do with tokens, under one term.
+// homes is the part of a cluster's partition that handles permits, under one term.
 type homes struct {
-	pool *partition.PermitPool // what it uses itself
-	lent *partition.PermitHome // what it hands out
+	pool *partition.PermitPool // the permits that the partition uses itself
+	lent *partition.PermitHome // the permits that it hands out
 	seq  uint64                // the batch that holds what was handed out last
-	// telling is what is to be told to partitions of other nodes once they have been told what went before.
+	// telling holds, by partition of another node, the news to send when the current notice to it has ended.
 	telling map[int][]partition.PermitGrant
 }
 
-// newHomes makes what the machine of a term needs.
+// newHomes makes the homes of a term.
 func (p *partitionRunner) newHomes(term store.Term) *homes {
 	e := p.e
 	me := partition.Asker{Partition: p.number, Term: term}
@@ -52,7 +52,7 @@ func (p *partitionRunner) newHomes(term store.Term) *homes {
 	}
 }
 
-// charge counts the tokens of attempts in force, at takeover, and what the partition has handed out.
+// charge counts the permits of attempts in force, and what the partition has handed out, at takeover.
 func (p *partitionRunner) charge(t *claimResult, held []partition.Limit) error {
 	if t.homes == nil {
 		p.e.limiter.charge(p.number, held)
@@ -66,7 +66,7 @@ func (p *partitionRunner) charge(t *claimResult, held []partition.Limit) error {
 	return t.homes.lent.Load(grants)
 }
 
-// hearPermits takes what has come in about tokens.
+// hearPermits takes mail about permits.
 func (p *partitionRunner) hearPermits(in *permitMail) {
 	h := p.homes
 	if h == nil {
@@ -89,7 +89,7 @@ func (p *partitionRunner) hearPermits(in *permitMail) {
 	h.pool.Hear(in.news)
 }
 
-// pollPermits looks at what no event brings up.
+// pollPermits does what no event triggers.
 func (p *partitionRunner) pollPermits() {
 	if p.homes == nil {
 		return
@@ -99,7 +99,8 @@ func (p *partitionRunner) pollPermits() {
 	p.spread()
 }
 
-// askPermits asks the homes of limits for what the partition wants, and gives them what it does not.
+// askPermits requests the permits that the partition wants from their homes, and returns those that it does
+// not need.
 func (p *partitionRunner) askPermits() {
 	if p.homes == nil {
 		return
@@ -143,14 +144,14 @@ func (p *partitionRunner) answerAsk(term store.Term, home int, grants []partitio
 	p.box.put(func(m *mail) { m.cluster.answers = append(m.cluster.answers, answered{term, home, grants, err == nil}) })
 }
 
-// lend answers a partition that asks. What it answers holds once the batch of number seq is durable.
+// lend answers a request for permits. The answer holds once batch seq is durable.
 func (p *partitionRunner) lend(from partition.Asker, asks []partition.PermitRequest) (grants []partition.PermitGrant, seq uint64) {
 	grants = p.homes.lent.Answer(from, asks)
 	p.spread()
 	return grants, p.homes.seq
 }
 
-// spread makes durable what has been handed out, and then tells it.
+// spread makes durable what has been handed out, and then sends it.
 func (p *partitionRunner) spread() {
 	h := p.homes
 	if small := h.lent.Write(); len(small) > 0 {
@@ -167,7 +168,7 @@ func (p *partitionRunner) spread() {
 	}
 }
 
-// tellPermits tells partitions their news.
+// tellPermits sends partitions their news.
 func (p *partitionRunner) tellPermits(h *homes, news []partition.PermitNotice) {
 	for len(news) > 0 {
 		to := news[0].Partition
@@ -188,7 +189,7 @@ func (p *partitionRunner) tellPermits(h *homes, news []partition.PermitNotice) {
 	}
 }
 
-// tellThere tells a partition of another node, after what it is being told already.
+// tellThere sends news to a partition of another node, once the notice under way to it has ended.
 func (p *partitionRunner) tellThere(h *homes, to int, grants []partition.PermitGrant) {
 	if later, busy := h.telling[to]; busy {
 		h.telling[to] = newest(later, grants)
@@ -205,7 +206,7 @@ func (p *partitionRunner) tellThere(h *homes, to int, grants []partition.PermitG
 	})
 }
 
-// told goes on with what has gathered for a partition meanwhile.
+// told sends what has gathered for a partition during the last notice.
 func (p *partitionRunner) told(to int) {
 	h := p.homes
 	next := h.telling[to]
@@ -215,7 +216,7 @@ func (p *partitionRunner) told(to int) {
 	}
 }
 
-// newest is the news of each limit that is told last.
+// newest merges news: of each limit the later news counts.
 func newest(news, more []partition.PermitGrant) []partition.PermitGrant {
 	for _, g := range more {
 		if i := slices.IndexFunc(news, func(n partition.PermitGrant) bool { return n.Limit == g.Limit }); i >= 0 {
@@ -227,7 +228,7 @@ func newest(news, more []partition.PermitGrant) []partition.PermitGrant {
 	return news
 }
 
-// givePermitsUp gives back what is not in force when the partition is handed over.
+// givePermitsUp returns the permits that are not in force when the partition is handed over.
 func (p *partitionRunner) givePermitsUp() {
 	if p.homes != nil {
 		p.homes.pool.Close()
@@ -235,7 +236,8 @@ func (p *partitionRunner) givePermitsUp() {
 	}
 }
 
-// wakeForPermits is when the partition is to have a round for the sake of tokens, by Engine.elapsed.
+// wakeForPermits returns when the partition needs its next round, if permits need one before wake; by
+// Engine.elapsed.
 func (p *partitionRunner) wakeForPermits(wake int64) int64 {
 	if p.homes != nil {
 		if at, ok := p.homes.pool.NextWake(); ok {
@@ -245,7 +247,7 @@ func (p *partitionRunner) wakeForPermits(wake int64) int64 {
 	return wake
 }
 
-// limitsChanged has the limits of a namespace looked at again; "" is all namespaces.
+// limitsChanged has the limits of a namespace checked again; "" stands for all namespaces.
 func (e *Engine) limitsChanged(namespace string) {
 	if e.cfg.Peers == nil {
 		e.limiter.changed(namespace)
@@ -258,7 +260,7 @@ func (e *Engine) limitsChanged(namespace string) {
 	}
 }
 
-// asksAtMost bounds what one question is about.
+// asksAtMost bounds the limits in one request.
 const asksAtMost = 4096
 
 // RequestPermits implements [Partitions].
@@ -309,7 +311,7 @@ func noHomes() error {
 	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts the tokens of limits by itself")
 }
 
-// limiterOf is what counts the tokens of a partition under a term.
+// limiterOf returns what counts the permits of a partition under a term.
 func (p *partitionRunner) limiterOf(h *homes) partition.Limiter {
 	if h != nil {
 		return h.pool

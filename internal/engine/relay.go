@@ -9,40 +9,51 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// What consumers say of attempts of a partition that has gone to another node, while their requests and streams are still
-// here, is passed on to its owner.
+// A partition may move to another node while requests and streams of its consumers are still connected here.
+// What they report is relayed to the new owner:
+//
+//	consumer --> mailbox of the partition here --passOn--> goroutine: pass, say --Partitions.Relay--> owner
+//	consumer <-- answer <------------------------ RelayResult, durable --------------------- Relay, hearFor
+//
+// At most one goroutine relays for a partition, a part of the mail at a time, in the order in which reports
+// came in. It ends when the owner has answered, when this node owns the partition again, or when the engine
+// stops. What is not answered goes back to the front of the mailbox and is relayed again after a pause, or
+// heard by this node's next term. If the owner refuses a part for good, it is halved until only the offending
+// report is dropped.
 const (
-	// reportsKept is how many reports, heartbeats and losses of a partition, each, are kept until somebody hears them. Of heartbeats the
-	// newest stay. Of the others what is too much is dropped and never answered: those attempts end with their leases.
+	// reportsKept is how many reports, heartbeats and losses of a partition, each, are kept until an owner
+	// hears them. Of heartbeats the newest are kept. Excess reports and losses are dropped and never
+	// answered: their attempts end with their leases.
 	reportsKept = 4096
-	// reportsAtOnce and bytesAtOnce bound what is passed on at a time.
+	// reportsAtOnce and bytesAtOnce bound one part.
 	reportsAtOnce = 256
 	bytesAtOnce   = 1 << 20
-	// relayWithin is how long passing on may take at a time.
+	// relayWithin is the timeout for one part.
 	relayWithin = 5 * time.Second
-	// A failed attempt to pass on is followed by a pause, which grows.
+	// A failed try to relay is followed by a pause, which doubles.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
 )
 
-// consumerReports is what consumers said.
+// consumerReports is a part of what consumers reported, as it is relayed.
 type consumerReports struct {
 	reports    []report
 	heartbeats []heartbeat
 	losses     []loss
 
-	results *beside // among them, in what is left of the mail that they were taken from, and in what has come in since
+	// The results among these reports, those still in the mailbox, and those that have come in since.
+	results *beside
 }
 
 func (w *consumerReports) len() int { return len(w.reports) + len(w.heartbeats) + len(w.losses) }
 
-// keep puts words back, in front of what has come in meanwhile.
+// keep puts reports back in front of what has come in meanwhile.
 func (m *mail) keep(w *consumerReports) {
 	m.reports = append(w.reports, m.reports...)
 	m.heartbeats = append(w.heartbeats, m.heartbeats...)
 	m.losses = append(w.losses, m.losses...)
 }
 
-// limit drops what is too much, and says how many words that were not heartbeats.
+// limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count.
 func (m *mail) limit() (dropped int) {
 	m.heartbeats = m.heartbeats[max(0, len(m.heartbeats)-reportsKept):]
 	dropped = max(0, len(m.reports)-reportsKept) + max(0, len(m.losses)-reportsKept)
@@ -51,7 +62,7 @@ func (m *mail) limit() (dropped int) {
 	return dropped
 }
 
-// first takes the first words out, as many as are passed on at a time.
+// first takes the next part to relay out of the mail.
 func (m *mail) first() *consumerReports {
 	w := &consumerReports{results: &beside{reports: slices.Clone(m.reports)}}
 	bytes := 0
@@ -66,8 +77,7 @@ func (m *mail) first() *consumerReports {
 	return w
 }
 
-// passOn has the owner of the partition hear what consumers have said, a part at a time, on a goroutine that lives until that
-// is heard, this node owns the partition again, or the engine stops.
+// passOn relays what consumers reported to the partition's owner, one part at a time, on a goroutine.
 func (p *partitionRunner) passOn() {
 	if p.passing != nil || p.e.cfg.Peers == nil {
 		return
@@ -90,8 +100,8 @@ func (p *partitionRunner) passOn() {
 	})
 }
 
-// passMeanwhile passes on what consumers have said while there can be no round, as the claim of the partition, or a read of another
-// one, waits for the store. What else has come in waits for the round.
+// passMeanwhile relays while no round can run, because the partition is being claimed or a read for another
+// one waits for the store. Other mail waits for the round.
 func (p *partitionRunner) passMeanwhile() {
 	if p.m != nil || !p.elsewhere() || !p.box.answer() {
 		return
@@ -106,7 +116,7 @@ func (p *partitionRunner) passMeanwhile() {
 	}
 }
 
-// passed takes note of how passing on has ended.
+// passed records how relaying a part has ended.
 func (p *partitionRunner) passed(outcomes []bool) {
 	for _, heard := range outcomes {
 		p.passing = nil
@@ -118,7 +128,7 @@ func (p *partitionRunner) passed(outcomes []bool) {
 	}
 }
 
-// pass asks the owner, after a pause, to hear the words; it returns those that are to be said again.
+// pass relays a part after a pause. It returns the reports that must be relayed again.
 func (p *partitionRunner) pass(ctx context.Context, w *consumerReports, pause time.Duration) (left *consumerReports) {
 	if pause > 0 {
 		select {
@@ -130,14 +140,15 @@ func (p *partitionRunner) pass(ctx context.Context, w *consumerReports, pause ti
 	return p.say(ctx, w)
 }
 
-// say is pass at once. What is refused for good is said word by word, so that only what cannot be heard is dropped.
+// say relays a part now. If the owner refuses it for good, the part is halved and each half sent by itself,
+// so that only what cannot be accepted is dropped.
 func (p *partitionRunner) say(ctx context.Context, w *consumerReports) (left *consumerReports) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
 	heard, err := p.e.cfg.Peers.Relay(within, p.number, w.said(p.e.macKey))
 	cancel()
 	switch {
 	case err == nil:
-		p.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are passed on next
+		p.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are in the next part
 		w.answer(heard)
 		return &consumerReports{}
 	case !hopeless(err):
@@ -159,10 +170,10 @@ func (p *partitionRunner) say(ctx context.Context, w *consumerReports) (left *co
 		append(left.losses, more.losses...), w.results}
 }
 
-// hopeless reports whether what was refused so will be refused for ever: it is not valid, or does not fit.
+// hopeless reports whether a refusal is final: the reports are not valid or do not fit into a message.
 func hopeless(err error) bool {
 	switch carillon.KindOf(err) {
-	case carillon.ResourceExhausted: // the request, or the answer, and it is about as large the next time
+	case carillon.ResourceExhausted: // the request or the answer is too large, and would be again
 		return true
 	case carillon.InvalidArgument:
 		return !unknown(err)
@@ -170,7 +181,7 @@ func hopeless(err error) bool {
 	return false
 }
 
-// halve cuts words that are more than one.
+// halve splits a part of more than one report.
 func (w *consumerReports) halve() (one, rest *consumerReports) {
 	n := w.len() / 2
 	one, rest = &consumerReports{results: w.results}, &consumerReports{results: w.results}
@@ -180,21 +191,21 @@ func (w *consumerReports) halve() (one, rest *consumerReports) {
 	return one, rest
 }
 
-// cut takes up to n of s, and n down by as many.
+// cut splits s after up to n items, and reduces n by as many.
 func cut[T any](s []T, n *int) (one, rest []T) {
 	k := min(*n, len(s))
 	*n -= k
 	return s[:k:k], s[k:]
 }
 
-// dropped tells that words were.
+// dropped counts dropped reports.
 func (e *Engine) dropped(n int) {
 	if told := e.cfg.Events.Dropped; told != nil {
 		told(n)
 	}
 }
 
-// said is the words as they are passed on.
+// said returns the part in the form in which it is relayed.
 func (w *consumerReports) said(macKey []byte) Reports {
 	var s Reports
 	for i := range w.reports {
@@ -217,7 +228,7 @@ func (w *consumerReports) said(macKey []byte) Reports {
 	return s
 }
 
-// answer tells those who spoke what became of it.
+// answer passes the owner's answers on to the consumers.
 func (w *consumerReports) answer(h RelayResult) {
 	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
 	for i := range w.heartbeats {
@@ -247,7 +258,7 @@ func setOf(tokens []string) map[string]bool {
 	return set
 }
 
-// Relay takes what consumers have said of a partition's attempts to a node that no longer owns it; see [Partitions].
+// Relay takes what consumers of another node, which no longer owns the partition, reported; see [Partitions].
 func (e *Engine) Relay(ctx context.Context, number int, s Reports) (RelayResult, error) {
 	p, err := e.part(number)
 	if err != nil {
@@ -259,7 +270,7 @@ func (e *Engine) Relay(ctx context.Context, number int, s Reports) (RelayResult,
 	})
 }
 
-// parse reads the tokens; those that are not of the partition are stale.
+// parse parses the tokens. Those of other partitions are stale.
 func (e *Engine) parse(number int, s Reports) (in mail, heard RelayResult) {
 	of := func(text string) (partition.Token, bool) {
 		tok, p := e.token(text)
@@ -294,12 +305,13 @@ func (e *Engine) parse(number int, s Reports) (in mail, heard RelayResult) {
 	return in, heard
 }
 
-// hearFor is hear for another node, which is told once the batch of number seq is durable.
+// hearFor is hear for reports relayed by another node, which is answered once batch seq is durable.
 func (p *partitionRunner) hearFor(in mail, heard RelayResult, now int64) (h RelayResult, seq uint64, err error) {
 	if err := p.fetchRuns(in, now); err != nil {
 		return heard, 0, readError(err)
 	}
-	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool { // that one never left another node
+	// This term has handed it out; the report is about the other node's delivery.
+	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool {
 		return l.undelivered && p.m.HandedOut(l.tok)
 	})
 	seq = p.hearLosses(in.losses, now)
@@ -314,7 +326,7 @@ func (p *partitionRunner) hearFor(in mail, heard RelayResult, now int64) (h Rela
 		switch {
 		case err != nil:
 			return heard, 0, readError(err)
-		case verdict == partition.Missing: // whoever said it says it again, and hears what has become of it
+		case verdict == partition.Missing: // the consumer sends it again, and is then told what became of it
 			p.postpone(mail{reports: []report{*r}})
 		case verdict != partition.Accepted:
 			if !results.answer(r) {

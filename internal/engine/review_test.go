@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// silent takes runs and says nothing of them.
+// silent takes runs and reports nothing.
 func silent(carillon.Run) *carillon.Result { return nil }
 
 // begun puts a one-shot and waits until its attempt is in force and durable.
@@ -162,8 +162,8 @@ func (s blindShard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, 
 	return s.Shard.Due(ctx, q)
 }
 
-// TestAResultSurvivesAReadError has the result of an attempt of an earlier term come while the store cannot be read: it must
-// neither be called stale nor be lost.
+// TestAResultSurvivesAReadError: the result of an attempt of an earlier term comes while the store cannot be
+// read. It must neither be called stale nor be lost.
 func TestAResultSurvivesAReadError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &blind{Store: memory.New(memory.Options{Partitions: 1})}
@@ -191,7 +191,8 @@ func TestAResultSurvivesAReadError(t *testing.T) {
 	})
 }
 
-// TestAResultSurvivesALostTerm has the batch that holds a result fail: the sender, who hears nothing, need not send it again.
+// TestAResultSurvivesALostTerm: the batch that holds a result fails. The sender, which gets no answer, need
+// not send it again.
 func TestAResultSurvivesALostTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
@@ -214,7 +215,7 @@ func TestAResultSurvivesALostTerm(t *testing.T) {
 	})
 }
 
-// TestDeletesAreDurableBeforeTheyAreAcknowledged deletes jobs of which some go meanwhile.
+// TestDeletesAreDurableBeforeTheyAreAcknowledged: some of the deleted jobs end meanwhile.
 func TestDeletesAreDurableBeforeTheyAreAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -239,7 +240,7 @@ func TestDeletesAreDurableBeforeTheyAreAcknowledged(t *testing.T) {
 	})
 }
 
-// TestLargePayloadsAreNotLate has more of them due at once than are read in one round, and nothing else that happens.
+// TestLargePayloadsAreNotLate: more of them are due at once than one round reads, and nothing else happens.
 func TestLargePayloadsAreNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 300

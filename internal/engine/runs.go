@@ -20,7 +20,7 @@ func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 	})
 }
 
-// ofRun reads a run id and finds its partition.
+// ofRun parses a run id and finds its partition.
 func (e *Engine) ofRun(id string) (carillon.RunIdentity, *partitionRunner, error) {
 	rid, err := carillon.ParseRunID(id)
 	if err != nil {
@@ -38,7 +38,7 @@ func noRun(id string) error {
 
 func runCall(id carillon.RunIdentity) call { return call{live: []carillon.RunIdentity{id}} }
 
-// GetRun is a run, finished or not; see [carillon.Runs].
+// GetRun returns a run, finished or not; see [carillon.Runs].
 func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
@@ -67,7 +67,8 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 	return run, err
 }
 
-// ended finds a finished run in a batch that is on its way, for which the answer then waits, or in the history.
+// ended finds a finished run in a batch that is on its way, so that the answer waits for that batch, or in
+// the history.
 func (p *partitionRunner) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
 	if r, ok := p.m.Ending(id); ok {
 		return r, true, nil
@@ -112,7 +113,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 	})
 }
 
-// RedriveRun tries a dead run again; see [carillon.Runs].
+// RedriveRun redrives a dead run; see [carillon.Runs].
 func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	namespace = namespaceOf(namespace)
 	rid, p, err := e.ofRun(id)
@@ -133,11 +134,12 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	return e.redrive(ctx, p, rid, records[0].Key)
 }
 
-// redrive tries one dead run again. Its record is read in a round of the partition, so that two callers cannot both.
+// redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
+// both redrive it.
 func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
 	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
-		dead, found, err := p.ended(id) // also if it has ended anew since, in a batch that is on its way
+		dead, found, err := p.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {
 		case err != nil:
 			return carillon.Run{}, readError(err)
@@ -151,7 +153,7 @@ func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id carillon.Ru
 	})
 }
 
-// RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
+// RedriveRuns redrives the dead runs of a job, or of a namespace; see [carillon.Runs].
 func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
 	namespace = namespaceOf(namespace)
 	q, err := deadRuns(namespace, job)
@@ -173,7 +175,7 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	return n, nil
 }
 
-// deadRuns selects the dead runs of a job, or of a namespace.
+// deadRuns returns a query for the dead runs of a job, or of a namespace.
 func deadRuns(namespace, job string) (store.RunQuery, error) {
 	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
 	if job == "" {
@@ -199,7 +201,7 @@ func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.R
 			if _, err := e.redrive(ctx, p, r.ID, r.Key); err == nil {
 				n++
 			} else if k := carillon.KindOf(err); k != carillon.NotFound && k != carillon.FailedPrecondition {
-				return n, err // the others were redriven by somebody else meanwhile
+				return n, err // runs that are gone or no longer dead were redriven by somebody else
 			}
 		}
 		if len(records) < q.Limit {
@@ -209,7 +211,7 @@ func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.R
 	}
 }
 
-// CompleteRun is the later result of an attempt; see [carillon.Runs].
+// CompleteRun takes the asynchronous result of an attempt; see [carillon.Runs].
 func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	namespace = namespaceOf(namespace)
 	if result.Token == "" {
@@ -245,13 +247,14 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	return err
 }
 
-// certain returns a refusal when all is durable that memory goes by: if that is lost, its opposite may become true.
+// certain returns a refusal once everything that memory relied on for it is durable. If that were lost, the
+// opposite might become true.
 func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
 	_, err := askSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
 	return cmp.Or(err, refusal)
 }
 
-// SkipRun passes over a job's next scheduled time; see [carillon.Runs].
+// SkipRun skips a job's next scheduled time; see [carillon.Runs].
 func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.SkipResult{}, err

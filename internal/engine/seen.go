@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// SeenAt is when the first node has seen a call; zero if that is this one, now.
+// SeenAt returns when the first node saw a call; zero if this node is the first.
 func SeenAt(ctx context.Context) time.Time {
-	at, _ := ctx.Value(seenKey{}).(time.Time) // zero if there is none
+	at, _ := ctx.Value(seenKey{}).(time.Time) // zero if it is not set
 	return at
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Every node of a cluster goes by the settings of all namespaces. Those of partitions that others own it reads at the start,
-// whenever their owner announces that they have changed, and again now and then, in case an announcement was lost.
+// Every node of a cluster applies the settings of all namespaces. It reads those in partitions of other nodes
+// when it starts, when their owner announces a change, and periodically in case an announcement was lost.
 
 const (
-	// settingsEvery is how often settings of partitions that others own are read. Settings that have changed hold on all nodes
-	// within this time, and usually at once.
+	// settingsEvery is how often settings in partitions of other nodes are read. Changed settings are in
+	// force on all nodes within this time, and usually at once.
 	settingsEvery = 5 * time.Second
-	// settingsAgain is when they are read again if the store did not answer, to that or to what was announced.
+	// settingsAgain is the pause before reading again if the store did not answer, periodically or after an
+	// announcement.
 	settingsAgain = 500 * time.Millisecond
-	// settingsAtOnce is how many partitions are read side by side.
+	// settingsAtOnce is how many partitions are read concurrently.
 	settingsAtOnce = 8
 )
 
-// followSettings reads the settings again and again until the engine stops.
+// followSettings reads the settings periodically until the engine stops.
 func (e *Engine) followSettings() {
 	t := time.NewTimer(settingsEvery)
 	defer t.Stop()
@@ -51,7 +52,8 @@ func (e *Engine) followSettings() {
 	}
 }
 
-// readAllSettings reads the settings of all partitions that this node does not own. It returns the first error.
+// readAllSettings reads the settings of all partitions that this node does not own. It returns the first
+// error.
 func (e *Engine) readAllSettings(ctx context.Context) error {
 	if g, ok := e.store.(store.Gatherer); ok {
 		return e.gatherSettings(ctx, g)
@@ -80,8 +82,8 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 	}
 }
 
-// gatherSettings is readAllSettings in one read. Of a partition whose settings have been read or changed meanwhile nothing is kept:
-// those may be newer.
+// gatherSettings is readAllSettings in one read. If a partition's settings have been read or changed
+// meanwhile, the result is dropped for that partition: what is there may be newer.
 func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 	var parts []*partitionRunner
 	var numbers []int
@@ -109,14 +111,14 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 	return nil
 }
 
-// followSettings reads the settings that are in the partition, unless this node owns the partition: then it knows better.
+// followSettings reads the settings kept in the partition, unless this node owns it: the owner's are newer.
 func (p *partitionRunner) followSettings(ctx context.Context) error {
 	p.reading.take() // what is read later is newer
 	defer p.reading.give()
 	return p.followNow(ctx)
 }
 
-// renewSettings is followSettings for many callers at a time: it is enough that one of them has begun to read after the others came.
+// renewSettings is followSettings for many concurrent callers: one read serves all who came before it began.
 func (p *partitionRunner) renewSettings(ctx context.Context) error {
 	begun := p.follow.begun.Load()
 	p.reading.take()
@@ -127,13 +129,13 @@ func (p *partitionRunner) renewSettings(ctx context.Context) error {
 	return p.followNow(ctx)
 }
 
-// following is how often the settings of another node's partition have begun to be read one by one, and what came of the last time.
+// following says how often a read of a remote partition's settings has begun, and how the last one ended.
 type following struct {
 	begun atomic.Uint64
-	err   error // guarded by owned.reading
+	err   error // guarded by partitionRunner.reading
 }
 
-// followNow is followSettings in whose turn it is.
+// followNow is followSettings for a caller that holds reading.
 func (p *partitionRunner) followNow(ctx context.Context) (err error) {
 	p.follow.begun.Add(1)
 	defer func() { p.follow.err = err }()
@@ -149,7 +151,7 @@ func (p *partitionRunner) followNow(ctx context.Context) (err error) {
 	return nil
 }
 
-// ReloadNamespace reads the settings of a namespace, which another node has announced to have changed.
+// ReloadNamespace reads the settings of a namespace, because another node has announced a change.
 func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
 	p := e.settingsOf(name)
 	if p.serving.Load() {
@@ -158,7 +160,7 @@ func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
 	if err := p.followSettings(ctx); err != nil {
 		select {
 		case e.missed <- struct{}{}:
-		default: // they are about to be read anyway
+		default: // a read is pending anyway
 		}
 		return readError(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestSettingsThatCouldNotBeRead are read as soon as the store answers: a node that was cut off from it when they were announced
-// does not go by the old ones for as long as it does for an announcement that it never heard.
+// TestSettingsThatCouldNotBeRead: they are read as soon as the store answers. A node that was cut off from
+// the store when they were announced does not apply the old ones for as long as after a lost announcement.
 func TestSettingsThatCouldNotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

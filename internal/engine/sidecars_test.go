@@ -20,18 +20,19 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// parish is a node with sidecars that come, answer most of what they get and go with the rest.
+// parish is a node with sidecars that connect, answer most of what they get, and disconnect with the rest.
 type parish struct {
 	*node
 	ends time.Time
 	all  sync.WaitGroup
 
-	mu    sync.Mutex
-	times map[string][]time.Time // by job: the scheduled times that succeeded, in the order in which that was first said
-	done  map[string]bool        // runs that succeeded
-	at    map[string]int         // at how many sidecars a run is
+	mu sync.Mutex
+	// by job: the scheduled times that succeeded, in the order of the first report
+	times map[string][]time.Time
+	done  map[string]bool // runs that succeeded
+	at    map[string]int  // by run: how many sidecars have it
 	wrong []string
-	twice int // runs delivered again although they had succeeded, or to another sidecar while one had it
+	twice int // runs delivered again after a success, or to another sidecar while one had it
 }
 
 var parishGates = []sidecar.Gate{{ActorType: "cat", Most: 9}, {ActorType: "cat", Key: "k", Most: 1}, {ActorType: "cat", Key: "l", Most: 2}}
@@ -52,7 +53,7 @@ func parishJob(name string, target *carillon.DaprTarget, size int) carillon.Job 
 	return carillon.Job{Name: target.Prefix() + name, Target: carillon.Target{Dapr: target}, FailurePolicy: carillon.Constant(time.Second), Data: carillon.Bytes(make([]byte, size), "a/b")}
 }
 
-// gets notes what a sidecar got.
+// gets records what a sidecar got.
 func (w *parish) gets(ds []sidecar.Delivery, mine map[uint64]sidecar.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,7 @@ func (w *parish) gets(ds []sidecar.Delivery, mine map[uint64]sidecar.Delivery) {
 	}
 }
 
-// answer says how a run went.
+// answer returns the result of a run.
 func (w *parish) answer(s *sidecar.Session, d *sidecar.Delivery, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func (w *parish) live(h sidecar.Hello, rnd *rand.Rand, life time.Duration, good 
 	_ = s.Close()
 }
 
-// come has sidecars come and go, one after the other.
+// come makes sidecars connect and disconnect, one after the other.
 func (w *parish) come(rnd *rand.Rand) {
 	for time.Now().Before(w.ends) {
 		time.Sleep(time.Duration(rnd.IntN(8000)) * time.Millisecond)
@@ -129,7 +130,7 @@ func (w *parish) come(rnd *rand.Rand) {
 	}
 }
 
-// overwrite puts jobs anew again and again, and deletes some.
+// overwrite puts jobs again and again, with their state replaced, and deletes some.
 func (w *parish) overwrite(rnd *rand.Rand) {
 	target := &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: "o", ConcurrencyKey: "k"}
 	for time.Now().Before(w.ends) {
@@ -152,7 +153,7 @@ func (w *parish) overwrite(rnd *rand.Rand) {
 	}
 }
 
-// fail has writes fail: not applied, or applied although nobody learns it.
+// fail makes writes fail: not applied, or applied with a lost answer.
 func (w *parish) fail(f *faulty, rnd *rand.Rand) {
 	for time.Now().Before(w.ends) {
 		time.Sleep(time.Duration(rnd.IntN(10_000)) * time.Millisecond)
@@ -168,7 +169,7 @@ func (w *parish) fail(f *faulty, rnd *rand.Rand) {
 	f.fail(nil)
 }
 
-// settled checks what is left when all has had its time.
+// settled checks what is left after everything has had its time.
 func (w *parish) settled(faults bool) {
 	for i := range parishJobs {
 		name := parishTarget(i).Prefix() + fmt.Sprint(i)
@@ -176,7 +177,7 @@ func (w *parish) settled(faults bool) {
 			w.t.Errorf("%s ran %v", name, got)
 		}
 	}
-	if len(w.wrong) > 0 || (w.twice > 0 && !faults) { // what was said may have been lost with a write
+	if len(w.wrong) > 0 || (w.twice > 0 && !faults) { // a lost write may have lost reports
 		w.t.Errorf("%v; %d more than once", w.wrong, w.twice)
 	}
 	if st := w.Stats(); st.InFlight+st.Resident != 0 || len(w.hub.Queues())+len(w.hub.Gates())+len(w.hub.Workers()) != 0 {
@@ -184,9 +185,9 @@ func (w *parish) settled(faults bool) {
 	}
 }
 
-// TestSidecarsComeAndGo under limits, with jobs that are overwritten and memory for few of them, on a store that fails or does
-// not: every time of every job succeeds, in order, none is early, none succeeds twice unless the store lost what was said, and in
-// the end nothing is held by anybody.
+// TestSidecarsComeAndGo: under limits, with jobs that are replaced and little memory, on a store that fails
+// or does not. Every time of every job succeeds, in order, none is early, none succeeds twice unless the
+// store lost the report, and in the end nobody holds anything.
 func TestSidecarsComeAndGo(t *testing.T) {
 	for seed := range uint64(20) {
 		faults := seed%2 == 1

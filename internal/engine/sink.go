@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Reports takes what consumers say of attempts. A token that is not of this store is stale. Each partition is told once,
-// however many of the reports are for it.
+// Reports takes what consumers report about attempts. A token that is not of this store is stale. Each
+// partition gets its reports as one piece of mail.
 func (e *Engine) Reports(rs []partition.Report) {
 	in := make([]report, 0, len(rs))
 	for i := range rs {
@@ -25,7 +25,7 @@ func (e *Engine) Reports(rs []partition.Report) {
 	each(e, in, func(r *report) uint16 { return r.tok.Run.Partition }, func(m *mail, same []report) { m.reports = append(m.reports, same...) })
 }
 
-// each puts what has come in for several partitions into the mail of each, once.
+// each groups what has come in by partition, and puts each group into that partition's mailbox.
 func each[T any](e *Engine, in []T, partition func(*T) uint16, put func(m *mail, same []T)) {
 	slices.SortStableFunc(in, func(a, b T) int { return cmp.Compare(partition(&a), partition(&b)) })
 	for len(in) > 0 {
@@ -39,7 +39,7 @@ func each[T any](e *Engine, in []T, partition func(*T) uint16, put func(m *mail,
 	}
 }
 
-// Heartbeats takes signs of life.
+// Heartbeats takes heartbeats. from gets the answers.
 func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	for _, b := range bs {
 		tok, p := e.token(b.Token)
@@ -51,10 +51,11 @@ func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 	}
 }
 
-// Lost takes attempts whose consumer has said goodbye.
+// Lost takes attempts whose consumer has disconnected cleanly.
 func (e *Engine) Lost(tokens []string) { e.losses(tokens, false) }
 
-// Undelivered takes back attempts that never left, or whose consumer has gone with its stream: see [partition.Machine.Undelivered].
+// Undelivered takes back attempts that were never sent, or whose consumer has gone with its stream: see
+// [partition.Machine.Undelivered].
 func (e *Engine) Undelivered(tokens []string) { e.losses(tokens, true) }
 
 func (e *Engine) losses(tokens []string, undelivered bool) {
@@ -72,14 +73,14 @@ func (e *Engine) Room(p int, q partition.Queue) {
 	e.parts[p].box.put(func(m *mail) { m.rooms = append(m.rooms, q) })
 }
 
-// Consumers tells all partitions that a queue has a first consumer.
+// Consumers tells all partitions that a queue has got its first consumer.
 func (e *Engine) Consumers(q partition.Queue) {
 	for _, p := range e.parts {
 		p.box.put(func(m *mail) { m.consumers = append(m.consumers, q) })
 	}
 }
 
-// token reads a token and finds its partition; nil if there is none.
+// token parses a token and finds its partition; nil if there is none.
 func (e *Engine) token(text string) (partition.Token, *partitionRunner) {
 	s, ok := e.signers.Get().(*partition.Signer)
 	if !ok {
@@ -106,7 +107,7 @@ func stale(to partition.Reporter, token string) {
 	}
 }
 
-// hear passes on what consumers said.
+// hear gives the machine what consumers reported.
 func (p *partitionRunner) hear(in mail, now int64) {
 	if err := p.fetchRuns(in, now); err != nil {
 		if errors.Is(err, store.ErrDamaged) {
@@ -128,8 +129,8 @@ func (p *partitionRunner) hear(in mail, now int64) {
 	}
 }
 
-// hearLeft passes on what consumers said where some of it is about runs that the store has lost: those nobody can take, so
-// whoever runs them is told to stop.
+// hearLeft is hear when some of the reports are about runs that the store has lost. Each report is heard by
+// itself. Those about lost runs cannot be accepted, so their consumers are told to stop.
 func (p *partitionRunner) hearLeft(in mail, err error, now int64) {
 	if len(in.reports)+len(in.heartbeats)+len(in.losses) > 1 {
 		for i := range in.losses {
@@ -152,7 +153,8 @@ func (p *partitionRunner) hearLeft(in mail, err error, now int64) {
 	}
 }
 
-// hearHeartbeats takes signs of life, before results: the last heartbeat of a run that has just ended is not stale.
+// hearHeartbeats takes heartbeats, before results: the last heartbeat of a run that ends in this round is not
+// stale. It calls refuse for heartbeats of attempts that are not in force.
 func (p *partitionRunner) hearHeartbeats(beats []heartbeat, now int64, results *beside, refuse func(*heartbeat)) {
 	for i := range beats {
 		if b := &beats[i]; p.m.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !p.m.Awaits(b.tok, now) {
@@ -161,7 +163,8 @@ func (p *partitionRunner) hearHeartbeats(beats []heartbeat, now int64, results *
 	}
 }
 
-// refuseHeartbeat tells the sender of a heartbeat that its attempt is over, once that is durable, as with results; otherwise the next term judges.
+// refuseHeartbeat tells the sender of a heartbeat that its attempt is over, once that is durable, as for
+// results. If it does not become durable, the next term judges the heartbeat.
 func (p *partitionRunner) refuseHeartbeat(b *heartbeat) {
 	p.reply(p.m.Newest(), func(err error) {
 		if err != nil {
@@ -172,7 +175,7 @@ func (p *partitionRunner) refuseHeartbeat(b *heartbeat) {
 	})
 }
 
-// confirm answers the heartbeats that asked whether their attempts are in force, and have not been refused.
+// confirm answers the heartbeats that asked whether their attempts are in force, if they are.
 func (p *partitionRunner) confirm(beats []heartbeat, now int64) {
 	for i := range beats {
 		if b := &beats[i]; b.ask && p.m.Heartbeat(now, b.tok) == partition.Accepted {
@@ -181,11 +184,12 @@ func (p *partitionRunner) confirm(beats []heartbeat, now int64) {
 	}
 }
 
-// beside is the results among reports. What comes beside a result of its attempt and is not in force is not refused: what becomes of
-// the result is the answer. One that is said a second time is accepted, though its run has ended.
+// beside finds the results among reports. A heartbeat or progress report that is not in force is not refused
+// if a result of the same attempt came with it: the answer to the result is enough. A result that is reported
+// twice is accepted although its run has ended.
 type beside struct {
 	reports []report
-	tokens  map[string]bool // nil: not looked for yet
+	tokens  map[string]bool // nil: not collected yet
 }
 
 // add adds reports that have come in since.
@@ -195,7 +199,7 @@ func (r *beside) add(reports []report) {
 	}
 }
 
-// have reports whether one is of this token.
+// have reports whether there is a result with this token.
 func (r *beside) have(token string) bool {
 	if r.tokens == nil {
 		r.tokens = make(map[string]bool, len(r.reports))
@@ -208,16 +212,16 @@ func (r *beside) have(token string) bool {
 	return r.tokens[token]
 }
 
-// answer reports whether one is the answer to a report, which tells of progress.
+// answer reports whether told is a progress report that the result of its attempt answers.
 func (r *beside) answer(told *report) bool {
 	return told.Outcome == carillon.OutcomeProgress && r.have(told.Token)
 }
 
-// hearLosses takes attempts that nobody will finish; it returns the batch that holds what became of them.
+// hearLosses takes attempts that nobody will finish. It returns the batch that holds what became of them.
 func (p *partitionRunner) hearLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
 		switch l := &losses[i]; {
-		case l.former && p.m.Made(l.tok): // somebody else has it now
+		case l.former && p.m.Made(l.tok): // another consumer has it now
 		case l.undelivered:
 			p.m.Undelivered(now, l.tok)
 		default:
@@ -228,8 +232,8 @@ func (p *partitionRunner) hearLosses(losses []loss, now int64) (seq uint64) {
 	return seq
 }
 
-// postpone keeps for the next round what consumers said: what they are not answered they need not send again. What has come meanwhile
-// waits behind it.
+// postpone keeps reports for the next round. Consumers that get no answer need not repeat them. Mail that has
+// come in meanwhile waits behind them.
 func (p *partitionRunner) postpone(in mail) { p.box.putBack(&in) }
 
 func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
@@ -244,7 +248,8 @@ func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
 	case verdict == partition.Missing:
 		p.postpone(mail{reports: []report{*r}})
 	case verdict != partition.Accepted && results.answer(r):
-	case verdict != partition.Accepted: // by a change that may be lost: then its run is in doubt, and the token in force again
+	// The change that ended the attempt may be lost; then its run is in doubt and the token in force again.
+	case verdict != partition.Accepted:
 		p.reply(p.m.Newest(), func(err error) {
 			if err != nil {
 				p.postpone(mail{reports: []report{*r}})
@@ -255,17 +260,19 @@ func (p *partitionRunner) hearReport(r *report, now int64, results *beside) {
 	default:
 		p.reply(p.m.After(), func(err error) {
 			switch {
-			case err != nil: // said again to the next term
+			case err != nil: // the next term hears it again
 				p.postpone(mail{reports: []report{*r}})
-			case r.From != nil && r.Outcome != carillon.OutcomeProgress: // or the worker would take it for the end
+			// For progress the worker would take it for the end of the run.
+			case r.From != nil && r.Outcome != carillon.OutcomeProgress:
 				r.From.Accepted(r.Token)
 			}
 		})
 	}
 }
 
-// judge takes a report: by the attempt in force, or by the batch that ends the run or the history. It may be of an attempt in doubt
-// whose record has not been read yet: then it is missing for now.
+// judge takes a report and returns the verdict: by the attempt in force, or by the finished run in a batch in
+// flight or in the history. The report may be of an attempt in doubt whose record has not been read yet; then
+// the verdict is Missing for now.
 func (p *partitionRunner) judge(r *report, now int64) (partition.Verdict, error) {
 	if ref, here := p.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
@@ -281,10 +288,11 @@ func (p *partitionRunner) judge(r *report, now int64) (partition.Verdict, error)
 	return partition.Settled(r.tok, r.Report, ended, found), err
 }
 
-// foreign reports whether who reports belongs to another namespace than the run.
+// foreign reports whether the consumer that reports belongs to another namespace than the run.
 func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.Namespace != namespace }
 
-// fetchRuns brings runs into memory that reports name and memory lacks: those handed out by an earlier owner, or evicted.
+// fetchRuns loads runs that reports name and memory lacks: those that an earlier owner handed out, and
+// evicted ones.
 func (p *partitionRunner) fetchRuns(in mail, now int64) error {
 	var ids []carillon.RunIdentity
 	for i := range in.reports {
@@ -298,17 +306,19 @@ func (p *partitionRunner) fetchRuns(in mail, now int64) error {
 	for i := range in.losses {
 		l := &in.losses[i]
 		if _, here := p.m.Holds(l.tok.Run); here && l.undelivered {
-			continue // it is read when there is room: a stream's end may take back more than memory holds
+			// It is read when there is room: the end of a stream may take back more runs than fit into
+			// memory.
+			continue
 		}
 		ids = append(ids, l.tok.Run)
 	}
 	return p.bring(nil, ids, now)
 }
 
-// bring reads the records into memory that operations need. It reads once for all of them.
+// bring loads the records that operations need, with one read for all of them.
 func (p *partitionRunner) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
 	var missing []store.Ref
-	var seen map[store.Ref]bool // mostly nothing is missing
+	var seen map[store.Ref]bool // usually nothing is missing
 	want := func(ref store.Ref) {
 		if !seen[ref] && !p.missing[ref] && !p.m.Has(ref) {
 			if seen == nil {

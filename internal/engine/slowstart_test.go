@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestS05SlowStart starts a node over 5,000 runs that fell due while it was down: what is in flight grows step by
-// step, critical runs go first, and all are done.
+// TestS05SlowStart: a node starts with 5,000 runs that became due while it was down. The number in flight
+// grows step by step, critical runs go first, and all are done.
 func TestS05SlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, initial, step = 5000, 16, 2 * time.Second
@@ -94,7 +94,8 @@ func TestS05SlowStart(t *testing.T) {
 		if done != jobs || inFlight != 0 {
 			t.Errorf("%d of %d done, %d in flight", done, jobs, inFlight)
 		}
-		if early < 250 { // a fair share were 40; some partitions begin before others have said what they have
+		// a fair share would be 40; some partitions begin before others have announced theirs
+		if early < 250 {
 			t.Errorf("only %d of the first 400 were critical", early)
 		}
 		n.stop()

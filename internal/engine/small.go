@@ -10,7 +10,8 @@ import (
 // metaRecordsAtOnce is how many metadata records are read at a time.
 const metaRecordsAtOnce = 1000
 
-// eachMetaRecord reads the metadata records that the query selects, whatever its limit, page by page.
+// eachMetaRecord calls f with all metadata records that the query selects, page by page. It ignores the
+// query's limit.
 func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery, f func(page []store.MetaRecord)) error {
 	q.Limit = metaRecordsAtOnce
 	for {

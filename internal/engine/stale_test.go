@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// lapsing starts a node whose only attempt is durable and has just lost its lease, of 3 s: that is on its way to the store, which
-// fails it when fail is called.
+// lapsing starts a node whose only attempt is durable and has just lost its lease of 3 s. The write of that
+// is in flight, and fails when fail is called.
 func lapsing(t *testing.T) (n *node, c *consumer, r carillon.Run, fail func()) {
 	t.Helper()
 	f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
@@ -43,13 +43,14 @@ func lapsing(t *testing.T) (n *node, c *consumer, r carillon.Run, fail func()) {
 	}
 }
 
-// counts are how often a consumer was told that a result is durable, and that it is stale.
+// counts is how often a consumer was told that a result is durable, and that it is stale.
 func (c *consumer) counts() (acks, stale int) {
 	h := c.heard()
 	return h.acks, h.stale
 }
 
-// TestARefusalWaitsUntilItIsDurable that the attempt is over: an owner that takes its place may find it in force.
+// TestARefusalWaitsUntilItIsDurable: that the attempt is over. Otherwise the next owner might find it in
+// force.
 func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 	for name, say := range map[string]func(r carillon.Run) (req carillon.WorkRequest){
 		"result": func(r carillon.Run) (req carillon.WorkRequest) {
@@ -90,7 +91,7 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 	}
 }
 
-// TestWhatIsPassedOnIsRefusedDurably by the owner of the run, too.
+// TestWhatIsPassedOnIsRefusedDurably: by the owner of the run, too.
 func TestWhatIsPassedOnIsRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {

@@ -8,16 +8,17 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// While the store takes no writes its partitions have no term and no machine, and so refuse what is asked of them. Reads go
-// on from the store itself, which holds everything that was ever acknowledged.
+// While the store takes no writes its partitions have no term and no machine, so they refuse calls. Reads are
+// then answered from the store itself, which holds everything that was ever acknowledged.
 
-// refused reports whether a read that ended so is to be answered from the store.
+// refused reports whether a read with this error should be answered from the store.
 func refused(err error) bool {
 	kind := carillon.KindOf(err)
-	return kind == carillon.Unavailable || kind == carillon.DataLoss // of the partition, perhaps not of the record
+	// Of the partition, perhaps not of the record.
+	return kind == carillon.Unavailable || kind == carillon.DataLoss
 }
 
-// storedJob is a job as the store has it.
+// storedJob returns a job as the store has it.
 func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	p := e.partitionOf(key)
 	r, err := e.stored(ctx, p, store.Ref{Key: key})
@@ -35,7 +36,7 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 	return j, nil
 }
 
-// storedRun is a run as the store has it, finished or not.
+// storedRun returns a run as the store has it, finished or not.
 func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id carillon.RunIdentity) (carillon.Run, error) {
 	shard, err := e.reader(p)
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// sidecars is a fleet with a stream of Dapr's at each node. What each of them holds is known.
+// sidecars is a fleet with one Dapr stream at each node. It knows which runs each stream holds.
 type sidecars struct {
 	*fleet
 	rng   *rand.Rand
 	at    []*stream
 	holds []map[string]partition.Delivery // by run
 	done  map[string]bool
-	owner []int // of each partition
+	owner []int // by partition
 	log   []string
 }
 
-// boot starts a node, without anything.
+// boot starts a node that owns nothing.
 func (s *sidecars) boot(i int) {
 	s.t.Helper()
 	c := engine.Config{Store: s.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{s.fleet}, LeaseTTL: 4 * time.Second}
@@ -40,7 +40,7 @@ func (s *sidecars) boot(i int) {
 	s.nodes[i] = &node{Engine: e, t: s.t}
 }
 
-// own gives the partitions to their owners.
+// own assigns the partitions to their owners.
 func (s *sidecars) own() {
 	s.t.Helper()
 	s.deal(func(p int) int { return s.owner[p] })
@@ -51,7 +51,7 @@ func (s *sidecars) notef(format string, args ...any) {
 	s.log = append(s.log, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// look takes what has been delivered: nothing that another stream has, or that is done.
+// look takes what has been delivered, and checks that no other stream has it and that it is not done.
 func (s *sidecars) look() {
 	s.t.Helper()
 	for i, at := range s.at {
@@ -70,7 +70,7 @@ func (s *sidecars) look() {
 	}
 }
 
-// lets has a stream let go of some of what it holds, one run in so many.
+// lets makes a stream give up some of the runs that it holds, one in so many.
 func (s *sidecars) lets(i, one int) (ds []partition.Delivery) {
 	for _, id := range slices.Sorted(maps.Keys(s.holds[i])) {
 		if s.rng.IntN(one) == 0 {
@@ -81,7 +81,7 @@ func (s *sidecars) lets(i, one int) (ds []partition.Delivery) {
 	return ds
 }
 
-// answers is that runs have succeeded, whoever owns their partitions meanwhile.
+// answers reports success of runs to whichever node owns their partitions.
 func (s *sidecars) answers(i, one int) {
 	s.t.Helper()
 	ds := s.lets(i, one)
@@ -94,7 +94,7 @@ func (s *sidecars) answers(i, one int) {
 	}
 }
 
-// befall lets something happen.
+// befall makes one random event happen.
 func (s *sidecars) befall() {
 	s.t.Helper()
 	switch i := s.rng.IntN(len(s.nodes)); s.rng.IntN(10) {
@@ -123,8 +123,8 @@ func (s *sidecars) befall() {
 	}
 }
 
-// TestStreamsOfACluster whose partitions move while runs go on for long, whose streams end, and whose nodes are killed: a run is
-// delivered again soon if its stream is gone, and never while it lasts.
+// TestStreamsOfACluster: partitions move while long runs go on, streams end, and nodes are killed. A run is
+// delivered again soon if its stream is gone, and never while its stream lasts.
 func TestStreamsOfACluster(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {

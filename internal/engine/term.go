@@ -13,23 +13,23 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// claimResult is what became of claiming a partition: a term with a machine that knows what the store holds, or why not.
+// claimResult is the result of claiming one partition: a term with a loaded machine, or an error.
 type claimResult struct {
 	p     *partitionRunner
 	term  store.Term
 	shard store.Shard
 	m     *partition.Machine
-	homes *homes // nil: this node is alone
+	homes *homes // nil if this node is alone
 	terms partition.Terms
 	err   error
 
-	before before // what was known of the partition's owner
+	before before // what was known of the partition's owner before the claim
 
 	contested bool  // another node holds the partition
 	since     int64 // when the claim began, by Engine.elapsed
 }
 
-// claim takes partitions under new terms. They belong to lanes that do not run yet, or have no term.
+// claim claims partitions under new terms. Their lanes do not run yet, or have no term for them.
 func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimResult, error) {
 	numbers := make([]int, len(parts))
 	for i, p := range parts {
@@ -45,7 +45,8 @@ func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimRe
 	if err != nil {
 		return nil, fmt.Errorf("claim partitions: %w", err)
 	}
-	for i, p := range parts { // all of them before anything can fail: they are to be given up again
+	// for all of them before anything can fail, so that they are released if it does
+	for i, p := range parts {
 		p.published.Store(&terms[i])
 		p.leased.Store(since)
 		p.leasedAt.Store(at)
@@ -61,11 +62,13 @@ func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimRe
 	return out, nil
 }
 
-// loadsAtOnce is how many partitions are loaded side by side. Each takes some ten reads one after the other, which are round trips
-// to a store on another machine; its connections are for other calls too.
+// loadsAtOnce is how many partitions are loaded concurrently. Each load takes some ten reads one after the
+// other, which are round trips to a store on another machine. The store's connections are needed for other
+// calls, too.
 const loadsAtOnce = 8
 
-// newLoads makes what bounds the loads of an engine. The reads of a store that is in this process wait for nobody.
+// newLoads makes the semaphore that bounds concurrent loads. For a store in this process one at a time is
+// enough: its reads do not wait for a network.
 func newLoads(s store.Store) chan struct{} {
 	if inProcess(s) {
 		return make(chan struct{}, 1)
@@ -73,14 +76,15 @@ func newLoads(s store.Store) chan struct{} {
 	return make(chan struct{}, loadsAtOnce)
 }
 
-// inProcess reports whether a store is in this process: it makes groups durable, and is not better asked for much at once.
+// inProcess reports whether a store is in this process: it can make groups durable, and gains nothing from
+// reads of many partitions in one request.
 func inProcess(s store.Store) bool {
 	_, groups := s.(store.Grouper)
 	_, far := s.(store.Reader)
 	return groups && !far
 }
 
-// open makes the machines of the terms that were got.
+// open makes the machines of the terms that were claimed.
 func (e *Engine) open(terms []claimResult) {
 	now := e.now()
 	var all sync.WaitGroup
@@ -89,7 +93,7 @@ func (e *Engine) open(terms []claimResult) {
 		if t.err != nil {
 			continue
 		}
-		e.loads <- struct{}{} // held by those of other lanes as well
+		e.loads <- struct{}{} // shared with the loads of other lanes
 		all.Go(func() {
 			defer func() { <-e.loads }()
 			if err := t.p.open(t, now); err != nil {
@@ -100,7 +104,8 @@ func (e *Engine) open(terms []claimResult) {
 	all.Wait()
 }
 
-// open makes the machine of a term: it knows what the store holds in metadata records, everything else is read as it is needed.
+// open makes the machine of a term. It loads what the store holds in metadata records; everything else is
+// read when it is needed.
 func (p *partitionRunner) open(t *claimResult, now int64) (err error) {
 	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
 		return err
@@ -129,7 +134,7 @@ func (p *partitionRunner) open(t *claimResult, now int64) (err error) {
 	return p.readDoubts(t, now)
 }
 
-// config is what the machine of a term is made with.
+// config returns the configuration of a term's machine.
 func (p *partitionRunner) config(t *claimResult, now int64) partition.Config {
 	cfg := p.e.cfg.Partition
 	cfg.Partition, cfg.Term, cfg.MACKey, cfg.Since = p.number, t.term, p.e.macKey, now
@@ -143,13 +148,15 @@ func (p *partitionRunner) config(t *claimResult, now int64) partition.Config {
 	return cfg
 }
 
-// grantsKept is how many attempts the node makes durable for their age within the time that makes them old, at least.
+// grantsKept bounds how many attempts the node writes to the store because of their age, within the time that
+// makes them old. Each partition may write its share, and at least [partition.DefaultGrantsKept].
 const grantsKept = 8192
 
-// minWindow is the least a partition keeps in memory, however many share the node's budget.
+// minWindow is the least number of jobs that a partition keeps in memory, however many partitions share the
+// node's budget.
 const minWindow = 256
 
-// begin goes on under a new term.
+// begin starts to serve under a new term: the partition is owned from here on.
 func (p *partitionRunner) begin(t *claimResult) {
 	p.term, p.shard, p.m, p.homes, p.durable, p.unfinished = t.term, t.shard, t.m, t.homes, 0, true
 	p.sent, p.away, p.leaving, p.stray = 0, false, false, nil
@@ -159,7 +166,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 		}
 	})
 	if p.passing != nil {
-		p.passing() // what it has not got heard, this node hears
+		p.passing() // this node hears from now on what the owner elsewhere has not heard
 	}
 	p.gone, p.sweeping = map[string]int64{}, false
 	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
@@ -170,8 +177,8 @@ func (p *partitionRunner) begin(t *claimResult) {
 	clear(p.missing)
 }
 
-// lose gives up the term: what memory holds may be ahead of the store, so it is thrown away, everybody who waits is told,
-// and the partition is claimed again under a new term and loaded afresh.
+// lose gives up the term. What memory holds may be ahead of the store, so it is thrown away and all waiting
+// callers are answered. The partition is then claimed again under a new term and loaded again.
 func (p *partitionRunner) lose(cause error) {
 	err := unavailable(cause)
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
@@ -189,7 +196,7 @@ func (p *partitionRunner) lose(cause error) {
 		}
 	}
 	p.takeBack(p.m.PendingDeliveries())
-	if !p.leaving { // or that is done
+	if !p.leaving { // a hand-over has already done so
 		p.leaveOrphans()
 	}
 	p.away, p.lostAt = p.away || taken(cause) || p.e.cfg.Peers != nil && errors.Is(cause, errExpired), time.Now()
@@ -207,13 +214,14 @@ func (p *partitionRunner) lose(cause error) {
 	}
 }
 
-// taken reports whether a term was lost because another owner has the partition.
+// taken reports whether a term was lost because another owner has claimed the partition.
 func taken(cause error) bool {
 	return errors.Is(cause, errTaken) || store.OutcomeOf(cause) == store.Fenced
 }
 
-// takeBack keeps for the next term of this node attempts that were to be durable before they leave, and will not leave: the store
-// may hold them, and their runs would wait until they are over.
+// takeBack keeps pending deliveries, which will now not be sent, for the next term of this node. The store
+// may hold their attempts as handed out, and without this their runs would wait until the attempts' leases
+// run out.
 func (p *partitionRunner) takeBack(pledged []partition.Token) {
 	p.box.keep(func(m *mail) {
 		for _, tok := range pledged {
@@ -225,17 +233,18 @@ func (p *partitionRunner) takeBack(pledged []partition.Token) {
 // abandon forgets a term.
 func (p *partitionRunner) abandon() {
 	p.published.Store(&store.Term{})
-	p.e.limiter.abandon(p.number) // of nothing in a cluster
+	p.e.limiter.abandon(p.number) // has no effect in a cluster
 }
 
-// leftOpen is what a caller is told of whose change the store may have taken.
+// leftOpen returns the error for a caller whose change the store may or may not have taken.
 func leftOpen(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "it is not known whether the store took the change: %w", cause)
 	err.Unknown = true
 	return err
 }
 
-// unavailable is what a caller is told of whose change nothing has left for the store, or which the store has certainly not taken.
+// unavailable returns the error for a caller whose change was not sent to the store, or which the store has
+// certainly not taken.
 func unavailable(cause error) *carillon.Error {
 	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", ErrNotTaken, cause)
 	err.Err = fmt.Errorf("%w: %w", ErrNotTaken, cause)

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// mute is a store that does not renew leases while it is told so.
+// mute is a store that renews no leases while it is told not to.
 type mute struct {
 	*faulty
 	silent atomic.Bool
@@ -35,7 +35,8 @@ func (l muteLeaser) Renew(ctx context.Context, node string, held []store.Holding
 	return l.Leaser.Renew(ctx, node, held, ttl)
 }
 
-// hold lets the next write of a store wait for its answer: it has been applied by then, or never is. Later writes pass.
+// hold makes the next write of a store wait for its answer: it has been applied by then, or never will be.
+// Later writes pass.
 func hold(f *faulty, applied bool) (arrived <-chan struct{}, answer chan<- error) {
 	reached, end := make(chan struct{}), make(chan error)
 	f.fail(func(apply func() error) error {
@@ -50,7 +51,7 @@ func hold(f *faulty, applied bool) (arrived <-chan struct{}, answer chan<- error
 	return reached, end
 }
 
-// putLater puts jobs, as one call, on a goroutine of its own.
+// putLater puts jobs in one call, on a goroutine of its own.
 func putLater(n *node, names ...string) <-chan error {
 	done := make(chan error, 1)
 	jobs := make([]carillon.Job, len(names))
@@ -64,7 +65,7 @@ func putLater(n *node, names ...string) <-chan error {
 	return done
 }
 
-// takeAway has another node claim all partitions.
+// takeAway makes another node claim all partitions.
 func takeAway(t *testing.T, l store.Leaser) {
 	t.Helper()
 	ctx := context.Background()
@@ -85,7 +86,7 @@ func takeAway(t *testing.T, l store.Leaser) {
 // lostLease is the lease of the nodes whose terms end.
 const lostLease = 3 * time.Second
 
-// endings are how a term ends while a write is on its way.
+// endings are the ways in which a term ends while a write is in flight.
 var endings = map[string]func(t *testing.T, m *mute){
 	"with the write":         func(*testing.T, *mute) {},
 	"as another node claims": func(t *testing.T, m *mute) { takeAway(t, m.faulty.Leaser()); time.Sleep(lostLease / 2) },
@@ -97,8 +98,8 @@ var endings = map[string]func(t *testing.T, m *mute){
 	},
 }
 
-// TestEachCallerHearsWhatIsKnown: however a term ends while a write is on its way, a caller in that write hears its outcome as the
-// store tells it, and a caller behind it hears that nothing was done.
+// TestEachCallerHearsWhatIsKnown: however a term ends while a write is in flight, a caller in that write gets
+// its outcome from the store, and a caller behind it is told that nothing was done.
 func TestEachCallerHearsWhatIsKnown(t *testing.T) {
 	for outcome, answer := range map[string]error{
 		"applied":     nil,
@@ -133,7 +134,7 @@ func TestEachCallerHearsWhatIsKnown(t *testing.T) {
 	}
 }
 
-// wantHeard checks what a caller hears of a write that ended so.
+// wantHeard checks what a caller is told about a write that ended like this.
 func wantHeard(t *testing.T, who string, heard, ended error) {
 	t.Helper()
 	if ended == nil {

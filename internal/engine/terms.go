@@ -10,21 +10,24 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A store may go back in time: an asynchronous standby takes the place of a primary whose last acknowledged writes it has not
-// received. All terms end with that. Whatever consists of several writes must not have some in the history that is gone and some in
-// the one that goes on, so a share of a batch is stored only in the history that holds the batch's intent. That is known by terms.
-// A term is in force in one history only. If
+// A store may go back in time: an asynchronous standby replaces a primary whose last acknowledged writes it
+// has not received. All terms end when that happens. A change that consists of several writes must not have
+// some of them in the discarded history and some in the one that goes on. So a share of a batch is stored
+// only in a history that also holds the batch's intent. Terms tell which history that is, because a term is
+// in force in one history only. If
 //
-//  1. a partition was heard to have a term T, and
-//  2. a write under the coordinator's term, the one that wrote or found the intent, was applied after that,
+//   1. a partition reported its term T, and
+//   2. a write under the coordinator's term, which wrote or found the intent, was applied after that,
 //
-// then T, if it is still in force, is of the history of that write, and so is everything that is written under T. The intent itself
-// is the write of (2) in the course of a put without troubles; whoever finds out about a term later writes a record for it.
+// then T, if it is still in force, belongs to the history of that write, and so does everything written under
+// T. In a put without trouble the intent itself is the write of (2). Whoever learns of a term later writes a
+// probe record as the write of (2).
 
 // errNoIntent: the store went back to before the batch was decided.
 var errNoIntent = errors.New("the store has lost its last writes, and the batch with them")
 
-// OtherTerm is the error of a share that was not stored, as it is for another term of the partition.
+// OtherTerm returns the error for a share that was not stored because it is for another term of the
+// partition.
 func OtherTerm(number int, other *partition.OtherTermError) error {
 	return carillon.Errorf(carillon.FailedPrecondition, "term", "partition %d: %w", number, other)
 }
@@ -34,8 +37,8 @@ func isOtherTerm(err error) bool {
 	return is
 }
 
-// learnWithin bounds how long a batch waits to be decided for the terms of partitions that nobody owns. They are asked for again
-// before their shares are stored.
+// learnWithin bounds how long a batch waits, before it is decided, for the terms of partitions that nobody
+// owns. Their terms are asked for again before their shares are stored.
 const learnWithin = 2 * time.Second
 
 // learnTerms finds out under which terms shares may be stored once the intent is durable.
@@ -65,7 +68,7 @@ func (b *batch) learnTerms(ctx context.Context) {
 	}
 }
 
-// termFor is the term under which a partition's share may be stored.
+// termFor returns the term under which a partition's share may be stored.
 func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	b.turn.take()
 	defer b.turn.give()
@@ -82,11 +85,11 @@ func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, er
 	if err := b.confirm(ctx); err != nil {
 		return term, err
 	}
-	b.terms[p], b.linked = term, 0 // dependencies may be gone, too
+	b.terms[p], b.linked = term, 0 // the store may have lost the dependencies, too
 	return term, nil
 }
 
-// forgetTerm notes that a partition's term is another one.
+// forgetTerm records that a partition's term has changed.
 func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 	b.turn.take()
 	defer b.turn.give()
@@ -94,8 +97,9 @@ func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 	b.e.batches.hear(p.number, now)
 }
 
-// confirm writes under the coordinator's term. A node that is alone owns the partition again when a term has ended: it looks
-// whether the intent is still there, and goes on under the next one.
+// confirm writes a probe record under the coordinator's term. If that term has ended and the node is alone,
+// the node owns the partition again: it checks that the intent still exists, and continues under the next
+// term.
 func (b *batch) confirm(ctx context.Context) error {
 	err := b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
 	if !errors.Is(err, errDeposed) || b.e.cfg.Peers != nil {
@@ -107,7 +111,7 @@ func (b *batch) confirm(ctx context.Context) error {
 	return b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
 }
 
-// retake goes on under the coordinator's next term, if the intent is there.
+// retake continues under the coordinator's next term if the intent exists.
 func (b *batch) retake(ctx context.Context) error {
 	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.term, nil })
 	if err != nil {
@@ -131,7 +135,7 @@ func (b *batch) retake(ctx context.Context) error {
 	return nil
 }
 
-// termOf is a partition's term as far as this node knows it.
+// termOf returns a partition's term as far as this node knows it.
 func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
 	if !e.remote(p) {
 		if t := p.published.Load(); t != nil && !t.IsZero() {
@@ -142,7 +146,8 @@ func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
 	return e.batches.lastHeard(p.number)
 }
 
-// askTerm asks a partition for its term, wherever it is. A node of before this question says none: its shares are for any.
+// askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
+// returns none: its shares are accepted under any term.
 func (e *Engine) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	_, err := across(e, p, func(ps Partitions) (struct{}, error) {
 		_, err := ps.ApplyShare(ctx, p.number, &partition.Share{})
@@ -155,7 +160,7 @@ func (e *Engine) askTerm(ctx context.Context, p *partitionRunner) (store.Term, e
 	return store.Term{}, err
 }
 
-// hear notes the term of a partition of another node.
+// hear records the term of a partition of another node.
 func (b *batches) hear(number int, term store.Term) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +170,7 @@ func (b *batches) hear(number int, term store.Term) {
 	b.heard[number] = term
 }
 
-// lastHeard is what a partition of another node has said last.
+// lastHeard returns the term that a partition of another node reported last.
 func (b *batches) lastHeard(number int) (term store.Term, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,14 +15,15 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// goingBack is a store that goes back once, before its n-th write from now on, to what it held after an earlier one.
+// goingBack is a store that goes back once, before its n-th write from now on, to what it held after an
+// earlier write.
 type goingBack struct {
 	*faulty
 	memory *memory.Store
 	mu     sync.Mutex
 	writes int
 	pasts  []*memory.Past
-	at     time.Time // when it went back; zero: it has not
+	at     time.Time // when it went back; zero: not yet
 }
 
 func newGoingBack(partitions int) *goingBack {
@@ -30,11 +31,11 @@ func newGoingBack(partitions int) *goingBack {
 	return &goingBack{faulty: &faulty{Store: m}, memory: m}
 }
 
-// arm has the store go back before its n-th write, by as many writes.
+// arm makes the store go back before its n-th write, by as many writes as given.
 func (g *goingBack) arm(n, by int) {
 	g.pasts = []*memory.Past{g.memory.Past()}
 	g.fail(func(apply func() error) error {
-		time.Sleep(time.Millisecond) // whoever is answered by then has been
+		time.Sleep(time.Millisecond) // so that callers who are to be answered by then have been
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.writes++; g.writes == n {
@@ -47,15 +48,15 @@ func (g *goingBack) arm(n, by int) {
 	})
 }
 
-// wentBack is when the store did.
+// wentBack returns when the store went back.
 func (g *goingBack) wentBack() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.at
 }
 
-// TestABatchOverAFailoverIsWhole or is not there, wherever in the course of the put the store goes back, and by however much; and a
-// success that is told after the failover is true.
+// TestABatchOverAFailoverIsWhole: or is not there, wherever in the course of the put the store goes back, and
+// by however much. A success that is reported after the failover is true.
 func TestABatchOverAFailoverIsWhole(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 14; n++ {
@@ -111,9 +112,9 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 	f.stop()
 }
 
-// TestNobodyWaitsForWhatSucceeded over a failover, wherever it comes in the course of the puts of a job and of one that waits for
-// it, or of the first one's success: when the first has succeeded the second runs, and while the first does not exist the second
-// says so.
+// TestNobodyWaitsForWhatSucceeded: over a failover at any point in the course of the puts of a job and of one
+// that depends on it, or of the first one's success. When the first has succeeded the second runs, and while
+// the first does not exist the second says so.
 func TestNobodyWaitsForWhatSucceeded(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		for n := 1; n <= 12; n++ {
@@ -171,7 +172,7 @@ func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 	f.stop()
 }
 
-// mustPut puts a job, again while it is refused or the outcome is not known.
+// mustPut puts a job, and again while it is refused or the outcome is unknown.
 func (f *fleet) mustPut(j carillon.Job) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew has one whose life is over while its last run goes on.
+// TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew: one of its jobs is expired while its last
+// run goes on.
 func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 5}))
@@ -43,7 +44,8 @@ func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T)
 	})
 }
 
-// TestARunThatEndsOnItsWayCannotBeRedrivenTwice redrives and cancels a dead run while the store still has it as dead.
+// TestARunThatEndsOnItsWayCannotBeRedrivenTwice: redrives and cancels a dead run while the store still has it
+// as dead.
 func TestARunThatEndsOnItsWayCannotBeRedrivenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}

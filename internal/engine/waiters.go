@@ -11,29 +11,30 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A job that waits for another is told of its success because the partition of the other one knows the dependency. If that record is lost,
-// as by a store that goes back to before it, nobody would ever tell. So the partition of a job that waits looks, too: it finds the
-// waiting jobs in the store, where they need no memory, registers their dependencies again, and asks the store whether a success has been
-// missed. See docs/decisions/0020.
+// A waiting job is released because the partition of the job that it depends on holds the dependency. If that
+// record is lost, say by a store that goes back to before it, the job would never be told. So the waiting
+// job's own partition checks, too: it finds waiting jobs in the store, where they need no memory, registers
+// their dependencies again, and looks in the store for a missed success. See docs/decisions/0020.
 
 const (
-	// waitersFirst is how long after a term has begun its waiting jobs are looked at first.
+	// waitersFirst is how long after the start of a term its waiting jobs are first checked.
 	waitersFirst = 15 * time.Second
-	// waitersEvery is how often they are looked at, and waitersShare bounds the share of the time that this takes.
+	// waitersEvery is how often they are checked. Checking takes at most one waitersShare-th of the time.
 	waitersEvery = time.Minute
 	waitersShare = 100
 	// waitersAtOnce is how many are read at a time.
 	waitersAtOnce = 256
 )
 
-// waiterCheck is when a partition looks at its waiting jobs.
+// waiterCheck says when a partition checks its waiting jobs.
 type waiterCheck struct {
 	busy    atomic.Bool
 	next    atomic.Int64 // by Engine.elapsed
 	missing atomic.Pointer[unmet]
 }
 
-// unmet is how often jobs of a partition waited for one that there was not, when it last looked, under a term.
+// unmet is how often jobs of a partition waited for a job that did not exist, at the last check, and under
+// which term.
 type unmet struct {
 	term store.Term
 	n    int64
@@ -42,11 +43,11 @@ type unmet struct {
 // waiter is a job of a partition that waits for a success of another job.
 type waiter struct {
 	dependency partition.Dependency
-	by         carillon.RunIdentity // what it knows
-	since      int64                // a success of before does not count
+	by         carillon.RunIdentity // the last success that it was told of
+	since      int64                // an earlier success does not count
 }
 
-// askForWaiters looks at the partition's waiting jobs, in the background, if it is time to.
+// askForWaiters starts a check of the partition's waiting jobs in the background, if one is due.
 func (p *partitionRunner) askForWaiters() {
 	c := &p.waiters
 	if p.e.elapsed() < c.next.Load() || !c.busy.CompareAndSwap(false, true) {
@@ -71,7 +72,8 @@ func (p *partitionRunner) askForWaiters() {
 	}
 }
 
-// checkWaiters looks at the waiting jobs of a partition. It counts how often they wait for a name that no job has.
+// checkWaiters checks the waiting jobs of a partition. It counts how often they wait for a job that does not
+// exist.
 func (e *Engine) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
 	shard, err := e.reader(p)
 	if err != nil {
@@ -98,7 +100,7 @@ func (e *Engine) checkWaiters(p *partitionRunner, term store.Term) (missing int6
 	}
 }
 
-// waitersOf is who waits, by the partition of the job that is waited for.
+// waitersOf returns the waiting jobs of a page, by the partition of the job that they depend on.
 func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 	byPart := map[*partitionRunner][]waiter{}
 	for i := range page {
@@ -108,7 +110,7 @@ func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 				continue
 			}
 			since := w.Since
-			if since == 0 { // written before that was noted
+			if since == 0 { // written before Since was recorded
 				since = max(r.State.Updated, r.State.Last.Finished)
 			}
 			edge := partition.Dependency{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
@@ -119,8 +121,8 @@ func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 	return byPart
 }
 
-// checkWith registers the dependencies of jobs with the partition of those that they wait for, and then looks for successes that they have
-// missed: what comes after that, they are told.
+// checkWith registers dependencies with the partition of the jobs depended on, and then looks for missed
+// successes. Of successes after the registration the waiting jobs are told.
 func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRunner, list []waiter) (missing int64, err error) {
 	ctx, cancel := context.WithTimeout(e.life, answerWithin)
 	defer cancel()
@@ -129,7 +131,8 @@ func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRun
 		edges[i] = list[i].dependency
 	}
 	exist, err := across(e, of, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, of.number, edges) })
-	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted { // too many wait; those that are known are told
+	// Too many wait; those that are registered are told.
+	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted {
 		return 0, err
 	}
 	for i := range list {
@@ -148,7 +151,7 @@ func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRun
 	return missing, nil
 }
 
-// successOf is the newest finished run of a job and when it ended, if it is a success.
+// successOf returns the newest finished run of a job and when it ended, if it succeeded.
 func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, at int64, err error) {
 	r, err := e.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
@@ -168,8 +171,8 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 	return run.ID, run.Finished, nil
 }
 
-// releaseMissed tells a waiting job of a success that it was not told of, unless its partition's term is another one than when the
-// success was read: the store may have gone back to before it.
+// releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
+// changed since the success was read: the store may have gone back to before it.
 func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by carillon.RunIdentity) error {
 	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
@@ -181,7 +184,7 @@ func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term sto
 	return err
 }
 
-// findMissing notes in a job which of those that it waits for do not exist.
+// findMissing records in a job which of the jobs that it depends on do not exist.
 func (e *Engine) findMissing(ctx context.Context, j *carillon.Job) error {
 	if j.Status == nil || len(j.Status.Waiting) == 0 {
 		return nil

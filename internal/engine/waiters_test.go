@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestWhatWaitsForNothingCanGoOn: a job that waits for one that does not exist says so, is found by its phase, and each of the
-// documented ways makes it run or ends it.
+// TestWhatWaitsForNothingCanGoOn: a job that depends on one that does not exist says so, is found by its
+// phase, and each of the documented ways makes it run or ends it.
 func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 	key := carillon.Key{Namespace: "default", Name: "second"}
 	target := carillon.WorkerQueue("q")
@@ -63,7 +63,8 @@ func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 	}
 }
 
-// TestASuccessOfBeforeIsNotMissed: a success that ended before a job began to wait does not release it, however often it is looked.
+// TestASuccessOfBeforeIsNotMissed: a success from before a job began to wait does not release it, however
+// often waiting jobs are checked.
 func TestASuccessOfBeforeIsNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

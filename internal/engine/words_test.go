@@ -13,8 +13,9 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// TestWordsBesideAResult that is said a second time: what becomes of the result is the answer to them all, also if it is passed on to
-// another node, and in other parts than they are. Their run has ended, but nobody is told that they are stale.
+// TestWordsBesideAResult: the result is reported a second time. Its outcome is the answer to all of them,
+// even if they are relayed to another node in other parts. Their run has ended, but nobody is told that they
+// are stale.
 func TestWordsBesideAResult(t *testing.T) {
 	large := strings.Repeat("x", 1<<18)
 	for name, say := range map[string]func(e *engine.Engine, v *verdicts, token string){
@@ -54,7 +55,7 @@ func TestWordsBesideAResult(t *testing.T) {
 						t.Fatalf("%d accepted, %d stale", v.accepted, v.stale)
 					}
 					v, until := &verdicts{}, make(chan struct{})
-					held.Store(&until) // so that all comes in one mail
+					held.Store(&until) // so that all come in one mail
 					for _, d := range ds {
 						say(e, v, d.Run.Token)
 					}
@@ -74,8 +75,8 @@ func TestWordsBesideAResult(t *testing.T) {
 	}
 }
 
-// TestAResultThatComesWhileABeatIsPassedOn is the answer to the heartbeat too, which the owner refuses, as the run has ended with that
-// success.
+// TestAResultThatComesWhileABeatIsPassedOn: it is the answer to the heartbeat too, which the owner refuses,
+// as the run has ended with that success.
 func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 1}), 2, nil)

@@ -23,7 +23,7 @@ func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 		Leaving: m.GetLeaving()}, nil
 }
 
-// statusToProto is the other way.
+// statusToProto is the reverse.
 func statusToProto(s cluster.Status) *peerv1.StatusResponse {
 	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce, Leaving: s.Leaving}
 	if s.SkewKnown {

@@ -26,31 +26,32 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// Options are what a client of another node is made with.
+// Options configure a client of another node.
 type Options struct {
 	Secret string           // see [Secret]
 	Now    func() time.Time // the store's clock, as this node knows it
-	// Credentials of the connection. Default: it is not encrypted.
+	// Credentials of the connection. Default: no encryption.
 	Credentials credentials.TransportCredentials
-	// MaxMessage is the most bytes of a caller's message to a node: answers may be as large as what was asked. Default: that is common.
+	// MaxMessage is the most bytes of a caller's message to a node: answers may be as large as what was
+	// asked. Default: gRPC's usual limit.
 	MaxMessage int
-	// Dial are further options of gRPC's. Default none.
+	// Dial are further options for gRPC. Default: none.
 	Dial []grpc.DialOption
 }
 
-// How a connection is kept. A node that does not answer, say because it is stopped or cut off, is found out within about
-// pingTimeout + pingInterval; gRPC's own pings are too slow for that.
+// How a connection is kept. A node that does not answer, for example because it is stopped or cut off, is
+// detected within about pingTimeout + pingInterval. gRPC's own pings are too slow for that.
 const (
 	pingInterval   = 500 * time.Millisecond
 	pingTimeout    = 2 * time.Second
-	keepaliveTime  = 10 * time.Second // gRPC has no less
+	keepaliveTime  = 10 * time.Second // gRPC's minimum
 	connectTimeout = 1500 * time.Millisecond
 	firstBackoff   = 20 * time.Millisecond
 	maxBackoff     = 500 * time.Millisecond
-	maxAnswer      = 64 << 20 // bytes of one answer, unless a caller's message may have as many
+	maxAnswer      = 64 << 20 // bytes of one answer, unless a caller's message may be larger
 )
 
-// Calls are what one node asks of another, over a connection that somebody else makes and keeps.
+// Calls are what one node asks of another, over a connection that the caller makes and keeps.
 type Calls struct {
 	*client.Client // its Jobs, Runs, Backfills and Namespaces are forwarded by Invoke
 
@@ -58,8 +59,8 @@ type Calls struct {
 	options Options
 }
 
-// Over makes the calls over a connection, of whose errors it makes those of [cluster.Peer]. A connection that supports
-// [grpc.Peer] says with it that a call may have been written.
+// Over makes the calls over a connection, and turns its errors into those of [cluster.Peer]. A connection
+// that supports [grpc.Peer] reports with it that a call may have been sent.
 func Over(conn grpc.ClientConnInterface, o Options) *Calls {
 	c := &Calls{options: o, service: peerv1.NewPeerServiceClient(asker{o.Secret, conn})}
 	c.Client = client.Over(forwarder{c})
@@ -70,17 +71,18 @@ func Over(conn grpc.ClientConnInterface, o Options) *Calls {
 type Client struct {
 	*Calls
 
-	conn   *grpc.ClientConn
-	pinged *grpc.ClientConn // for pings alone: calls that wait for the node's store may be as many as a connection takes
+	conn *grpc.ClientConn
+	// For pings alone: calls that wait for the node's store may be as many as a connection takes.
+	pinged *grpc.ClientConn
 	broken chan struct{}
-	life   context.Context // of the pings
+	life   context.Context // for the pings
 	end    context.CancelFunc
 	pings  sync.WaitGroup
 }
 
 var _ cluster.Peer = (*Client)(nil)
 
-// Dial makes a client of the node at the address, host:port. It does not wait for a connection.
+// Dial makes a client of the node at address, host:port. It does not wait for a connection.
 func Dial(address string, o Options) (*Client, error) {
 	creds := o.Credentials
 	if creds == nil {
@@ -93,7 +95,8 @@ func Dial(address string, o Options) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
-		// For the one connection of the two that something on the way has forgotten. A server cuts who pings twice in 5 s.
+		// For a connection that a device in between has forgotten. A server disconnects clients that ping
+		// twice within 5 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: pingTimeout, PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(), // the name service has no say
 		grpc.WithNoProxy(),              // nor has the environment
@@ -121,15 +124,15 @@ func (c *Client) Close() error {
 	c.end()
 	c.pings.Wait()
 	for _, conn := range []*grpc.ClientConn{c.conn, c.pinged} {
-		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // which says that it is closed
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // it is closed already
 			return fmt.Errorf("close the connection: %w", err)
 		}
 	}
 	return nil
 }
 
-// ping asks for a sign of life again and again. The first one that does not come breaks the connection, and so ends the calls that
-// wait on it.
+// ping asks for the node's status periodically. The first ping without an answer breaks the connection, and
+// so ends the calls that wait on it.
 func (c *Client) ping() {
 	t := time.NewTicker(pingInterval)
 	defer t.Stop()
@@ -147,14 +150,14 @@ func (c *Client) ping() {
 		case c.life.Err() != nil:
 			return
 		case err != nil:
-			_ = c.conn.Close() // for the first time
+			_ = c.conn.Close() // the first Close; that of Client comes later
 			close(c.broken)
 			return
 		}
 	}
 }
 
-// notAfter is until when a request may arrive.
+// notAfter returns until when a request may arrive.
 func (c *Calls) notAfter(ctx context.Context) *timestamppb.Timestamp {
 	wait := arriveWithin
 	if until, ok := ctx.Deadline(); ok {
@@ -163,7 +166,7 @@ func (c *Calls) notAfter(ctx context.Context) *timestamppb.Timestamp {
 	return timestamppb.New(c.options.Now().Add(wait + clockSlack))
 }
 
-// asker is the connection for the calls between nodes: it shows the secret and understands the errors.
+// asker is the connection for calls between nodes: it sends the secret and translates errors.
 type asker struct {
 	secret string
 	over   grpc.ClientConnInterface
@@ -177,7 +180,7 @@ func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return understood(ctx, err, reached.Addr != nil)
 }
 
-// NewStream implements [grpc.ClientConnInterface]; nodes have no streams between them.
+// NewStream implements [grpc.ClientConnInterface]. There are no streams between nodes.
 func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errNoStreams
 }
@@ -217,11 +220,11 @@ func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errNoStreams
 }
 
-// anewKey is the key of an option of a put that the public API does not have.
+// anewKey is the context key of a put option that the public API does not have.
 type anewKey struct{}
 
 func isAnew(ctx context.Context) bool {
-	anew, _ := ctx.Value(anewKey{}).(bool) // false if it is not there
+	anew, _ := ctx.Value(anewKey{}).(bool) // false if it is not set
 	return anew
 }
 

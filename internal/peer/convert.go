@@ -20,15 +20,16 @@ func edgeFromProto(m *peerv1.Edge) partition.Dependency {
 	return partition.Dependency{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
 }
 
-// shareToProto is a share as a request. Its jobs are written as the store's intents are, which hold all of a job that is put in a
-// batch but what it begins with for the names that it waits for.
+// shareToProto encodes a share as a request. Its jobs are encoded like the store's intents. These hold
+// everything about a job put in a batch except the initial state of its dependencies, which is sent beside
+// them.
 func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
 	if !s.Term.IsZero() {
 		req.Term = termToProto(s.Term)
 	}
 	if len(s.Reqs) > 0 {
-		req.At = s.Reqs[0].At // that of the batch
+		req.At = s.Reqs[0].At // the same for all jobs of the batch
 	}
 	for i, small := range partition.Intents(s.Batch, req.GetAt(), s.Reqs) {
 		put := &peerv1.SharePut{Intent: small.Value}
@@ -78,7 +79,7 @@ func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
 	return w, err
 }
 
-// putsToProto leaves the payloads out: whoever asked has them, and a thousand may not fit.
+// putsToProto leaves the payloads out: the caller has them, and a thousand may not fit into a message.
 func putsToProto(puts []carillon.PutResult) *peerv1.ApplyShareResponse {
 	m := &peerv1.ApplyShareResponse{StoredBefore: puts == nil, Puts: make([]*pb.PutJobResponse, len(puts))}
 	for i := range puts {
@@ -103,7 +104,8 @@ func saidToProto(s engine.Reports) *peerv1.HearRequest {
 	return req
 }
 
-// saidFromProto also returns the tokens of results that nobody can understand, which change nothing.
+// saidFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which change
+// nothing.
 func saidFromProto(m *peerv1.HearRequest) (s engine.Reports, bad []string) {
 	s = engine.Reports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetHeartbeats() {

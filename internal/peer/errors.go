@@ -17,14 +17,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// errLate is why a request is refused that was on its way for too long.
+// errLate refuses a request that took too long to arrive.
 var errLate = errors.New("the request came after its time")
 
-// errStranger is why one is refused that has not this cluster's secret.
+// errStranger refuses a request without this cluster's secret.
 var errStranger = errors.New("this is for nodes of the cluster only")
 
-// marked is an error for the wire; those that say that nothing was done are marked as such. Others are left to the guard of the
-// gRPC server.
+// marked encodes an error for the wire. Errors that mean that nothing was done get a Refusal; others are left
+// to the error handling of the gRPC server.
 func marked(err error) error {
 	var reason peerv1.Refusal_Reason
 	e, ok := errors.AsType[*carillon.Error](err)
@@ -53,7 +53,8 @@ func marked(err error) error {
 	return st.Err()
 }
 
-// understood is the error of a call as [carillon.Error], with its cause. reached says that the call may have been written.
+// understood turns the error of a call into a [carillon.Error] with its cause. reached says that the call may
+// have been sent.
 func understood(ctx context.Context, err error, reached bool) error {
 	if err == nil {
 		return nil
@@ -93,7 +94,7 @@ func understood(ctx context.Context, err error, reached bool) error {
 	return known
 }
 
-// causeOf is the error that a refusal stands for; nil if it is one of a later version.
+// causeOf returns the error that a refusal stands for; nil if it is of a later version.
 func causeOf(r peerv1.Refusal_Reason) error {
 	switch r {
 	case peerv1.Refusal_REASON_NOT_OWNER:
@@ -102,18 +103,19 @@ func causeOf(r peerv1.Refusal_Reason) error {
 		return engine.ErrNotTaken
 	case peerv1.Refusal_REASON_OLDER:
 		return cluster.ErrOlder
-	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER: // which has the address of a node that is gone
+	// A stranger answers at the address of a node that is gone.
+	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER:
 		return cluster.ErrUnreached
 	}
 	return nil
 }
 
-// broke reports whether gRPC itself says so when a connection breaks, or a server goes.
+// broke reports whether gRPC uses the code when a connection breaks or a server goes away.
 func broke(c codes.Code) bool {
 	return c == codes.Unavailable || c == codes.Canceled || c == codes.DeadlineExceeded || c == codes.Internal || c == codes.Unknown
 }
 
-// ended is the error of a call whose caller stopped waiting.
+// ended returns the error for a call whose caller stopped waiting.
 func ended(ctx context.Context, reached bool) error {
 	kind, why := carillon.Canceled, "the call was cancelled before its outcome was known"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -15,10 +15,10 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// method does a unary call of the public API; decode fills its request.
+// method runs a unary call of the public API; its decode function fills the request.
 type method = grpc.MethodHandler
 
-// methods are the unary calls of the public API, by name.
+// methods returns the unary calls of the public API, by name.
 func methods() map[string]method {
 	all := map[string]method{}
 	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
@@ -27,10 +27,11 @@ func methods() map[string]method {
 	return all
 }
 
-// methodOf is the name of a method without its service.
+// methodOf returns the name of a method without its service.
 func methodOf(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
 
-// Forward implements the rpc. The time for the request to arrive does not bound the call: its caller's deadline does.
+// Forward implements the rpc. The time within which the request must arrive does not bound the call; the
+// caller's deadline does.
 func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1.ForwardResponse, error) {
 	_, cancel, err := s.admit(ctx, m)
 	if err != nil {
@@ -75,7 +76,7 @@ func encode(reply any) ([]byte, error) {
 	return proto.Marshal(m)
 }
 
-// onlyHere is a node's engine as a scheduler without workers, which are not forwarded.
+// onlyHere serves the node's engine as a scheduler without workers, whose sessions are not forwarded.
 type onlyHere struct{ cluster.Services }
 
 // PutJob implements [carillon.Jobs], with the option that the public API does not have.

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/peer"
 )
 
-// pinged is a node that says when it has been pinged.
+// pinged is a node that reports when it has been pinged.
 type pinged struct {
 	*node
 	pings chan struct{}
@@ -27,7 +27,7 @@ func (p *pinged) Status(ctx context.Context) (cluster.Status, error) {
 	return p.node.Status(ctx)
 }
 
-// TestAClockThatWasSetBreaksNothing: pings that come late by it are signs of life all the same.
+// TestAClockThatWasSetBreaksNothing: pings that seem late because of it still count as signs of life.
 func TestAClockThatWasSetBreaksNothing(t *testing.T) {
 	c, _ := serve(t, &node{}, peer.Options{Now: func() time.Time { return time.Now().Add(-time.Hour) }})
 	if s, err := c.Status(t.Context()); err != nil || s.Nonce != 7 {
@@ -35,7 +35,8 @@ func TestAClockThatWasSetBreaksNothing(t *testing.T) {
 	}
 }
 
-// TestLittleTimeIsEnough: a call with a short deadline is done though the two nodes do not quite agree on the time.
+// TestLittleTimeIsEnough: a call with a short deadline is carried out although the two nodes disagree
+// slightly on the time.
 func TestLittleTimeIsEnough(t *testing.T) {
 	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 		return carillon.PutResult{Job: job}, nil
@@ -48,7 +49,8 @@ func TestLittleTimeIsEnough(t *testing.T) {
 	}
 }
 
-// TestCallsThatWaitBreakNothing: when as many calls as a connection takes wait for the node's store, the node is not taken for dead.
+// TestCallsThatWaitBreakNothing: when as many calls as a connection takes wait for the node's store, the node
+// is not considered dead.
 func TestCallsThatWaitBreakNothing(t *testing.T) {
 	open := make(chan struct{})
 	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
@@ -64,7 +66,7 @@ func TestCallsThatWaitBreakNothing(t *testing.T) {
 			}
 		})
 	}
-	for range 3 { // any shows that pings get through
+	for range 3 { // each shows that pings get through
 		select {
 		case <-n.pings:
 		case <-c.Broken():

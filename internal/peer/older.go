@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// understand refuses a request in which, at any depth, a field is set that this version does not know: what it asks for would be left out
-// in silence. In answers such fields are ignored.
+// understand refuses a request in which, at any depth, a field is set that this version does not know:
+// otherwise what it asks for would be dropped silently. In answers unknown fields are ignored.
 func understand(m proto.Message) error {
 	if s := wire.StrayIn(m); s != nil {
 		return older(fmt.Sprintf("field %d of %s", s.Number, s.In))
@@ -19,7 +19,7 @@ func understand(m proto.Message) error {
 	return nil
 }
 
-// older is the error of what this version does not know.
+// older returns the error for something that this version does not know.
 func older(what string) error {
 	return carillon.Errorf(carillon.Unavailable, "", "%w: it does not know %s; end the upgrade, and try again", cluster.ErrOlder, what)
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/carillonhq/carillon/internal/peer"
 )
 
-// newer adds to a message a field of a later version.
+// newer adds a field of a later version to a message.
 func newer(m proto.Message) {
 	m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 4711, protowire.VarintType), 1))
 }
 
-// extend is a connection whose requests and answers a later version has written.
+// extend is a connection that makes requests and answers look as if a later version had written them.
 func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
@@ -41,7 +41,8 @@ func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption 
 	})
 }
 
-// TestALaterVersionAsks: what this version does not know is refused, wherever it stands, named, and certainly not done.
+// TestALaterVersionAsks: a request with an unknown field, at any depth, is refused with the field's number,
+// and is certainly not carried out.
 func TestALaterVersionAsks(t *testing.T) {
 	done := false
 	n := &node{
@@ -99,12 +100,12 @@ func TestALaterVersionAsks(t *testing.T) {
 	}
 }
 
-// said is something that consumers have said.
+// said returns a report.
 func said() engine.Reports {
 	return engine.Reports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
 }
 
-// TestALaterVersionAnswers: what is new in an answer is ignored.
+// TestALaterVersionAnswers: unknown fields in an answer are ignored.
 func TestALaterVersionAnswers(t *testing.T) {
 	n := &node{said: func(engine.Reports) (engine.RelayResult, error) {
 		return engine.RelayResult{Accepted: []string{"t"}}, nil
@@ -116,7 +117,7 @@ func TestALaterVersionAnswers(t *testing.T) {
 	}
 }
 
-// TestACallThatIsNotYet: a node that does not know a call at all is an older one, and has done nothing.
+// TestACallThatIsNotYet: a node that does not know a call at all is reported as older, and has done nothing.
 func TestACallThatIsNotYet(t *testing.T) {
 	later := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "the secret of the cluster"
 
-// node is a node that does what a test has it do. What a test does not name panics, which the guard makes an error of.
+// node is a node whose calls are functions of the test. A call that the test does not set panics, which the
+// guard turns into an error.
 type node struct {
 	cluster.Services
 	cluster.Control
@@ -49,7 +50,7 @@ func (n *node) Status(context.Context) (cluster.Status, error) {
 	return cluster.Status{ID: "far", Nonce: 7, Skew: time.Millisecond, SkewKnown: true}, nil
 }
 
-// served is what a test serves to peers.
+// served returns what a test serves to peers.
 type served interface {
 	cluster.Services
 	cluster.Control
@@ -104,7 +105,7 @@ func job() carillon.Job {
 	return carillon.Job{Namespace: "default", Name: "job", Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q"), Data: carillon.JSON("x")}
 }
 
-// TestACallIsForwardedWhole: with what the public API does not have.
+// TestACallIsForwardedWhole: including what the public API does not have.
 func TestACallIsForwardedWhole(t *testing.T) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
@@ -120,7 +121,7 @@ func TestACallIsForwardedWhole(t *testing.T) {
 	}
 }
 
-// TestErrorsCrossWhole: their kind, field and outcome, and whether another node is to be asked.
+// TestErrorsCrossWhole: with their kind, field and outcome, and with whether another node should be asked.
 func TestErrorsCrossWhole(t *testing.T) {
 	var answer error
 	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error) {
@@ -162,7 +163,8 @@ func TestOthersAreRefused(t *testing.T) {
 	c, _ := serve(t, &node{}, peer.Options{Secret: "another"})
 	_, err := c.PutJob(t.Context(), job())
 	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || !errors.Is(err, cluster.ErrUnreached) || e.Unknown {
-		t.Errorf("put: %#v", err) // a node of another cluster has the address of one that is gone: the owner is elsewhere
+		// a node of another cluster has the address of a node that is gone: the owner is elsewhere
+		t.Errorf("put: %#v", err)
 	}
 	if _, err := c.Status(t.Context()); !errors.Is(err, cluster.ErrUnreached) {
 		t.Errorf("status: %v", err)
@@ -179,7 +181,8 @@ func TestWhatComesLateIsNotDone(t *testing.T) {
 	}
 }
 
-// TestANodeThatDiesInTheMiddle: whether the call was done is not known, and the connection is found to be broken.
+// TestANodeThatDiesInTheMiddle: it is unknown whether the call was carried out, and the connection is found
+// to be broken.
 func TestANodeThatDiesInTheMiddle(t *testing.T) {
 	begun := make(chan struct{})
 	n := &node{put: func(ctx context.Context, _ carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
@@ -204,7 +207,7 @@ func TestANodeThatDiesInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestANodeThatDoesNotAnswer: it accepts connections and is silent, as a stopped process is.
+// TestANodeThatDoesNotAnswer: it accepts connections and is silent, like a stopped process.
 func TestANodeThatDoesNotAnswer(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -224,7 +227,7 @@ func TestANodeThatDoesNotAnswer(t *testing.T) {
 	<-c.Broken()
 }
 
-// TestSharesAndReportsCrossWhole: all that the other partition needs.
+// TestSharesAndReportsCrossWhole: with everything that the other partition needs.
 func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j := job()
 	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil

@@ -18,20 +18,20 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Served is what a node is to other nodes.
+// Served is what a node offers to other nodes.
 type Served struct {
-	Services cluster.Services // of its own engine: nothing is passed on
+	Services cluster.Services // of its own engine: nothing is forwarded again
 	Control  cluster.Control
 	Secret   string           // see [Secret]
 	Now      func() time.Time // the store's clock, as this node knows it
-	// Options of the face over Services: of calls that are forwarded.
+	// Options of the API over Services, which serves forwarded calls.
 	Options grpcapi.Options
 }
 
-// Server is this node as other nodes see it. Panics, deadlines and the sizes of messages are the business of the gRPC server that
-// it is registered on, which is one of package grpcapi.
+// Server is this node as other nodes see it. Panics, deadlines and message sizes are handled by the gRPC
+// server that it is registered on, which is one of package grpcapi.
 type Server struct {
-	peerv1.UnsafePeerServiceServer // a new call fails to compile until it is here
+	peerv1.UnsafePeerServiceServer // a new rpc fails to compile until it is implemented here
 
 	served  Served
 	methods map[string]method
@@ -40,12 +40,12 @@ type Server struct {
 
 var _ peerv1.PeerServiceServer = (*Server)(nil)
 
-// NewServer is the node for other nodes.
+// NewServer makes the server.
 func NewServer(s Served) *Server {
 	return &Server{served: s, methods: methods(), service: grpcapi.NewService(onlyHere{s.Services}, s.Options)}
 }
 
-// request is what every request has.
+// request is what all requests have in common.
 type request interface {
 	proto.Message
 	GetNotAfter() *timestamppb.Timestamp
@@ -60,7 +60,8 @@ func (s *Server) known(ctx context.Context) error {
 	return nil
 }
 
-// admit checks also that the request has come in time. The ctx that it returns ends when the request may not be begun any more.
+// admit also checks that the request has arrived in time. The returned ctx ends when the request may not be
+// begun any more.
 func (s *Server) admit(ctx context.Context, r request) (context.Context, context.CancelFunc, error) {
 	if err := s.known(ctx); err != nil {
 		return nil, nil, err
@@ -76,7 +77,7 @@ func (s *Server) admit(ctx context.Context, r request) (context.Context, context
 	return ctx, cancel, nil
 }
 
-// serve admits a request and does it.
+// serve admits a request and runs do.
 func serve[T any](ctx context.Context, s *Server, r request, do func(ctx context.Context) (T, error)) (answer T, err error) {
 	bounded, cancel, err := s.admit(ctx, r)
 	if err != nil {
@@ -87,7 +88,8 @@ func serve[T any](ctx context.Context, s *Server, r request, do func(ctx context
 	return answer, marked(err)
 }
 
-// Status implements the rpc. It is answered however late it comes: a clock that is off is no reason to take a node for dead.
+// Status implements the rpc. It is answered however late the request arrives: a clock that is off is no
+// reason to consider a node dead.
 func (s *Server) Status(ctx context.Context, _ *peerv1.StatusRequest) (*peerv1.StatusResponse, error) {
 	if err := s.known(ctx); err != nil {
 		return nil, marked(err)

@@ -11,12 +11,13 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 )
 
-// sizeParts is how much larger a request between nodes may be than one of a caller: in it, what the caller has said once for a
-// thousand jobs is said for each, and names have been made up.
+// sizeParts is how many times larger a request between nodes may be than a caller's: what a caller has said
+// once for a thousand jobs is repeated for each, and generated names are added.
 const sizeParts = 2
 
-// Sizes are options for the gRPC server on which a [Server] is registered beside what callers use: their messages have at most
-// so many bytes, and what was taken from one of them may be passed on.
+// Sizes returns options for a gRPC server that serves both callers and a [Server]. Callers' messages may have
+// at most callers bytes. Messages between nodes may be larger, since what was accepted from a caller may be
+// passed on.
 func Sizes(callers int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(sizeParts * callers),
@@ -34,7 +35,7 @@ func Sizes(callers int) []grpc.ServerOption {
 	}
 }
 
-// sized is a caller's stream, whose messages are not too large.
+// sized is a caller's stream, with messages of limited size.
 type sized struct {
 	grpc.ServerStream
 	most int

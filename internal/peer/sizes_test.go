@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/peer"
 )
 
-// api is a scheduler that puts, and does nothing else.
+// api is a scheduler that can only put jobs.
 type api struct {
 	carillon.Scheduler
 	puts func(jobs []carillon.Job) []carillon.PutResult
@@ -33,8 +33,8 @@ func (n *node) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.PutRe
 
 func puts(jobs []carillon.Job) []carillon.PutResult { return make([]carillon.PutResult, len(jobs)) }
 
-// TestWhatACallerMaySendIsPassedOn: a batch that one node has taken is not too large for the next, though each of its jobs now says its
-// namespace; and a caller may send no more than before.
+// TestWhatACallerMaySendIsPassedOn: a batch that one node has accepted is not too large for the next node,
+// although each of its jobs now carries its namespace. A caller may send no more than before.
 func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 	const most = 4000
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatDoesNotFit: of what was done it is not said that it was not.
+// TestAnAnswerThatDoesNotFit: the error does not say that nothing was done.
 func TestAnAnswerThatDoesNotFit(t *testing.T) {
 	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 		job.Data = carillon.JSON(strings.Repeat("x", 10_000))

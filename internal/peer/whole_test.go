@@ -14,7 +14,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// filler gives every field a value of its own, so that one which does not cross shows, also one that is added later.
+// filler gives every field a value of its own, so that a field that is not transferred shows, including one
+// that is added later.
 type filler struct{ n int }
 
 func (f *filler) fill(v reflect.Value) {
@@ -30,7 +31,7 @@ func (f *filler) fill(v reflect.Value) {
 		*x = carillon.OutcomeFailure
 		return
 	case *partition.Reporter:
-		return // it stays where it is
+		return // it stays in the process
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -59,13 +60,13 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
-// filled is a value in which every field has one.
+// filled returns a value in which every field is set.
 func filled[T any]() (v T) {
 	(&filler{}).fill(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// far notes what it is asked, and answers with all there is to answer.
+// far records what it is asked, and answers with everything that can be answered.
 type far struct {
 	node
 	t *testing.T
@@ -73,7 +74,7 @@ type far struct {
 
 const farPartition = 9
 
-// same holds what came against what was sent.
+// same compares what arrived with what was sent.
 func same[T any](f *far, p int, got T) {
 	f.t.Helper()
 	if want := filled[T](); p != farPartition || !reflect.DeepEqual(got, want) {
@@ -119,7 +120,7 @@ func (f *far) ReloadNamespace(_ context.Context, name string) error {
 	return nil
 }
 
-// TestEveryFieldCrosses, of what partitions tell each other and of the answers.
+// TestEveryFieldCrosses: every field of requests between partitions and of their answers.
 func TestEveryFieldCrosses(t *testing.T) {
 	c, _ := serveAs(t, &far{t: t}, peer.Options{})
 	ctx := t.Context()
@@ -143,7 +144,7 @@ func TestEveryFieldCrosses(t *testing.T) {
 	check("reload", nil, nil, c.ReloadNamespace(ctx, "ns"))
 }
 
-// TestEveryFieldOfAShareCrosses, but for what a batch does not have: options.
+// TestEveryFieldOfAShareCrosses: except the options, which a batch does not have.
 func TestEveryFieldOfAShareCrosses(t *testing.T) {
 	j := job()
 	j.Paused = true
