@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 )
 
 // Register implements [engine.Partitions].
@@ -76,14 +77,14 @@ func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
 }
 
 // RequestPermits implements [engine.Partitions].
-func (r *Router) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]partition.PermitGrant, error) {
+func (r *Router) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]permit.Grant, error) {
 		return s.RequestPermits(ctx, p, from, asks)
 	})
 }
 
 // DeliverPermits implements [engine.Partitions].
-func (r *Router) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+func (r *Router) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
 	_, err := route(ctx, r, p, again, func(ctx context.Context, s Services) (struct{}, error) {
 		return struct{}{}, s.DeliverPermits(ctx, p, grants)
 	})

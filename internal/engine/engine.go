@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -164,7 +165,7 @@ func New(cfg Config) *Engine {
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.limiter = &limiter{c: partition.NewPermitCounter(e.settings.limit, e.tokens)}
+	e.limiter = &limiter{c: permit.NewCounter(e.settings.limit, e.tokens)}
 	return e
 }
 

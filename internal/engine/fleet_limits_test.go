@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -52,13 +52,13 @@ func overBadLines[T any](ctx context.Context, b badLines, say func(ctx context.C
 	return say(ctx)
 }
 
-func (b badLines) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
-	return overBadLines(ctx, b, func(ctx context.Context) ([]partition.PermitGrant, error) {
+func (b badLines) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
+	return overBadLines(ctx, b, func(ctx context.Context) ([]permit.Grant, error) {
 		return b.peers.RequestPermits(ctx, p, from, asks)
 	})
 }
 
-func (b badLines) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+func (b badLines) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
 	_, err := overBadLines(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.peers.DeliverPermits(ctx, p, grants) })
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -143,11 +144,11 @@ func (ps peers) Relay(ctx context.Context, p int, s engine.Reports) (engine.Rela
 	return reach(ctx, ps, p, s, func(n *node) (engine.RelayResult, error) { return n.Relay(ctx, p, s) })
 }
 
-func (ps peers) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
-	return reach(ctx, ps, p, asks, func(n *node) ([]partition.PermitGrant, error) { return n.RequestPermits(ctx, p, from, asks) })
+func (ps peers) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
+	return reach(ctx, ps, p, asks, func(n *node) ([]permit.Grant, error) { return n.RequestPermits(ctx, p, from, asks) })
 }
 
-func (ps peers) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+func (ps peers) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
 	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.DeliverPermits(ctx, p, grants) })
 	return err
 }

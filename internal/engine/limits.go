@@ -4,17 +4,18 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 )
 
 // limiter counts permits over all partitions of a node that is alone. Its partitions begin and end together,
 // so the counts are in memory only. In a cluster partitions have pools, see permits.go.
 type limiter struct {
 	mu sync.Mutex
-	c  *partition.PermitCounter
+	c  *permit.Counter
 }
 
 // locked calls f with the counter, under the lock.
-func (m *limiter) locked(f func(c *partition.PermitCounter)) {
+func (m *limiter) locked(f func(c *permit.Counter)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.c)
@@ -35,33 +36,33 @@ func (s share) Take(line partition.Line) (ok, limited bool) {
 
 // Free implements [partition.Limiter].
 func (s share) Free(key partition.Limit) {
-	s.locked(func(c *partition.PermitCounter) { c.Free(s.p, key) })
+	s.locked(func(c *permit.Counter) { c.Free(s.p, key) })
 }
 
 // Wait implements [partition.Limiter].
 func (s share) Wait(line partition.Line, order int64, want int) {
-	s.locked(func(c *partition.PermitCounter) { c.Wait(s.p, line, order, want) })
+	s.locked(func(c *permit.Counter) { c.Wait(s.p, line, order, want) })
 }
 
 // Pass implements [partition.Limiter].
 func (s share) Pass(line partition.Line) {
-	s.locked(func(c *partition.PermitCounter) { c.Pass(s.p, line) })
+	s.locked(func(c *permit.Counter) { c.Pass(s.p, line) })
 }
 
 // Leave implements [partition.Limiter].
 func (s share) Leave(line partition.Line) {
-	s.locked(func(c *partition.PermitCounter) { c.Leave(s.p, line) })
+	s.locked(func(c *permit.Counter) { c.Leave(s.p, line) })
 }
 
 // abandon, charge and changed call the counter's methods.
-func (m *limiter) abandon(p int) { m.locked(func(c *partition.PermitCounter) { c.Abandon(p) }) }
+func (m *limiter) abandon(p int) { m.locked(func(c *permit.Counter) { c.Abandon(p) }) }
 
 func (m *limiter) charge(p int, held []partition.Limit) {
-	m.locked(func(c *partition.PermitCounter) { c.Charge(p, held) })
+	m.locked(func(c *permit.Counter) { c.Charge(p, held) })
 }
 
 func (m *limiter) changed(namespace string) {
-	m.locked(func(c *partition.PermitCounter) { c.Changed(namespace) })
+	m.locked(func(c *permit.Counter) { c.Changed(namespace) })
 }
 
 // permitNews tells a partition that n permits are reserved for the line, or that it is not limited any more.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -45,10 +46,10 @@ type Partitions interface {
 	// RequestPermits tells the home of some limits which permits another partition holds and wants. It
 	// returns what that partition now has of each limit, which is durable. What the home grants later comes
 	// by DeliverPermits.
-	RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error)
+	RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error)
 	// DeliverPermits tells the partition what the homes of limits have granted to it. It returns once the
 	// partition has it in its mailbox; nothing is durable by then.
-	DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error
+	DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error
 }
 
 // Reports holds what consumers reported about attempts of one partition.

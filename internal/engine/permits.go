@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -20,13 +21,13 @@ const permitsWithin = 2 * time.Second
 type answered struct {
 	term   store.Term // of the question
 	home   int
-	grants []partition.PermitGrant
+	grants []permit.Grant
 	ok     bool
 }
 
 // permitMail is mail about permits in a cluster.
 type permitMail struct {
-	news     []partition.PermitGrant // from homes
+	news     []permit.Grant // from homes
 	answers  []answered
 	told     []int    // partitions of other nodes whose notice has been delivered, or has failed
 	settings []string // namespaces whose settings have changed; "" stands for all
@@ -34,21 +35,21 @@ type permitMail struct {
 
 // homes is the part of a cluster's partition that handles permits, under one term.
 type homes struct {
-	pool *partition.PermitPool // the permits that the partition uses itself
-	lent *partition.PermitHome // the permits that it hands out
-	seq  uint64                // the batch that holds what was handed out last
+	pool *permit.Pool // the permits that the partition uses itself
+	lent *permit.Home // the permits that it hands out
+	seq  uint64       // the batch that holds what was handed out last
 	// telling holds, by partition of another node, the news to send when the current notice to it has ended.
-	telling map[int][]partition.PermitGrant
+	telling map[int][]permit.Grant
 }
 
 // newHomes makes the homes of a term.
 func (p *partitionRunner) newHomes(term store.Term) *homes {
 	e := p.e
-	me := partition.Asker{Partition: p.number, Term: term}
+	me := permit.Asker{Partition: p.number, Term: term}
 	return &homes{
-		pool:    partition.NewPermitPool(me, len(e.parts), e.settings.limit, e.tokens),
-		lent:    partition.NewPermitHome(term, e.settings.limit),
-		telling: map[int][]partition.PermitGrant{},
+		pool:    permit.NewPool(me, len(e.parts), e.settings.limit, e.tokens),
+		lent:    permit.NewHome(term, e.settings.limit),
+		telling: map[int][]permit.Grant{},
 	}
 }
 
@@ -105,7 +106,7 @@ func (p *partitionRunner) askPermits() {
 	if p.homes == nil {
 		return
 	}
-	from := partition.Asker{Partition: p.number, Term: p.term}
+	from := permit.Asker{Partition: p.number, Term: p.term}
 	for _, a := range p.homes.pool.Asks(p.e.elapsed()) {
 		if home := p.e.parts[a.Home]; home.serving.Load() {
 			p.askHere(home, from, a)
@@ -116,8 +117,8 @@ func (p *partitionRunner) askPermits() {
 }
 
 // askHere asks a home that this node owns.
-func (p *partitionRunner) askHere(home *partitionRunner, from partition.Asker, a partition.PermitRequests) {
-	back := func(grants []partition.PermitGrant, err error) { p.answerAsk(from.Term, a.Home, grants, err) }
+func (p *partitionRunner) askHere(home *partitionRunner, from permit.Asker, a permit.Requests) {
+	back := func(grants []permit.Grant, err error) { p.answerAsk(from.Term, a.Home, grants, err) }
 	c := call{fail: func(err error) { back(nil, err) }}
 	c.do = func(d *partitionRunner, _ int64) {
 		d.m.Begin()
@@ -130,7 +131,7 @@ func (p *partitionRunner) askHere(home *partitionRunner, from partition.Asker, a
 }
 
 // askThere asks a home on another node.
-func (p *partitionRunner) askThere(from partition.Asker, a partition.PermitRequests) {
+func (p *partitionRunner) askThere(from permit.Asker, a permit.Requests) {
 	ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
 	defer cancel()
 	grants, err := p.e.cfg.Peers.RequestPermits(ctx, a.Home, from, a.Asks)
@@ -140,12 +141,12 @@ func (p *partitionRunner) askThere(from partition.Asker, a partition.PermitReque
 	p.answerAsk(from.Term, a.Home, grants, err)
 }
 
-func (p *partitionRunner) answerAsk(term store.Term, home int, grants []partition.PermitGrant, err error) {
+func (p *partitionRunner) answerAsk(term store.Term, home int, grants []permit.Grant, err error) {
 	p.box.put(func(m *mail) { m.cluster.answers = append(m.cluster.answers, answered{term, home, grants, err == nil}) })
 }
 
 // lend answers a request for permits. The answer holds once batch seq is durable.
-func (p *partitionRunner) lend(from partition.Asker, asks []partition.PermitRequest) (grants []partition.PermitGrant, seq uint64) {
+func (p *partitionRunner) lend(from permit.Asker, asks []permit.Request) (grants []permit.Grant, seq uint64) {
 	grants = p.homes.lent.Answer(from, asks)
 	p.spread()
 	return grants, p.homes.seq
@@ -169,16 +170,16 @@ func (p *partitionRunner) spread() {
 }
 
 // tellPermits sends partitions their news.
-func (p *partitionRunner) tellPermits(h *homes, news []partition.PermitNotice) {
+func (p *partitionRunner) tellPermits(h *homes, news []permit.Notice) {
 	for len(news) > 0 {
 		to := news[0].Partition
-		n := slices.IndexFunc(news, func(n partition.PermitNotice) bool { return n.Partition != to })
+		n := slices.IndexFunc(news, func(n permit.Notice) bool { return n.Partition != to })
 		if n < 0 {
 			n = len(news)
 		}
-		grants := make([]partition.PermitGrant, n)
+		grants := make([]permit.Grant, n)
 		for i := range grants {
-			grants[i] = news[i].PermitGrant
+			grants[i] = news[i].Grant
 		}
 		news = news[n:]
 		if d := p.e.parts[to]; d.serving.Load() {
@@ -190,7 +191,7 @@ func (p *partitionRunner) tellPermits(h *homes, news []partition.PermitNotice) {
 }
 
 // tellThere sends news to a partition of another node, once the notice under way to it has ended.
-func (p *partitionRunner) tellThere(h *homes, to int, grants []partition.PermitGrant) {
+func (p *partitionRunner) tellThere(h *homes, to int, grants []permit.Grant) {
 	if later, busy := h.telling[to]; busy {
 		h.telling[to] = newest(later, grants)
 		return
@@ -217,9 +218,9 @@ func (p *partitionRunner) told(to int) {
 }
 
 // newest merges news: of each limit the later news counts.
-func newest(news, more []partition.PermitGrant) []partition.PermitGrant {
+func newest(news, more []permit.Grant) []permit.Grant {
 	for _, g := range more {
-		if i := slices.IndexFunc(news, func(n partition.PermitGrant) bool { return n.Limit == g.Limit }); i >= 0 {
+		if i := slices.IndexFunc(news, func(n permit.Grant) bool { return n.Limit == g.Limit }); i >= 0 {
 			news[i] = g
 		} else {
 			news = append(news, g)
@@ -264,8 +265,8 @@ func (e *Engine) limitsChanged(namespace string) {
 const asksAtMost = 4096
 
 // RequestPermits implements [Partitions].
-func (e *Engine) RequestPermits(ctx context.Context, number int, from partition.Asker, asks []partition.PermitRequest) (
-	[]partition.PermitGrant, error,
+func (e *Engine) RequestPermits(ctx context.Context, number int, from permit.Asker, asks []permit.Request) (
+	[]permit.Grant, error,
 ) {
 	p, err := e.part(number)
 	switch {
@@ -285,14 +286,14 @@ func (e *Engine) RequestPermits(ctx context.Context, number int, from partition.
 				asks[i].Key, home, number)
 		}
 	}
-	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]partition.PermitGrant, uint64, error) {
+	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]permit.Grant, uint64, error) {
 		grants, seq := p.lend(from, asks)
 		return grants, seq, nil
 	})
 }
 
 // DeliverPermits implements [Partitions].
-func (e *Engine) DeliverPermits(_ context.Context, number int, grants []partition.PermitGrant) error {
+func (e *Engine) DeliverPermits(_ context.Context, number int, grants []permit.Grant) error {
 	p, err := e.part(number)
 	switch {
 	case err != nil:

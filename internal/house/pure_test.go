@@ -12,8 +12,8 @@ import (
 // pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine, channel, lock
 // or context either.
 var (
-	pure   = []string{"schedule", ".", "internal/partition", "internal/wire", "store"}
-	silent = []string{"internal/partition"}
+	pure   = []string{"schedule", ".", "internal/partition", "internal/permit", "internal/wire", "store"}
+	silent = []string{"internal/partition", "internal/permit"}
 )
 
 // clocks are the functions of package time that read a clock or wait for one.

@@ -43,10 +43,6 @@
 //	Queue, Delivery       queue.go            what the machine and dispatch exchange
 //	Token, Signer         token.go            the proof that a report is of the attempt in force
 //	Promote               limit.go            runs that wait for permits of a concurrency key
-//	PermitCounter         limit_count.go      permits in use and the next waiter, on one node
-//	PermitHome            limit_home.go       permits in a cluster: what the home hands out to partitions
-//	PermitPool            limit_pool.go       permits in a cluster: how a partition uses its allocation
-//	PermitRequest, -Grant limit_words.go      the messages between pools and homes
 //	Report, Heartbeat     result.go           what consumers report; stale tokens change nothing
 //	                      report.go           a report, and who is told its outcome
 //	                      late.go             ends of attempts noticed late, after the process stood still

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"strconv"
@@ -14,6 +15,16 @@ import (
 // setting of the namespace.
 type Limit struct{ Namespace, Key string }
 
+// HomeOf returns the home of the limit: one of n partitions.
+func (l Limit) HomeOf(n int) int {
+	return carillon.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
+}
+
+// Compare orders limits by namespace and key.
+func (l Limit) Compare(o Limit) int {
+	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Key, o.Key))
+}
+
 // Line names a waiting line for permits of a limit. There is one for each queue that such runs are in.
 type Line struct {
 	Limit
@@ -21,7 +32,7 @@ type Line struct {
 }
 
 // Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as a
-// [PermitPool], of the cluster. A machine calls it for itself. Calls return at once.
+// the pool of the partition in a cluster. A machine calls it for itself. Calls return at once.
 //
 //	due run ─► ready list ─► takePermit ── permit taken ──────────────► attempt in force
 //	              ▲               └─ none ─► setAside ─► line                  │

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/peer"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -102,13 +103,13 @@ func (f *far) Relay(_ context.Context, p int, s engine.Reports) (engine.RelayRes
 	return filled[engine.RelayResult](), nil
 }
 
-func (f *far) RequestPermits(_ context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
+func (f *far) RequestPermits(_ context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
 	same(f, p, from)
 	same(f, p, asks)
-	return filled[[]partition.PermitGrant](), nil
+	return filled[[]permit.Grant](), nil
 }
 
-func (f *far) DeliverPermits(_ context.Context, p int, grants []partition.PermitGrant) error {
+func (f *far) DeliverPermits(_ context.Context, p int, grants []permit.Grant) error {
 	same(f, p, grants)
 	return nil
 }
@@ -138,9 +139,9 @@ func TestEveryFieldCrosses(t *testing.T) {
 	check("waits", waits, true, err)
 	heard, err := c.Relay(ctx, farPartition, filled[engine.Reports]())
 	check("hear", heard, filled[engine.RelayResult](), err)
-	grants, err := c.RequestPermits(ctx, farPartition, filled[partition.Asker](), filled[[]partition.PermitRequest]())
-	check("ask for tokens", grants, filled[[]partition.PermitGrant](), err)
-	check("give tokens", nil, nil, c.DeliverPermits(ctx, farPartition, filled[[]partition.PermitGrant]()))
+	grants, err := c.RequestPermits(ctx, farPartition, filled[permit.Asker](), filled[[]permit.Request]())
+	check("ask for tokens", grants, filled[[]permit.Grant](), err)
+	check("give tokens", nil, nil, c.DeliverPermits(ctx, farPartition, filled[[]permit.Grant]()))
 	check("reload", nil, nil, c.ReloadNamespace(ctx, "ns"))
 }
 

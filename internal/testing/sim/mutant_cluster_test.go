@@ -12,7 +12,7 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/internal/testing/sim"
 	"github.com/carillonhq/carillon/store"
 )
@@ -158,7 +158,7 @@ func (t *tenacious) PutJob(ctx context.Context, j carillon.Job, opts ...carillon
 type selfish struct{ engine.Partitions }
 
 // RequestPermits is for [engine.Partitions].
-func (s selfish) RequestPermits(ctx context.Context, p int, from partition.Asker, asks []partition.PermitRequest) ([]partition.PermitGrant, error) {
+func (s selfish) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
 	grants, err := s.Partitions.RequestPermits(ctx, p, from, asks)
 	for i := range grants {
 		for _, a := range asks {
@@ -180,9 +180,9 @@ func (reticent) ReloadNamespace(context.Context, string) error { return nil }
 type lenient struct{ engine.Partitions }
 
 // DeliverPermits is for [engine.Partitions].
-func (l lenient) DeliverPermits(ctx context.Context, p int, grants []partition.PermitGrant) error {
+func (l lenient) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
 	for i := range grants {
-		grants[i].NextWaiter = partition.NoNextWaiter
+		grants[i].NextWaiter = permit.NoNextWaiter
 	}
 	return l.Partitions.DeliverPermits(ctx, p, grants)
 }

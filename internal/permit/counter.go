@@ -1,4 +1,4 @@
-package partition
+package permit
 
 import (
 	"container/heap"
@@ -6,25 +6,27 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// PermitCounter counts the attempts in force of concurrency keys over some partitions, and decides which line
+// Counter counts the attempts in force of concurrency keys over some partitions, and decides which line
 // goes next. A permit that comes free is reserved for the line with the best first run. Its partition is
 // told, and in its next round uses the permit or passes it on, so that no permit stays idle for want of free
 // slots.
-type PermitCounter struct {
-	limitOf func(Limit) (n int, limited bool)
-	tell    func(p int, l Line, n int) // must not call back
+type Counter struct {
+	limitOf func(partition.Limit) (n int, limited bool)
+	tell    func(p int, l partition.Line, n int) // must not call back
 	// Free permits are not for a line whose first run has this order; nil: never.
-	yields func(key Limit, order int64) bool
+	yields func(key partition.Limit, order int64) bool
 
-	limits map[Limit]*limit
-	held   map[int]map[Limit]int // permits of attempts in force, by partition
+	limits map[partition.Limit]*limit
+	held   map[int]map[partition.Limit]int // permits of attempts in force, by partition
 }
 
 // limit is the state of one concurrency key.
 type limit struct {
-	key      Limit
+	key      partition.Limit
 	inForce  int
 	reserved int
 	lines    map[spot]*waiter
@@ -34,7 +36,7 @@ type limit struct {
 // spot names a line of a partition.
 type spot struct {
 	p    int
-	line Line
+	line partition.Line
 }
 
 // waiter holds what a line has reserved and wants.
@@ -46,14 +48,14 @@ type waiter struct {
 	at       int // index in waiting; -1: does not wait
 }
 
-// NewPermitCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
+// NewCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
 // have been reserved for a line of a partition; it must not call back.
-func NewPermitCounter(limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitCounter {
-	return &PermitCounter{limitOf: limitOf, tell: tell, limits: map[Limit]*limit{}, held: map[int]map[Limit]int{}}
+func NewCounter(limitOf func(partition.Limit) (int, bool), tell func(p int, l partition.Line, n int)) *Counter {
+	return &Counter{limitOf: limitOf, tell: tell, limits: map[partition.Limit]*limit{}, held: map[int]map[partition.Limit]int{}}
 }
 
 // Take implements [Limiter] for a partition.
-func (m *PermitCounter) Take(p int, line Line) (ok, limited bool) {
+func (m *Counter) Take(p int, line partition.Line) (ok, limited bool) {
 	most, limited := m.limitOf(line.Limit)
 	if !limited {
 		return true, false
@@ -78,14 +80,14 @@ func (m *PermitCounter) Take(p int, line Line) (ok, limited bool) {
 }
 
 // Free implements [Limiter] for a partition.
-func (m *PermitCounter) Free(p int, key Limit) {
+func (m *Counter) Free(p int, key partition.Limit) {
 	l := m.limit(key)
 	m.hold(p, l, -1)
 	m.serve(l)
 }
 
 // Wait implements [Limiter] for a partition.
-func (m *PermitCounter) Wait(p int, line Line, order int64, want int) {
+func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
 	l := m.limit(line.Limit)
 	at := spot{p, line}
 	w := l.lines[at]
@@ -100,7 +102,7 @@ func (m *PermitCounter) Wait(p int, line Line, order int64, want int) {
 }
 
 // Pass implements [Limiter] for a partition.
-func (m *PermitCounter) Pass(p int, line Line) {
+func (m *Counter) Pass(p int, line partition.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.reserved -= w.reserved
@@ -113,7 +115,7 @@ func (m *PermitCounter) Pass(p int, line Line) {
 }
 
 // Leave implements [Limiter] for a partition.
-func (m *PermitCounter) Leave(p int, line Line) {
+func (m *Counter) Leave(p int, line partition.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.drop(w)
@@ -130,7 +132,7 @@ func (l *limit) drop(w *waiter) {
 
 // Abandon forgets the lines of a partition whose term is over. Its attempts are still in force, so their
 // permits stay taken until the next term has counted them again.
-func (m *PermitCounter) Abandon(p int) {
+func (m *Counter) Abandon(p int) {
 	for _, l := range m.sorted() {
 		for at, w := range l.lines {
 			if at.p == p {
@@ -143,7 +145,7 @@ func (m *PermitCounter) Abandon(p int) {
 
 // Charge takes one permit for each attempt in force that a new term of a partition has found in the store, in
 // place of those of the previous term.
-func (m *PermitCounter) Charge(p int, held []Limit) {
+func (m *Counter) Charge(p int, held []partition.Limit) {
 	for key, n := range m.held[p] {
 		m.limit(key).inForce -= n
 	}
@@ -157,7 +159,7 @@ func (m *PermitCounter) Charge(p int, held []Limit) {
 }
 
 // Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
-func (m *PermitCounter) Changed(namespace string) {
+func (m *Counter) Changed(namespace string) {
 	for _, l := range m.sorted() {
 		if namespace == "" || l.key.Namespace == namespace {
 			m.serve(l)
@@ -166,13 +168,13 @@ func (m *PermitCounter) Changed(namespace string) {
 }
 
 // sorted returns all limits ordered by key, so that nothing depends on a map's order.
-func (m *PermitCounter) sorted() []*limit {
+func (m *Counter) sorted() []*limit {
 	return slices.SortedFunc(maps.Values(m.limits), func(a, b *limit) int {
-		return a.key.compare(b.key)
+		return a.key.Compare(b.key)
 	})
 }
 
-func (m *PermitCounter) limit(key Limit) *limit {
+func (m *Counter) limit(key partition.Limit) *limit {
 	l := m.limits[key]
 	if l == nil {
 		l = &limit{key: key, lines: map[spot]*waiter{}}
@@ -182,9 +184,9 @@ func (m *PermitCounter) limit(key Limit) *limit {
 }
 
 // hold adds n to the attempts in force of a partition; n may be negative.
-func (m *PermitCounter) hold(p int, l *limit, n int) {
+func (m *Counter) hold(p int, l *limit, n int) {
 	if m.held[p] == nil {
-		m.held[p] = map[Limit]int{}
+		m.held[p] = map[partition.Limit]int{}
 	}
 	l.inForce += n
 	if m.held[p][l.key] += n; m.held[p][l.key] == 0 {
@@ -196,7 +198,7 @@ func (m *PermitCounter) hold(p int, l *limit, n int) {
 const reserveAtOnce = 64
 
 // serve reserves free permits for the lines that wait, best first.
-func (m *PermitCounter) serve(l *limit) {
+func (m *Counter) serve(l *limit) {
 	most, limited := m.limitOf(l.key)
 	for len(l.waiting) > 0 {
 		w := l.waiting[0]
@@ -215,7 +217,7 @@ func (m *PermitCounter) serve(l *limit) {
 }
 
 // tidy forgets a limit with no attempts in force and no lines.
-func (m *PermitCounter) tidy(l *limit) {
+func (m *Counter) tidy(l *limit) {
 	if l.inForce == 0 && len(l.lines) == 0 {
 		delete(m.limits, l.key)
 	}
@@ -264,7 +266,7 @@ func (w *waiters) Pop() any {
 }
 
 // Left describes what the counter still holds; "" if nothing.
-func (m *PermitCounter) Left() string {
+func (m *Counter) Left() string {
 	var left strings.Builder
 	for _, l := range m.sorted() {
 		fmt.Fprintf(&left, "%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
@@ -272,10 +274,10 @@ func (m *PermitCounter) Left() string {
 	return left.String()
 }
 
-// The rest is what a [PermitPool] needs of its counter.
+// The rest is what a [Pool] needs of its counter.
 
 // reserved returns how many permits are reserved for a line.
-func (m *PermitCounter) reserved(p int, line Line) int {
+func (m *Counter) reserved(p int, line partition.Line) int {
 	if l := m.limits[line.Limit]; l != nil {
 		if w := l.lines[spot{p, line}]; w != nil {
 			return w.reserved
@@ -286,7 +288,7 @@ func (m *PermitCounter) reserved(p int, line Line) int {
 
 // state returns how many permits are in force or reserved, and how many more are wanted, at most
 // reserveAtOnce.
-func (m *PermitCounter) state(key Limit) (used, want int) {
+func (m *Counter) state(key partition.Limit) (used, want int) {
 	l := m.limits[key]
 	if l == nil {
 		return 0, 0
@@ -298,7 +300,7 @@ func (m *PermitCounter) state(key Limit) (used, want int) {
 }
 
 // first returns the order of the best run that waits; NoNextWaiter if none does.
-func (m *PermitCounter) first(key Limit) int64 {
+func (m *Counter) first(key partition.Limit) int64 {
 	if l := m.limits[key]; l != nil && len(l.waiting) > 0 {
 		return l.waiting[0].order
 	}
@@ -306,10 +308,10 @@ func (m *PermitCounter) first(key Limit) int64 {
 }
 
 // knows reports whether the counter holds anything of the limit.
-func (m *PermitCounter) knows(key Limit) bool { return m.limits[key] != nil }
+func (m *Counter) knows(key partition.Limit) bool { return m.limits[key] != nil }
 
 // again serves the lines that wait.
-func (m *PermitCounter) again(key Limit) {
+func (m *Counter) again(key partition.Limit) {
 	if l := m.limits[key]; l != nil {
 		m.serve(l)
 	}

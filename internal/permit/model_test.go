@@ -1,4 +1,4 @@
-package partition
+package permit
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -18,7 +19,7 @@ import (
 type country struct {
 	rng    *rand.Rand
 	now    int64
-	limits map[Limit]int
+	limits map[partition.Limit]int
 	towns  []*town
 	ghosts []*town // owners that were replaced and do not know it
 	wires  []wire
@@ -33,25 +34,25 @@ type town struct {
 	number int
 	term   store.Term
 	gone   bool // another owner has the partition
-	pool   *PermitPool
-	home   *PermitHome
+	pool   *Pool
+	home   *Home
 	disk   *disk
-	queue  map[Limit][]int64 // orders of runs that wait, sorted
-	waits  map[Limit]bool
-	told   map[Limit]int
+	queue  map[partition.Limit][]int64 // orders of runs that wait, sorted
+	waits  map[partition.Limit]bool
+	told   map[partition.Limit]int
 	owed   []func() // to do when the batch being filled is durable
 	batch  []store.MetaRecord
-	begins map[int]Limit // attempts that begin in the batch
+	begins map[int]partition.Limit // attempts that begin in the batch
 	ends   []int
-	inForc map[int]Limit // attempts in force, in memory
-	silent bool          // its runs never end
+	inForc map[int]partition.Limit // attempts in force, in memory
+	silent bool                    // its runs never end
 }
 
 // disk is what is durable.
 type disk struct {
 	grants map[string][]byte
-	force  map[int]Limit // attempts in force
-	queue  map[Limit][]int64
+	force  map[int]partition.Limit // attempts in force
+	queue  map[partition.Limit][]int64
 }
 
 // wire is a message in flight.
@@ -60,32 +61,34 @@ type wire struct {
 	do func()
 }
 
-func newCountry(seed uint64, n int, limits map[Limit]int) *country {
+func newCountry(seed uint64, n int, limits map[partition.Limit]int) *country {
 	c := &country{rng: rand.New(rand.NewPCG(seed, 32)), now: 1, limits: limits}
 	for i := range n {
-		t := &town{country: c, number: i, disk: &disk{map[string][]byte{}, map[int]Limit{}, map[Limit][]int64{}}}
+		t := &town{country: c, number: i, disk: &disk{map[string][]byte{}, map[int]partition.Limit{}, map[partition.Limit][]int64{}}}
 		c.towns = append(c.towns, t)
 		t.take(1)
 	}
 	return c
 }
 
-func (c *country) limitOf(l Limit) (int, bool) {
+func (c *country) limitOf(l partition.Limit) (int, bool) {
 	n, ok := c.limits[l]
 	return n, ok
 }
 
-func lineFor(l Limit) Line { return Line{Limit: l, Queue: Queue{Address: "q"}} }
+func lineFor(l partition.Limit) partition.Line {
+	return partition.Line{Limit: l, Queue: partition.Queue{Address: "q"}}
+}
 
 // take makes a new owner of the partition from what is durable.
 func (t *town) take(epoch uint64) {
 	t.term = store.Term{Epoch: epoch, Nonce: epoch * 7}
-	t.waits, t.told, t.begins, t.inForc = map[Limit]bool{}, map[Limit]int{}, map[int]Limit{}, maps.Clone(t.disk.force)
-	t.queue = map[Limit][]int64{}
+	t.waits, t.told, t.begins, t.inForc = map[partition.Limit]bool{}, map[partition.Limit]int{}, map[int]partition.Limit{}, maps.Clone(t.disk.force)
+	t.queue = map[partition.Limit][]int64{}
 	for l, q := range t.disk.queue {
 		t.queue[l] = slices.Clone(q)
 	}
-	t.home = NewPermitHome(t.term, t.limitOf)
+	t.home = NewHome(t.term, t.limitOf)
 	var small []store.MetaRecord
 	for _, k := range slices.Sorted(maps.Keys(t.disk.grants)) {
 		small = append(small, store.MetaRecord{Kind: store.KindAllocation, Key: k, Value: t.disk.grants[k]})
@@ -93,11 +96,11 @@ func (t *town) take(epoch uint64) {
 	if err := t.home.Load(small); err != nil {
 		t.fault = err.Error()
 	}
-	var held []Limit
+	var held []partition.Limit
 	for _, id := range slices.Sorted(maps.Keys(t.disk.force)) {
 		held = append(held, t.disk.force[id])
 	}
-	t.pool = NewPermitPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l Line, n int) { t.told[l.Limit] += n })
+	t.pool = NewPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l partition.Line, n int) { t.told[l.Limit] += n })
 	t.pool.Load(held)
 }
 
@@ -136,7 +139,7 @@ func (c *country) post(to int, f func(t *town)) {
 
 // step is a round of a town: it sends what it has to send, and begins what may begin.
 func (t *town) step() {
-	for _, l := range slices.SortedFunc(maps.Keys(t.limits), Limit.compare) {
+	for _, l := range slices.SortedFunc(maps.Keys(t.limits), partition.Limit.Compare) {
 		_, news := t.told[l]
 		delete(t.told, l)
 		if news {
@@ -168,7 +171,7 @@ func (t *town) step() {
 }
 
 // begin takes a permit for the first run that waits. The attempt is handed out when that is durable.
-func (t *town) begin(l Limit) bool {
+func (t *town) begin(l partition.Limit) bool {
 	ok, limited := t.pool.Take(lineFor(l))
 	if !ok || !limited {
 		return false
@@ -216,7 +219,7 @@ func (t *town) commit() {
 			t.disk.queue[l] = slices.Clone(q)
 		}
 	}
-	t.batch, t.ends, t.begins = nil, nil, map[int]Limit{}
+	t.batch, t.ends, t.begins = nil, nil, map[int]partition.Limit{}
 	owed := t.owed
 	t.owed = nil
 	for _, f := range owed {
@@ -230,7 +233,7 @@ func (t *town) tell(f func()) { t.owed = append(t.owed, f) }
 // speak sends partitions their notices.
 func (t *town) speak() {
 	for _, n := range t.home.Notices() {
-		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]PermitGrant{n.PermitGrant}) }) })
+		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]Grant{n.Grant}) }) })
 	}
 }
 
@@ -260,7 +263,7 @@ func (t *town) say() {
 }
 
 // homes names the request that is in flight to a home.
-func (t *town) homes(n int) *PermitRequest {
+func (t *town) homes(n int) *Request {
 	if c := t.pool.homes[n]; c != nil && len(c.asked) > 0 {
 		return &c.asked[0]
 	}
@@ -318,9 +321,9 @@ func (c *country) replace(i int) {
 // check holds at every moment: no partition uses more than its home has allocated to it, and all together use
 // no more than the limit.
 func (c *country) check() {
-	used := map[Limit]int{}
+	used := map[partition.Limit]int{}
 	for _, t := range c.towns {
-		own := map[Limit]int{}
+		own := map[partition.Limit]int{}
 		for _, l := range t.disk.force {
 			used[l]++
 			own[l]++
@@ -340,7 +343,7 @@ func (c *country) check() {
 }
 
 // add puts a run into a town's line.
-func (t *town) add(l Limit, order int64) {
+func (t *town) add(l partition.Limit, order int64) {
 	t.queue[l] = append(t.queue[l], order)
 	q := t.queue[l]
 	slices.Sort(q)
@@ -376,12 +379,12 @@ func (c *country) left() string {
 
 // live plays one life. It returns the fault, "" if there is none.
 func live(seed uint64) string {
-	limits := map[Limit]int{}
+	limits := map[partition.Limit]int{}
 	for i := range 3 {
-		limits[Limit{"ns", fmt.Sprint("key", i, seed%5)}] = 1 + int(seed+uint64(i))%3*2
+		limits[partition.Limit{Namespace: "ns", Key: fmt.Sprint("key", i, seed%5)}] = 1 + int(seed+uint64(i))%3*2
 	}
 	c := newCountry(seed, parts, limits)
-	keys := slices.SortedFunc(maps.Keys(limits), Limit.compare)
+	keys := slices.SortedFunc(maps.Keys(limits), partition.Limit.Compare)
 	for range 400 {
 		if c.rng.IntN(3) == 0 {
 			c.towns[c.rng.IntN(parts)].add(keys[c.rng.IntN(len(keys))], int64(c.rng.IntN(1000)))

@@ -1,4 +1,4 @@
-package partition
+package permit
 
 import (
 	"container/heap"
@@ -10,25 +10,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
 // In a cluster a limit holds over all nodes at every moment, whatever is taken over and whatever the network
 // does to messages (docs/decisions/0032). One partition, found by hashing namespace and key, is the home of
-// the limit. Its [PermitHome] allocates permits to partitions, not to nodes. Each partition has a
-// [PermitPool], which uses what it was allocated and nothing else.
+// the limit. Its [Home] allocates permits to partitions, not to nodes. Each partition has a
+// [Pool], which uses what it was allocated and nothing else.
 //
 //	partition with runs that wait                   home of the limit
-//	PermitPool                                      PermitHome
-//	  Asks ── PermitRequest{Stamp, Hold, Want} ───►   Answer: takes back what is not held,
+//	Pool                                      Home
+//	  Asks ── Request{Stamp, Hold, Want} ───►   Answer: takes back what is not held,
 //	                                                  serves the best waiter while the sum < limit
 //	                                                  Write: the allocations, durable first
-//	  Answered, Hear ◄── PermitGrant{Stamp, N} ────   the answer, or a notice
+//	  Answered, Hear ◄── Grant{Stamp, N} ────   the answer, or a notice
 //	  uses N permits
-//	  ◄───────── PermitGrant{NextWaiter} ──────────   somebody else waits, with this order
+//	  ◄───────── Grant{NextWaiter} ──────────   somebody else waits, with this order
 //	  a permit comes free: keeps it only for a run
 //	  that goes before NextWaiter, else returns it
-//	  ── PermitRequest{Hold: fewer} ──────────────►   serves the next waiter
+//	  ── Request{Hold: fewer} ──────────────►   serves the next waiter
 //
 // An allocation is a metadata record (store.KindAllocation) in the home's partition, durable before anybody
 // is told of it, so a new home knows it. An allocation may be too large for a while, which only leaves
@@ -40,29 +41,29 @@ import (
 // a pool that waits asks again every second, and the home's Poll reminds the holders of permits that others
 // wait for.
 
-// PermitHome allocates the permits of the limits whose home is one partition, under one term. Nothing that it
-// says may be sent before what [PermitHome.Write] returns is durable.
-type PermitHome struct {
+// Home allocates the permits of the limits whose home is one partition, under one term. Nothing that it
+// says may be sent before what [Home.Write] returns is durable.
+type Home struct {
 	epoch   uint64
 	stamps  uint64
-	limitOf func(Limit) (n int, limited bool)
+	limitOf func(partition.Limit) (n int, limited bool)
 
-	accounts map[Limit]*account
-	ring     []Limit // accounts in the order in which Poll visits them; some no longer exist
-	ringed   map[Limit]bool
+	accounts map[partition.Limit]*account
+	ring     []partition.Limit // accounts in the order in which Poll visits them; some no longer exist
+	ringed   map[partition.Limit]bool
 	changed  []*allocation
-	notices  []PermitNotice
+	notices  []Notice
 }
 
-// PermitNotice is a grant to be sent to a partition.
-type PermitNotice struct {
+// Notice is a grant to be sent to a partition.
+type Notice struct {
 	Partition int
-	PermitGrant
+	Grant
 }
 
 // account holds the allocations of one limit, and the partitions that wait for it.
 type account struct {
-	key         Limit
+	key         partition.Limit
 	sum         int // permits allocated
 	allocations map[int]*allocation
 	waiting     allocations
@@ -73,7 +74,7 @@ type allocation struct {
 	account    *account
 	p          int
 	term       store.Term
-	stamp      PermitStamp
+	stamp      Stamp
 	n          int
 	want       int
 	order      int64
@@ -84,14 +85,14 @@ type allocation struct {
 	written bool // the store has a record of it
 }
 
-// NewPermitHome makes the home for a term. limitOf returns the limit of a key.
-func NewPermitHome(term store.Term, limitOf func(Limit) (int, bool)) *PermitHome {
-	return &PermitHome{epoch: term.Epoch, limitOf: limitOf, accounts: map[Limit]*account{}, ringed: map[Limit]bool{}}
+// NewHome makes the home for a term. limitOf returns the limit of a key.
+func NewHome(term store.Term, limitOf func(partition.Limit) (int, bool)) *Home {
+	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[partition.Limit]*account{}, ringed: map[partition.Limit]bool{}}
 }
 
 // Load takes the metadata records of kind store.KindAllocation, at takeover. Partitions that wait ask again
 // by themselves.
-func (h *PermitHome) Load(records []store.MetaRecord) error {
+func (h *Home) Load(records []store.MetaRecord) error {
 	for _, r := range records {
 		key, p, ok := parseGrant(r.Key)
 		n, term, whole := decodeGrant(r.Value)
@@ -107,18 +108,18 @@ func (h *PermitHome) Load(records []store.MetaRecord) error {
 
 // Answer processes the requests of a partition, and returns its grant for each limit that they name. It may
 // leave notices for others.
-func (h *PermitHome) Answer(from Asker, asks []PermitRequest) []PermitGrant {
+func (h *Home) Answer(from Asker, asks []Request) []Grant {
 	for i := range asks {
 		h.noteRequest(from, &asks[i])
 	}
-	var out []PermitGrant
+	var out []Grant
 	for i := range asks {
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			h.serve(a)
 		}
 	}
 	for i := range asks {
-		g := PermitGrant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: NoNextWaiter}
+		g := Grant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: NoNextWaiter}
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			if l := a.allocations[from.Partition]; l != nil {
 				g = a.tell(l, h.limitOf)
@@ -127,14 +128,14 @@ func (h *PermitHome) Answer(from Asker, asks []PermitRequest) []PermitGrant {
 		}
 		out = append(out, g)
 	}
-	h.notices = slices.DeleteFunc(h.notices, func(n PermitNotice) bool { // the answer says the same
-		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a PermitRequest) bool { return a.Limit == n.Limit })
+	h.notices = slices.DeleteFunc(h.notices, func(n Notice) bool { // the answer says the same
+		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a Request) bool { return a.Limit == n.Limit })
 	})
 	return out
 }
 
 // noteRequest processes one request.
-func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
+func (h *Home) noteRequest(from Asker, ask *Request) {
 	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
 	a := h.accounts[ask.Limit]
 	if a == nil {
@@ -166,7 +167,7 @@ func (h *PermitHome) noteRequest(from Asker, ask *PermitRequest) {
 }
 
 // set changes how much a partition is allocated.
-func (h *PermitHome) set(g *allocation, n int) {
+func (h *Home) set(g *allocation, n int) {
 	g.account.sum += n - g.n
 	g.n = n
 	if !g.noted {
@@ -177,7 +178,7 @@ func (h *PermitHome) set(g *allocation, n int) {
 
 // serve allocates free permits to the partitions that wait, best first. It tells holders if a better run
 // waits elsewhere than they know of.
-func (h *PermitHome) serve(a *account) {
+func (h *Home) serve(a *account) {
 	most, limited := h.limitOf(a.key)
 	for limited && len(a.waiting) > 0 && a.sum < most {
 		g := a.waiting[0]
@@ -194,18 +195,18 @@ func (h *PermitHome) serve(a *account) {
 	}
 }
 
-func (h *PermitHome) tell(g *allocation) {
-	h.notices = append(h.notices, PermitNotice{g.p, g.account.tell(g, h.limitOf)})
+func (h *Home) tell(g *allocation) {
+	h.notices = append(h.notices, Notice{g.p, g.account.tell(g, h.limitOf)})
 }
 
 // tell returns the grant that a partition is to know, and remembers the next waiter it names.
-func (a *account) tell(g *allocation, limitOf func(Limit) (int, bool)) PermitGrant {
+func (a *account) tell(g *allocation, limitOf func(partition.Limit) (int, bool)) Grant {
 	g.nextWaiter = a.nextWaiterOf(g, limitOf)
-	return PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
+	return Grant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
 }
 
-// nextWaiterOf returns PermitGrant.NextWaiter for a partition.
-func (a *account) nextWaiterOf(g *allocation, limitOf func(Limit) (int, bool)) int64 {
+// nextWaiterOf returns Grant.NextWaiter for a partition.
+func (a *account) nextWaiterOf(g *allocation, limitOf func(partition.Limit) (int, bool)) int64 {
 	if most, limited := limitOf(a.key); limited && a.sum > most {
 		return Recall
 	}
@@ -219,8 +220,8 @@ func (a *account) nextWaiterOf(g *allocation, limitOf func(Limit) (int, bool)) i
 }
 
 // Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
-func (h *PermitHome) Changed(namespace string) {
-	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.compare(b.key) }) {
+func (h *Home) Changed(namespace string) {
+	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.Compare(b.key) }) {
 		if namespace == "" || a.key.Namespace == namespace {
 			h.serve(a)
 		}
@@ -236,7 +237,7 @@ const (
 
 // Poll repeats the grants of holders of contended limits, and of a few others: a message may have been lost,
 // and the owner of a partition may not know of its allocation. It is called about once a second.
-func (h *PermitHome) Poll() {
+func (h *Home) Poll() {
 	audits := 0
 	for range min(lookAtOnce, len(h.ring)) {
 		key := h.ring[0]
@@ -263,7 +264,7 @@ func (h *PermitHome) Poll() {
 }
 
 // Write returns the records that must be durable before anything is told.
-func (h *PermitHome) Write() (small []store.MetaRecord) {
+func (h *Home) Write() (small []store.MetaRecord) {
 	for _, g := range h.changed {
 		g.noted = false
 		r := store.MetaRecord{Kind: store.KindAllocation, Key: grantKey(g.account.key, g.p)}
@@ -280,19 +281,19 @@ func (h *PermitHome) Write() (small []store.MetaRecord) {
 }
 
 // Notices returns the grants to send, ordered by partition, and forgets them.
-func (h *PermitHome) Notices() (news []PermitNotice) {
+func (h *Home) Notices() (news []Notice) {
 	news, h.notices = h.notices, nil
-	slices.SortStableFunc(news, func(a, b PermitNotice) int { return a.Partition - b.Partition })
+	slices.SortStableFunc(news, func(a, b Notice) int { return a.Partition - b.Partition })
 	return news
 }
 
 // stamp returns a stamp greater than all before.
-func (h *PermitHome) stamp() PermitStamp {
+func (h *Home) stamp() Stamp {
 	h.stamps++
-	return PermitStamp{h.epoch, h.stamps}
+	return Stamp{h.epoch, h.stamps}
 }
 
-func (h *PermitHome) account(key Limit) *account {
+func (h *Home) account(key partition.Limit) *account {
 	a := h.accounts[key]
 	if a == nil {
 		a = &account{key: key, allocations: map[int]*allocation{}}
@@ -316,7 +317,7 @@ func (a *account) to(p int) *allocation {
 }
 
 // tidy forgets empty allocations, and the account if none is left.
-func (h *PermitHome) tidy(a *account) {
+func (h *Home) tidy(a *account) {
 	maps.DeleteFunc(a.allocations, func(_ int, g *allocation) bool { return g.n == 0 && g.want == 0 })
 	if len(a.allocations) == 0 {
 		delete(h.accounts, a.key)
@@ -324,15 +325,17 @@ func (h *PermitHome) tidy(a *account) {
 }
 
 // grantKey returns the key of the metadata record of an allocation. Concurrency keys contain no zero byte.
-func grantKey(l Limit, p int) string { return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p) }
+func grantKey(l partition.Limit, p int) string {
+	return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p)
+}
 
-func parseGrant(key string) (l Limit, p int, ok bool) {
+func parseGrant(key string) (l partition.Limit, p int, ok bool) {
 	parts := strings.Split(key, "\x00")
 	if len(parts) != 3 {
 		return l, 0, false
 	}
 	p, err := strconv.Atoi(parts[2])
-	return Limit{parts[0], parts[1]}, p, err == nil
+	return partition.Limit{Namespace: parts[0], Key: parts[1]}, p, err == nil
 }
 
 func encodeGrant(n int, term store.Term) []byte {

@@ -1,21 +1,23 @@
-package partition
+package permit
 
 import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// PermitPool is the [Limiter] of one partition in a cluster, under one term. It uses the permits that the
+// Pool is the [Limiter] of one partition in a cluster, under one term. It uses the permits that the
 // homes of limits have allocated to the partition, asks for more, and returns what is not needed.
-// limit_home.go explains the protocol.
-type PermitPool struct {
+// home.go explains the protocol.
+type Pool struct {
 	me         Asker
 	partitions int
-	limitOf    func(Limit) (n int, limited bool)
-	counter    *PermitCounter
+	limitOf    func(partition.Limit) (n int, limited bool)
+	counter    *Counter
 
-	held    map[Limit]*holding
+	held    map[partition.Limit]*holding
 	homes   map[int]*home
 	touched []*holding // to be looked at
 	later   []*holding // those that may not ask yet
@@ -24,11 +26,11 @@ type PermitPool struct {
 
 // holding is the state of one limit in the partition.
 type holding struct {
-	key        Limit
+	key        partition.Limit
 	home       *home
-	granted    int         // permits that the partition may use
-	seen       PermitStamp // of the newest grant that it has accepted
-	nextWaiter int64       // see PermitGrant
+	granted    int   // permits that the partition may use
+	seen       Stamp // of the newest grant that it has accepted
+	nextWaiter int64 // see Grant
 
 	booked int   // what the home believes it to have; unknownBooked if that is not known
 	wanted int   // how many more the home knows it to want
@@ -48,16 +50,16 @@ type holding struct {
 // home is the conversation with the home of some limits.
 type home struct {
 	number  int
-	floor   PermitStamp     // of grants for limits that have been forgotten: older ones are ignored
-	waiting []*holding      // with something to tell the home
-	asked   []PermitRequest // the request in flight; nil: none
+	floor   Stamp      // of grants for limits that have been forgotten: older ones are ignored
+	waiting []*holding // with something to tell the home
+	asked   []Request  // the request in flight; nil: none
 	retryAt int64
 }
 
-// PermitRequests is one message to the home of some limits.
-type PermitRequests struct {
+// Requests is one message to the home of some limits.
+type Requests struct {
 	Home int
-	Asks []PermitRequest
+	Asks []Request
 }
 
 const (
@@ -75,18 +77,18 @@ const (
 	asksAtOnce = 256
 )
 
-// NewPermitPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
+// NewPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
 // whether a key has a limit. tell is called with how many permits have been reserved for a line; it must not
 // call back.
-func NewPermitPool(me Asker, partitions int, limitOf func(Limit) (int, bool), tell func(p int, l Line, n int)) *PermitPool {
-	p := &PermitPool{me: me, partitions: partitions, limitOf: limitOf, held: map[Limit]*holding{}, homes: map[int]*home{}}
-	p.counter = NewPermitCounter(p.granted, tell)
+func NewPool(me Asker, partitions int, limitOf func(partition.Limit) (int, bool), tell func(p int, l partition.Line, n int)) *Pool {
+	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[partition.Limit]*holding{}, homes: map[int]*home{}}
+	p.counter = NewCounter(p.granted, tell)
 	p.counter.yields = p.yields
 	return p
 }
 
 // Load takes the permits of attempts in force, at takeover.
-func (p *PermitPool) Load(held []Limit) {
+func (p *Pool) Load(held []partition.Limit) {
 	for _, l := range held {
 		h := p.holding(l)
 		h.granted++
@@ -97,7 +99,7 @@ func (p *PermitPool) Load(held []Limit) {
 }
 
 // granted is the limit that the pool's counter applies: the permits that the partition was allocated.
-func (p *PermitPool) granted(key Limit) (n int, limited bool) {
+func (p *Pool) granted(key partition.Limit) (n int, limited bool) {
 	if _, limited = p.limitOf(key); !limited {
 		return 0, false
 	}
@@ -108,13 +110,13 @@ func (p *PermitPool) granted(key Limit) (n int, limited bool) {
 }
 
 // yields reports whether a run in another partition goes before a line whose first run has this order.
-func (p *PermitPool) yields(key Limit, order int64) bool {
+func (p *Pool) yields(key partition.Limit, order int64) bool {
 	h := p.held[key]
 	return h != nil && h.nextWaiter < order
 }
 
 // Take implements [Limiter].
-func (p *PermitPool) Take(l Line) (ok, limited bool) {
+func (p *Pool) Take(l partition.Line) (ok, limited bool) {
 	if p.owes(l) {
 		return false, true
 	}
@@ -128,7 +130,7 @@ func (p *PermitPool) Take(l Line) (ok, limited bool) {
 // owes reports whether a free permit must not go to the line's next run: more is allocated than the limit
 // allows, or another partition waits. In the latter case the run has to wait as well, so that its order
 // decides who goes first.
-func (p *PermitPool) owes(l Line) bool {
+func (p *Pool) owes(l partition.Line) bool {
 	h := p.held[l.Limit]
 	if h == nil || h.nextWaiter == NoNextWaiter {
 		return false
@@ -144,13 +146,13 @@ func (p *PermitPool) owes(l Line) bool {
 }
 
 // Free implements [Limiter].
-func (p *PermitPool) Free(l Limit) {
+func (p *Pool) Free(l partition.Limit) {
 	p.counter.Free(p.me.Partition, l)
 	p.touch(p.holding(l))
 }
 
 // Wait implements [Limiter].
-func (p *PermitPool) Wait(l Line, order int64, want int) {
+func (p *Pool) Wait(l partition.Line, order int64, want int) {
 	if _, limited := p.limitOf(l.Limit); limited {
 		p.touch(p.holding(l.Limit))
 	}
@@ -158,7 +160,7 @@ func (p *PermitPool) Wait(l Line, order int64, want int) {
 }
 
 // Pass implements [Limiter].
-func (p *PermitPool) Pass(l Line) {
+func (p *Pool) Pass(l partition.Line) {
 	if h := p.held[l.Limit]; h != nil {
 		h.unused = h.unused || p.counter.reserved(p.me.Partition, l) > 0
 		p.touch(h)
@@ -167,7 +169,7 @@ func (p *PermitPool) Pass(l Line) {
 }
 
 // Leave implements [Limiter].
-func (p *PermitPool) Leave(l Line) {
+func (p *Pool) Leave(l partition.Line) {
 	p.counter.Leave(p.me.Partition, l)
 	if h := p.held[l.Limit]; h != nil {
 		p.touch(h)
@@ -175,33 +177,33 @@ func (p *PermitPool) Leave(l Line) {
 }
 
 // Changed looks again at the limits of a namespace after its settings have changed; "" means all namespaces.
-func (p *PermitPool) Changed(namespace string) {
+func (p *Pool) Changed(namespace string) {
 	p.counter.Changed(namespace)
 	p.touchAll(func(h *holding) bool { return namespace == "" || h.key.Namespace == namespace })
 }
 
 // Close returns every permit that is not in force. Nothing is asked for any more.
-func (p *PermitPool) Close() {
+func (p *Pool) Close() {
 	p.closed = true
 	p.counter.Abandon(p.me.Partition)
 	p.touchAll(func(*holding) bool { return true })
 }
 
 // Poll looks at what no event brings up. It is called about once a second.
-func (p *PermitPool) Poll(now int64) {
+func (p *Pool) Poll(now int64) {
 	p.touchAll(func(h *holding) bool {
 		return h.wanted > 0 && now-h.asked >= int64(askAgain) || h.idle != 0 && now-h.idle >= int64(lingerFor) || h.nothing()
 	})
 }
 
 // Hear processes grants from the homes of limits.
-func (p *PermitPool) Hear(news []PermitGrant) {
+func (p *Pool) Hear(news []Grant) {
 	for i := range news {
 		p.noteGrant(&news[i])
 	}
 }
 
-func (p *PermitPool) noteGrant(g *PermitGrant) {
+func (p *Pool) noteGrant(g *Grant) {
 	h := p.held[g.Limit]
 	switch {
 	case g.Term.Epoch > p.me.Term.Epoch, h == nil && g.N == 0 && g.Want == 0:
@@ -227,7 +229,7 @@ func (p *PermitPool) noteGrant(g *PermitGrant) {
 
 // Asks returns the requests to send now, at most one for each home that has none in flight. Each must be
 // followed by Answered.
-func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
+func (p *Pool) Asks(now int64) (out []Requests) {
 	p.resume(now)
 	for len(p.touched) > 0 {
 		h := p.touched[0]
@@ -244,7 +246,7 @@ func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
 	for _, n := range slices.Sorted(maps.Keys(p.homes)) {
 		if c := p.homes[n]; len(c.waiting) > 0 && c.asked == nil && c.retryAt <= now {
 			if p.ask(c, now); c.asked != nil {
-				out = append(out, PermitRequests{n, c.asked})
+				out = append(out, Requests{n, c.asked})
 			}
 		}
 	}
@@ -252,13 +254,13 @@ func (p *PermitPool) Asks(now int64) (out []PermitRequests) {
 }
 
 // ask collects the request to a home.
-func (p *PermitPool) ask(c *home, now int64) {
+func (p *Pool) ask(c *home, now int64) {
 	for len(c.waiting) > 0 && len(c.asked) < asksAtOnce {
 		h := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		h.waits = false
 		if p.look(h, now) {
-			a := PermitRequest{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
+			a := Request{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
 			if h.want > 0 {
 				a.Order = p.counter.first(h.key)
 			}
@@ -269,7 +271,7 @@ func (p *PermitPool) ask(c *home, now int64) {
 }
 
 // look returns what is not needed, finds out what is wanted, and reports whether the home must be told.
-func (p *PermitPool) look(h *holding, now int64) bool {
+func (p *Pool) look(h *holding, now int64) bool {
 	used, want := p.counter.state(h.key)
 	_, limited := p.limitOf(h.key)
 	if !limited || p.closed {
@@ -302,12 +304,12 @@ func (p *PermitPool) look(h *holding, now int64) bool {
 
 // Answered processes a home's answer to the last request. ok is false if it is not known whether the home
 // received the request.
-func (p *PermitPool) Answered(now int64, number int, grants []PermitGrant, ok bool) {
+func (p *Pool) Answered(now int64, number int, grants []Grant, ok bool) {
 	c := p.homes[number]
 	if c == nil || c.asked == nil {
 		return
 	}
-	asked := map[Limit]*PermitRequest{}
+	asked := map[partition.Limit]*Request{}
 	for i := range c.asked {
 		a := &c.asked[i]
 		asked[a.Limit] = a
@@ -340,7 +342,7 @@ func (p *PermitPool) Answered(now int64, number int, grants []PermitGrant, ok bo
 }
 
 // NextWake returns when Asks may have something to send without further input; ok is false if it never will.
-func (p *PermitPool) NextWake() (at int64, ok bool) {
+func (p *Pool) NextWake() (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {
 			at, ok = t, true
@@ -361,14 +363,14 @@ func (p *PermitPool) NextWake() (at int64, ok bool) {
 }
 
 // delay has the holding looked at again when its pause is over.
-func (p *PermitPool) delay(h *holding) {
+func (p *Pool) delay(h *holding) {
 	if !h.delayed {
 		h.delayed = true
 		p.later = append(p.later, h)
 	}
 }
 
-func (p *PermitPool) resume(now int64) {
+func (p *Pool) resume(now int64) {
 	p.later = slices.DeleteFunc(p.later, func(h *holding) bool {
 		if h.pause > now {
 			return false
@@ -379,7 +381,7 @@ func (p *PermitPool) resume(now int64) {
 	})
 }
 
-func (p *PermitPool) touch(h *holding) {
+func (p *Pool) touch(h *holding) {
 	if !h.queued {
 		h.queued = true
 		p.touched = append(p.touched, h)
@@ -387,21 +389,21 @@ func (p *PermitPool) touch(h *holding) {
 }
 
 // touchAll touches the holdings that which selects, ordered by key.
-func (p *PermitPool) touchAll(which func(*holding) bool) {
+func (p *Pool) touchAll(which func(*holding) bool) {
 	var all []*holding
 	for _, h := range p.held {
 		if which(h) {
 			all = append(all, h)
 		}
 	}
-	slices.SortFunc(all, func(a, b *holding) int { return a.key.compare(b.key) })
+	slices.SortFunc(all, func(a, b *holding) int { return a.key.Compare(b.key) })
 	for _, h := range all {
 		p.touch(h)
 	}
 }
 
 // holding finds or makes the holding of a limit.
-func (p *PermitPool) holding(key Limit) *holding {
+func (p *Pool) holding(key partition.Limit) *holding {
 	h := p.held[key]
 	if h == nil {
 		n := key.HomeOf(p.partitions)
@@ -423,8 +425,8 @@ func (h *holding) nothing() bool {
 
 // forget drops a holding that is nothing. Its newest stamp stays in home.floor, so that older grants are
 // ignored.
-func (p *PermitPool) forget(h *holding) {
-	asked := slices.ContainsFunc(h.home.asked, func(a PermitRequest) bool { return a.Limit == h.key })
+func (p *Pool) forget(h *holding) {
+	asked := slices.ContainsFunc(h.home.asked, func(a Request) bool { return a.Limit == h.key })
 	if !h.nothing() || h.delayed || asked || p.counter.knows(h.key) {
 		return
 	}
@@ -435,4 +437,4 @@ func (p *PermitPool) forget(h *holding) {
 }
 
 // Left describes what the pool still holds; "" if nothing.
-func (p *PermitPool) Left() string { return p.counter.Left() }
+func (p *Pool) Left() string { return p.counter.Left() }

@@ -1,27 +1,28 @@
-package partition_test
+package permit_test
 
 import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 )
 
 // holder is a pool with one permit of a limit, which is in force. It knows of a next waiter.
-func holder(rival int64) (p *partition.PermitPool, l partition.Line) {
-	me := partition.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
-	p = partition.NewPermitPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
+func holder(rival int64) (p *permit.Pool, l partition.Line) {
+	me := permit.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
+	p = permit.NewPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
 	l = partition.Line{Limit: partition.Limit{Namespace: "ns", Key: "k"}, Queue: partition.Queue{Kind: "worker", Address: "q"}}
-	g := partition.PermitGrant{Limit: l.Limit, Term: me.Term, Stamp: partition.PermitStamp{Epoch: 1, N: 1}, N: 1, NextWaiter: partition.NoNextWaiter}
-	p.Hear([]partition.PermitGrant{g})
+	g := permit.Grant{Limit: l.Limit, Term: me.Term, Stamp: permit.Stamp{Epoch: 1, N: 1}, N: 1, NextWaiter: permit.NoNextWaiter}
+	p.Hear([]permit.Grant{g})
 	p.Take(l)
 	g.NextWaiter = rival
-	p.Hear([]partition.PermitGrant{g})
+	p.Hear([]permit.Grant{g})
 	return p, l
 }
 
 // said returns what a pool says that it holds and wants.
-func said(t *testing.T, p *partition.PermitPool) (hold, want int) {
+func said(t *testing.T, p *permit.Pool) (hold, want int) {
 	t.Helper()
 	asks := p.Asks(1)
 	if len(asks) != 1 || len(asks[0].Asks) != 1 {
@@ -33,7 +34,7 @@ func said(t *testing.T, p *partition.PermitPool) (hold, want int) {
 // TestATokenThatIsRecalledGoesBack, however soon the partition's next run asks for a permit. Otherwise a
 // limit that was lowered would not hold while a partition has a run ready whenever another ends.
 func TestATokenThatIsRecalledGoesBack(t *testing.T) {
-	p, l := holder(partition.Recall)
+	p, l := holder(permit.Recall)
 	p.Free(l.Limit)
 	if ok, limited := p.Take(l); ok || !limited {
 		t.Fatalf("taken: %v, limited: %v", ok, limited)
@@ -49,11 +50,11 @@ func TestATokenThatIsRecalledGoesBack(t *testing.T) {
 
 // TestAReservedTokenIsRecalledToo: a run for which a permit is reserved has not begun.
 func TestAReservedTokenIsRecalledToo(t *testing.T) {
-	p, l := holder(partition.NoNextWaiter)
+	p, l := holder(permit.NoNextWaiter)
 	p.Wait(l, 5, 1)
 	p.Free(l.Limit) // and is reserved for it
-	p.Hear([]partition.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: partition.PermitStamp{Epoch: 1, N: 1}, N: 1,
-		NextWaiter: partition.Recall}})
+	p.Hear([]permit.Grant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: permit.Stamp{Epoch: 1, N: 1}, N: 1,
+		NextWaiter: permit.Recall}})
 	if ok, _ := p.Take(l); ok {
 		t.Fatal("taken")
 	}
