@@ -31,8 +31,8 @@ type Line struct {
 	Queue Queue
 }
 
-// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as a
-// the pool of the partition in a cluster. A machine calls it for itself. Calls return at once.
+// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as
+// a pool of permits (internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
 //
 //	due run ─► ready list ─► takePermit ── permit taken ──────────────► attempt in force
 //	              ▲               └─ none ─► setAside ─► line                  │
