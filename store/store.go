@@ -48,7 +48,7 @@ func (m Meta) ProvingGround() int { return m.Partitions }
 //	             ├─ NotApplied  no effect; the term may still be in force
 //	Apply(term) ─┤
 //	             ├─ Fenced      no effect, now and for every later batch of this term: it is over
-//	             └─ Unknown     the write began and its outcome is not known: all of it may be durable, or nothing
+//	             └─ Unknown     the write began, its outcome is not known: all of it is durable, or nothing
 //
 // The fourth is why a store must not guess. An engine that took Unknown for NotApplied could run a job twice,
 // and one that took it for Applied could lose a job that it acknowledged. So after Unknown the owner
