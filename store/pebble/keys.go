@@ -13,7 +13,7 @@ import (
 // like what they encode; no key is a prefix of another of its kind. The layout is fixed by store.Format
 // (docs/decisions/0004).
 //
-//	kindHead        ref of a job                               → head: where the body is, which indexes have it
+//	kindHead        ref of a job                               → head: place of the body, index entries
 //	kindPending     ref of a pending run                       → the same
 //	kindDue         priority, due, ref                         → body
 //	kindStaged      queue, priority, run due, ref              → body; empty if the due index has it
