@@ -11,9 +11,8 @@ import (
 // queue does the arithmetic of one queue: which consumers offer credits, and which partitions have slots or
 // wait. The hub's lock guards it.
 //
-// A partition must not build an attempt that nobody has room for: the attempt would be durable, its lease
-// would run, and it would have to be taken back. So before it begins runs, a partition takes slots, each
-// backed by a credit:
+// A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
+// run, and it would have to be taken back. So a partition first takes slots, each backed by a credit:
 //
 //	                Take: n slots at once          Deliver
 //	free credits ────────────────────────→ taken ──────────→ in flight at a subscription

@@ -154,7 +154,7 @@ func (p *porch) overHTTP(s *Server, d *listener, at *lent) {
 	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
 	p.serving.Go(func() { _ = server.Serve(at) })
-	p.ends = append(p.ends, func() { _ = server.Close() }) // of what it was lent
+	p.ends = append(p.ends, func() { _ = server.Close() }) // an error is about the lent listener
 }
 
 // overGRPC answers all calls as Unavailable, and health checks with not serving.
