@@ -2,18 +2,18 @@ package carillon
 
 import "time"
 
-// BackfillSpec says which past times of a schedule to run a job at, and how.
+// BackfillSpec selects the past times of a schedule to run a job at, and how.
 type BackfillSpec struct {
 	From time.Time // the first time, inclusive
 	To   time.Time // the last time, inclusive; not after now
-	// Overlap is OverlapSerial (default: one run at a time, in order) or OverlapAllow (each begins without waiting for the
-	// one before).
+	// Overlap is OverlapSerial (default: one run at a time, in order) or OverlapAllow (each begins without
+	// waiting for the previous one).
 	Overlap Overlap
-	// Rate is the most runs begun in a second, also in fractions; 0 = no limit but MaxPending unfinished ones.
+	// Rate is the most runs begun per second, fractions allowed; 0: no limit but MaxPending unfinished ones.
 	Rate float64
 }
 
-// BackfillStatus is where a backfill stands.
+// BackfillStatus is the state of a backfill.
 type BackfillStatus uint8
 
 // The statuses.
@@ -23,30 +23,31 @@ const (
 	BackfillCancelled
 )
 
-// Backfill is runs of a job at the past times of its schedule, beside it: each is a run of its own, with cause backfill, and
-// goes by the job as it stands when it is attempted. It goes on while the job is paused, and ends with the job.
+// Backfill runs a job at past times of its schedule, beside the schedule. Each run is its own, with cause
+// backfill, and uses the job's content at the time of its attempt. A backfill goes on while the job is
+// paused, and ends with the job.
 type Backfill struct {
 	ID        string
 	Namespace string
 	Job       string
 	Spec      BackfillSpec
 	Status    BackfillStatus
-	Total     uint64    // scheduled times in the stretch
+	Total     uint64    // scheduled times from Spec.From to Spec.To
 	Begun     uint64    // runs made
 	Succeeded uint64    // of those
 	Failed    uint64    // of those: failed, dead or cancelled
-	Next      time.Time // the next scheduled time to be run; zero = none is left
+	Next      time.Time // the next scheduled time to run; zero: none left
 	Created   time.Time
-	Finished  time.Time // zero = it goes on
+	Finished  time.Time // zero: it goes on
 }
 
 // Bounds of a backfill.
 const (
-	MaxBackfillRuns = 1_000_000 // scheduled times in one
+	MaxBackfillRuns = 1_000_000 // scheduled times in one backfill
 	MaxBackfillRate = 100_000.0 // per second
 )
 
-// Validate names the first field that is wrong.
+// Validate returns an error about the first wrong field.
 func (s *BackfillSpec) Validate(now time.Time) error {
 	switch {
 	case s.From.IsZero() || !Storable(s.From):

@@ -7,19 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// DaprTarget delivers to the sidecars of Dapr: of an app, or, for an actor reminder, of whichever apps host the actor type.
-// Jobs that were put through Dapr's Scheduler protocol have it (docs/dapr.md), and their names begin with [DaprTarget.Prefix].
+// DaprTarget delivers to Dapr sidecars: those of an app, or, for an actor reminder, those of any app that
+// hosts the actor type. Jobs that were put through Dapr's Scheduler protocol have it (docs/dapr.md), and
+// their names begin with [DaprTarget.Prefix].
 type DaprTarget struct {
-	AppID          string // whose job it is; of an actor reminder, who asked for it
+	AppID          string // the app of the job; for an actor reminder, the app that asked for it
 	ActorType      string // of an actor reminder; empty for a job of an app
 	ActorID        string // likewise
-	ConcurrencyKey string // limits besides the actor type's apply to runs that share it
+	ConcurrencyKey string // runs that share it can have limits besides the actor type's
 }
 
 // DaprPrefix begins the names of the jobs that have a [DaprTarget], and of no others.
 const DaprPrefix = "dapr/"
 
-// Prefix is what the names of the target's jobs begin with: dapr/app/APP/ or dapr/actor/TYPE/ID/.
+// Prefix returns what the names of the target's jobs begin with: dapr/app/APP/ or dapr/actor/TYPE/ID/.
 func (t *DaprTarget) Prefix() string {
 	if t.ActorType == "" {
 		return DaprPrefix + "app/" + EscapeLevel(t.AppID) + "/"
@@ -27,7 +28,7 @@ func (t *DaprTarget) Prefix() string {
 	return DaprPrefix + "actor/" + EscapeLevel(t.ActorType) + "/" + EscapeLevel(t.ActorID) + "/"
 }
 
-// Address is where the target's runs wait for a sidecar: app/APP or actor/TYPE.
+// Address returns where the target's runs wait for a sidecar: app/APP or actor/TYPE.
 func (t *DaprTarget) Address() string {
 	if t.ActorType == "" {
 		return "app/" + t.AppID
@@ -35,9 +36,9 @@ func (t *DaprTarget) Address() string {
 	return "actor/" + t.ActorType
 }
 
-// EscapeLevel writes any text as one level of a job's name, or as the beginning of one: what a name must not hold is
-// percent-encoded, and a dot in front, as "." and ".." are no levels. What begins with s is escaped to what begins with
-// EscapeLevel(s).
+// EscapeLevel writes any text as one level of a job's name, or as the beginning of one. Characters that a
+// name must not have are percent-encoded, and so is a leading dot, as "." and ".." are no levels. Escaping
+// keeps prefixes: a text that begins with s is escaped to one that begins with EscapeLevel(s).
 func EscapeLevel(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -55,7 +56,7 @@ func EscapeLevel(s string) string {
 	return b.String()
 }
 
-// checkNameOf holds a job's name against its target: names under [DaprPrefix] belong to Dapr's jobs.
+// checkNameOf checks a job's name against its target: names under [DaprPrefix] belong to Dapr's jobs.
 func (t *DaprTarget) checkNameOf(name string) error {
 	switch {
 	case t == nil && strings.HasPrefix(name, DaprPrefix):

@@ -1,8 +1,9 @@
-// Package carillon holds the words of Carillon, a distributed job scheduler: what a [Job] is, what a [Run] is, which
-// [FailurePolicy] applies, which [Error] a caller can meet, and the interfaces that everything else implements or uses.
+// Package carillon defines the types of Carillon, a distributed job scheduler: a [Job], a [Run], a
+// [FailurePolicy], the [Error] that calls return, and the interfaces that everything else implements or uses.
 //
-// It does no I/O and reads no clock. Four packages implement [Scheduler] (the engine here, the client there, the router
-// for whoever owns the job, the guard for whoever may call it); every face takes one and cannot tell which.
+// It does no I/O and reads no clock. [Scheduler] is the interface of all callers. Package client implements
+// it over gRPC. A node builds one from its engine, or from the router if it is in a cluster, and from its
+// hub, which takes the workers. The gRPC and REST APIs use any Scheduler.
 //
 // A job says what to do and when. Each time it is due is a run, each delivery of a run is an attempt:
 //

@@ -7,10 +7,10 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// A field that changes nothing is refused: whoever gave it expects something that will not happen. This is the one list of
-// them; docs/api.md has it in words.
+// A field that has no effect is refused, since whoever set it expects one. This is the only list of such
+// fields; docs/api.md describes them.
 
-// idleFields are the fields of a job that are given and have no effect, as the API names them, with why.
+// idleFields returns the given fields of a job that have no effect, by their API names, with the reason.
 func (j *Job) idleFields() []idleField {
 	if j.Recurring() {
 		return nil
@@ -48,8 +48,9 @@ func (j *Job) checkEffects() error {
 	return nil
 }
 
-// ValidatePatched is [Job.Validate] for what the patch makes of old. A field without effect that the job has had before, as
-// jobs can that were stored when it was taken, is let be unless the patch names it.
+// ValidatePatched is [Job.Validate] for j, the result of applying the patch to old. A field without effect
+// that old already has, as jobs may that were stored when it was still accepted, is tolerated unless the
+// patch names it.
 func (p *Patch) ValidatePatched(old, j *Job, lim Bounds) error {
 	if err := j.validateFields(lim); err != nil {
 		return err
@@ -69,9 +70,9 @@ func (p *Patch) namesPart(field string) bool {
 	return slices.ContainsFunc(p.Fields, func(name string) bool { return topLevel(name) == field })
 }
 
-// CheckForm refuses what a message of the API cannot say, or would say a part of only: data that could not be made JSON, several
-// targets, a note that is not UTF-8, and fields of another failure policy than the one that is given. [Job.Validate] refuses
-// it as well; a client asks this before it sends a job.
+// CheckForm refuses what a message of the API cannot express, or only in part: data that could not be encoded
+// as JSON, several targets, a note that is not UTF-8, and fields of another failure policy than the given
+// one. [Job.Validate] refuses these, too; a client checks them before it sends a job.
 func (j *Job) CheckForm() error {
 	switch n := j.Target.count(); {
 	case j.Data.err != nil:

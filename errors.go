@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Kind classes errors; it is the stable code of the API. A Kind is itself an error, for errors.Is(err, carillon.NotFound).
+// Kind classifies errors; it is the stable code of the API. A Kind is itself an error, for errors.Is(err,
+// carillon.NotFound).
 type Kind uint8
 
 // The kinds.
@@ -15,20 +16,20 @@ const (
 	InvalidArgument
 	NotFound
 	AlreadyExists
-	FailedPrecondition // a stale token, another generation, a run that is no longer there to act on
+	FailedPrecondition // a stale token, another generation, a run that cannot be acted on any more
 	ResourceExhausted
 	Unauthenticated
 	PermissionDenied
 	Unavailable // try again
 	DeadlineExceeded
 	Canceled // the caller went away
-	DataLoss // what was asked for stood in a part of the store that is damaged; trying again does not help
+	DataLoss // the answer is in a damaged part of the store; trying again does not help
 )
 
 var kindNames = [...]string{"internal", "invalid_argument", "not_found", "already_exists", "failed_precondition",
 	"resource_exhausted", "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled", "data_loss"}
 
-// String is the code as in the API.
+// String returns the code of the API.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -36,10 +37,10 @@ func (k Kind) String() string {
 	return kindNames[Internal]
 }
 
-// Error is String: a Kind can be the target of errors.Is.
+// Error is String, so that a Kind can be the target of errors.Is.
 func (k Kind) Error() string { return k.String() }
 
-// ParseKind is the kind of a code of the API; unknown codes are Internal.
+// ParseKind returns the kind for a code of the API; unknown codes are Internal.
 func ParseKind(code string) Kind {
 	for i, n := range kindNames {
 		if n == code {
@@ -49,17 +50,19 @@ func ParseKind(code string) Kind {
 	return Internal
 }
 
-// Error is what a caller meets: the same on client and server, it crosses the wire whole.
+// Error is the error of all calls. It is the same on client and server and crosses the wire whole, except
+// Err.
 type Error struct {
 	Kind    Kind
-	Field   string // the offending field as the API writes it, e.g. "target.http.url"; "" if none
+	Field   string // the field at fault by its API name, e.g. "target.http.url"; "" if none
 	Message string // a sentence that a user can act on
-	// Unknown says that the change may or may not have been made: the caller must look, or repeat it if that is harmless.
+	// Unknown: the change may or may not have been made. The caller must look, or repeat it if that is
+	// harmless.
 	Unknown bool
 	Err     error // the cause; does not cross the wire
 }
 
-// Error is "field: message" with the kind in front.
+// Error returns "kind: field: message".
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.String())
@@ -78,16 +81,16 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error; a %w operand becomes its cause.
+// Errorf returns an Error; a %w operand becomes its cause.
 func Errorf(kind Kind, field, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Kind: kind, Field: field, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// WithField is err about another field; what is no [Error] stays as it is.
+// WithField returns err with another field; what is no [Error] is returned as it is.
 func WithField(err error, field string) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -98,7 +101,7 @@ func WithField(err error, field string) error {
 	return &named
 }
 
-// notSupported is what is said of everything that exists in the API but is not built.
+// notSupported is the message about everything that the API has but that is not built.
 const notSupported = "not supported yet"
 
 // NotSupported refuses a field that exists in the API but is not built.
@@ -106,7 +109,7 @@ func NotSupported(field string) *Error {
 	return &Error{Kind: InvalidArgument, Field: field, Message: notSupported}
 }
 
-// KindOf is the kind of err: Internal if it is not an [Error].
+// KindOf returns the kind of err: Internal if it is not an [Error].
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

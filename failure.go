@@ -2,8 +2,9 @@ package carillon
 
 import "time"
 
-// FailurePolicy says what happens when an attempt fails. The zero value is the default: one-shots retry exponentially, 5
-// attempts in all, then are dead; recurring jobs retry 3 times 1 s apart, then the run is dropped.
+// FailurePolicy decides what happens when an attempt fails. The zero value is the default: one-shots retry
+// exponentially, 5 attempts in all, then are dead; recurring jobs retry 3 times 1 s apart, then the run is
+// dropped.
 type FailurePolicy struct {
 	Kind        PolicyKind
 	Interval    time.Duration // constant: between the end of an attempt and the next
@@ -28,7 +29,7 @@ const (
 	PolicyExponential            // Initial, Factor, Max, Jitter
 )
 
-// OnExhausted says what becomes of a run that has no attempts left.
+// OnExhausted decides what becomes of a run that has no attempts left.
 type OnExhausted uint8
 
 // What becomes of an exhausted run. It is never silent: a dropped run stays in the history as failed.
@@ -48,31 +49,32 @@ const (
 	DefaultRecurringRetries   = 3
 )
 
-// Drop never retries.
+// Drop returns a policy without retries.
 func Drop() FailurePolicy { return FailurePolicy{Kind: PolicyDrop} }
 
-// Constant retries every interval for ever; [FailurePolicy.WithMaxRetries] limits it.
+// Constant returns a policy that retries every interval for ever; [FailurePolicy.WithMaxRetries] limits it.
 func Constant(interval time.Duration) FailurePolicy {
 	return FailurePolicy{Kind: PolicyConstant, Interval: interval}
 }
 
-// OnSchedule retries at the times of a cron for ever; [FailurePolicy.WithMaxRetries] limits it.
+// OnSchedule returns a policy that retries at the times of a cron for ever; [FailurePolicy.WithMaxRetries]
+// limits it.
 func OnSchedule(cron string) FailurePolicy {
 	return FailurePolicy{Kind: PolicySchedule, Schedule: cron}
 }
 
-// Exponential retries after initial, then twice that, and so on up to an hour, 4 times.
+// Exponential returns a policy that retries after initial, then twice that, and so on up to an hour, 4 times.
 func Exponential(initial time.Duration) FailurePolicy {
 	return FailurePolicy{Kind: PolicyExponential, Initial: initial}
 }
 
-// WithMaxRetries is p with at most n retries, so n+1 attempts.
+// WithMaxRetries returns p with at most n retries, so n+1 attempts.
 func (p FailurePolicy) WithMaxRetries(n uint32) FailurePolicy {
 	p.MaxRetries = &n
 	return p
 }
 
-// Resolve is p with every default filled in, for a one-shot or a recurring job.
+// Resolve returns p with every default filled in, for a one-shot or a recurring job.
 func (p FailurePolicy) Resolve(recurring bool) FailurePolicy {
 	if p.Kind == PolicyDefault {
 		onExhausted := p.OnExhausted

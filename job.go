@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DefaultNamespace is where a job without a namespace lives.
+// DefaultNamespace is the namespace of jobs that name none.
 const DefaultNamespace = "default"
 
 // Key names a job: unique in its namespace.
@@ -14,21 +14,22 @@ type Key struct {
 	Name      string
 }
 
-// String is namespace/name, for people and logs.
+// String returns namespace/name, for people and logs.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Job says what to do and when. The zero value of a field means its default, given here. A Job is checked by [Job.Validate].
+// Job says what to do and when. The zero value of a field means its default, given here. [Job.Validate]
+// checks a Job.
 type Job struct {
 	Namespace string // tenant boundary; default "default"
-	Name      string // hierarchical with "/"; empty when a name is to be made up (a ULID)
+	Name      string // hierarchical with "/"; empty: the server makes one up (a ULID)
 
-	Schedule string        // cron, @every, macro or ISO 8601 repeat; empty = one-shot
+	Schedule string        // cron, @every, macro or ISO 8601 repeat; empty: one-shot
 	TimeZone string        // IANA name; default UTC
 	DST      DST           // what a cron does at a daylight-saving change; default DSTSafe
 	Due      When          // first run; default now for a one-shot, the schedule's first match otherwise
-	Repeats  uint64        // most runs that the schedule may begin; 0 = no limit
-	TTL      When          // end of life, counted from Due if given, else from creation; inclusive; zero = none
-	Jitter   time.Duration // each run moves by a deterministic amount in [0, Spread)
+	Repeats  uint64        // most runs that the schedule may begin; 0: no limit
+	TTL      When          // end of life, from Due if given, else from creation; inclusive; zero: none
+	Jitter   time.Duration // each run moves by a deterministic amount in [0, Jitter)
 
 	Data     Data
 	Metadata map[string]string
@@ -41,8 +42,8 @@ type Job struct {
 
 	Overlap       Overlap
 	Misfire       Misfire
-	CatchUpLimit  int           // most runs made up for under MisfireAll; default 1000
-	CatchUpWindow time.Duration // missed runs older than this are not made up for; 0 = no limit
+	CatchUpLimit  int           // most missed runs that MisfireAll makes up for; default 1000
+	CatchUpWindow time.Duration // older missed runs are not made up for; 0: no limit
 
 	Priority       Priority
 	ConcurrencyKey string   // runs sharing it are limited across the cluster
@@ -52,10 +53,10 @@ type Job struct {
 	Note    string // for people; says why it is paused, for example
 	History History
 
-	Status *JobStatus // what became of it; nil on input
+	Status *JobStatus // set by the server; nil on input
 }
 
-// Key is the job's namespace and name.
+// Key returns the job's namespace and name.
 func (j *Job) Key() Key { return Key{j.Namespace, j.Name} }
 
 // Recurring reports whether the job has a schedule.
@@ -68,13 +69,13 @@ type Data struct {
 	err         error
 }
 
-// JSON is v as a JSON payload. A v that cannot be encoded makes the job invalid, naming the field data.
+// JSON returns v as a JSON payload. If v cannot be encoded, the job is invalid in the field data.
 func JSON(v any) Data {
 	b, err := json.Marshal(v)
 	return Data{Bytes: b, ContentType: ContentTypeJSON, err: err}
 }
 
-// Bytes is a payload of any form.
+// Bytes returns a payload of any form.
 func Bytes(b []byte, contentType string) Data { return Data{Bytes: b, ContentType: contentType} }
 
 // Content types that Carillon itself sets.
@@ -83,28 +84,29 @@ const (
 	ContentTypeBinary = "application/octet-stream"
 )
 
-// When is a point in time as its author wrote it: absolute, or counted from now. Relative ones are resolved once, by the
-// first node that sees them. The zero value is "not given".
+// When is a point in time as its author wrote it: absolute, or relative to now. Relative ones are resolved
+// once, by the first node that sees them. The zero value means "not given".
 type When struct {
 	text string
 }
 
-// In is d from now.
+// In returns the time d from now.
 func In(d time.Duration) When { return When{text: d.String()} }
 
-// At is the instant t.
+// At returns the instant t.
 func At(t time.Time) When { return When{text: t.UTC().Format(time.RFC3339Nano)} }
 
-// WhenText is RFC 3339, a Go duration or an ISO 8601 duration from now; it is read, and refused if wrong, by [Job.Validate].
+// WhenText takes RFC 3339, a Go duration or an ISO 8601 duration from now; [Job.Validate] parses it and
+// refuses a wrong one.
 func WhenText(s string) When { return When{text: s} }
 
 // IsZero reports whether nothing was given.
 func (w When) IsZero() bool { return w.text == "" }
 
-// String is the text as written.
+// String returns the text as written.
 func (w When) String() string { return w.text }
 
-// DST says what a cron does when clocks change.
+// DST decides what a cron does when clocks change.
 type DST uint8
 
 // The daylight-saving rules.
@@ -113,18 +115,19 @@ const (
 	DSTLiteral            // a time that does not exist is skipped, one that exists twice runs twice (robfig)
 )
 
-// Overlap says what happens when a run is due while the previous one is still going.
+// Overlap decides what happens when a run is due while the previous one is still going.
 type Overlap uint8
 
 // The overlap rules.
 const (
 	OverlapSerial  Overlap = iota // the next one waits
-	OverlapSkip                   // the next one is not run
+	OverlapSkip                   // the next one is skipped
 	OverlapAllow                  // both run
 	OverlapReplace                // the running one is cancelled
 )
 
-// Misfire says what becomes of runs that were due while nobody could fire them or the previous one was still going.
+// Misfire decides what becomes of runs that were due while no node could fire them or the previous one was
+// still going.
 type Misfire uint8
 
 // The misfire rules.
@@ -134,10 +137,10 @@ const (
 	MisfireSkip                  // none
 )
 
-// Priority orders due runs within a partition; lower classes age, so none starves.
+// Priority orders due runs within a partition; lower ones age, so that none starves.
 type Priority uint8
 
-// The classes.
+// The priorities.
 const (
 	PriorityNormal Priority = iota
 	PriorityCritical
@@ -145,7 +148,7 @@ const (
 	PriorityLow
 )
 
-// Rank is the order of dispatch: 0 first.
+// Rank returns the order of dispatch: 0 first.
 func (c Priority) Rank() uint8 {
 	switch c {
 	case PriorityCritical:
@@ -159,48 +162,49 @@ func (c Priority) Rank() uint8 {
 	}
 }
 
-// History says how many finished runs of a job are kept, and for how long.
+// History decides how many finished runs of a job are kept, and for how long.
 type History struct {
-	Runs int           // default 20; -1 = none
+	Runs int           // default 20; -1: none
 	Keep time.Duration // default 72 h
 }
 
-// Phase is where a job stands.
+// Phase is the state of a job.
 type Phase uint8
 
 // The phases.
 const (
 	PhaseScheduled Phase = iota // waits for its next time
 	PhaseReady                  // due, waits in memory for a consumer with room
-	PhaseStaged                 // due, parked in the store: its queue has no consumer or no room
+	PhaseStaged                 // due, staged in the store: its queue has no consumer or no room
 	PhaseRunning                // an attempt is in force
 	PhaseRetrying               // waits for the next attempt
 	PhasePaused
-	PhaseWaiting // due, waits for the success of jobs in After
+	PhaseWaiting // due, waits for the success of jobs in DependsOn
 )
 
-// JobStatus is what became of a job so far.
+// JobStatus is the state and history of a job.
 type JobStatus struct {
 	UID        UID
 	Generation uint64
 	Created    time.Time
 	Updated    time.Time
 	Phase      Phase
-	NextRun    time.Time // zero = none
-	LastRun    *Run      // the last finished one; nil = none
-	Current    *Run      // the unfinished one; nil = none
-	Waiting    []string  // jobs of After that have yet to succeed before the next run begins
-	Missing    []string  // those of Waiting that do not exist; only GetJob finds out
+	NextRun    time.Time // zero: none
+	LastRun    *Run      // the last finished one; nil: none
+	Current    *Run      // the unfinished one; nil: none
+	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
+	Missing    []string  // those of Waiting that do not exist; set by GetJob only
 	Counters   Counters
 }
 
-// Counters count a job's runs since it was created. They change with the records that they count, in one write: whatever
-// happens to a node, Fired is Succeeded + Dropped + Dead + Cancelled and the unfinished runs that have had an attempt.
+// Counters count a job's runs since it was created. They change in the same write as the records that they
+// count: whatever happens to a node, Fired is Succeeded + Dropped + Dead + Cancelled plus the unfinished runs
+// that have had an attempt.
 type Counters struct {
-	Fired     uint64 // runs begun: that have had an attempt. One that is rescheduled or redriven goes on and counts once
+	Fired     uint64 // runs that have had an attempt; a rescheduled or redriven one counts once
 	Succeeded uint64 // runs that ended with a success
 	Failed    uint64 // attempts that failed: by their result, their timeout or the end of their lease
-	Retried   uint64 // attempts after the first of a run, but for the first after a reschedule or a redrive
+	Retried   uint64 // attempts after the first of a run, except the first after a reschedule or a redrive
 	Dead      uint64 // runs that ended dead and have not been redriven since
 	Skipped   uint64 // scheduled times that did not run
 	Late      uint64 // runs whose first attempt began more than 1 s after they were due

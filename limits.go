@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Bounds bound what a job may bring along. The zero value of a field means its default.
+// Bounds limit the size of a job's parts. The zero value of a field means its default.
 type Bounds struct {
 	Payload   int // bytes of the data; default 1 MiB
-	Metadata  int // bytes of all keys and values of the metadata, and again of the labels; default 64 KiB
-	Labels    int // how many labels; default 64
-	Name      int // bytes of a job's or queue's name; default 512, which is also the most
-	Namespace int // bytes of a namespace; default 63, which is also the most
-	Headers   int // bytes of all headers of an HTTP target as they are sent; default 16 KiB
+	Metadata  int // bytes of the metadata's keys and values, and separately of the labels'; default 64 KiB
+	Labels    int // number of labels; default 64
+	Name      int // bytes of a job's or queue's name; default 512, which is also the maximum
+	Namespace int // bytes of a namespace; default 63, which is also the maximum
+	Headers   int // bytes of all headers of an HTTP target as sent; default 16 KiB
 	URL       int // bytes of an HTTP target's URL; default 8 KiB
 	Schedule  int // bytes of a schedule; default 1 KiB
 	Note      int // bytes of a note; default 4 KiB
 }
 
-// DefaultBounds are the limits of security.md.
+// DefaultBounds returns the limits of security.md.
 func DefaultBounds() Bounds { return Bounds{}.withDefaults() }
 
-// The most bytes of names, whatever the configuration: keys in the store are built from them.
+// Maximum bytes of names, whatever the configuration: keys in the store are built from them.
 const (
 	MaxName      = 512
 	MaxNamespace = 63
@@ -41,7 +41,7 @@ func (l Bounds) withDefaults() Bounds {
 	}
 }
 
-// Bounds that make sense of a job's numbers; they are not configurable.
+// Bounds on a job's numbers; they are not configurable.
 const (
 	MinTimeout = time.Millisecond
 	MaxTimeout = 7 * 24 * time.Hour
@@ -50,10 +50,10 @@ const (
 	MaxSpan    = 10 * 366 * 24 * time.Hour // of any other duration: ten years
 
 	MaxRetries     = 1_000_000
-	MaxCatchUp     = 10_000 // runs made up for under MisfireAll
+	MaxCatchUp     = 10_000 // missed runs that MisfireAll makes up for
 	MaxHistoryRuns = 10_000
 
-	MaxAfter     = 16     // names in After
+	MaxAfter     = 16     // names in DependsOn
 	MaxPending   = 10_000 // unfinished runs of one job beside its own: by trigger, backfill and OverlapAllow
 	MaxBackfills = 100    // unfinished backfills of one job
 	MaxLimits    = 10_000 // limits of one namespace

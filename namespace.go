@@ -2,22 +2,23 @@ package carillon
 
 import "maps"
 
-// Namespace is what is set for a namespace as a whole. A namespace that nobody has set anything for has the zero settings.
+// Namespace is the settings of a namespace as a whole. A namespace without settings has the zero value.
 type Namespace struct {
 	Name string
-	// Strict refuses recurring jobs whose retries can take as long as their interval, which otherwise only earn a warning.
+	// Strict refuses recurring jobs whose retries can take as long as their interval; otherwise these only
+	// get a warning.
 	Strict bool
-	// ConcurrencyLimits is, for each concurrency key, how many attempts of the jobs with that key may be in force at a time, across the
-	// cluster. A key that is not here is not limited; 0 lets nothing run.
+	// ConcurrencyLimits is, for each concurrency key, how many attempts of the jobs with that key may be in
+	// force at a time, across the cluster. A key that is not listed has no limit; 0 lets nothing run.
 	ConcurrencyLimits map[string]int
-	// Generation counts what has been set, from 1: that of a namespace that nobody has set anything for. In a put, if it is not
-	// 0, it is the generation that the settings are meant to replace.
+	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
+	// In a put, if not 0, it is the generation that the settings are meant to replace.
 	Generation uint64
 }
 
-// Over is what a put of n leaves, over the settings in force: the generation counts on if anything changes. A put that is
-// meant for another generation is refused, and so is one without any limits that would remove limits unless it says which
-// generation it is meant for: an empty body must not set free what is limited.
+// Over returns the result of putting n over the settings in force; the generation grows if anything changes.
+// A put meant for another generation is refused. So is a put without limits and without a generation that
+// would remove limits: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
@@ -34,7 +35,7 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 	return n, nil
 }
 
-// Validate names the first field that is wrong.
+// Validate returns an error about the first wrong field.
 func (n *Namespace) Validate() error {
 	if err := ValidateNamespace(n.Name); err != nil {
 		return WithField(err, "name")
@@ -53,7 +54,7 @@ func (n *Namespace) Validate() error {
 	return nil
 }
 
-// MaxConcurrencyKey is the most bytes of a concurrency key.
+// MaxConcurrencyKey is the maximum length of a concurrency key, in bytes.
 const MaxConcurrencyKey = 256
 
 func checkLimitName(field, key string) error {

@@ -5,18 +5,20 @@ import (
 	"strings"
 )
 
-// Effect is what a change of a field of a job does to the runs that it has, and to the times that it is to run at.
+// Effect is what changing a field of a job does to its unfinished runs and its coming times.
 type Effect uint8
 
-// The effects, each with those before it but for the first.
+// The effects. Each includes those before it, except the first.
 const (
-	// EffectNone: the attempt in force goes on, and no time moves.
+	// EffectNone: the attempt in force goes on, and no time changes.
 	EffectNone Effect = iota + 1
-	// EffectFence: unfinished runs go on under their ids with the new content; an attempt in force ends for the next one.
+	// EffectFence: unfinished runs go on under their ids with the new content; an attempt in force ends in
+	// favour of the next.
 	EffectFence
-	// EffectNext: the next time is worked out anew. What has been counted so far stays: the phase, the end of life, the repeats.
+	// EffectNext: the next time is computed again. What was counted so far stays: the phase, the end of life,
+	// the repeats.
 	EffectNext
-	// EffectTimes: the times are counted anew from the change on, as after a put.
+	// EffectTimes: the times are counted from the change on, as after a put.
 	EffectTimes
 )
 
@@ -56,7 +58,8 @@ var patchFields = []patchField{
 	{"history", EffectNone, func(to, from *Job) { to.History = from.History }},
 }
 
-// patchData replaces the bytes, and the content type if the new data says one; "content_type" alone replaces only that.
+// patchData replaces the bytes, and the content type if the new data has one; "content_type" alone replaces
+// only that.
 func patchData(to, from *Job) {
 	contentType := to.Data.ContentType
 	to.Data = from.Data
@@ -65,7 +68,7 @@ func patchData(to, from *Job) {
 	}
 }
 
-// PatchFields are the fields that a patch may name.
+// PatchFields returns the fields that a patch may name.
 func PatchFields() []string {
 	names := make([]string, len(patchFields))
 	for i, f := range patchFields {
@@ -74,13 +77,13 @@ func PatchFields() []string {
 	return names
 }
 
-// topLevel is the field of a job that a path leads into.
+// topLevel returns the field of a job that a path leads into.
 func topLevel(path string) string {
 	field, _, _ := strings.Cut(path, ".")
 	return field
 }
 
-// EffectOf is what a change of the field, or of a part of it, does; 0 if a patch cannot name it.
+// EffectOf returns the effect of changing a field, or a part of it; 0 if a patch cannot name it.
 func EffectOf(field string) Effect {
 	if isPart(field) {
 		field = topLevel(field)
@@ -93,12 +96,12 @@ func EffectOf(field string) Effect {
 	return 0
 }
 
-// Names reports whether the patch names a field with the effect, whether or not it changes it.
+// Names reports whether the patch names a field with the effect, whether or not it changes the field.
 func (p Patch) Names(effect Effect) bool {
 	return slices.ContainsFunc(p.Fields, func(name string) bool { return EffectOf(name) == effect })
 }
 
-// Without is the job with the fields cleared whose changes have at most this effect.
+// Without returns the job without the fields whose changes have at most this effect.
 func (j Job) Without(most Effect) Job {
 	var none Job
 	for i := range patchFields {
@@ -109,11 +112,12 @@ func (j Job) Without(most Effect) Job {
 	return j
 }
 
-// Apply is old with the named fields replaced, whole: a field that the patch names and does not give gets its default. Of policies a
-// patch may name single fields, see [PatchParts], and leave the rest. The result is to be validated. It shares maps and slices
-// with old and the patch.
+// Apply returns old with the named fields replaced as a whole: a field that the patch names but does not set
+// gets its default. Of policies a patch may name single fields, see [PatchParts]; the rest stays. The caller
+// validates the result. It shares maps and slices with old and the patch.
 //
-// A patch that takes the schedule away has to give a due time: the job would run at once, for the last time.
+// A patch that removes the schedule must set a due time. Otherwise the job would run at once, for the last
+// time.
 func (p Patch) Apply(old Job) (Job, error) {
 	recurring := old.Recurring()
 	for _, name := range p.Fields {

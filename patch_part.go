@@ -8,11 +8,11 @@ import (
 // patchPart is a field within a policy that a patch may name, by a path. The rest of the policy stays.
 type patchPart struct {
 	path  string
-	form  PolicyKind // of failure policies, the form that the field belongs to; PolicyDefault: any
+	form  PolicyKind // for failure policies, the form that the field belongs to; PolicyDefault: any
 	apply func(to, from *Job)
 }
 
-// patchParts are in the order in which they are applied: a form before what all forms have.
+// patchParts are in the order in which they are applied: a form before the fields that all forms have.
 var patchParts = []patchPart{
 	formPart(PolicyDrop),
 	formPart(PolicyConstant),
@@ -41,7 +41,8 @@ var patchParts = []patchPart{
 
 func patchRetries(to, from *FailurePolicy) { to.MaxRetries = from.MaxRetries }
 
-// policyPart is a field of one form of failure policies. A job with another form gets this one, with the field alone.
+// policyPart is a field of one form of failure policies. A job with another form gets this form, with only
+// that field.
 func policyPart(form PolicyKind, name string, set func(to, from *FailurePolicy)) patchPart {
 	path := (&FailurePolicy{Kind: form}).field(name)
 	return patchPart{path: path, form: form, apply: func(to, from *Job) {
@@ -50,7 +51,7 @@ func policyPart(form PolicyKind, name string, set func(to, from *FailurePolicy))
 	}}
 }
 
-// formPart is a form as such: the patch gives it, or takes it away.
+// formPart is a form itself: the patch sets it, or removes it.
 func formPart(form PolicyKind) patchPart {
 	return patchPart{path: policyWords.field + "." + form.String(), form: form, apply: func(to, from *Job) {
 		switch {
@@ -62,8 +63,8 @@ func formPart(form PolicyKind) patchPart {
 	}}
 }
 
-// inForm is what a patch of a field of the form begins with: the policy if it has the form, or the default one if that has; else
-// the form without anything.
+// inForm returns what a patch of a field of the form starts from: the policy if it has the form, else the
+// default policy if that has it, else an empty policy of the form.
 func (p FailurePolicy) inForm(form PolicyKind, recurring bool) FailurePolicy {
 	base := FailurePolicy{Kind: form}
 	switch {
@@ -97,7 +98,7 @@ func isPart(path string) bool {
 	return strings.Contains(path, ".") && slices.ContainsFunc(patchParts, func(part patchPart) bool { return part.path == path })
 }
 
-// PatchParts are the paths of the fields within policies that a patch may name.
+// PatchParts returns the paths of the fields within policies that a patch may name.
 func PatchParts() []string {
 	paths := make([]string, len(patchParts))
 	for i := range patchParts {
@@ -106,8 +107,8 @@ func PatchParts() []string {
 	return paths
 }
 
-// ForMessage is the patch's job with a form for its failure policy, if it gives fields of one without saying which: a message of
-// the API has them within a form.
+// ForMessage returns the patch's job. If it sets fields of a failure policy without its form, it gets that
+// form: a message of the API has these fields within a form.
 func (p *Patch) ForMessage() Job {
 	j := p.Job
 	if j.FailurePolicy.Kind != PolicyDefault || slices.Contains(p.Fields, "failure_policy") {

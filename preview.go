@@ -8,11 +8,12 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// DefaultPreview is how many times a preview shows if nobody says.
+// DefaultPreview is how many times a preview shows by default.
 const DefaultPreview = 10
 
-// Preview is when a job with this schedule would fire, strictly after q.From: at most q.Count times, in UTC. @every and ISO
-// 8601 repeats count from q.Due if it is given, otherwise from q.From; runs of Rn/… up to q.From are spent.
+// Preview returns when a job with this schedule would fire, strictly after q.From: at most q.Count times, in
+// UTC. @every and ISO 8601 repeats count from q.Due if it is given, otherwise from q.From; runs of Rn/… up to
+// q.From are used up.
 func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	if err := checkNumber("count", cmp.Or(q.Count, DefaultPreview), 1, MaxBatch); err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	return upcoming(sched, q, anchor), nil
 }
 
-// upcoming is the times of a schedule, nil for a one-shot, after q.From.
+// upcoming returns the times of a schedule, nil for a one-shot, after q.From.
 func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Time {
 	if s == nil {
 		if anchor.After(q.From) {
@@ -70,7 +71,7 @@ func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Tim
 	return times
 }
 
-// remaining is how many of n runs that began at the anchor are left after a time.
+// remaining returns how many of n runs that began at the anchor are left after a time.
 func remaining(s *schedule.Schedule, n uint64, anchor, after time.Time) int {
 	all := int(min(n, math.MaxInt))
 	return all - s.Count(anchor.Add(-1), after, anchor, all)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Validate names the first field that is wrong. A query that can find nothing, whatever is stored, is wrong.
-// An empty namespace is the default one. The page token is judged by whoever made it.
+// Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
+// empty namespace is the default one. The page token is checked by the node that made it.
 func (q *JobQuery) Validate() error {
 	if err := checkQueried(q.Namespace, q.PageSize); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (q *JobQuery) checkLabel() error {
 	return WithField(checkLabel(key, value), "label")
 }
 
-// Validate names the first field that is wrong. A query that can find nothing, whatever is stored, is wrong.
-// An empty namespace is the default one. The page token is judged by whoever made it.
+// Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
+// empty namespace is the default one. The page token is checked by the node that made it.
 func (q *RunQuery) Validate() error {
 	if err := checkQueried(q.Namespace, q.PageSize); err != nil {
 		return err
@@ -55,12 +55,12 @@ func (q *RunQuery) Validate() error {
 	return nil
 }
 
-// FinishedStatuses are those that a run in the history can have.
+// FinishedStatuses returns the statuses that a run in the history can have.
 func FinishedStatuses() []RunStatus {
 	return []RunStatus{RunSucceeded, RunFailed, RunDead, RunCancelled, RunSkipped}
 }
 
-// checkQueried is about what all lists have.
+// checkQueried checks the fields that all lists have.
 func checkQueried(namespace string, pageSize int) error {
 	if namespace != "" {
 		if err := ValidateNamespace(namespace); err != nil {
@@ -73,7 +73,7 @@ func checkQueried(namespace string, pageSize int) error {
 	return nil
 }
 
-// joinWords are the words of values, for people.
+// joinWords joins the words of values, for people.
 func joinWords(values []RunStatus) string {
 	list := make([]string, len(values))
 	for i, v := range values {

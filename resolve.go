@@ -20,8 +20,8 @@ const (
 	DefaultHistoryKeep   = 72 * time.Hour
 )
 
-// Times are kept as nanoseconds since 1970, of which 0 means "none": a job can be due, and end, from EarliestTime to
-// LatestTime.
+// Times are stored as nanoseconds since 1970, where 0 means "none". So a job can be due, and end, from
+// EarliestTime to LatestTime.
 var (
 	EarliestTime = time.Unix(0, 1).UTC()
 	LatestTime   = time.Unix(0, math.MaxInt64).UTC() // in April 2262
@@ -30,14 +30,14 @@ var (
 // Storable reports whether t lies from [EarliestTime] to [LatestTime].
 func Storable(t time.Time) bool { return !t.Before(EarliestTime) && !t.After(LatestTime) }
 
-// Normalize makes the job as it is stored: in a namespace, and without a status. Everything else stays as written, so that
-// two puts can be compared.
+// Normalize changes the job to the form in which it is stored: with a namespace and without a status.
+// Everything else stays as written, so that two puts can be compared.
 func (j *Job) Normalize() {
 	j.Namespace = cmp.Or(j.Namespace, DefaultNamespace)
 	j.Status = nil
 }
 
-// Location is the job's time zone, UTC if it has none or an unknown one.
+// Location returns the job's time zone, UTC if it has none or an unknown one.
 func (j *Job) Location() *time.Location {
 	loc, err := location(j.TimeZone)
 	if err != nil {
@@ -46,7 +46,8 @@ func (j *Job) Location() *time.Location {
 	return loc
 }
 
-// zones keeps what was loaded by name, as each load reads and parses a file. It holds no more than there are zones.
+// zones caches zones by name, as each load reads and parses a file. It never has more entries than there are
+// zones.
 var zones sync.Map // string → *time.Location
 
 func location(name string) (*time.Location, error) {
@@ -68,7 +69,7 @@ func location(name string) (*time.Location, error) {
 	return known.(*time.Location), nil
 }
 
-// ParseSchedule is the job's parsed schedule; nil for a one-shot.
+// ParseSchedule returns the job's parsed schedule; nil for a one-shot.
 func (j *Job) ParseSchedule() (*schedule.Schedule, error) {
 	if !j.Recurring() {
 		return nil, nil
@@ -83,7 +84,7 @@ func (j *Job) ParseSchedule() (*schedule.Schedule, error) {
 	return s, nil
 }
 
-// scheduleError is an error of package schedule, with its position, for a field.
+// scheduleError returns an error of package schedule, with its position, for a field.
 func scheduleError(field string, err error) error {
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
 		return Errorf(InvalidArgument, field, "%s at position %d: %s", e.Field, e.Pos, e.Msg)
@@ -91,7 +92,7 @@ func scheduleError(field string, err error) error {
 	return Errorf(InvalidArgument, field, "%w", err)
 }
 
-// resolve is the instant that w means at now, and whether it is counted from now.
+// resolve returns the instant that w means at now, and whether it is relative to now.
 func (w When) resolve(field string, now time.Time, loc *time.Location) (t time.Time, relative bool, err error) {
 	t, relative, err = schedule.ParseTime(w.text, now, loc)
 	switch {
@@ -103,20 +104,24 @@ func (w When) resolve(field string, now time.Time, loc *time.Location) (t time.T
 	return t, relative, nil
 }
 
-// show is t for people, in UTC.
+// show formats t for people, in UTC.
 func show(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// FirstRun is when a valid job that is put at now runs first. sched is its parsed schedule, nil for a one-shot.
+// FirstRun computes when a valid job that is put at now runs first. sched is its parsed schedule, nil for a
+// one-shot.
 //
 // anchor is what @every and ISO 8601 repeats count from: the due time, or now if none is given. next is
-//   - of a one-shot: its due time, which may be past;
-//   - of a schedule without a due time: its first time after now (so one period after now if it is anchored);
-//   - of a schedule with one: its first time from then on. If that is past, the newest one up to now, so that the job fires
-//     once, at once, and missed nothing;
-//   - of a job of Dapr with a schedule and a due time: the due time, be it past, whether or not the schedule has it.
+//   - for a one-shot: its due time, which may be past;
+//   - for a schedule without a due time: its first time after now (so one period after now if it is
+//     anchored);
+//   - for a schedule with one: its first time from then on. If that is past, the newest one up to now, so
+//     that the job fires once, at once, and missed nothing;
+//   - for a Dapr job with a schedule and a due time: the due time, even if it is past, whether or not the
+//     schedule has it.
 //
-// expires is the end of the job's life, inclusive; zero is none. A job that could never run is refused: with the cause
-// [ErrEndsFirst] if its life ends before its first run. Of other jobs than Dapr's it must also end after now.
+// expires is the end of the job's life, inclusive; zero: none. A job that could never run is refused: with
+// the cause [ErrEndsFirst] if its life ends before its first run. Except for Dapr's jobs, it must also end
+// after now.
 func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, expires time.Time, err error) {
 	now = now.Round(0).UTC()
 	var none time.Time
@@ -140,7 +145,7 @@ func FirstRun(j *Job, sched *schedule.Schedule, now time.Time) (anchor, next, ex
 	return anchor, next, expires, nil
 }
 
-// life is from when to when a job that is put at now may run; expires is zero if there is no end.
+// life returns from when to when a job that is put at now may run; expires is zero if there is no end.
 func (j *Job) life(now time.Time) (anchor, expires time.Time, err error) {
 	loc := j.Location()
 	anchor = now
@@ -155,8 +160,8 @@ func (j *Job) life(now time.Time) (anchor, expires time.Time, err error) {
 	return anchor, expires, err
 }
 
-// ErrEndsFirst is the cause, for errors.Is, of the error about a job whose life would end before its first run. Like every
-// cause it does not cross the wire.
+// ErrEndsFirst is the cause, for errors.Is, of the error about a job whose life would end before its first
+// run. Like every cause it does not cross the wire.
 var ErrEndsFirst = errors.New("the job's life ends before its first run")
 
 func endsTooSoon(expires, first time.Time) error {
@@ -165,7 +170,7 @@ func endsTooSoon(expires, first time.Time) error {
 	return e
 }
 
-// firstMatch is the first time of a schedule as [FirstRun] says.
+// firstMatch returns the first time of a schedule as [FirstRun] defines it.
 func firstMatch(s *schedule.Schedule, anchor time.Time, dueGiven bool, now time.Time) (time.Time, error) {
 	after := now
 	if dueGiven {
@@ -181,7 +186,8 @@ func firstMatch(s *schedule.Schedule, anchor time.Time, dueGiven bool, now time.
 	return next, nil
 }
 
-// EffectiveRepeats is the most runs that the job's schedule may begin: the lower of Repeats and of n in Rn/…; 0 is no limit.
+// EffectiveRepeats returns the most runs that the job's schedule may begin: the lower of Repeats and of n in
+// Rn/…; 0: no limit.
 func EffectiveRepeats(j *Job, sched *schedule.Schedule) uint64 {
 	if sched == nil {
 		return j.Repeats
@@ -193,7 +199,7 @@ func EffectiveRepeats(j *Job, sched *schedule.Schedule) uint64 {
 	return n
 }
 
-// TimeoutOrDefault is one attempt's limit.
+// TimeoutOrDefault returns the limit of one attempt.
 func (j *Job) TimeoutOrDefault() time.Duration {
 	switch {
 	case j.Timeout != 0:
@@ -207,14 +213,14 @@ func (j *Job) TimeoutOrDefault() time.Duration {
 // leased reports whether attempts hold a lease, which heartbeats extend.
 func (t Target) leased() bool { return t.Worker != nil || t.Exec != nil || t.Dapr != nil }
 
-// LeaseOrDefault is how long an attempt lives without a heartbeat.
+// LeaseOrDefault returns how long an attempt lives without a heartbeat.
 func (j *Job) LeaseOrDefault() time.Duration { return cmp.Or(j.Lease, DefaultLease) }
 
-// CatchUpLimitOrDefault is the most runs that are made up for under [MisfireAll].
+// CatchUpLimitOrDefault returns the most missed runs that [MisfireAll] makes up for.
 func (j *Job) CatchUpLimitOrDefault() int { return cmp.Or(j.CatchUpLimit, DefaultCatchUpLimit) }
 
-// HistoryRuns is how many finished runs are kept; 0 is none.
+// HistoryRuns returns how many finished runs are kept; 0: none.
 func (j *Job) HistoryRuns() int { return max(cmp.Or(j.History.Runs, DefaultHistoryRuns), 0) }
 
-// HistoryKeep is how long finished runs are kept.
+// HistoryKeep returns how long finished runs are kept.
 func (j *Job) HistoryKeep() time.Duration { return cmp.Or(j.History.Keep, DefaultHistoryKeep) }

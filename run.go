@@ -9,11 +9,11 @@ type Run struct {
 	Job       string
 	Cause     Cause
 	Status    RunStatus
-	Scheduled time.Time // when the schedule meant it
-	Due       time.Time // when this attempt was due: Scheduled plus spread, or the retry's time
-	Attempt   int       // from 1; 0 = none yet
-	Started   time.Time // this attempt's
-	Finished  time.Time // the run's; zero = unfinished
+	Scheduled time.Time // the time that the schedule gives
+	Due       time.Time // when this attempt was due: Scheduled plus jitter, or the retry's time
+	Attempt   int       // from 1; 0: none yet
+	Started   time.Time // start of this attempt
+	Finished  time.Time // end of the run; zero: unfinished
 
 	// Set on a delivery.
 	Token    string        // proves that a result belongs to the attempt in force
@@ -24,22 +24,23 @@ type Run struct {
 	Metadata map[string]string
 
 	// Set on a finished run.
-	Errors   []AttemptError // newest last, at most 10 are kept; also while it is unfinished and after a redrive
-	Response []byte         // up to 4 KiB of what an HTTP target answered
-	Worker   string         // who ran the last attempt
+	Errors   []AttemptError // newest last, at most 10; also set while it is unfinished and after a redrive
+	Response []byte         // up to 4 KiB of an HTTP target's answer
+	Worker   string         // the worker of the last attempt
 	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
-	Skipped  uint64         // scheduled times that this record stands for, up to Scheduled; 0 on a run
+	Skipped  uint64         // scheduled times that this record stands for, up to Scheduled; 0 for a run
 	From     time.Time      // the first of the Skipped
 
-	Progress *Progress // what the attempt in force last said; nil = nothing. It is lost with the node.
-	Backfill string    // id of the backfill that made it; empty = none
+	Progress *Progress // last report of the attempt in force; nil: none. It is lost with the node.
+	Backfill string    // id of the backfill that made it; empty: none
 
-	// InDoubt is how many of its attempts a node may have handed out that ended without order, before the store knew of it. Such
-	// an attempt is made again under its own number and token, so consumers may have had it more than once.
+	// InDoubt is how many of its attempts may have been handed out, before the store knew of it, by a node
+	// that ended without order. Such an attempt is made again under its number and token, so consumers may
+	// have had it more than once.
 	InDoubt int
 }
 
-// Progress is how far an attempt says it is.
+// Progress is a report of an attempt on how far it is.
 type Progress struct {
 	Percent float64 // 0 to 100
 	Message string  // at most MaxProgressMessage bytes
@@ -51,12 +52,12 @@ type AttemptError struct {
 	Attempt  int
 	At       time.Time
 	Message  string
-	Redriven bool // the run died of it, or after it, and has been redriven since
+	Redriven bool // the run died of this error, or after it, and has been redriven since
 }
 
-// Limits on what a run keeps.
+// Bounds on what a run keeps.
 const (
-	MaxRunErrors   = 10       // newest are kept
+	MaxRunErrors   = 10       // the newest are kept
 	MaxErrorBytes  = 4 << 10  // of one message
 	MaxResponse    = 4 << 10  // of an HTTP answer
 	MaxRetainedRun = 64 << 10 // of a dead run's encoded record besides its payload
@@ -64,7 +65,7 @@ const (
 	MaxProgressMessage = 1 << 10 // bytes
 )
 
-// Cause says why a run exists.
+// Cause tells why a run exists.
 type Cause uint8
 
 // The causes.
@@ -74,7 +75,7 @@ const (
 	CauseBackfill
 )
 
-// RunStatus is where a run stands.
+// RunStatus is the state of a run.
 type RunStatus uint8
 
 // The statuses.
@@ -100,28 +101,28 @@ type Outcome uint8
 const (
 	OutcomeFailure Outcome = iota
 	OutcomeSuccess
-	OutcomeProgress   // the attempt goes on: see Result.Progress; it extends the lease as a heartbeat does
-	OutcomeReschedule // not done, and not failed: the same run is attempted again at Result.At, with fresh retries
+	OutcomeProgress   // the attempt goes on: see Result.Progress; extends the lease like a heartbeat
+	OutcomeReschedule // neither done nor failed: attempted again at Result.At, with fresh retries
 )
 
-// Result is a consumer's word on an attempt.
+// Result is a consumer's report on an attempt.
 type Result struct {
 	Token      string
 	RunID      string
 	Outcome    Outcome
 	Message    string        // of a failure
 	Permanent  bool          // a failure that must not be retried
-	RetryAfter time.Duration // a failure's lower bound on the next attempt
+	RetryAfter time.Duration // for a failure, the least delay before the next attempt
 	Response   []byte        // kept with the run, up to MaxResponse
-	Progress   Progress      // of OutcomeProgress; its At is set by the node
-	At         time.Time     // of OutcomeReschedule; past = at once
+	Progress   Progress      // for OutcomeProgress; the node sets its At
+	At         time.Time     // for OutcomeReschedule; a past time means at once
 }
 
-// Heartbeat says that an attempt is alive and extends its lease.
+// Heartbeat reports that an attempt is alive and extends its lease.
 type Heartbeat struct {
 	Token string
 	RunID string
-	// Confirm asks whether the attempt is still in force; WorkResponse.Confirmed or WorkResponse.Stale
-	// answers.
+	// Confirm asks whether the attempt is still in force; the answer is in WorkResponse.Confirmed or
+	// WorkResponse.Stale.
 	Confirm bool
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// UID tells a job from an earlier or later one of the same name: it lives from create to delete. The first 8 bytes are
-// [KeyHash] of the job's key, the last 8 are random, so that a run id leads to its records without an index
-// (docs/decisions/0003).
+// UID tells a job from an earlier or later one with the same name: it lives from creation to deletion. The
+// first 8 bytes are [KeyHash] of the job's key, the last 8 are random. So a run id leads to its records
+// without an index (docs/decisions/0003).
 type UID [16]byte
 
-// String is the uid in hexadecimal base32, lower case.
+// String returns the uid in lower-case base32 (extended hex alphabet).
 func (u UID) String() string { return idEncoding.EncodeToString(u[:]) }
 
-// Hash is the key hash inside the uid.
+// Hash returns the key hash inside the uid.
 func (u UID) Hash() uint64 { return binary.BigEndian.Uint64(u[:8]) }
 
-// NewUID makes the uid of a job out of random bytes.
+// NewUID returns the uid of a job, made of random bytes.
 func NewUID(k Key, random [8]byte) UID {
 	var u UID
 	binary.BigEndian.PutUint64(u[:8], KeyHash(k))
@@ -26,8 +26,8 @@ func NewUID(k Key, random [8]byte) UID {
 	return u
 }
 
-// KeyHash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its bits are
-// good. Fixed for ever by the store's format version.
+// KeyHash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its
+// bits are well distributed. It is fixed for ever by the store's format version.
 func KeyHash(k Key) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -43,17 +43,17 @@ func KeyHash(k Key) uint64 {
 	return h ^ h>>33
 }
 
-// PartitionOf is the partition, of n, that a job belongs to.
+// PartitionOf returns the partition, of n, that a job belongs to.
 func PartitionOf(k Key, n int) int { return int(KeyHash(k) % uint64(n)) }
 
-// RunIdentity is what a run id says. It holds neither generation nor node, so an edit that keeps an instant does not make
-// it run twice.
+// RunIdentity is the content of a run id. It has neither generation nor node, so that an edit that keeps an
+// instant does not make it run twice.
 type RunIdentity struct {
 	Partition uint16
 	UID       UID
 	Scheduled int64 // UTC nanoseconds since 1970
 	Cause     Cause
-	Seq       uint64 // of a trigger; 0 for the schedule's own
+	Seq       uint64 // number of a trigger; 0 for the schedule's own
 }
 
 // runIDVersion is the first byte of every run id.
@@ -62,13 +62,13 @@ const runIDVersion = 1
 // idEncoding keeps the order of what it encodes and is safe in paths and headers.
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
-// String is the run id.
+// String returns the run id.
 func (r RunIdentity) String() string {
 	var text [runIDMost]byte
 	return string(r.appendText(text[:0]))
 }
 
-// runIDMost is more than the longest run id has, so that ids are made and read without memory from the heap.
+// runIDMost exceeds the length of every run id, so that ids are encoded and decoded without allocating.
 const runIDMost = 80
 
 func (r RunIdentity) appendText(b []byte) []byte {
@@ -89,7 +89,7 @@ func (r RunIdentity) AppendBinary(b []byte) []byte {
 // runIDHead is the length of a run id's bytes before the sequence.
 const runIDHead = 1 + 2 + 16 + 8 + 1
 
-// ParseRunID reads a run id.
+// ParseRunID decodes a run id.
 func ParseRunID(id string) (RunIdentity, error) {
 	var text, raw [runIDMost]byte
 	if len(id) > len(text) {
@@ -110,7 +110,7 @@ func badRunID(id string) error {
 	return Errorf(InvalidArgument, "id", "%q is not a run id", clip(id))
 }
 
-// ParseRunIDBytes reads what [RunIdentity.AppendBinary] wrote.
+// ParseRunIDBytes decodes what [RunIdentity.AppendBinary] wrote.
 func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
 	if len(raw) <= runIDHead || raw[0] != runIDVersion {
 		return RunIdentity{}, Errorf(InvalidArgument, "id", "these are not the bytes of a run id")
@@ -129,10 +129,10 @@ func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
 	return r, nil
 }
 
-// ScheduledTime is Scheduled as a time.
+// ScheduledTime returns Scheduled as a time.
 func (r RunIdentity) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
 
-// clip shortens what a caller sent, for an error message.
+// clip shortens a caller's text for an error message.
 func clip(s string) string {
 	const most = 64
 	if len(s) > most {

@@ -1,6 +1,6 @@
 package carillon
 
-// Target says who gets the run: exactly one field is set.
+// Target is where runs are delivered: exactly one field is set.
 type Target struct {
 	Worker *WorkerTarget
 	HTTP   *HTTPTarget
@@ -45,13 +45,13 @@ type ExecTarget struct {
 	Env        map[string]string
 }
 
-// WorkerQueue is a worker target.
+// WorkerQueue returns a worker target.
 func WorkerQueue(queue string) Target { return Target{Worker: &WorkerTarget{Queue: queue}} }
 
-// HTTP is an HTTP target with the default method, POST.
+// HTTP returns an HTTP target with the default method, POST.
 func HTTP(url string) Target { return Target{HTTP: &HTTPTarget{URL: url}} }
 
-// Kind is the set target's name as in the API ("worker", "http", …), or "" when none is.
+// Kind returns the set target's name in the API ("worker", "http", …), or "" if none is set.
 func (t Target) Kind() string {
 	switch {
 	case t.Worker != nil:
@@ -74,7 +74,7 @@ func (t Target) Kind() string {
 	return ""
 }
 
-// count is how many fields are set.
+// count returns how many fields are set.
 func (t Target) count() int {
 	n := 0
 	for _, set := range [...]bool{

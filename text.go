@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The words of the API, in the order of the constants they stand for.
+// The words of the API, in the order of the constants that they stand for.
 var (
 	dstWords       = words{"dst", []string{"safe", "literal"}}
 	overlapWords   = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
@@ -24,11 +24,11 @@ var (
 
 // words are the names of an enum's values.
 type words struct {
-	field string   // where the API has it
+	field string   // its name in the API
 	list  []string // by value
 }
 
-// of is the word for a value; a value without one is shown as a number.
+// of returns the word for a value; a value without one is shown as a number.
 func (w words) of(value uint8) string {
 	if int(value) < len(w.list) {
 		return w.list[value]
@@ -36,7 +36,7 @@ func (w words) of(value uint8) string {
 	return fmt.Sprintf("unknown(%d)", value)
 }
 
-// parse is the value of a word.
+// parse returns the value of a word.
 func parse[T ~uint8](w words, word string) (T, error) {
 	if i := slices.Index(w.list, word); i >= 0 {
 		return T(i), nil
@@ -52,73 +52,74 @@ func (w words) check(value uint8) error {
 	return Errorf(InvalidArgument, w.field, "%d is unknown; use one of %s", value, strings.Join(w.list, ", "))
 }
 
-// String is the word of the API: "safe" or "literal".
+// String returns the word of the API: "safe" or "literal".
 func (d DST) String() string { return dstWords.of(uint8(d)) }
 
-// ParseDST is the rule of a word.
+// ParseDST returns the rule for a word of the API.
 func ParseDST(word string) (DST, error) { return parse[DST](dstWords, word) }
 
-// String is the word of the API: "serial", "skip", "allow" or "replace".
+// String returns the word of the API: "serial", "skip", "allow" or "replace".
 func (o Overlap) String() string { return overlapWords.of(uint8(o)) }
 
-// ParseOverlap is the rule of a word.
+// ParseOverlap returns the rule for a word of the API.
 func ParseOverlap(word string) (Overlap, error) { return parse[Overlap](overlapWords, word) }
 
-// String is the word of the API: "latest", "all" or "skip".
+// String returns the word of the API: "latest", "all" or "skip".
 func (m Misfire) String() string { return misfireWords.of(uint8(m)) }
 
-// ParseMisfire is the rule of a word.
+// ParseMisfire returns the rule for a word of the API.
 func ParseMisfire(word string) (Misfire, error) { return parse[Misfire](misfireWords, word) }
 
-// String is the word of the API: "normal", "critical", "high" or "low".
+// String returns the word of the API: "normal", "critical", "high" or "low".
 func (c Priority) String() string { return priorityWords.of(uint8(c)) }
 
-// ParsePriority is the class of a word.
+// ParsePriority returns the priority for a word of the API.
 func ParsePriority(word string) (Priority, error) { return parse[Priority](priorityWords, word) }
 
-// String is the word of the API: "scheduled", "ready", "staged", "running", "retrying", "paused" or "waiting".
+// String returns the word of the API: "scheduled", "ready", "staged", "running", "retrying", "paused" or
+// "waiting".
 func (p Phase) String() string { return phaseWords.of(uint8(p)) }
 
-// ParsePhase is the phase of a word.
+// ParsePhase returns the phase for a word of the API.
 func ParsePhase(word string) (Phase, error) { return parse[Phase](phaseWords, word) }
 
-// String is the word of the API: "schedule", "trigger" or "backfill".
+// String returns the word of the API: "schedule", "trigger" or "backfill".
 func (c Cause) String() string { return causeWords.of(uint8(c)) }
 
-// ParseCause is the cause of a word.
+// ParseCause returns the cause for a word of the API.
 func ParseCause(word string) (Cause, error) { return parse[Cause](causeWords, word) }
 
-// String is the word of the API: "scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead", "cancelled" or
-// "skipped".
+// String returns the word of the API: "scheduled", "staged", "running", "retrying", "succeeded", "failed",
+// "dead", "cancelled" or "skipped".
 func (s RunStatus) String() string { return statusWords.of(uint8(s)) }
 
-// ParseRunStatus is the status of a word.
+// ParseRunStatus returns the status for a word of the API.
 func ParseRunStatus(word string) (RunStatus, error) { return parse[RunStatus](statusWords, word) }
 
-// String is the word of the API: "failure", "success", "progress" or "reschedule".
+// String returns the word of the API: "failure", "success", "progress" or "reschedule".
 func (o Outcome) String() string { return outcomeWords.of(uint8(o)) }
 
-// ParseOutcome is the outcome of a word.
+// ParseOutcome returns the outcome for a word of the API.
 func ParseOutcome(word string) (Outcome, error) { return parse[Outcome](outcomeWords, word) }
 
-// String is the word of the API: "drop", "constant", "schedule", "exponential", or "default" for none.
+// String returns the word of the API: "drop", "constant", "schedule", "exponential", or "default" for none.
 func (k PolicyKind) String() string { return policyWords.of(uint8(k)) }
 
-// ParsePolicyKind is the form of a word.
+// ParsePolicyKind returns the form for a word of the API.
 func ParsePolicyKind(word string) (PolicyKind, error) { return parse[PolicyKind](policyWords, word) }
 
-// String is the word of the API: "dead", "drop", or "default" for neither.
+// String returns the word of the API: "dead", "drop", or "default" for neither.
 func (o OnExhausted) String() string { return exhaustedWords.of(uint8(o)) }
 
-// ParseOnExhausted is the meaning of a word.
+// ParseOnExhausted returns the value for a word of the API.
 func ParseOnExhausted(word string) (OnExhausted, error) {
 	return parse[OnExhausted](exhaustedWords, word)
 }
 
-// String is the word of the API: "running", "done" or "cancelled".
+// String returns the word of the API: "running", "done" or "cancelled".
 func (s BackfillStatus) String() string { return backfillWords.of(uint8(s)) }
 
-// ParseBackfillStatus is the status of a word.
+// ParseBackfillStatus returns the status for a word of the API.
 func ParseBackfillStatus(word string) (BackfillStatus, error) {
 	return parse[BackfillStatus](backfillWords, word)
 }

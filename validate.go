@@ -13,15 +13,16 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// Validate checks every field, in the order of semantics.md, and names the first that is wrong: an *[Error] of kind
-// InvalidArgument with the field as the API writes it. An empty namespace is the default one, an empty name is made up by
-// whoever stores the job, and a status is not looked at. What depends on the time of the put is left to [FirstRun].
+// Validate checks every field, in the order of semantics.md, and returns an error about the first wrong one:
+// an *[Error] of kind InvalidArgument with the field's API name. An empty namespace is the default one, the
+// server makes up an empty name, and a status is ignored. [FirstRun] checks what depends on the time of the
+// put.
 func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), j.checkEffects()) }
 
-// validateFields is Validate but for fields that have no effect.
+// validateFields is Validate without the check for fields that have no effect.
 func (j *Job) validateFields(lim Bounds) error {
 	lim = lim.withDefaults()
-	return cmp.Or( // no loop over functions, for which job and limits would have to be on the heap
+	return cmp.Or( // not a loop over functions, which would put job and limits on the heap
 		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),
 		j.checkAttempt(), j.checkRules(), j.checkLimitKey(), j.checkAfter(&lim), j.checkNote(&lim), j.checkHistory(),
 	)
@@ -45,7 +46,7 @@ func (j *Job) checkName(lim *Bounds) error {
 // referenceNow stands in for the time of the put where only the form of a relative time matters.
 var referenceNow = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// checkTiming is about when the job runs: schedule, time_zone, dst, due_time, repeats, ttl, spread.
+// checkTiming checks when the job runs: schedule, time_zone, dst, due_time, repeats, ttl, jitter.
 func (j *Job) checkTiming(lim *Bounds) error {
 	sched, err := j.checkSchedule(lim)
 	if err != nil {
@@ -76,7 +77,8 @@ func (j *Job) checkSchedule(lim *Bounds) (*schedule.Schedule, error) {
 	return j.ParseSchedule()
 }
 
-// checkLife is about due_time, repeats and ttl. Whether a life ends too soon shows here only if both ends are absolute.
+// checkLife checks due_time, repeats and ttl. That a life ends too soon is detected here only if both ends
+// are absolute.
 func (j *Job) checkLife() error {
 	loc := j.Location()
 	due, dueMoves := referenceNow, true
@@ -102,7 +104,7 @@ func (j *Job) checkLife() error {
 	return nil
 }
 
-// checkData is about data and content_type.
+// checkData checks data and content_type.
 func (j *Job) checkData(lim *Bounds) error {
 	switch {
 	case j.Data.err != nil:
@@ -110,7 +112,7 @@ func (j *Job) checkData(lim *Bounds) error {
 	case len(j.Data.Bytes) > lim.Payload:
 		return tooLarge("data", len(j.Data.Bytes), lim.Payload)
 	case j.Data.ContentType == "" || j.Data.ContentType == ContentTypeJSON || j.Data.ContentType == ContentTypeBinary:
-		return nil // most jobs have one of these, and reading it costs
+		return nil // most jobs have one of these, and parsing is expensive
 	case len(j.Data.ContentType) > MaxContentType:
 		return tooLarge("content_type", len(j.Data.ContentType), MaxContentType)
 	}
@@ -121,7 +123,7 @@ func (j *Job) checkData(lim *Bounds) error {
 	return nil
 }
 
-// checkMaps is about metadata and labels.
+// checkMaps checks metadata and labels.
 func (j *Job) checkMaps(lim *Bounds) error {
 	if err := checkMap("metadata", j.Metadata, lim.Metadata); err != nil {
 		return err
@@ -140,7 +142,7 @@ func (j *Job) checkMaps(lim *Bounds) error {
 	return nil
 }
 
-// checkLabel keeps labels fit for a query, "key=value".
+// checkLabel makes sure that labels can be queried by "key=value".
 func checkLabel(key, value string) error {
 	switch {
 	case len(key) > MaxLabelKey:
@@ -155,7 +157,7 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// checkMap is about what all string maps have in common.
+// checkMap checks what all string maps have in common.
 func checkMap(field string, m map[string]string, most int) error {
 	size := 0
 	for _, key := range sortedKeys(m) {
@@ -176,7 +178,7 @@ func checkMap(field string, m map[string]string, most int) error {
 	return nil
 }
 
-// sortedKeys are the keys of a map, in order. Most maps of a job are empty, which costs nothing.
+// sortedKeys returns the keys of a map, sorted. Most maps of a job are empty, which costs nothing.
 func sortedKeys[V any](m map[string]V) []string {
 	if len(m) == 0 {
 		return nil
@@ -189,7 +191,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// checkAttempt is about timeout and lease.
+// checkAttempt checks timeout and lease.
 func (j *Job) checkAttempt() error {
 	if err := checkSpan("timeout", j.Timeout, MinTimeout, MaxTimeout); err != nil {
 		return err
@@ -200,7 +202,7 @@ func (j *Job) checkAttempt() error {
 	return checkSpan("lease", j.Lease, MinLease, MaxLease)
 }
 
-// checkRules is about overlap, misfire, catch_up_limit, catch_up_window and class.
+// checkRules checks overlap, misfire, catch_up_limit, catch_up_window and priority.
 func (j *Job) checkRules() error {
 	if err := overlapWords.check(uint8(j.Overlap)); err != nil {
 		return err
@@ -217,7 +219,7 @@ func (j *Job) checkRules() error {
 	return priorityWords.check(uint8(j.Priority))
 }
 
-// checkLimitKey keeps concurrency keys fit to be written in a namespace's settings.
+// checkLimitKey makes sure that concurrency keys can be written in a namespace's settings.
 func (j *Job) checkLimitKey() error {
 	if j.ConcurrencyKey == "" {
 		return nil
@@ -225,7 +227,7 @@ func (j *Job) checkLimitKey() error {
 	return checkLimitName("concurrency_key", j.ConcurrencyKey)
 }
 
-// checkAfter is about the jobs that must succeed first.
+// checkAfter checks depends_on.
 func (j *Job) checkAfter(lim *Bounds) error {
 	if len(j.DependsOn) > MaxAfter {
 		return Errorf(InvalidArgument, "depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxAfter)
@@ -257,7 +259,7 @@ func checkNote(note string, lim *Bounds) error {
 	return nil
 }
 
-// Validate checks the note, which is kept with the job and has the limit of a job's.
+// Validate checks the note, which is stored with the job and has the same limit as a job's.
 func (p *PauseOptions) Validate(lim Bounds) error {
 	lim = lim.withDefaults()
 	return checkNote(p.Note, &lim)
@@ -270,7 +272,7 @@ func (j *Job) checkHistory() error {
 	return checkSpan("history.keep", j.History.Keep, 0, MaxSpan)
 }
 
-// checkSpan refuses a duration that is negative or out of bounds; 0 means the default and is always right.
+// checkSpan refuses a duration that is negative or out of bounds; 0 means the default and is always accepted.
 func checkSpan(field string, d, least, most time.Duration) error {
 	switch {
 	case d == 0:

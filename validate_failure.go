@@ -31,7 +31,7 @@ func (j *Job) checkFailurePolicy(lim *Bounds) error {
 	return nil
 }
 
-// field is the API's path of a field of the policy's form.
+// field returns the API's path of a field of the policy's form.
 func (p *FailurePolicy) field(name string) string {
 	if p.Kind == PolicyDefault {
 		return policyWords.field

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ValidateKey checks the name of a job that is to be there: neither part may be empty.
+// ValidateKey checks the name of an existing job: neither part may be empty.
 func ValidateKey(k Key) error {
 	if err := ValidateNamespace(k.Namespace); err != nil {
 		return err
@@ -27,7 +27,7 @@ func ValidatePrefix(namespace, prefix string) error {
 	return checkCharacters("prefix", prefix, MaxName)
 }
 
-// ValidateQueueName checks the name of a worker queue; an error is about the given field.
+// ValidateQueueName checks the name of a worker queue; an error names the given field.
 func ValidateQueueName(field, queue string) error {
 	if queue == "" {
 		return Errorf(InvalidArgument, field, "the queue's name is missing")
@@ -84,7 +84,7 @@ func checkCharacters(field, name string, most int) error {
 	return nil
 }
 
-// renamedWithin is err about a field of the given one; nil stays nil.
+// renamedWithin prefixes the field of err with outer; nil stays nil.
 func renamedWithin(outer string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return WithField(err, outer+"."+e.Field)

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Validate names the first field that is wrong, as the API writes it. Only what the outcome needs is looked at.
+// Validate returns an error about the first wrong field, by its API name. It checks only what the outcome
+// needs.
 func (r *Result) Validate() error {
 	switch r.Outcome {
 	case OutcomeProgress:
@@ -22,7 +23,7 @@ func (r *Result) Validate() error {
 	return nil
 }
 
-// Validate names the first field that is wrong.
+// Validate returns an error about the first wrong field.
 func (p *Progress) Validate() error {
 	switch {
 	case !(p.Percent >= 0 && p.Percent <= 100): // also when it is not a number

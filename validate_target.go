@@ -38,7 +38,7 @@ func (t *HTTPTarget) check(lim *Bounds) error {
 	return checkHeaders(t.Headers, lim.Headers)
 }
 
-// checkURL never shows the URL: it may hold a password.
+// checkURL never shows the URL in an error: it may contain a password.
 func checkURL(raw string, most int) error {
 	const field = "target.http.url"
 	if len(raw) > most {
@@ -70,7 +70,7 @@ func isPort(s string) bool {
 	return s == "" || (err == nil && n > 0)
 }
 
-// Headers that a job must not set, in lower case: Carillon sets them itself, or they are about the connection.
+// Headers that a job must not set, in lower case: Carillon sets them itself, or they concern the connection.
 var (
 	ownHeaders        = []string{"content-type", "idempotency-key", "traceparent", "tracestate"}
 	ownHeaderPrefixes = []string{"ce-", "carillon-", "webhook-"}
@@ -116,7 +116,7 @@ func checkHeader(field, name, lower, value string) error {
 	return nil
 }
 
-// isNotToken is about the characters of a header's name (RFC 9110, 5.6.2).
+// isNotToken reports whether r is not allowed in a header's name (RFC 9110, 5.6.2).
 func isNotToken(r rune) bool {
 	letterOrDigit := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	return !letterOrDigit && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)

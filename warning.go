@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// RetryWarning warns of a recurring job whose retries can take as long as its interval, in the worst case, so that they get
-// in the way of its next run; "" is no warning. The job is valid.
+// RetryWarning warns of a recurring job whose retries can take as long as its interval in the worst case, so
+// that they delay its next run; "" means no warning. The job is valid.
 func RetryWarning(j *Job) string {
 	if why := retriesTooLong(j); why != "" {
 		return "failure_policy: " + why
@@ -25,7 +25,7 @@ func CheckRetryWindow(j *Job) error {
 	return nil
 }
 
-// retriesTooLong says what is wrong; "" is nothing.
+// retriesTooLong returns what is wrong; "" if nothing is.
 func retriesTooLong(j *Job) string {
 	if !j.Recurring() {
 		return ""
@@ -53,9 +53,10 @@ func retriesTooLong(j *Job) string {
 // endless is the window of a policy without a limit, and of one beyond what a duration can hold.
 const endless = time.Duration(math.MaxInt64)
 
-// retryWindow is how long the delays between a run's attempts can be in all: Σ(initial·factor^k + jitter) for each retry, k
-// from 0. Three retries from 200 ms on, doubled, with a jitter of 500 ms: 200 + 400 + 800 + 3·500 = 2,900 ms. p is resolved.
-// A cron's delays are known if they are constant; otherwise it is taken to be as short as can be.
+// retryWindow returns how long the delays between a run's attempts can be in all: Σ(initial·factor^k +
+// jitter) for each retry, k from 0. Three retries from 200 ms on, doubled, with a jitter of 500 ms: 200 + 400
+// + 800 + 3·500 = 2,900 ms. p is resolved. A cron's delays are known if they are constant; otherwise they are
+// assumed to be as short as possible.
 func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
 	switch {
 	case p.Kind == PolicyDrop:
@@ -79,7 +80,7 @@ func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
 	}
 }
 
-// sumOfDelays is Σ min(initial·factor^k, max) for k < n, in closed form: n may be a million.
+// sumOfDelays returns Σ min(initial·factor^k, max) for k < n, in closed form: n may be a million.
 func (p FailurePolicy) sumOfDelays(n float64) float64 {
 	initial, most, growth := float64(p.Initial), float64(p.Max), math.Log(p.Factor)
 	if growth == 0 {
@@ -96,12 +97,12 @@ func toDuration(ns float64) time.Duration {
 	return time.Duration(math.Round(ns))
 }
 
-// samples is how many intervals of a schedule are looked at to find a short one: enough for any */n to wrap around, days of
-// the month included.
+// samples is how many intervals of a schedule are examined to find a short one: enough for any */n to wrap
+// around, including days of the month.
 const samples = 16
 
-// shortestInterval is the constant interval of a schedule, or the shortest of its first ones since 2000; ok is false if it
-// fires less than twice.
+// shortestInterval returns the constant interval of a schedule, or the shortest of its first ones since 2000;
+// ok is false if it fires less than twice.
 func shortestInterval(s *schedule.Schedule) (interval time.Duration, ok bool) {
 	if s.Period() > 0 {
 		return s.Period(), true

@@ -13,11 +13,11 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// DefaultPort is where a node takes gRPC if nobody says otherwise.
+// DefaultPort is a node's default port for gRPC.
 const DefaultPort = "7070"
 
-// target is what gRPC dials for addr: host:port, a host, one of gRPC's own target URLs such as dns:///host:port, or several of the
-// first two with commas between, of which the first that answers is used.
+// target returns what gRPC dials for addr: host:port, a host, one of gRPC's own target URLs such as
+// dns:///host:port, or several of the first two separated by commas, of which the first that answers is used.
 func target(addr string) (target string, options []grpc.DialOption, err error) {
 	if addr == "" {
 		return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "it is empty; give host:port of a node")
@@ -42,7 +42,7 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 	return list.Scheme() + ":///" + "list", []grpc.DialOption{grpc.WithResolvers(list)}, nil
 }
 
-// checkAddresses refuses what nothing can be reached at, before gRPC says so in words of its own.
+// checkAddresses refuses impossible addresses, with clearer errors than gRPC's.
 func checkAddresses(parts []string) error {
 	for _, part := range parts {
 		part = strings.TrimSpace(part)
@@ -61,7 +61,8 @@ func checkAddresses(parts []string) error {
 	return nil
 }
 
-// Addresses are those that [Dial] would try for addr, as host:port; of one of gRPC's own target URLs, what it ends with.
+// Addresses returns the addresses that [Dial] would try for addr, as host:port; for one of gRPC's own target
+// URLs, its end.
 func Addresses(addr string) []string {
 	var out []string
 	for part := range strings.SplitSeq(addr, ",") {
@@ -74,7 +75,7 @@ func Addresses(addr string) []string {
 	return out
 }
 
-// withPort is addr with the default port if it has none. A URL is left alone.
+// withPort adds the default port to addr if it has none. A URL is left alone.
 func withPort(addr string) string {
 	if strings.Contains(addr, "/") || strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "passthrough:") {
 		return addr

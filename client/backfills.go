@@ -8,18 +8,18 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// StartBackfill runs a job at its past times; see [carillon.Backfills]. If the spec has no last time the stretch ends now, by
-// the node's clock. Repeating it starts another backfill.
+// StartBackfill runs a job at its past times; see [carillon.Backfills]. If the spec has no last time the
+// backfill ends now, by the node's clock. Repeating the call starts another backfill.
 func (c *Client) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return backfill(c.service.StartBackfill(ctx, wire.SpecToProto(key, &spec)))
 }
 
-// GetBackfill is a backfill as it stands; see [carillon.Backfills].
+// GetBackfill returns a backfill with its progress; see [carillon.Backfills].
 func (c *Client) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
 	return backfill(c.service.GetBackfill(ctx, &pb.GetBackfillRequest{Namespace: namespace, Id: id}))
 }
 
-// ListBackfills is the backfills of a job; see [carillon.Backfills].
+// ListBackfills returns the backfills of a job; see [carillon.Backfills].
 func (c *Client) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
 	m, err := c.service.ListBackfills(ctx, &pb.ListBackfillsRequest{Namespace: key.Namespace, Name: key.Name})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // patience is how long a call that cannot be sent waits for a connection: long enough for a node to restart.
 const patience = 3 * time.Second
 
-// call is around every unary call. It turns errors into [*carillon.Error], and repeats a call that has certainly not
-// reached a server.
+// call wraps every unary call. It turns errors into [*carillon.Error], and repeats a call that has certainly
+// not reached a server.
 func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	began := time.Now()
 	for {
@@ -40,7 +40,8 @@ func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 	}
 }
 
-// unsendable says which text of a request is not UTF-8 and kept it from being sent; nil if that is not why it failed.
+// unsendable returns which text of a request is not UTF-8 and kept it from being sent; nil if that is not why
+// it failed.
 func unsendable(err error, req any) error {
 	if status.Code(err) != codes.Internal {
 		return nil
@@ -61,7 +62,8 @@ var reads = map[string]bool{
 	pb.ClusterService_GetCluster_FullMethodName:        true,
 }
 
-// failed is a gRPC error as a [*carillon.Error]; changing: it may have changed something, as what reached no server has not.
+// failed turns a gRPC error into a [*carillon.Error]. changing: the call may have changed something; one that
+// reached no server has not.
 func failed(err error, changing bool) error {
 	err = wire.ErrorFromStatus(err)
 	if e, ok := errors.AsType[*carillon.Error](err); ok && !changing {

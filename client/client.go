@@ -17,9 +17,9 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Client is a scheduler in another process. It may be used by many goroutines.
+// Client is a scheduler in another process. It is safe for concurrent use.
 type Client struct {
-	conn    *grpc.ClientConn // nil if it is not the client's
+	conn    *grpc.ClientConn // nil if the caller owns it
 	service pb.SchedulerServiceClient
 	cluster pb.ClusterServiceClient
 	options []Option
@@ -40,41 +40,43 @@ type options struct {
 	proxy       bool
 }
 
-// WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: it is not encrypted.
+// WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: no
+// encryption.
 func WithTransportCredentials(c credentials.TransportCredentials) Option {
 	return func(o *options) { o.credentials = c }
 }
 
-// WithMaxMessage is the most bytes that the client takes in one message. Default 16 MiB: a page of jobs with their payloads.
+// WithMaxMessage bounds the bytes of a message that the client accepts. Default 16 MiB: a page of jobs with
+// their payloads.
 func WithMaxMessage(bytes int) Option { return func(o *options) { o.maxMessage = bytes } }
 
-// WithDialOptions passes options on to gRPC; they win over the client's own.
+// WithDialOptions passes options on to gRPC; they override the client's own.
 func WithDialOptions(dial ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, dial...) }
 }
 
-// WithOneAddress says that the client can reach no node but the one that it dials, be it that a proxy is in between. That node then
-// serves the client's workers for all nodes, by one hop more. By default a worker has a session with each node of a cluster,
-// at the addresses by which the nodes know each other.
+// WithOneAddress declares that the client can reach no node but the one that it dials, for example because of
+// a proxy. That node then serves the client's workers for all nodes, with one more hop. By default a worker
+// has a session with each node of a cluster, at the addresses by which the nodes know each other.
 func WithOneAddress() Option { return func(o *options) { o.oneAddress = true } }
 
-// WithProxyFromEnvironment lets HTTPS_PROXY and NO_PROXY say by which proxy the nodes are reached. Default: they are reached directly,
-// whatever the environment says.
+// WithProxyFromEnvironment makes the client use the proxy that HTTPS_PROXY and NO_PROXY name. Default: it
+// connects directly, whatever the environment says.
 func WithProxyFromEnvironment() Option { return func(o *options) { o.proxy = true } }
 
-// How the client keeps its connection.
+// Connection parameters of the client.
 const (
 	defaultMaxMessage = 16 << 20
-	pingInterval      = 20 * time.Second // a server cuts who pings more often than every 10 s
+	pingInterval      = 20 * time.Second // a server cuts clients that ping more often than every 10 s
 	pingTimeout       = 10 * time.Second
 	connectTimeout    = 5 * time.Second
 	firstBackoff      = 50 * time.Millisecond
 	maxBackoff        = 5 * time.Second
 )
 
-// Dial makes a client of the node at addr: host:port, a host alone for [DefaultPort], or several of them with commas between, of which
-// the first that answers is used. It connects with the first call, and again whenever the connection is lost; a call made meanwhile
-// waits for a few seconds.
+// Dial returns a client of the node at addr: host:port, a host alone for [DefaultPort], or several of them
+// separated by commas, of which the first that answers is used. It connects with the first call, and again
+// whenever the connection is lost; a call made meanwhile waits for a few seconds.
 func Dial(addr string, opts ...Option) (*Client, error) {
 	o := options{credentials: insecure.NewCredentials(), maxMessage: defaultMaxMessage}
 	for _, f := range opts {
@@ -88,7 +90,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
-		grpc.WithDisableServiceConfig(), // the name service has no say
+		grpc.WithDisableServiceConfig(), // the name service must not configure the client
 		grpc.WithChainUnaryInterceptor(call),
 	}
 	if !o.proxy {
@@ -117,7 +119,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Preview is when a schedule would fire, by the node's reading of it.
+// Preview returns when a schedule would fire, as the node parses it.
 func (c *Client) Preview(ctx context.Context, q carillon.PreviewQuery) ([]time.Time, error) {
 	m, err := c.service.PreviewSchedule(ctx, wire.PreviewToProto(&q))
 	if err != nil {

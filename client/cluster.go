@@ -13,7 +13,8 @@ import (
 
 var _ carillon.Cluster = (*Client)(nil)
 
-// ClusterStatus is who lives and who owns what, as any node of the cluster says it; see [carillon.Cluster].
+// ClusterStatus returns the living nodes and the owners of partitions, as the asked node sees them; see
+// [carillon.Cluster].
 func (c *Client) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
 	m, err := c.cluster.GetCluster(ctx, &pb.GetClusterRequest{})
 	if err != nil {
@@ -22,8 +23,8 @@ func (c *Client) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, err
 	return wire.ClusterFromProto(m)
 }
 
-// DrainNode has a node hand its partitions over; see [carillon.Cluster]. It returns once the node has been told. Repeating it is
-// harmless.
+// DrainNode makes a node hand over its partitions; see [carillon.Cluster]. It returns once the node was told.
+// Repeating it is harmless.
 func (c *Client) DrainNode(ctx context.Context, id string) error {
 	_, err := c.cluster.DrainNode(ctx, &pb.DrainNodeRequest{Id: id})
 	return older(err)
@@ -35,8 +36,8 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	return older(err)
 }
 
-// WatchNodes calls f with the living nodes, at once and whenever that changes; see [carillon.Cluster]. It also ends when the node
-// that is asked leaves or cannot be reached: ask another, or the same again.
+// WatchNodes calls f with the living nodes, at once and after each change; see [carillon.Cluster]. It also
+// ends when the asked node leaves or cannot be reached: ask another one, or the same again.
 func (c *Client) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -47,7 +48,7 @@ func (c *Client) WatchNodes(ctx context.Context, f func([]carillon.Node) error) 
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return older(failed(err, false)) // nothing is changed by looking
+			return older(failed(err, false)) // a watch changes nothing
 		}
 		nodes, err := wire.NodesFromProto(m.GetNodes())
 		if err != nil {
@@ -59,7 +60,7 @@ func (c *Client) WatchNodes(ctx context.Context, f func([]carillon.Node) error) 
 	}
 }
 
-// older says in other words that a server does not know these calls.
+// older explains the error of a server that does not know these calls.
 func older(err error) error {
 	if status.Code(err) != codes.Unimplemented {
 		return err

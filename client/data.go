@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// jobToProto is the job as a message; its status stays here. A job of which a message could say a part only is refused; the
-// rest is for the server to judge.
+// jobToProto returns the job as a message, without its status. It refuses a job that a message can only
+// express in part; the server validates the rest.
 func jobToProto(j carillon.Job) (*pb.Job, error) {
 	if err := j.CheckForm(); err != nil {
 		return nil, err

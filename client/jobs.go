@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// PutJob stores a job; see [carillon.Jobs]. Repeating it is harmless: the same job is not stored twice. (A one-shot whose
-// due time is relative or absent begins anew.)
+// PutJob stores a job; see [carillon.Jobs]. Repeating it is harmless: the same job is not stored twice. (A
+// one-shot whose due time is relative or absent starts again.)
 func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	sent, err := jobToProto(job)
 	if err != nil {
@@ -70,12 +70,12 @@ func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.Pau
 	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note, CatchUp: p.CatchUp}))
 }
 
-// GetJob is a job as it stands; see [carillon.Jobs].
+// GetJob returns a job with its status; see [carillon.Jobs].
 func (c *Client) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	return job(c.service.GetJob(ctx, &pb.GetJobRequest{Namespace: key.Namespace, Name: key.Name}))
 }
 
-// ListJobs is a page of jobs; see [carillon.Jobs].
+// ListJobs returns a page of jobs; see [carillon.Jobs].
 func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	m, err := c.service.ListJobs(ctx, wire.JobQueryToProto(&q))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// GetNamespace is a namespace's settings; see [carillon.Namespaces].
+// GetNamespace returns a namespace's settings; see [carillon.Namespaces].
 func (c *Client) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
 	return namespace(c.service.GetNamespace(ctx, &pb.GetNamespaceRequest{Name: name}))
 }

@@ -6,7 +6,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// Over makes a client of a connection that its caller has made, keeps and closes, and whose errors it leaves as they are.
+// Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as
+// they are.
 func Over(conn grpc.ClientConnInterface) *Client {
 	return &Client{service: pb.NewSchedulerServiceClient(conn)}
 }

@@ -13,7 +13,7 @@ func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 	return run(c.service.TriggerJob(ctx, &pb.TriggerJobRequest{Namespace: key.Namespace, Name: key.Name}))
 }
 
-// SkipRun passes over a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.
+// SkipRun skips a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.
 func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	m, err := c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
@@ -22,7 +22,7 @@ func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRe
 	return wire.SkipFromProto(m)
 }
 
-// ListRuns is a page of finished runs; see [carillon.Runs].
+// ListRuns returns a page of finished runs; see [carillon.Runs].
 func (c *Client) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	m, err := c.service.ListRuns(ctx, wire.RunQueryToProto(&q))
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Client) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 	return carillon.RunPage{Runs: runs, NextPageToken: m.GetNextPageToken()}, err
 }
 
-// GetRun is a run, finished or not; see [carillon.Runs].
+// GetRun returns a run, finished or not; see [carillon.Runs].
 func (c *Client) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	return run(c.service.GetRun(ctx, &pb.GetRunRequest{Namespace: namespace, Id: id}))
 }
@@ -60,7 +60,8 @@ func (c *Client) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	return int(m.GetRedriven()), nil
 }
 
-// CompleteRun is the later result of an attempt, or how far it is; see [carillon.Runs]. Repeating it is harmless.
+// CompleteRun reports the later result of an attempt, or its progress; see [carillon.Runs]. Repeating it is
+// harmless.
 func (c *Client) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	if _, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result)); err != nil {
 		return err

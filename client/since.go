@@ -10,30 +10,30 @@ import (
 // requestsKept is how many of a stream's requests are remembered.
 const requestsKept = 256
 
-// drift is the most by which the clocks of two machines may go apart: 1/1000, twice what a clock that is
-// being corrected does.
+// drift is the largest rate at which the clocks of two machines may diverge: 1/1000, twice the rate of a
+// clock that is being corrected.
 const drift = 1000
 
-// longAgo is before all leases.
+// longAgo is longer than any lease.
 const longAgo = 10 * 365 * 24 * time.Hour
 
-// lowerBound finds out when a stream's messages were sent at the earliest, by this process's clock. The node
-// says in each how many requests of this stream it had received by then, and what its own clock showed. Any
-// request came after it was sent. So the node's clock stood at zero no earlier than each request was sent,
-// less what the clock showed when the request had been received; the greatest of these bounds is kept, and
-// any later message is dated by it. Nothing is assumed of how long a message takes.
+// lowerBound finds a lower bound, by this process's clock, on when a stream's messages were sent. Each
+// message of the node says how many requests of this stream it had received by then, and the time of its own
+// clock. A request is received after it was sent. So the node's clock was at zero no earlier than a request
+// was sent, minus the clock's time when the request had been received. The greatest of these bounds is kept
+// and used to date later messages. Nothing is assumed about how long a message takes.
 type lowerBound struct {
 	mu   sync.Mutex
 	sent int64
-	void int64                   // requests up to here say nothing
+	void int64                   // requests up to this one give no bound
 	at   [requestsKept]time.Time // when the newest were sent, number n at n modulo requestsKept
 
-	zero time.Time // the node's clock stood at zero no earlier
-	from time.Time // when that was found out
+	zero time.Time // the node's clock was at zero no earlier
+	from time.Time // when that was found
 }
 
-// sending takes note of a request that is about to be sent. The first is the hello, with which the node's
-// clock begins.
+// sending records a request that is about to be sent. The first is the hello, with which the node's clock
+// starts.
 func (b *lowerBound) sending() {
 	now := time.Now()
 	b.mu.Lock()
@@ -45,7 +45,7 @@ func (b *lowerBound) sending() {
 	}
 }
 
-// since dates a message that has just come; zero if the node does not say when it was sent.
+// since dates a message that has just arrived; zero if the node does not say when it was sent.
 func (b *lowerBound) since(m *pb.WorkResponse, now time.Time) time.Time {
 	clock := time.Duration(m.GetClock())
 	if clock == 0 {
@@ -69,8 +69,8 @@ func (b *lowerBound) since(m *pb.WorkResponse, now time.Time) time.Time {
 	return since
 }
 
-// age lets the bound become weaker with time. The process's own clock stands still while the machine is
-// suspended; the wall clock does not.
+// age weakens the bound with time. The process's own clock stands still while the machine is suspended; the
+// wall clock does not.
 func (b *lowerBound) age(passed, wall time.Duration) {
 	still := max(0, wall-passed)
 	if still > time.Second {

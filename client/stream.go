@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// How many jobs go into one message of a bulk load: while one is made durable the next ones are on their way.
+// Bounds on one message of a bulk load: while one is made durable the next ones are on their way.
 const (
 	batchJobs  = 256
 	batchBytes = 1 << 20
@@ -23,14 +23,14 @@ const (
 // Loaded is the outcome of a bulk load.
 type Loaded struct {
 	Stored   int // jobs
-	Created  int // of those, the ones of a new name
-	Changed  int // of those, the ones that were not there already as they are
+	Created  int // of those, the ones with a new name
+	Changed  int // of those, the ones that did not exist in the same form
 	Warnings []string
 }
 
-// PutStream stores any number of jobs, many at a time, and returns when all are durable. It is the fastest way to load jobs.
-// After an error those of earlier batches are stored, and the error says how many; repeating the whole load is as harmless
-// as repeating PutJob.
+// PutStream stores any number of jobs, many at a time, and returns when all are durable. It is the fastest
+// way to load jobs. After an error the earlier batches are stored, and the error says how many jobs that are.
+// Repeating the whole load is as harmless as repeating PutJob.
 func (c *Client) PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (Loaded, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,7 +41,7 @@ func (c *Client) PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (Lo
 	l := load{stream: stream}
 	for job := range jobs {
 		if err := l.add(job); errors.Is(err, io.EOF) {
-			break // the server has ended the load and says why
+			break // the server has ended the load; CloseAndRecv returns why
 		} else if err != nil {
 			return Loaded{}, err
 		}
@@ -82,7 +82,7 @@ func (l *load) add(job carillon.Job) error {
 	return nil
 }
 
-// flush sends what is there; io.EOF means that the server has ended the load.
+// flush sends the batch; io.EOF means that the server has ended the load.
 func (l *load) flush() error {
 	if len(l.batch) == 0 {
 		return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Connect opens a worker's session; see [carillon.Work]. It returns when the server has accepted the worker, or has refused
-// it. ctx bounds the opening, not the session.
+// Connect opens a worker's session; see [carillon.Work]. It returns when the server has accepted or refused
+// the worker. ctx bounds the opening, not the session.
 //
-// In a cluster the session is one with every node, see [WithOneAddress]. If the client's node cannot be reached, another of
-// which an earlier session has told takes its place.
+// In a cluster the session includes one with every node, see [WithOneAddress]. If the client's node cannot be
+// reached, another one that an earlier session learned of takes its place.
 func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if c.one {
 		return c.openHere(ctx, hello)
@@ -36,8 +36,8 @@ func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Se
 	return multisession.Open(first, multisession.Options{Hello: hello, Connect: c.connectTo, Learn: c.nodes.learn}), nil
 }
 
-// connectAny opens a session with one of the nodes that are known, unless ctx ends; otherwise the error is that of the first
-// attempt.
+// connectAny opens a session with one of the known nodes, unless ctx ends; if it cannot, it returns the first
+// attempt's error, err.
 func (c *Client) connectAny(ctx context.Context, hello carillon.Hello, err error) (carillon.Session, error) {
 	for _, address := range c.nodes.known() {
 		if ctx.Err() != nil {
@@ -55,8 +55,8 @@ func (c *Client) connectTo(ctx context.Context, address string, hello carillon.H
 	return ConnectTo(ctx, address, hello, c.options...)
 }
 
-// ConnectTo opens a worker's session with one node, whatever others there are, over a connection of its own, which ends with it. Who
-// wants to be served by all nodes uses [Client.Connect].
+// ConnectTo opens a worker's session with one node, whatever others there are, over a connection of its own
+// that ends with it. To be served by all nodes use [Client.Connect].
 func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts ...Option) (carillon.Session, error) {
 	other, err := Dial(address, opts...)
 	if err != nil {
@@ -69,12 +69,12 @@ func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts .
 	return s, nil
 }
 
-// openHere opens a session with this client's node alone.
+// openHere opens a session with this client's node only.
 func (c *Client) openHere(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	return c.openSession(ctx, hello, nil)
 }
 
-// openSession opens a session; ended is called when it is over, unless it is nil.
+// openSession opens a session; ended, if not nil, is called when it is over.
 func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended func()) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -85,12 +85,12 @@ func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended fu
 	}
 	if err != nil {
 		end()
-		return nil, failed(err, false) // a session that is not there has changed nothing
+		return nil, failed(err, false) // a session that was not opened has changed nothing
 	}
 	return &session{stream: stream, sent: sent, end: end, ended: ended}, nil
 }
 
-// addresses are those of all nodes, as far as is known.
+// addresses holds the addresses of all nodes, as far as they are known.
 type addresses struct {
 	mu  sync.Mutex
 	all []string
@@ -111,7 +111,7 @@ func (a *addresses) known() []string {
 // workStream is the stream of the rpc Work.
 type workStream = grpc.BidiStreamingClient[pb.WorkRequest, pb.WorkResponse]
 
-// open says hello. The server answers with the stream's header, or ends the stream.
+// open sends the hello. The server answers with the stream's header, or ends the stream.
 func (c *Client) open(ctx context.Context, hello carillon.Hello, sent *lowerBound) (workStream, error) {
 	stream, err := c.service.Work(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) open(ctx context.Context, hello carillon.Hello, sent *lowerBoun
 	if err != nil {
 		return nil, err
 	}
-	if header == nil { // the stream has ended, and says why
+	if header == nil { // the stream has ended, and Recv returns why
 		_, err = stream.Recv()
 		return nil, err
 	}
@@ -137,9 +137,9 @@ func (c *Client) open(ctx context.Context, hello carillon.Hello, sent *lowerBoun
 type session struct {
 	stream  workStream
 	sent    *lowerBound
-	end     context.CancelFunc // of the stream, at once
-	ended   func()             // is called when it is over; may be nil
-	sending sync.Mutex         // held by Send: a stream takes one at a time
+	end     context.CancelFunc // ends the stream at once
+	ended   func()             // called when it is over; may be nil
+	sending sync.Mutex         // held by Send: a stream takes one message at a time
 }
 
 // over ends the stream, and the connection if it was for this session.
@@ -186,9 +186,10 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 // lingering is how long a closed session may still receive.
 const lingering = 5 * time.Second
 
-// Close implements [carillon.Session]: nothing more is sent, and what the server has sent already can still be received.
+// Close implements [carillon.Session]. Nothing more is sent; what the server has sent already can still be
+// received.
 func (s *session) Close() error {
-	if !s.sending.TryLock() { // it waits for the server, which does not read
+	if !s.sending.TryLock() { // Send waits for the server, which does not read
 		s.over()
 		return nil
 	}

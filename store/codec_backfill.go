@@ -6,8 +6,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Backfill is a backfill of a job as a metadata record of its partition. It goes by the schedule that the job had when it was
-// started, whatever is put meanwhile. Times are UTC nanoseconds since 1970; 0 = none.
+// Backfill is a backfill of a job as a metadata record of its partition. It uses the schedule that the job
+// had when it was started, whatever is put meanwhile. Times are UTC nanoseconds since 1970; 0: none.
 type Backfill struct {
 	Key carillon.Key
 	UID carillon.UID // of the job
@@ -64,7 +64,7 @@ func (f *Backfill) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeBackfill reads what Backfill.Append wrote. Nothing aliases b.
+// DecodeBackfill decodes what Backfill.Append wrote. Nothing aliases b.
 func DecodeBackfill(b []byte) (Backfill, error) {
 	var f Backfill
 	r := reader{b: b}
@@ -153,7 +153,7 @@ func (w *writer) uints(field int, list []uint64) {
 	w.end(at)
 }
 
-// uints reads more of a repeated uint64, packed.
+// uints appends the values of a packed repeated uint64 to list.
 func (r *reader) uints(list []uint64) []uint64 {
 	in := reader{b: r.bytes(), field: r.field}
 	for in.err == nil && len(in.b) > 0 {

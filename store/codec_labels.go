@@ -2,7 +2,7 @@ package store
 
 import "strings"
 
-// SpecLabels are the labels of a spec, read without decoding the rest; nil if it has none or is damaged.
+// SpecLabels returns the labels of a spec without decoding the rest; nil if it has none or is damaged.
 func SpecLabels(spec []byte) map[string]string {
 	var labels map[string]string
 	r := reader{b: spec}
@@ -19,8 +19,8 @@ func SpecLabels(spec []byte) map[string]string {
 	return labels
 }
 
-// MatchLabel reports whether a spec has a label, given as in [ListQuery]: "key" with any value, or "key=value". An empty
-// label matches every spec, a damaged spec no label. It does not allocate.
+// MatchLabel reports whether a spec has a label, given as in [ListQuery]: "key" with any value, or
+// "key=value". An empty label matches every spec; a damaged spec matches no label. It does not allocate.
 func MatchLabel(spec []byte, label string) bool {
 	if label == "" {
 		return true

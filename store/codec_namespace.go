@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// EncodeNamespace writes the settings of a namespace, without its name. The result is never nil.
+// EncodeNamespace encodes the settings of a namespace, without its name. The result is never nil.
 func EncodeNamespace(n *carillon.Namespace) []byte {
 	w := writer{b: []byte{}}
 	w.bool(1, n.Strict)
@@ -21,7 +21,7 @@ func EncodeNamespace(n *carillon.Namespace) []byte {
 	return w.b
 }
 
-// DecodeNamespace reads what EncodeNamespace wrote.
+// DecodeNamespace decodes what EncodeNamespace wrote.
 func DecodeNamespace(b []byte, name string) (carillon.Namespace, error) {
 	n := carillon.Namespace{Name: name}
 	r := reader{b: b}

@@ -29,7 +29,7 @@ type reader struct {
 	err   error
 }
 
-// What can be wrong with bytes.
+// Reasons why bytes are damaged.
 var (
 	errShort = errors.New("ends too early")
 	errTag   = errors.New("not a field")
@@ -56,14 +56,14 @@ func (r *reader) fail(err error) {
 	r.b = nil
 }
 
-// check takes over the error of a message inside the message.
+// check takes over the error of a nested message.
 func (r *reader) check(err error) {
 	if err != nil {
 		r.fail(err)
 	}
 }
 
-// expect checks that the field has the wire type that its number says.
+// expect checks that the field has the expected wire type.
 func (r *reader) expect(wire int) bool {
 	if r.wire != wire {
 		r.fail(errTag)
@@ -213,7 +213,7 @@ func (r *reader) uid() carillon.UID {
 	return carillon.UID(v)
 }
 
-// entry reads an entry of a map<string, string> into m, which is made if it is nil.
+// entry reads an entry of a map<string, string> into m, which is created if it is nil.
 func (r *reader) entry(m map[string]string) map[string]string {
 	key, value := r.pair()
 	if r.err != nil {

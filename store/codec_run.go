@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Append appends the run's bytes to b: everything but Cursor.
+// Append appends the encoded run to b: everything but Cursor.
 func (r *RunRecord) Append(b []byte) []byte {
 	w := writer{b: b}
 	w.texts(1, r.Key.Namespace, r.Key.Name)
@@ -29,7 +29,7 @@ func (r *RunRecord) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeRun reads what RunRecord.Append wrote. Response and Spec alias b; everything else is copied.
+// DecodeRun decodes what RunRecord.Append wrote. Response and Spec alias b; everything else is copied.
 func DecodeRun(b []byte) (RunRecord, error) {
 	var run RunRecord
 	r := reader{b: b}

@@ -4,9 +4,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// EncodeSpec is a job as its author wrote it: everything but its name, which is the record's, and its status. Equal jobs
-// have equal bytes, and an empty map, list or payload is the same as none, so that bytes tell whether a put changes
-// anything.
+// EncodeSpec encodes a job as its author wrote it: everything but its name, which is the record's, and its
+// status. Equal jobs have equal bytes, and an empty map, list or payload is the same as none, so that
+// comparing bytes tells whether a put changes anything.
 func EncodeSpec(j *carillon.Job) []byte {
 	w := writer{b: make([]byte, 0, specSize(j))}
 	w.string(1, j.Schedule)
@@ -40,7 +40,7 @@ func EncodeSpec(j *carillon.Job) []byte {
 // specLabels is the number of Spec.labels.
 const specLabels = 25
 
-// DecodeSpec reads what EncodeSpec wrote. The job's Data.Bytes alias b; everything else is copied.
+// DecodeSpec decodes what EncodeSpec wrote. The job's Data.Bytes alias b; everything else is copied.
 func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 	j := carillon.Job{Namespace: key.Namespace, Name: key.Name}
 	r := reader{b: b}
@@ -109,7 +109,7 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 	return j, nil
 }
 
-// specSize is about how long the job's spec will be, a little too much rather than too little.
+// specSize estimates the length of the job's spec, rather too much than too little.
 func specSize(j *carillon.Job) int {
 	const numbers, perString, perEntry = 96, 4, 8
 	n := numbers + len(j.Schedule) + len(j.TimeZone) + len(j.Due.String()) + len(j.TTL.String()) + len(j.Data.Bytes) +

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Append appends the state's bytes to b.
+// Append appends the encoded state to b.
 func (s *State) Append(b []byte) []byte {
 	w := writer{b: b}
 	w.uid(1, s.UID)
@@ -36,7 +36,7 @@ func (s *State) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeState reads what State.Append wrote. Nothing aliases b.
+// DecodeState decodes what State.Append wrote. Nothing aliases b.
 func DecodeState(b []byte) (State, error) {
 	var s State
 	r := reader{b: b}

@@ -56,7 +56,7 @@ func (w *writer) exec(field int, t *carillon.ExecTarget) {
 	w.end(at)
 }
 
-// decodeTarget reads a Target; of several kinds the last counts, as in any oneof.
+// decodeTarget decodes a Target; of several kinds the last counts, as in any oneof.
 func decodeTarget(t *carillon.Target, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
@@ -96,7 +96,7 @@ func decodeTarget(t *carillon.Target, b []byte) error {
 	return r.err
 }
 
-// decodeTexts reads a message whose fields 1, 2, … are strings.
+// decodeTexts decodes a message whose fields 1, 2, … are strings.
 func decodeTexts(b []byte, into ...*string) error {
 	r := reader{b: b}
 	for r.next() {
@@ -147,7 +147,7 @@ func decodeExec(t *carillon.ExecTarget, b []byte) error {
 	return r.err
 }
 
-// targetSize is about how long the target will be.
+// targetSize estimates the length of the encoded target.
 func targetSize(t *carillon.Target) int {
 	const perField = 8
 	switch {
@@ -179,7 +179,7 @@ func (w *writer) failurePolicy(field int, p *carillon.FailurePolicy) {
 	w.endOrDrop(at)
 }
 
-// uintPtr writes an optional uint32: a zero counts, nil does not.
+// uintPtr writes an optional uint32: zero is written, nil is not.
 func (w *writer) uintPtr(field int, v *uint32) {
 	switch {
 	case v == nil:

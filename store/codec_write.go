@@ -122,10 +122,10 @@ func (w *writer) stringMap(field int, m map[string]string) {
 	}
 }
 
-// span is a message that is being written: where its tag and its body begin.
+// span marks a nested message that is being written: where its tag and its body begin.
 type span struct{ tag, body int }
 
-// begin starts a message inside the message, with one byte for its length.
+// begin starts a nested message, with one byte for its length.
 func (w *writer) begin(field int) span {
 	at := span{tag: len(w.b)}
 	w.tag(field, wireBytes)
@@ -134,7 +134,7 @@ func (w *writer) begin(field int) span {
 	return at
 }
 
-// end fills in the length; a body longer than 127 bytes moves up to make room for it.
+// end fills in the length; a body longer than 127 bytes is moved to make room for it.
 func (w *writer) end(at span) {
 	n := len(w.b) - at.body
 	if more := (bits.Len(uint(n)|1) - 1) / 7; more > 0 {
@@ -145,7 +145,7 @@ func (w *writer) end(at span) {
 	binary.PutUvarint(w.b[at.body-1:], uint64(n))
 }
 
-// endOrDrop is end, but a message without a field is taken back.
+// endOrDrop is end, but removes a message without fields.
 func (w *writer) endOrDrop(at span) {
 	if len(w.b) == at.body {
 		w.b = w.b[:at.tag]

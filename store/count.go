@@ -2,22 +2,22 @@ package store
 
 import "context"
 
-// Counts is how much of what needs an operator's eye lies in a partition.
+// Counts is how many staged and dead runs a partition has, which operators watch.
 type Counts struct {
-	Staged map[string]StagedCount // by queue, without those in which nothing is staged
+	Staged map[string]StagedCount // by queue, without those that have none
 	Dead   map[string]int         // dead runs by namespace, without those that have none
 }
 
 // StagedCount is what is staged under a queue.
 type StagedCount struct {
 	N      int
-	Oldest int64 // run due of the oldest, UTC ns
+	Oldest int64 // due time of the oldest run, UTC ns
 }
 
-// NewCounts are counts of nothing.
+// NewCounts returns empty counts.
 func NewCounts() Counts { return Counts{Staged: map[string]StagedCount{}, Dead: map[string]int{}} }
 
-// AddStaged counts n records of a queue of which the oldest is due at oldest.
+// AddStaged adds n records of a queue, of which the oldest is due at oldest.
 func (c Counts) AddStaged(queue string, n int, oldest int64) {
 	s, ok := c.Staged[queue]
 	if !ok || oldest < s.Oldest {
@@ -27,7 +27,7 @@ func (c Counts) AddStaged(queue string, n int, oldest int64) {
 	c.Staged[queue] = s
 }
 
-// Add counts what lies elsewhere.
+// Add adds the counts of another partition.
 func (c Counts) Add(other Counts) {
 	for queue, s := range other.Staged {
 		c.AddStaged(queue, s.N, s.Oldest)
@@ -37,10 +37,11 @@ func (c Counts) Add(other Counts) {
 	}
 }
 
-// Counter is a [Store] that can count without reading what it counts. Stores need not: an engine on one that cannot has no
-// gauges of staged and dead runs.
+// Counter is a [Store] that can count without reading what it counts. It is optional: without it the engine
+// has no gauges of staged and dead runs.
 type Counter interface {
-	// Count counts what each of the partitions, given once each, holds; the answers are in their order. Each partition counts as it
-	// stood some time between the call and its end; of one that is written to meanwhile the parts may be of different times.
+	// Count counts what each of the partitions, given once each, holds; the answers are in their order. Each
+	// is a state of the partition at some time between the call and its end; if it is written meanwhile, the
+	// parts may be of different times.
 	Count(ctx context.Context, partitions []int) ([]Counts, error)
 }

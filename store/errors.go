@@ -2,21 +2,22 @@ package store
 
 import "errors"
 
-// Errors of a store. Everything else that Apply returns means: certainly not applied.
+// Errors of a store. Any other error of Apply means that the batch was certainly not applied.
 var (
 	// ErrFenced: the term is no longer in force; nothing was applied and nothing of this term ever will be.
 	ErrFenced = errors.New("store: the partition has another owner")
-	// ErrUnknown: the batch may or may not have been applied. The owner must stop acknowledging, claim again and reload.
+	// ErrUnknown: the batch may or may not have been applied. The owner must stop acknowledging, claim again
+	// and reload.
 	ErrUnknown = errors.New("store: it is not known whether the write was applied")
-	// ErrTaken: a living member with the same id is another process.
+	// ErrTaken: another process is a living member with the same id.
 	ErrTaken = errors.New("store: another node with this id lives")
 	// ErrLast: no other living member may own anything.
 	ErrLast = errors.New("store: no other node may own anything")
-	// ErrAway: a store cannot be opened at present, because its server cannot be reached or is starting. Opening it again may
-	// succeed; whatever else is wrong stays wrong. See [Away].
+	// ErrAway: the store cannot be opened at present, because its server cannot be reached or is starting.
+	// Opening it again may succeed; no other error goes away by itself. See [Away].
 	ErrAway = errors.New("store: the server is away")
-	// ErrFull: the server has answered that it has no room for a write, on its disk or in its memory. Nothing was applied, and
-	// nothing will be until somebody makes room: there is no use in trying again at once.
+	// ErrFull: the server reports that it has no room for a write, on its disk or in its memory. Nothing was
+	// applied, and nothing will be until somebody makes room: to retry at once is useless.
 	ErrFull = errors.New("store: the server has no room")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
@@ -33,7 +34,7 @@ const (
 	Unknown
 )
 
-// OutcomeOf reads the error of an Apply.
+// OutcomeOf returns the outcome that an error of Apply means.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -46,7 +47,7 @@ func OutcomeOf(err error) Outcome {
 	return NotApplied
 }
 
-// Away is err marked as [ErrAway]; it reads the same.
+// Away marks err as [ErrAway]; its text stays the same.
 func Away(err error) error { return &awayError{err} }
 
 type awayError struct{ err error }

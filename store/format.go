@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// format is that of everything a store writes: records, keys, tables' contents. A test that joins builds of different formats sets it by
-// the linker, -ldflags "-X github.com/carillonhq/carillon/store.format=3".
+// format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
+// different formats sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/store.format=3".
 //
-// It is raised with every field that a program of the format before must not drop: a program decodes a record, keeps what it knows,
-// and writes that back. So a new field of a record that is rewritten, such as State, is a new format, and a test pins both
-// together.
+// A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
+// with every field that a program of the format before must not drop: a new field of a record that is
+// rewritten, such as State, is a new format. A test pins both together.
 //
 //	1  the first
 //	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
@@ -19,7 +19,8 @@ import (
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
 var format = "2"
 
-// Format is the version of everything this program writes. A store of another one is refused, see [CheckFormat].
+// Format returns the version of everything this program writes. A store of another one is refused, see
+// [CheckFormat].
 func Format() int {
 	n, err := strconv.Atoi(format)
 	if err != nil || n < 1 {
@@ -28,11 +29,13 @@ func Format() int {
 	return n
 }
 
-// extends are the formats that only add to the one before: a store of that one becomes one of this by saying so.
+// extends lists the formats that only add to the one before: a store is brought up to date by writing the new
+// number.
 var extends = map[int]bool{2: true}
 
-// Extends reports whether this program brings a store of an older format up to date by writing its own format. No program of the older
-// format may have the store open then: it would drop what it does not know.
+// Extends reports whether this program can bring a store of an older format up to date just by writing its
+// own format. No program of the older format may have the store open then: it would drop what it does not
+// know.
 func Extends(has int) bool {
 	for f := has + 1; f <= Format(); f++ {
 		if !extends[f] {
@@ -46,13 +49,14 @@ func Extends(has int) bool {
 var (
 	// ErrNewerFormat: a later version of this program has written the store.
 	ErrNewerFormat = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
-	// ErrOlderFormat: an earlier version has, and this one cannot bring it up to date.
+	// ErrOlderFormat: an earlier version has written it, and this one cannot bring it up to date.
 	ErrOlderFormat = errors.New("the store is of an older version, which this one cannot bring up to date: run the carillon that wrote it")
-	// ErrInUse: this version could bring the store up to date, but nodes of an earlier one live, which could not go on with it.
+	// ErrInUse: this version could bring the store up to date, but living nodes of an earlier one could not
+	// go on with it.
 	ErrInUse = errors.New("nodes of an older version live, which could not go on with what this one makes of the store: end all of them first")
 )
 
-// CheckFormat refuses a store whose format this program does not know, be it newer or older. The error names both.
+// CheckFormat refuses a store whose format is newer or older than this program's. The error names both.
 func CheckFormat(has int) error {
 	switch knows := Format(); {
 	case has > knows:

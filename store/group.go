@@ -8,20 +8,21 @@ type Write struct {
 	Batch *Batch
 }
 
-// Grouper is a [Store] that can make batches of several partitions durable together, at about the cost of one. Stores need
-// not: an engine on one that does not applies each batch by itself.
+// Grouper is a [Store] that can make batches of several partitions durable together, at about the cost of
+// one. It is optional: without it the engine applies each batch by itself.
 type Grouper interface {
-	// ApplyGroup makes all batches durable in one atomic step, if the terms of all shards are in force at that moment;
-	// otherwise none of them. The shards are of this store, each stands in writes once, and counts as being in its Apply
-	// meanwhile. [OutcomeOf] the error holds for every batch. Like Apply it is not cancelled by ctx, which bounds only the
-	// wait to begin.
+	// ApplyGroup makes all batches durable in one atomic step, if the terms of all shards are in force at
+	// that moment; otherwise none of them. The shards are of this store, each is in writes once, and counts
+	// as being in its Apply meanwhile. [OutcomeOf] the error holds for every batch. As with Apply, ctx bounds
+	// only the wait to begin.
 	ApplyGroup(ctx context.Context, writes []Write) error
 }
 
-// Gatherer is a [Store] that can read the metadata records of many partitions at about the cost of one read. Stores need not.
+// Gatherer is a [Store] that can read the metadata records of many partitions at about the cost of one read.
+// It is optional.
 type Gatherer interface {
-	// Gather returns all metadata records of a kind that the partitions hold, in the order of partitions, which has each once; those
-	// of one partition are in key order. What it returns of a partition is what Shard.Small would have returned some time
-	// between the call and its end, page by page.
+	// Gather returns all metadata records of a kind that the partitions hold, in the order of partitions,
+	// which lists each once; those of one partition are in key order. What it returns of a partition is what
+	// Shard.MetaRecords would have returned at some time between the call and its end, page by page.
 	Gather(ctx context.Context, kind byte, partitions []int) ([][]MetaRecord, error)
 }

@@ -4,21 +4,21 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Record is a job or a pending run: what to do (Spec) and where it stands (State). The spec is written once; the small
-// state is what a tick rewrites.
+// Record is a job or a pending run: its definition (Spec) and its progress (State). The spec is written once;
+// the small state is what each step rewrites.
 type Record struct {
 	Ref
 	Exists bool
-	// Spec is a job as EncodeSpec wrote it; nil where a query left it out, and in a pending run that uses its job's (a
-	// redriven one has its own).
+	// Spec is a job as encoded by EncodeSpec. It is nil where a query left it out, and in a pending run that
+	// uses its job's (a redriven one has its own).
 	Spec  []byte
 	State State
-	// Kept is, in a put without Spec, the stored spec if the writer has it at hand: a store that keeps spec and state together
-	// need not read it to write it again. Nil says nothing; other stores pass it over.
+	// Kept is, in a put without Spec, the stored spec if the writer has it at hand: a store that keeps spec
+	// and state together need not read it to write it again. Nil means nothing; other stores ignore it.
 	Kept []byte
 }
 
-// State is what a tick rewrites. Times are UTC nanoseconds since 1970; 0 = none.
+// State is what each step rewrites. Times are UTC nanoseconds since 1970; 0: none.
 type State struct {
 	UID        carillon.UID
 	Generation uint64
@@ -26,11 +26,11 @@ type State struct {
 	Updated    int64 // by the last put or patch
 
 	Phase     carillon.Phase
-	Paused    bool   // begins no runs; stands beside Phase because an unfinished run goes on
+	Paused    bool   // begins no runs; not a Phase, because an unfinished run goes on
 	Priority  uint8  // rank of dispatch: 0 critical … 3 low
-	OwnSpec   bool   // of a pending run: the record has a spec, also where a query left it out
+	OwnSpec   bool   // of a pending run: the record has a spec, even where a query left it out
 	Backfills uint32 // unfinished backfills of the job
-	Due       int64  // the earliest of what can happen next; what the due index holds
+	Due       int64  // the earliest time at which something can happen; the key of the due index
 	Queue     string // of a staged record
 
 	Anchor   int64  // first due time: the phase of @every, the first run of a one-shot
@@ -42,29 +42,30 @@ type State struct {
 
 	Pending uint32 // pending runs of the job that exist as records of their own
 	Kept    uint32 // finished runs recorded since the last trim
-	Waits   []Wait // for each name of After, in its order
-	Settled uint64 // epoch: of no term up to this one is it in doubt whether it handed out what comes next
+	Waits   []Wait // for each name of DependsOn, in its order
+	Settled uint64 // epoch; whether a term up to it handed out what comes next is not in doubt
 
 	Run      RunState
 	Last     LastRun
 	Counters carillon.Counters
 }
 
-// Wait is what a job knows of one of the jobs in its After.
+// Wait is what a job knows of one of the jobs in its DependsOn.
 type Wait struct {
 	Name string
-	By   carillon.RunIdentity // the newest success that was told; the same one told again changes nothing
-	Open bool                 // it has not been used up by a run yet
-	Told uint64               // stamp of the newest letter that told of one: an older letter comes too late
-	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0 = it is not known.
+	By   carillon.RunIdentity // the newest success it was notified of; the same one again changes nothing
+	Open bool                 // no run has used it up yet
+	Told uint64               // stamp of the newest notice of one: an older notice comes too late
+	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0: not
+	// known.
 	Since int64
 }
 
 // RunState is the unfinished run of a record.
 type RunState struct {
 	Live      bool
-	Limited   bool // the attempt in force holds a token of its job's concurrency key
-	Kept      bool // the attempt in force stayed with its stream when its owner handed the partition over; of Dapr's jobs
+	Limited   bool // the attempt in force holds a permit of its job's concurrency key
+	Kept      bool // the attempt in force stayed with its stream at a hand-over; Dapr's jobs only
 	Cause     carillon.Cause
 	Scheduled int64
 	Due       int64 // when the attempt in force, or the next one, was or is due
@@ -76,19 +77,20 @@ type RunState struct {
 	Started   int64 // first attempt
 	Errors    []carillon.AttemptError
 
-	// Doubt is the grant under which a term that ended without order may have handed out the attempt in force, or, while there is
-	// none, the next one: it is made under that grant, so that whoever has it already and whoever gets it now have the same token.
+	// Doubt is the grant under which a term that ended without order may have handed out the attempt in force
+	// or, if there is none, the next one. The attempt is made under that grant, so that a consumer that has
+	// it already and one that gets it now have the same token.
 	Doubt   Grant
-	InDoubt int // attempts of which that was so, with that one
+	InDoubt int // attempts for which that was so, with that one
 
 	Uncounted int     // attempts that the failure policy does not count: those up to the last reschedule
-	Percent   float64 // what the attempt in force last said of its progress
+	Percent   float64 // the last reported progress of the attempt in force
 	Message   string
-	Said      int64 // when; 0 = it said nothing
+	Said      int64 // when it was reported; 0: never
 }
 
-// Grant says under whose ownership and of which generation an attempt was handed out: with the run id and the attempt it is what
-// a token is compared with.
+// Grant tells under which term and of which generation an attempt was handed out. Together with the run id
+// and the attempt it is what a token is compared with.
 type Grant struct {
 	Term       Term
 	Generation uint64
@@ -104,7 +106,7 @@ type LastRun struct {
 	Status    carillon.RunStatus
 }
 
-// Identity is the unfinished run's identity in partition p.
+// Identity returns the unfinished run's identity in partition p.
 func (s *State) Identity(p int) carillon.RunIdentity {
 	return carillon.RunIdentity{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
 }
@@ -118,7 +120,7 @@ type RunRecord struct {
 	Due      int64
 	Started  int64
 	Finished int64
-	Expires  int64 // when retention ends: what the age index is ordered by
+	Expires  int64 // when retention ends; the key of the age index
 	Attempt  int
 	Errors   []carillon.AttemptError
 	Response []byte
@@ -127,6 +129,6 @@ type RunRecord struct {
 	Skipped  uint64
 	From     int64
 	InDoubt  int    // see RunState
-	Spec     []byte // of a dead run: what a redrive needs
+	Spec     []byte // of a dead run: needed to redrive it
 	Cursor   []byte // set by Runs: where to go on; not stored
 }

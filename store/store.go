@@ -6,15 +6,15 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// DefaultPartitions is P of a new store. It is fixed when the store is created.
+// DefaultPartitions is the number of partitions of a new store. It is fixed when the store is created.
 const DefaultPartitions = 64
 
-// Store is a durable home for partitions. It is safe for concurrent use.
+// Store keeps partitions durably. It is safe for concurrent use.
 type Store interface {
-	// Shard is a partition as seen by the owner of one term. The zero term may only read. It does no I/O.
+	// Shard returns a partition for the owner of a term. With the zero term it is read-only. It does no I/O.
 	Shard(partition int, term Term) (Shard, error)
 	Leaser() Leaser
-	// Meta is what the store was created with.
+	// Meta returns what the store was created with.
 	Meta() Meta
 	// Close waits for the batches in flight. No method may be called after it.
 	Close() error
@@ -24,27 +24,48 @@ type Store interface {
 type Meta struct {
 	Format     int
 	Partitions int
-	MACKey     []byte // 32 random bytes: authenticates tokens
+	MACKey     []byte // 32 random bytes that authenticate tokens
 }
 
-// ProvingGround is the number of a partition that belongs to nobody: the one after the last. A store that several nodes share can be
-// asked to claim and release it, and to read and write it, in the same way as any other. So a node proves that it can own
-// partitions, and takes none from anybody. It is not among the Owners.
+// ProvingGround returns the number of a partition without jobs: the one after the last. In a store that
+// several nodes share it can be claimed, released, read and written like any other. A node uses it to prove
+// that it can own partitions, without taking one from another node. It is not among the Owners.
 func (m Meta) ProvingGround() int { return m.Partitions }
 
-// Shard is one partition. Apply is called from one goroutine at a time; reads may be called from many.
-// A read sees every batch whose Apply has returned.
+// Shard is one partition under one term. Apply is called from one goroutine at a time; reads may be called
+// from many. A read sees every batch whose Apply has returned nil.
+//
+// The promise that everything else rests on is that a partition has one writer. A lease cannot give it: an
+// owner that was paused for longer than its lease does not know that it has expired. So every Apply compares
+// its term with the partition's current one in the same atomic step that writes the data, and a claim puts a
+// greater epoch in force before its caller reads anything. From then on no batch of an older term can land,
+// however late it arrives: what the new owner loads is complete and stays so. The nonce does the same where a
+// failover of the store's server lost the latest writes and handed out an epoch twice.
+//
+// An Apply ends in one of four ways ([OutcomeOf]):
+//
+//	             ┌─ Applied     nil: durable, whole
+//	             ├─ NotApplied  no effect; the term may still be in force
+//	Apply(term) ─┤
+//	             ├─ Fenced      no effect, now and for every later batch of this term: it is over
+//	             └─ Unknown     the write began, its outcome is not known: all of it is durable, or nothing
+//
+// The fourth is why a store must not guess. An engine that took Unknown for NotApplied could run a job twice,
+// and one that took it for Applied could lose a job that it acknowledged. So after Unknown the owner
+// acknowledges nothing more, claims the partition again and reloads it: since the claim fences the old term,
+// what it reads is the final outcome.
 type Shard interface {
 	// Apply makes the batch durable: whole, in one atomic step, only if the term is in force at that moment.
-	// [OutcomeOf] its error says what happened. It is not cancelled by ctx, which bounds only the wait to begin.
+	// [OutcomeOf] its error tells what happened. ctx bounds only the wait to begin; it does not cancel the
+	// write.
 	Apply(ctx context.Context, b *Batch) error
-	// Read returns the records of the refs, in their order; Exists is false for those that are not there.
+	// Read returns the records of the refs, in their order; Exists is false for absent ones.
 	Read(ctx context.Context, refs []Ref) ([]Record, error)
 	// List returns jobs (never pending runs) in name order.
 	List(ctx context.Context, q ListQuery) ([]Record, error)
 	// Due returns records of one priority in (due, ref) order.
 	Due(ctx context.Context, q DueQuery) ([]Record, error)
-	// Staged returns the records parked under a queue in (priority, run due, ref) order.
+	// Staged returns the records staged under a queue in (priority, run due, ref) order.
 	Staged(ctx context.Context, q StagedQuery) ([]Record, error)
 	// Live finds the record whose unfinished run has the id; ok is false if there is none.
 	Live(ctx context.Context, id carillon.RunIdentity) (ref Ref, ok bool, err error)
@@ -60,7 +81,7 @@ type Ref struct {
 	Seq uint64
 }
 
-// Job is the ref of the job that r belongs to.
+// Job returns the ref of the job that r belongs to.
 func (r Ref) Job() Ref { return Ref{Key: r.Key} }
 
 // Compare orders refs by namespace, name and sequence.
@@ -85,13 +106,13 @@ func cmpString(a, b string) int {
 	return 1
 }
 
-// Batch is what one step of a partition changes. A ref stands in Puts or Deletes at most once, a metadata record's kind and
-// key in Small at most once. Trims and Expire see the batch's own Runs.
+// Batch is what one step of a partition changes. A ref is in Puts or Deletes at most once, a metadata
+// record's kind and key in MetaRecords at most once. Trims and Expire see the batch's own Runs.
 type Batch struct {
 	Puts        []Record // a nil Spec keeps the stored one: only the state is rewritten
-	Deletes     []Ref    // a job goes with all its pending runs; an absent ref is not an error
+	Deletes     []Ref    // a job is deleted with all its pending runs; an absent ref is no error
 	Runs        []RunRecord
-	Redrive     []RunRef // dead runs that leave the history
+	Redrive     []RunRef // dead runs to remove from the history
 	Trims       []Trim
 	Expire      *Expire
 	MetaRecords []MetaRecord
@@ -109,22 +130,22 @@ type RunRef struct {
 	ID  carillon.RunIdentity
 }
 
-// Trim keeps a job's newest Keep finished runs. Dead runs are neither counted nor trimmed.
+// Trim keeps a job's newest Keep finished runs. Dead runs are neither counted nor removed.
 type Trim struct {
 	Key  carillon.Key
 	Keep int
 }
 
-// Expire removes finished runs of the whole partition in the order of their RunRecord.Expires: those whose Expires (never
-// 0) is at or before Before, and then as many that are not dead as exceed Most. It removes at most Limit of them: the
-// caller repeats it. The one age index of the history is therefore ordered by Expires.
+// Expire removes finished runs of the whole partition in the order of their RunRecord.Expires: those whose
+// Expires (never 0) is at or before Before, and then as many that are not dead as exceed Most. It removes at
+// most Limit of them: the caller repeats it. So the one age index of the history is ordered by Expires.
 type Expire struct {
 	Before int64 // UTC ns
 	Most   int
 	Limit  int
 }
 
-// MetaRecord is a record of a few bytes that is neither job nor run. A nil Value deletes it.
+// MetaRecord is a metadata record: a few bytes that are neither job nor run. A nil Value deletes it.
 type MetaRecord struct {
 	Kind  byte
 	Key   string
@@ -152,14 +173,14 @@ type DueQuery struct {
 	MaxSpec int
 }
 
-// Cursor is a position in a due or staged index; the zero value is before everything. Exclusive.
+// Cursor is an exclusive position in a due or staged index; the zero value is before everything.
 type Cursor struct {
 	Priority uint8 // staged only
 	Due      int64
 	Ref      Ref
 }
 
-// StagedQuery selects the records parked under one queue.
+// StagedQuery selects the records staged under one queue.
 type StagedQuery struct {
 	Queue   string
 	After   Cursor
@@ -171,9 +192,9 @@ type StagedQuery struct {
 type RunQuery struct {
 	ID        *carillon.RunIdentity
 	Job       *carillon.Key
-	Namespace string // of the dead
+	Namespace string // of dead runs
 	Status    *carillon.RunStatus
-	After     []byte // RunRecord.Cursor of the last one seen; nil = from the newest
+	After     []byte // RunRecord.Cursor of the last one read; nil: from the newest
 	Limit     int
 }
 

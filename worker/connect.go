@@ -10,32 +10,32 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// How the worker connects.
+// Timing of connections.
 const (
 	connectTimeout = 10 * time.Second
 	firstBackoff   = 50 * time.Millisecond
 	lastBackoff    = 5 * time.Second
-	lastWords      = 5 * time.Second // for handlers to return once their contexts have ended
+	lastWords      = 5 * time.Second // for handlers to return after their contexts have ended
 )
 
-// connector keeps the desk connected. Its fields belong to the goroutine of Run.
+// connector keeps the worker connected. Its fields belong to the goroutine of Run.
 type connector struct {
 	worker   *Worker
 	log      *slog.Logger
 	inFlight *inFlight
 	stop     context.CancelCauseFunc // of all handlers
 
-	current *link // through which the worker speaks; nil = none
-	open    int   // links that are still read, current included
+	current *link // that the worker sends through; nil: none
+	open    int   // links still being read, current included
 	ended   chan *link
 
 	wanted  bool        // another session is to become the current one
-	opening chan opened // where its outcome will come; nil = it is not being opened
+	opening chan opened // where the outcome of opening it will come; nil: none is being opened
 	giveUp  context.CancelFunc
 	backoff time.Duration
 
 	leaving bool
-	overdue bool // the grace is over
+	overdue bool // the grace period and the wait after it are over
 }
 
 // opened is the outcome of opening a session.
@@ -57,7 +57,7 @@ func newConnector(ctx context.Context, w *Worker) *connector {
 func (c *connector) run(ctx context.Context) error {
 	leave := ctx.Done()
 	grace := time.NewTimer(c.worker.options.Grace)
-	grace.Stop() // it begins when the worker leaves
+	grace.Stop() // it starts when the worker leaves
 	for !c.finished() {
 		c.connect()
 		var err error
@@ -84,7 +84,7 @@ func (c *connector) run(ctx context.Context) error {
 	return c.depart()
 }
 
-// connect begins to open a session if one is wanted.
+// connect starts to open a session if one is wanted.
 func (c *connector) connect() {
 	if !c.wanted || c.opening != nil {
 		return
@@ -101,7 +101,7 @@ func (c *connector) connect() {
 	}()
 }
 
-// openAfter opens a session after a while.
+// openAfter waits, then opens a session.
 func openAfter(ctx context.Context, wait time.Duration, w *Worker) (carillon.Session, error) {
 	pause := time.NewTimer(wait)
 	defer pause.Stop()
@@ -115,14 +115,14 @@ func openAfter(ctx context.Context, wait time.Duration, w *Worker) (carillon.Ses
 	return w.sched.Connect(ctx, w.hello())
 }
 
-// connected takes the outcome of opening a session. An older session has said its last word before the new one speaks, so
-// that each thing is said once.
+// connected handles the outcome of opening a session. The old session sends its last message before the new
+// one starts, so that nothing is sent twice.
 func (c *connector) connected(o opened) error {
 	c.opening = nil
 	c.giveUp()
 	if o.err != nil {
 		c.backOff()
-		c.wanted = c.wanted && !(c.leaving && c.current != nil) // then goodbye is said to the old one
+		c.wanted = c.wanted && !(c.leaving && c.current != nil) // then the goodbye goes through the old one
 		if fatal(o.err) {
 			return o.err
 		}
@@ -137,7 +137,7 @@ func (c *connector) connected(o opened) error {
 	c.wanted = false
 	c.open++
 	c.current = newLink(o.session, c.inFlight, c.ended)
-	if !again || !c.leaving { // nobody need know of the one that is opened in order to leave
+	if !again || !c.leaving { // the session that is opened only to leave is not worth a line
 		c.log.Info("the worker is connected")
 	}
 	return nil
@@ -147,7 +147,7 @@ func (c *connector) backOff() {
 	c.backoff = min(lastBackoff, max(firstBackoff, 2*c.backoff))
 }
 
-// lost takes the end of a session.
+// lost handles the end of a session.
 func (c *connector) lost(l *link) error {
 	c.open--
 	if l != c.current {
@@ -165,7 +165,8 @@ func (c *connector) lost(l *link) error {
 	return nil
 }
 
-// asked is closed when the server wants the worker to connect anew; nil while that is being done.
+// asked returns a channel that receives when the server wants the worker to reconnect; nil while it is doing
+// so.
 func (c *connector) asked() <-chan struct{} {
 	if c.current == nil || c.wanted {
 		return nil
@@ -173,7 +174,7 @@ func (c *connector) asked() <-chan struct{} {
 	return c.current.asked
 }
 
-// fatal reports whether connecting again would be of no use.
+// fatal reports whether connecting again is useless.
 func fatal(err error) bool {
 	if err == nil {
 		return false
@@ -185,7 +186,8 @@ func fatal(err error) bool {
 	return false
 }
 
-// beginToLeave takes no more work. Credits cannot be taken back, but a new session has none: the worker goes on with it.
+// beginToLeave stops accepting work. Credits cannot be taken back, but a new session has none: the worker
+// goes on with it.
 func (c *connector) beginToLeave() {
 	c.leaving = true
 	c.inFlight.leave()
@@ -195,7 +197,7 @@ func (c *connector) beginToLeave() {
 	}
 }
 
-// endGrace ends the handlers' contexts, and the second time the wait for them.
+// endGrace ends the handlers' contexts; the second time it ends the wait for them.
 func (c *connector) endGrace(grace *time.Timer) {
 	if c.inFlight.base.Err() == nil {
 		c.stop(ErrLeaving)
@@ -205,7 +207,8 @@ func (c *connector) endGrace(grace *time.Timer) {
 	c.overdue = true
 }
 
-// finished reports whether the worker may go: it has nothing more to do or say, and nothing more can come.
+// finished reports whether the worker may go: it has nothing more to do or to send, and nothing more can
+// come.
 func (c *connector) finished() bool {
 	switch {
 	case !c.leaving:
@@ -222,11 +225,12 @@ func (c *connector) finished() bool {
 	return !c.wanted && c.open == 1
 }
 
-// depart ends the last session, with a goodbye if it may have to do with anything, and says what was left.
+// depart ends the last session, with a goodbye if the server may still count on the worker, and returns what
+// was left.
 func (c *connector) depart() error {
 	unfinished, _ := c.inFlight.left()
 	c.end(words{rest: true, goodbye: c.inFlight.owed()})
-	_, unsure := c.inFlight.left() // answers have come meanwhile
+	_, unsure := c.inFlight.left() // more answers have come meanwhile
 	c.log.Info("the worker has left")
 	if unfinished+unsure == 0 {
 		return nil
@@ -234,7 +238,7 @@ func (c *connector) depart() error {
 	return fmt.Errorf("worker: left with %d runs given back unfinished and %d results that the server has not confirmed", unfinished, unsure)
 }
 
-// refused ends everything because the server will not have the worker.
+// refused ends everything because the server refuses the worker.
 func (c *connector) refused(err error) error {
 	c.inFlight.leave()
 	c.end(words{goodbye: true})
@@ -248,7 +252,7 @@ func (c *connector) end(last words) {
 	if c.opening != nil {
 		c.giveUp()
 		if o := <-c.opening; o.session != nil {
-			_ = o.session.Close() // nobody has used it
+			_ = o.session.Close() // it was not used
 		}
 	}
 	if c.current != nil {

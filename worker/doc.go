@@ -1,4 +1,5 @@
-// Package worker is the SDK for those who do the work: it runs Go functions for the runs of worker queues.
+// Package worker is the SDK for programs that execute runs: it calls Go functions for the runs of worker
+// queues.
 //
 //	w := worker.New(c, worker.Options{Concurrency: 100})
 //	worker.Handle(w, "reminders", func(ctx context.Context, run carillon.Run, in Reminder) error {
@@ -11,45 +12,47 @@
 // # What a handler's return means
 //
 //	nil                           the run has succeeded
-//	[Discard] of an error         failed, and must not be tried again
-//	[RetryAfter] of an error      failed, and not to be tried again before then
+//	[Discard] of an error         failed, and must not be retried
+//	[RetryAfter] of an error      failed, and not to be retried before then
 //	[Reschedule] at a time        neither: the same run is attempted again then, with fresh retries
-//	any other error, or a panic   failed; the job's failure policy says what comes next
+//	any other error, or a panic   failed; the job's failure policy decides what comes next
 //
-// A payload that cannot be decoded fails for good: it would be the same next time.
+// A payload that cannot be decoded fails permanently: a retry would fail the same way.
 //
-// A handler that takes long may say how far it is, with [Progress].
+// A handler that takes long may report how far it is, with [Progress].
 //
 // # When a handler starts
 //
-// At once, if the attempt's lease is in force. After a pause of the process, or when the connection was held up, the worker cannot
-// know: it asks the server first, and does not start what others have been given meanwhile.
+// At once, if the attempt's lease is in force. After a pause of the process, or when the connection was held
+// up, the worker cannot know that. Then it asks the server first, and does not start runs that were given to
+// another worker meanwhile.
 //
 // # When a handler's context ends
 //
-// [context.Cause] says why: the attempt's timeout is over ([context.DeadlineExceeded]); the run was cancelled, or its job
-// deleted or changed ([ErrCancelled]); the lease was lost and somebody else may have the run ([ErrStale]); the worker is
-// leaving and has waited long enough ([ErrLeaving]). What a handler returns after it was cancelled or is stale is not
-// reported.
+// [context.Cause] is the reason: the attempt's timeout is over ([context.DeadlineExceeded]); the run was
+// cancelled, or its job deleted or changed ([ErrCancelled]); the lease was lost and another worker may have
+// the run ([ErrStale]); the worker is leaving and its grace period is over ([ErrLeaving]). What a handler
+// returns after it was cancelled or stale is not reported.
 //
 // # Connections
 //
-// A lost connection stops nothing: handlers go on, the worker connects again, to any node, and reports with the tokens that
-// it has. Results are kept until the server has said that they are durable, and sent again until then. While a run goes on
-// the worker heartbeats every quarter of its lease, at most 10 s apart.
+// A lost connection stops nothing: handlers go on, the worker connects again, to any node, and reports with
+// the tokens that it has. Results are kept and sent again until the server has confirmed that they are
+// durable. While a run goes on the worker sends a heartbeat every quarter of its lease, at most 10 s apart.
 //
 // # Leaving
 //
-// When the context of Run is done the worker takes no new runs and lets those that it has go on for [Options.Grace]. Then
-// it ends their contexts, waits a little, and gives back what is left over, so that others do it at once.
+// When the context of Run is done the worker accepts no new runs and lets those that it has go on for
+// [Options.Grace]. Then it ends their contexts, waits a little, and gives back what is left over, so that
+// other workers get it at once.
 //
 //	worker.go    options, handlers, Run
-//	payload.go   a payload becomes what the handler takes
+//	payload.go   a payload becomes a handler's input
 //	result.go    what a handler returns becomes a result
-//	progress.go  what a handler says while it goes on
+//	progress.go  what a handler reports while it goes on
 //	lease.go     which runs may start without a question
-//	inflight.go the runs that the worker has, and the room it has left
-//	outgoing.go  what is to be said: results, heartbeats, credits
-//	link.go      one session: who reads and who writes
-//	connect.go   which session is the one; connecting, handing over, leaving
+//	inflight.go  the runs that the worker has, and the room it has left
+//	outgoing.go  what is to be sent: results, heartbeats, credits
+//	link.go      one session: its reader and its writer
+//	connect.go   which session is the current one; connecting, handing over, leaving
 package worker

@@ -12,44 +12,44 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// queue is one queue and its handler. What follows limit is guarded by the desk's lock.
+// queue is one queue and its handler. The fields after limit are guarded by inFlight's lock.
 type queue struct {
 	name   string
 	handle handler
-	limit  int // runs at once
+	limit  int // concurrent runs
 
 	granted int        // credits that the current session has and has not used
-	held    int        // runs that take room: those that wait, go on, or were dropped and have not returned yet
+	held    int        // runs that take room: waiting, going on, or dropped and not yet returned
 	running int        // handlers that have not returned
 	waiting []*attempt // beyond the limit: they came through an older session's credits
 }
 
-// attempt is one attempt of a run. The desk's lock guards it.
+// attempt is one attempt of a run. inFlight's lock guards it.
 type attempt struct {
 	run           carillon.Run
 	queue         *queue
-	deadline      time.Time // by this machine's clock; zero = none
+	deadline      time.Time // by this machine's clock; zero: none
 	heartbeatEach time.Duration
-	heartbeatAt   time.Time // when to heartbeat, or to send the result again
+	heartbeatAt   time.Time // when to send a heartbeat, or the result again
 	lease         lease
 
 	stop    context.CancelCauseFunc // nil before it is started
 	dropped bool                    // cancelled or stale: nothing is reported
-	ended   bool                    // result is there
+	ended   bool                    // its result is there
 	result  carillon.Result
-	listed  bool // in desk.results
+	listed  bool // in inFlight.results
 
-	progress *carillon.Progress // to be said; nil = nothing. Otherwise the attempt is in desk.telling
+	progress *carillon.Progress // to be sent; nil: none. Otherwise the attempt is in inFlight.telling
 	tellAt   time.Time          // not before
 }
 
-// inFlight is what the worker has on its hands: attempts that wait, go on, or have ended without the server having said that
-// their result is durable. Its methods may be called from any goroutine.
+// inFlight holds the attempts that wait, go on, or have ended without the server's confirmation that their
+// result is durable. Its methods may be called from any goroutine.
 type inFlight struct {
 	log     *slog.Logger
 	base    context.Context // of all handlers
-	bell    chan struct{}   // holds one when there may be something to say
-	drained chan struct{}   // while leaving: holds one when there may be less to wait for
+	bell    chan struct{}   // capacity 1; filled when there may be something to send
+	drained chan struct{}   // capacity 1; while leaving, filled when less may be left to wait for
 
 	mu            sync.Mutex
 	queues        []*queue
@@ -57,11 +57,11 @@ type inFlight struct {
 	attempts      map[string]*attempt // by token
 	results       []*attempt          // to be sent
 	telling       []*attempt          // whose progress is to be sent
-	nextHeartbeat time.Time           // the least beatAt, or earlier; zero = nobody heartbeats
-	link          *link               // the current session; nil = none
+	nextHeartbeat time.Time           // the least heartbeatAt, or earlier; zero: no heartbeats
+	link          *link               // the current session; nil: none
 	pinged        bool                // the server waits for a sign of life
-	leaving       bool                // no more credits
-	closed        bool                // what comes now is not ours any more
+	leaving       bool                // no more credits are granted
+	closed        bool                // runs that still come are refused
 }
 
 func newInFlight(base context.Context, log *slog.Logger, queues []*queue) *inFlight {
@@ -82,7 +82,7 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// attach makes l the current session: it learns at once of every attempt, and no credit is outstanding.
+// attach makes l the current session: it sends a heartbeat for every attempt at once, and has no credits yet.
 func (d *inFlight) attach(l *link) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *inFlight) attach(l *link) {
 	ring(d.bell)
 }
 
-// take is what a session brought.
+// take handles a message from a session.
 func (d *inFlight) take(l *link, msg *carillon.WorkResponse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +126,7 @@ func (d *inFlight) take(l *link, msg *carillon.WorkResponse) {
 	ring(d.bell)
 }
 
-// add takes an attempt that was sent after since; one that is here already is not started twice.
+// add adds an attempt that was sent after since. One that is here already is not started twice.
 func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 	q := d.byName[run.Queue]
 	if q == nil {
@@ -144,7 +144,7 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 	a := &attempt{run: *run, queue: q, heartbeatEach: heartbeatInterval(run.Lease), lease: newLease(run.Lease, since)}
 	a.heartbeatAt = now.Add(a.heartbeatEach)
 	if limit := run.Deadline.Sub(run.Started); !run.Deadline.IsZero() && limit > 0 {
-		a.deadline = now.Add(limit) // a duration of the server's clock, so that clocks may differ
+		a.deadline = now.Add(limit) // a duration by the server's clock, so that clocks may differ
 	}
 	d.attempts[run.Token] = a
 	if d.nextHeartbeat.IsZero() || a.heartbeatAt.Before(d.nextHeartbeat) {
@@ -158,15 +158,16 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 	}
 }
 
-// heartbeatInterval is how often an attempt heartbeats: every quarter of its lease, at most 10 s apart.
+// heartbeatInterval returns how often an attempt sends heartbeats: every quarter of its lease, at most 10 s
+// apart.
 func heartbeatInterval(lease time.Duration) time.Duration {
 	return min(cmp.Or(lease, carillon.DefaultLease)/4, 10*time.Second)
 }
 
-// room reports whether an attempt of the queue may start: none does that would be told at once to end.
+// room reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none may.
 func (d *inFlight) room(q *queue) bool { return q.running < q.limit && d.base.Err() == nil }
 
-// start lets an attempt go on.
+// start calls the handler of an attempt.
 func (d *inFlight) start(a *attempt) {
 	a.queue.running++
 	ctx, stop := context.WithCancelCause(context.WithValue(d.base, handlingKey{}, handling{d, a}))
@@ -185,8 +186,8 @@ func (d *inFlight) start(a *attempt) {
 	}()
 }
 
-// finished takes what a handler returned. An attempt that gave up because the worker leaves is not reported: it is to be
-// given back.
+// finished records what a handler returned. An attempt that gave up because the worker leaves is not
+// reported: it is to be given back.
 func (d *inFlight) finished(a *attempt, err error, left bool) {
 	if p, ok := errors.AsType[*panicked](err); ok {
 		d.log.Error("a handler panicked", "queue", a.queue.name, "job", a.run.Job, "run", a.run.ID, "panic", p.value, "stack", string(p.stack))
@@ -206,7 +207,7 @@ func (d *inFlight) finished(a *attempt, err error, left bool) {
 	d.checkDrained()
 }
 
-// list puts an attempt's result among those to be sent.
+// list adds an attempt's result to those to be sent.
 func (d *inFlight) list(a *attempt) {
 	if a.ended && !a.listed {
 		a.listed = true
@@ -243,15 +244,15 @@ func (d *inFlight) checkDrained() {
 	}
 }
 
-// empty reports whether nothing is left to do or to say.
+// empty reports whether nothing is left to do or to send.
 func (d *inFlight) empty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.attempts) == 0 && !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.held > 0 })
 }
 
-// settled reports whether every handler has returned, and what they returned is known to be durable. Attempts that did not
-// start, or gave up, may be left.
+// settled reports whether every handler has returned, and the results are known to be durable. Attempts that
+// were not started, or gave up, may be left.
 func (d *inFlight) settled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -263,14 +264,14 @@ func (d *inFlight) settled() bool {
 	return !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.running > 0 })
 }
 
-// owed reports whether the server may deliver more, or thinks that the worker has something.
+// owed reports whether the server may deliver more, or believes that the worker has attempts.
 func (d *inFlight) owed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.attempts) > 0 || slices.ContainsFunc(d.queues, func(q *queue) bool { return q.granted > 0 })
 }
 
-// leave ends the granting of credits.
+// leave stops granting credits.
 func (d *inFlight) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,7 +285,7 @@ func (d *inFlight) close() {
 	d.closed = true
 }
 
-// left is how many attempts have not ended, and how many results are not known to be durable.
+// left returns how many attempts have not ended, and how many results are not known to be durable.
 func (d *inFlight) left() (unfinished, unsure int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// A run may have waited for its worker: in the buffers of a process that was stopped, or behind a connection
-// that was cut. By then its lease may have ended, another worker may have done the run, and the worker cannot
-// see it: what it reads looks new. So each message carries a lower bound on when its runs were sent
-// (carillon.WorkResponse.Since). While that leaves enough of the lease the handler starts at once, which is
+// A run may have waited for its worker, in the buffers of a process that was stopped or behind a connection
+// that was cut. By then its lease may have ended and another worker may have done the run, which this worker
+// cannot see: what it reads looks new. So each message carries a lower bound on when its runs were sent
+// (carillon.WorkResponse.Since). While that leaves enough of the lease, the handler starts at once, which is
 // the usual case. Otherwise the worker sends a heartbeat that asks whether the attempt is in force, and
-// starts the handler when the owner of the run has said so.
+// starts the handler when the owner of the run has confirmed it.
 
 // lease is what is known of an attempt's lease.
 type lease struct {
 	length time.Duration
-	since  time.Time // it was in force then; zero: nothing is known, and nothing is asked
+	since  time.Time // it was in force then; zero: not known, and not asked
 	asking bool      // the handler waits for an answer
-	asked  time.Time // when the first question was sent that has not been answered; zero: none
+	asked  time.Time // when the oldest unanswered question was sent; zero: none
 }
 
 func newLease(length time.Duration, since time.Time) lease {
@@ -32,14 +32,14 @@ func (l *lease) inForce(now time.Time) bool {
 	return l.since.IsZero() || now.Sub(l.since) < l.length-l.length/4
 }
 
-// ask takes note of a question that is sent now; an answer may be to the first of several.
+// ask records that a question is sent now. The next answer may be to the first of several.
 func (l *lease) ask(now time.Time) {
 	if l.asking && l.asked.IsZero() {
 		l.asked = now
 	}
 }
 
-// answered takes the answer that the attempt was in force after the question.
+// answered records that the attempt was in force when the question was sent.
 func (l *lease) answered() { l.since, l.asking, l.asked = l.asked, false, time.Time{} }
 
 // begin starts an attempt for which there is room, or asks whether it is still in force.
@@ -63,7 +63,7 @@ func (d *inFlight) beginWaiting(q *queue) {
 	}
 }
 
-// confirmed takes the answer that an attempt is in force.
+// confirmed handles the answer that an attempt is in force.
 func (d *inFlight) confirmed(token string) {
 	a := d.attempts[token]
 	if a == nil || !a.lease.asking || a.lease.asked.IsZero() {

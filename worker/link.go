@@ -17,16 +17,16 @@ type link struct {
 	ctx      context.Context // of Send and Receive
 	cut      context.CancelFunc
 
-	asked     chan struct{} // holds one when the server asks the worker to connect anew
-	retired   chan struct{} // closed when another session takes over, or none
+	asked     chan struct{} // capacity 1; filled when the server asks the worker to reconnect
+	retired   chan struct{} // closed when another session takes over, or the worker leaves
 	once      sync.Once     // of retired
 	last      words         // set before retired is closed
 	written   chan struct{} // closed when the writer has ended
-	writeFail error         // why, if it was not told to; after written
+	writeFail error         // why the writer ended, if not retired; read after written
 	err       error         // why the session is over
 }
 
-// newLink begins to read and write a session; ended gets the link when the session is over.
+// newLink starts to read and write a session; ended gets the link when the session is over.
 func newLink(s carillon.Session, d *inFlight, ended chan<- *link) *link {
 	l := &link{session: s, inFlight: d, since: time.Now(), asked: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
 	l.ctx, l.cut = context.WithCancel(context.Background())
@@ -45,7 +45,7 @@ func newLink(s carillon.Session, d *inFlight, ended chan<- *link) *link {
 	return l
 }
 
-// read takes what the server says until the session is over.
+// read handles the server's messages until the session is over.
 func (l *link) read() error {
 	for {
 		msg, err := l.session.Receive(l.ctx)
@@ -59,7 +59,7 @@ func (l *link) read() error {
 	}
 }
 
-// write says what there is to say until the link is retired, then closes the session.
+// write sends what there is to send until the link is retired, then closes the session.
 func (l *link) write() {
 	defer close(l.written)
 	timer := time.NewTimer(0)
@@ -72,11 +72,11 @@ func (l *link) write() {
 		case <-l.inFlight.bell:
 		case <-timer.C:
 		}
-		runtime.Gosched() // let others finish too, so that much goes into one message
+		runtime.Gosched() // let other handlers finish, too, so that one message carries much
 		next, err := l.say()
 		if err != nil {
 			l.writeFail = err
-			_ = l.session.Close() // the reader learns that it is over
+			_ = l.session.Close() // so that the reader returns, too
 			return
 		}
 		if !next.IsZero() {
@@ -88,7 +88,7 @@ func (l *link) write() {
 // lingering is how long a session may take to end once it is closed.
 const lingering = 5 * time.Second
 
-// say says what there is to say, as much as fits into a message, and when to ask again.
+// say sends what there is to send, as much as fits into a message, and returns when to call it again.
 func (l *link) say() (next time.Time, err error) {
 	req, next := l.inFlight.outgoing(time.Now())
 	if silent(&req) {
@@ -97,13 +97,13 @@ func (l *link) say() (next time.Time, err error) {
 	return next, l.session.Send(l.ctx, req)
 }
 
-// words are what a link says before it ends.
+// words tells a link what to send before it ends.
 type words struct {
-	rest    bool // what there is still to say; otherwise another session says it
-	goodbye bool // the server is to give what the worker has to others
+	rest    bool // send what is left; otherwise another session does
+	goodbye bool // the server is to give the worker's runs to others
 }
 
-// retire lets the writer end; what the server has sent already is still read.
+// retire ends the writer; what the server has sent already is still read.
 func (l *link) retire(last words) {
 	l.once.Do(func() {
 		l.last = last
@@ -112,7 +112,8 @@ func (l *link) retire(last words) {
 	})
 }
 
-// finish says the last words. Nothing depends on their success: the leases end what was not given back.
+// finish sends the last messages. Nothing depends on their success: runs not given back end with their
+// leases.
 func (l *link) finish() {
 	if l.last.rest {
 		_, _ = l.say()

@@ -7,15 +7,15 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// How much goes into one message: a server takes 4 MiB.
+// Bounds on one message; a server accepts 4 MiB.
 const (
 	maxMessageItems = 4096
 	maxMessageBytes = 1 << 20
-	itemBytes       = 256 // about what a result or a heartbeat takes beside its text
+	itemBytes       = 256 // approximate size of a result or heartbeat without its text
 )
 
-// outgoing is what is to be said to the current session, as much as fits into one message, and when to ask again by itself
-// (zero: not before the bell rings). Results go first: they make room.
+// outgoing returns what is to be sent through the current session, as much as fits into one message, and when
+// to call it again (zero: not before the bell rings). Results go first: they make room.
 func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,8 +42,8 @@ func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.
 	return req, next
 }
 
-// heartbeat says that the attempts whose time has come are alive. Those that will be due soon come along, so that a crowd heartbeats
-// together. The heartbeat of an attempt that has ended is its result, once more.
+// heartbeat adds the heartbeats that are due. Those that will be due soon are added, too, so that many
+// attempts share one message. For an attempt that has ended, its result is sent again instead.
 func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 	d.nextHeartbeat = time.Time{}
 	for _, a := range d.attempts {
@@ -63,7 +63,7 @@ func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 	}
 }
 
-// takeResults takes results that are to be sent, in the order in which they came.
+// takeResults adds results, oldest first.
 func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 	if len(d.results) == 0 {
 		return
@@ -77,7 +77,7 @@ func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 		n++
 		a.listed = false
 		if d.attempts[a.run.Token] != a {
-			continue // acknowledged, or dropped, meanwhile
+			continue // acknowledged or dropped meanwhile
 		}
 		a.heartbeatAt = now.Add(a.heartbeatEach)
 		bytes += itemBytes + len(a.result.Message) + len(a.result.Response)
@@ -86,7 +86,7 @@ func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 	d.results = slices.Delete(d.results, 0, n)
 }
 
-// silent reports whether a request says nothing.
+// silent reports whether a request is empty.
 func silent(req *carillon.WorkRequest) bool {
 	return len(req.Results) == 0 && len(req.Heartbeats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
 }

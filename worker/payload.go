@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// decode makes a handler's input of a payload. What cannot be decoded never will be.
+// decode decodes a payload into a handler's input. A failure is permanent: it would be the same next time.
 func decode[T any](data carillon.Data) (in T, err error) {
 	switch to := any(&in).(type) {
 	case *[]byte:

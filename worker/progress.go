@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// progressEvery is how often the server is told of one attempt's progress.
+// progressEvery is how often the progress of one attempt is sent.
 const progressEvery = time.Second
 
 // handling is what a handler's context knows of its attempt, under the key handlingKey.
@@ -23,10 +23,10 @@ type handlingKey struct{}
 // ErrNoRun is the error of [Progress] outside of a handler.
 var ErrNoRun = errors.New("worker: this is not the context of a handler")
 
-// Progress says how far the handler is: percent is 0 to 100, message at most [carillon.MaxProgressMessage] bytes, for people.
-// ctx is the handler's, or made from it. It may be called as often as one likes and never waits: the server is told once a
-// second, of what was said last. It is lost when the worker is not connected for long, or when the attempt ends before it
-// was sent. The error is about ctx or the values.
+// Progress reports how far the handler is: percent is 0 to 100, message at most [carillon.MaxProgressMessage]
+// bytes, for people. ctx is the handler's, or derived from it. Progress may be called any number of times and
+// never waits: once a second the server gets the latest report. A report is lost if the worker is not
+// connected for long, or if the attempt ends before it was sent. The error is about ctx or the values.
 func Progress(ctx context.Context, percent float64, message string) error {
 	h, ok := ctx.Value(handlingKey{}).(handling)
 	if !ok {
@@ -40,7 +40,7 @@ func Progress(ctx context.Context, percent float64, message string) error {
 	return nil
 }
 
-// tell keeps an attempt's progress until it may be said.
+// tell keeps an attempt's progress until it may be sent.
 func (d *inFlight) tell(a *attempt, p carillon.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,8 +51,8 @@ func (d *inFlight) tell(a *attempt, p carillon.Progress) {
 	a.progress = &p
 }
 
-// takeProgress takes the progress that may be said now, of attempts that still go on, and reports when to ask again (zero:
-// not by itself).
+// takeProgress adds the progress that may be sent now, of attempts that still go on, and returns when to call
+// it again (zero: only when there is more).
 func (d *inFlight) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
 	later, bytes := d.telling[:0], 0
 	for _, a := range d.telling {

@@ -11,15 +11,15 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Why a handler's context ended, by [context.Cause].
+// Causes of the end of a handler's context, by [context.Cause].
 var (
 	ErrCancelled = errors.New("worker: the run was cancelled")
 	ErrStale     = errors.New("worker: the attempt is not in force any more")
 	ErrLeaving   = errors.New("worker: the worker is leaving")
 )
 
-// Discard is err as a failure that must not be tried again: the run is exhausted, whatever its failure policy. Discard of
-// nil is nil.
+// Discard marks err as a failure that must not be retried: the run is exhausted, whatever its failure policy.
+// Discard of nil is nil.
 func Discard(err error) error {
 	if err == nil {
 		return nil
@@ -32,11 +32,11 @@ type discarded struct{ err error }
 // Error implements error.
 func (d *discarded) Error() string { return d.err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (d *discarded) Unwrap() error { return d.err }
 
-// RetryAfter is err as a failure that is tried again no earlier than after d; the failure policy may make it later, or say
-// that there is no further attempt. err may be nil.
+// RetryAfter marks err as a failure that is retried no earlier than after d. The failure policy may make it
+// later, or allow no further attempt. err may be nil.
 func RetryAfter(d time.Duration, err error) error { return &delayed{max(0, d), err} }
 
 type delayed struct {
@@ -52,11 +52,11 @@ func (d *delayed) Error() string {
 	return d.err.Error()
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (d *delayed) Unwrap() error { return d.err }
 
-// Reschedule says that the run is not done, and has not failed: the same run is attempted again at t, with fresh retries. A
-// past t is at once.
+// Reschedule says that the run is neither done nor failed: the same run is attempted again at t, with fresh
+// retries. A past t means at once.
 func Reschedule(t time.Time) error { return &rescheduled{t} }
 
 type rescheduled struct{ at time.Time }
@@ -69,7 +69,7 @@ func (r *rescheduled) Error() string {
 	return "to be attempted again at " + r.at.UTC().Format(time.RFC3339Nano)
 }
 
-// resultOf is what a handler's return means.
+// resultOf returns the result that a handler's return value means.
 func resultOf(run *carillon.Run, err error) carillon.Result {
 	r := carillon.Result{Token: run.Token, RunID: run.ID}
 	if err == nil {
@@ -88,7 +88,7 @@ func resultOf(run *carillon.Run, err error) carillon.Result {
 	return r
 }
 
-// shorten keeps what a run keeps of a message, in whole characters.
+// shorten cuts a message to the length that a run keeps, at a character boundary.
 func shorten(s string) string {
 	if len(s) > carillon.MaxErrorBytes {
 		s = s[:carillon.MaxErrorBytes]
@@ -96,8 +96,8 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// call runs a handler. A panic is an error with its stack; so is a handler that ends its goroutine, which is why the outcome
-// goes to done from a deferred call.
+// call calls a handler. A panic becomes an error with its stack. done is called from a deferred function, so
+// that a handler that ends its goroutine has an outcome, too.
 func call(ctx context.Context, handle handler, run carillon.Run, done func(error)) {
 	err := errEnded
 	defer func() {
@@ -112,7 +112,7 @@ func call(ctx context.Context, handle handler, run carillon.Run, done func(error
 // errEnded is the outcome of a handler that did not return: it called runtime.Goexit.
 var errEnded = errors.New("the handler ended its goroutine")
 
-// handler is a function given to [Handle], with its input decoded inside.
+// handler is a function given to [Handle], with the decoding of its input.
 type handler func(ctx context.Context, run carillon.Run) error
 
 // panicked is a panic of a handler.
@@ -121,5 +121,5 @@ type panicked struct {
 	stack []byte
 }
 
-// Error is the value and where it happened, for the history of the run.
+// Error returns the value and the stack, for the history of the run.
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }

@@ -15,25 +15,25 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Options say how a worker works. The zero value of a field is its default, given here.
+// Options configure a worker. The zero value of a field is its default, given here.
 type Options struct {
-	// Concurrency is how many runs of each queue are done at once; [Limit] sets another number for one queue. Default 100, at
-	// most [MaxConcurrency].
+	// Concurrency is how many runs of each queue are executed at once; [Limit] sets another number for one
+	// queue. Default 100, at most [MaxConcurrency].
 	Concurrency int
-	// Namespace is where the queues are. Default "default".
+	// Namespace is the namespace of the queues. Default "default".
 	Namespace string
-	// ID tells people which worker it is; it stays the same when the connection is lost. Default: the machine's name and a
-	// few random letters.
+	// ID tells people which worker it is; it stays the same when the connection is lost. Default: the
+	// machine's name and a few random letters.
 	ID string
 	// Labels are for people.
 	Labels map[string]string
 	// Grace is how long handlers may go on when the worker leaves. Default 30 s; negative: not at all.
 	Grace time.Duration
-	// Log is told about lost connections and handlers that panic. Default: nobody is.
+	// Log gets lines about lost connections and handlers that panic. Default: none.
 	Log *slog.Logger
 }
 
-// Defaults and limits.
+// Defaults and bounds.
 const (
 	DefaultConcurrency = 100
 	MaxConcurrency     = 1 << 16 // a server grants no more
@@ -57,29 +57,29 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Worker runs handlers. Make it with [New], give it handlers with [Handle], then call [Worker.Run], once.
+// Worker runs handlers. Create it with [New], add handlers with [Handle], then call [Worker.Run], once.
 type Worker struct {
 	sched   carillon.Work
 	options Options
 	queues  []*queue
-	faults  []error // what was wrong with the handlers
+	faults  []error // errors of Handle, which Run returns
 	started atomic.Bool
 }
 
-// New makes a worker of the scheduler.
+// New returns a worker of the scheduler.
 func New(sched carillon.Work, o Options) *Worker {
 	return &Worker{sched: sched, options: o.withDefaults()}
 }
 
-// QueueOption says how one queue is served.
+// QueueOption configures one queue.
 type QueueOption func(*queue)
 
-// Limit is how many runs of the queue are done at once, in place of [Options.Concurrency].
+// Limit sets how many runs of the queue are executed at once, in place of [Options.Concurrency].
 func Limit(n int) QueueOption { return func(q *queue) { q.limit = n } }
 
-// Handle gives the runs of a queue to f, whose input is decoded from the payload: JSON into any type; []byte and
-// [carillon.Data] take the payload as it is. Without a payload the input is the zero value. What is wrong with the queue is
-// told by Run.
+// Handle makes f the handler of a queue. Its input is decoded from the payload: JSON into any type; []byte
+// and [carillon.Data] get the payload as it is. Without a payload the input is the zero value. Run returns
+// what is wrong with the queue.
 func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error, opts ...QueueOption) {
 	q := &queue{name: name, limit: w.options.Concurrency}
 	q.handle = func(ctx context.Context, run carillon.Run) error {
@@ -98,7 +98,7 @@ func Handle[T any](w *Worker, name string, f func(ctx context.Context, run caril
 func (w *Worker) add(q *queue, empty bool) {
 	wrong := func(why string) { w.faults = append(w.faults, fmt.Errorf("worker: queue %q: %s", q.name, why)) }
 	if w.started.Load() {
-		panic("worker: Handle after Run") // it would be a race to say it otherwise
+		panic("worker: Handle after Run") // to return it later would be a data race
 	}
 	for _, other := range w.queues {
 		if other.name == q.name {
@@ -114,9 +114,9 @@ func (w *Worker) add(q *queue, empty bool) {
 	w.queues = append(w.queues, q)
 }
 
-// Run does runs until ctx is done and those that the worker then has are finished. The values of ctx, but not its end, are
-// in the handlers' contexts. It returns nil after an orderly leave, and an error if the server refuses the worker, or if
-// runs had to be given back.
+// Run executes runs until ctx is done and the runs that the worker then has are finished. The handlers'
+// contexts have the values of ctx, but do not end with it. Run returns nil after an orderly leave, and an
+// error if the server refuses the worker or if runs had to be given back.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("worker: Run was called before")
@@ -130,7 +130,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newConnector(ctx, w).run(ctx)
 }
 
-// hello introduces the worker.
+// hello returns the message that introduces the worker.
 func (w *Worker) hello() carillon.Hello {
 	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels}
 	for _, q := range w.queues {

@@ -15,13 +15,13 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newBackfill is `carillon backfill`.
+// newBackfill returns the command `carillon backfill`.
 func newBackfill(a app) *cobra.Command {
 	return newGroup("backfill", "Show and act on backfills, which `carillon job backfill` starts",
 		newBackfillList(a), newBackfillGet(a), newBackfillCancel(a))
 }
 
-// newBackfillList is `carillon backfill list`.
+// newBackfillList returns the command `carillon backfill list`.
 func newBackfillList(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -57,12 +57,12 @@ func backfillRows(backfills []carillon.Backfill) [][]string {
 	return rows
 }
 
-// endedText is how many of a backfill's runs have ended.
+// endedText returns how many of a backfill's runs have ended.
 func endedText(b *carillon.Backfill) string {
 	return fmt.Sprintf("%d/%d", b.Succeeded+b.Failed, b.Total)
 }
 
-// newBackfillGet is `carillon backfill get`.
+// newBackfillGet returns the command `carillon backfill get`.
 func newBackfillGet(a app) *cobra.Command {
 	var f follower
 	cmd := &cobra.Command{
@@ -79,7 +79,7 @@ func newBackfillGet(a app) *cobra.Command {
 	return cmd
 }
 
-// newBackfillCancel is `carillon backfill cancel`.
+// newBackfillCancel returns the command `carillon backfill cancel`.
 func newBackfillCancel(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -127,13 +127,13 @@ func printBackfill(w io.Writer, b *carillon.Backfill) error {
 	})
 }
 
-// follower is the flags of the commands that can stay until a backfill has ended.
+// follower holds the flags of commands that can wait until a backfill has ended.
 type follower struct {
 	connection
 	follow bool
 }
 
-// followEvery is how often a follower looks.
+// followEvery is how often a follower asks for the backfill.
 const followEvery = 500 * time.Millisecond
 
 func (f *follower) add(cmd *cobra.Command) {
@@ -142,8 +142,8 @@ func (f *follower) add(cmd *cobra.Command) {
 	addOutput(cmd)
 }
 
-// run prints the backfill that the call says, once it has ended if that was asked for; did is what the call did, if it
-// should be said.
+// run prints the backfill that call returns, after its end if the flags ask for that. did says what the call
+// did; empty: nothing to say.
 func (f *follower) run(cmd *cobra.Command, a app, did string, call func(context.Context, *client.Client) (carillon.Backfill, error)) error {
 	var b carillon.Backfill
 	err := f.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
@@ -173,7 +173,7 @@ func (f *follower) run(cmd *cobra.Command, a app, did string, call func(context.
 	return err
 }
 
-// stay looks at the backfill until it has ended, and shows on a terminal how far it is.
+// stay waits until the backfill has ended, and shows its progress on a terminal.
 func (f *follower) stay(cmd *cobra.Command, b *carillon.Backfill) error {
 	node, err := f.dial()
 	if err != nil {

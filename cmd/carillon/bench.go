@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBench is `carillon bench`.
+// newBench returns the command `carillon bench`.
 func newBench(a app) *cobra.Command {
 	cmd := newGroup("bench", "Measure a node under load",
 		newBenchSchedule(a), newBenchHerd(a), newBenchLive(a), newBenchSteady(a), newBenchRecurring(a),
@@ -30,7 +30,7 @@ node at --server, whose CPU time it gives if --server-pid is known.`
 	return cmd
 }
 
-// benchFlags is the flags of every bench.
+// benchFlags holds the flags of every bench.
 type benchFlags struct {
 	server      string
 	namespace   string
@@ -57,7 +57,7 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 	f.addCommon(flags)
 }
 
-// addStore gives the flags of the store of a node that is started.
+// addStore adds the flags for the store of a node that the bench starts.
 func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
 	flags.IntVar(&f.nodes, "nodes", 1, "nodes that are started, on one store that several can share")
@@ -65,7 +65,7 @@ func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.IntVar(&f.partitions, "partitions", 0, "partitions of the node that is started, if its store is new; default as for serve")
 }
 
-// addCommon gives the flags of every bench.
+// addCommon adds the flags of every bench.
 func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
 	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
@@ -76,7 +76,7 @@ func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 // measure is one bench.
 type measure func(ctx context.Context, b *bench.Bench) (bench.Result, error)
 
-// newBenchRun is the command of one bench.
+// newBenchRun returns the command of one bench.
 func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run measure) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
@@ -116,7 +116,7 @@ func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
 	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles, Progress: shown.show}
 }
 
-// node is what the flags say is to be put under load; stop ends it if it was started for that.
+// node returns the node to put under load, as the flags say; stop ends it if it was started for the bench.
 func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func() error, err error) {
 	switch {
 	case f.spawn && (f.nodes > 1 || f.delay > 0):
@@ -163,12 +163,12 @@ func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() 
 	}
 	end := server.Stop
 	if f.store == "" {
-		end = server.Kill // nobody will miss what it has
+		end = server.Kill // its data is not needed
 	}
 	return server, func() error { return errors.Join(end(), remove()) }, nil
 }
 
-// storeURL is the store of a node that is started; remove removes it if it is a temporary one.
+// storeURL returns the store of a node that the bench starts; remove removes it if it is a temporary one.
 func (f *benchFlags) storeURL() (url string, remove func() error, err error) {
 	if f.store != "" {
 		return f.store, func() error { return nil }, nil
@@ -177,7 +177,7 @@ func (f *benchFlags) storeURL() (url string, remove func() error, err error) {
 	return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, err
 }
 
-// print prints a result, and is an error if its ledger is not clean.
+// print prints a result, and returns an error if its ledger is not clean.
 func (f *benchFlags) print(a app, r *bench.Result) error {
 	var err error
 	if f.json {

@@ -22,7 +22,7 @@ func (f *benchFlags) fleet(ctx context.Context, a app) (*bench.Fleet, error) {
 	return bench.SpawnFleet(ctx, bench.Program{Binary: self, Store: f.store, Partitions: f.partitions, Log: a.errs}, f.nodes, f.delay)
 }
 
-// newBenchTakeover is `carillon bench takeover`.
+// newBenchTakeover returns the command `carillon bench takeover`.
 func newBenchTakeover(a app) *cobra.Command {
 	var t bench.Takeover
 	cmd := newBenchFleet(a, "takeover", "The time from the end of a node until others fire in its place",
@@ -35,7 +35,7 @@ func newBenchTakeover(a app) *cobra.Command {
 	return cmd
 }
 
-// newBenchForward is `carillon bench forward`.
+// newBenchForward returns the command `carillon bench forward`.
 func newBenchForward(a app) *cobra.Command {
 	var w bench.Forward
 	cmd := newBenchFleet(a, "forward", "The cost of putting jobs through a node that does not own their partition",
@@ -49,7 +49,7 @@ func newBenchForward(a app) *cobra.Command {
 	return cmd
 }
 
-// newBenchFleet is the command of a bench that several nodes are started for.
+// newBenchFleet returns the command of a bench that starts several nodes.
 func newBenchFleet(a app, use, short string, run func(context.Context, *bench.Bench, *bench.Fleet) (bench.Result, error)) *cobra.Command {
 	f := benchFlags{}
 	cmd := &cobra.Command{

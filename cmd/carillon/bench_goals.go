@@ -14,13 +14,13 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// benchGoals is the flags of `carillon bench goals`.
+// benchGoals holds the flags of `carillon bench goals`.
 type benchGoals struct {
 	benchFlags
 	size choice
 	only []string
 
-	shared map[string]bench.Result // what was measured for several goals
+	shared map[string]bench.Result // results that serve several goals
 }
 
 // outcome is one line of the table.
@@ -29,15 +29,15 @@ type outcome struct {
 	Measure  string        `json:"measure"`
 	Goal     string        `json:"goal"`
 	Measured string        `json:"measured"`
-	Met      bool          `json:"met"` // says something at the full size only
+	Met      bool          `json:"met"` // only meaningful at the full size
 	Result   *bench.Result `json:"result,omitempty"`
 	Error    string        `json:"error,omitempty"`
 }
 
-// newBenchGoals is `carillon bench goals`.
+// newBenchGoals returns the command `carillon bench goals`.
 func newBenchGoals(a app) *cobra.Command {
 	g := benchGoals{shared: map[string]bench.Result{}, size: choice{words: slices.Sorted(maps.Keys(bench.Sizes))}}
-	_ = g.size.Set("small") // it is one of them
+	_ = g.size.Set("small") // a valid size
 	cmd := &cobra.Command{
 		Use:   "goals",
 		Short: "All benches, held against the goals of docs/performance.md",
@@ -79,7 +79,7 @@ func (g *benchGoals) run(cmd *cobra.Command, a app) error {
 	return errors.Join(g.printGoals(a, lines), failed)
 }
 
-// chosen is the goals that the flags ask for.
+// chosen returns the goals that the flags ask for.
 func (g *benchGoals) chosen() ([]bench.Goal, error) {
 	var goals []bench.Goal
 	unknown := slices.Clone(g.only)
@@ -98,7 +98,8 @@ func (g *benchGoals) chosen() ([]bench.Goal, error) {
 	return goals, nil
 }
 
-// measureOne measures one goal with a node of its own, if nodes are started at all. The line is there even if that failed.
+// measureOne measures one goal, with a node of its own if the bench starts nodes. It returns a line even
+// after an error.
 func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (outcome, error) {
 	line := outcome{ID: goal.ID, Measure: goal.Measure, Goal: goal.Goal}
 	result, err := g.sharedResult(cmd, a, goal, shown)
@@ -113,7 +114,7 @@ func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, show
 	return line, nil
 }
 
-// sharedResult is a result that was measured for another goal, or a new one.
+// sharedResult returns a result that was measured for another goal, or measures a new one.
 func (g *benchGoals) sharedResult(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
 	if r, ok := g.shared[goal.Shared]; ok {
 		return r, nil

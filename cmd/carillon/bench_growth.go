@@ -13,14 +13,14 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// benchGrowth is the flags of `carillon bench growth`.
+// benchGrowth holds the flags of `carillon bench growth`.
 type benchGrowth struct {
 	benchFlags
 	growth bench.Growth
 	axes   []string
 }
 
-// newBenchGrowth is `carillon bench growth`.
+// newBenchGrowth returns the command `carillon bench growth`.
 func newBenchGrowth(a app) *cobra.Command {
 	var g benchGrowth
 	cmd := &cobra.Command{
@@ -66,7 +66,7 @@ func (g *benchGrowth) run(cmd *cobra.Command, a app) error {
 	return errors.Join(g.printTables(a, tables), err, unclean(tables))
 }
 
-// choose leaves out the axes that are not asked for.
+// choose removes the axes that the flags do not ask for.
 func (g *benchGrowth) choose() error {
 	axes := map[string]*[]int{"jobs": &g.growth.Existing, "partitions": &g.growth.Partitions, "payloads": &g.growth.Payloads}
 	for _, name := range g.axes {
@@ -82,7 +82,7 @@ func (g *benchGrowth) choose() error {
 	return nil
 }
 
-// unclean names the lines whose ledger is not clean.
+// unclean returns an error that names the lines whose ledger is not clean.
 func unclean(tables []bench.GrowthTable) (err error) {
 	for _, t := range tables {
 		for _, p := range t.Points {

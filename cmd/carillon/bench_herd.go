@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchHerd is `carillon bench herd`.
+// newBenchHerd returns the command `carillon bench herd`.
 func newBenchHerd(a app) *cobra.Command {
 	var h bench.Herd
 	return newBenchRun(a, "herd", "Many one-shots that are due at the same instant", func(flags *pflag.FlagSet) {
@@ -17,11 +17,11 @@ func newBenchHerd(a app) *cobra.Command {
 		flags.DurationVar(&h.Hold, "hold", 0, "how long a worker keeps a run before it answers")
 		addWorkers(flags, &h.Workers, &h.Credits)
 	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return h.Run(ctx, b) // the flags are parsed by now
+		return h.Run(ctx, b) // the flags have been parsed by now
 	})
 }
 
-// addWorkers gives the flags of the benches that receive runs.
+// addWorkers adds the flags of benches that receive runs.
 func addWorkers(flags *pflag.FlagSet, workers, credits *int) {
 	flags.IntVar(workers, "workers", 4, "worker sessions")
 	flags.IntVar(credits, "credits", 10_000, "runs in flight for each session")

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchLive is `carillon bench live`.
+// newBenchLive returns the command `carillon bench live`.
 func newBenchLive(a app) *cobra.Command {
 	var l bench.Live
 	return newBenchRun(a, "live", "The whole life of jobs that come at a steady rate and are due at once",
@@ -19,6 +19,6 @@ func newBenchLive(a app) *cobra.Command {
 			flags.DurationVar(&l.For, "for", time.Minute, "how long")
 			addWorkers(flags, &l.Workers, &l.Credits)
 		}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-			return l.Run(ctx, b) // the flags are parsed by now
+			return l.Run(ctx, b) // the flags have been parsed by now
 		})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchRecurring is `carillon bench recurring`.
+// newBenchRecurring returns the command `carillon bench recurring`.
 func newBenchRecurring(a app) *cobra.Command {
 	var r bench.Recurring
 	return newBenchRun(a, "recurring", "Many jobs that fire every so often", func(flags *pflag.FlagSet) {
@@ -21,6 +21,6 @@ func newBenchRecurring(a app) *cobra.Command {
 		flags.BoolVar(&r.AtOnce, "at-once", false, "all fire at the same instants, instead of spread evenly")
 		addWorkers(flags, &r.Workers, &r.Credits)
 	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return r.Run(ctx, b) // the flags are parsed by now
+		return r.Run(ctx, b) // the flags have been parsed by now
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchRestart is `carillon bench restart`.
+// newBenchRestart returns the command `carillon bench restart`.
 func newBenchRestart(a app) *cobra.Command {
 	var f benchFlags
 	var jobs int

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchSchedule is `carillon bench schedule`.
+// newBenchSchedule returns the command `carillon bench schedule`.
 func newBenchSchedule(a app) *cobra.Command {
 	var s bench.Schedule
 	mode := choice{words: []string{string(bench.Unary), string(bench.Batch), string(bench.Stream)}}

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/bench"
 )
 
-// newBenchSteady is `carillon bench steady`.
+// newBenchSteady returns the command `carillon bench steady`.
 func newBenchSteady(a app) *cobra.Command {
 	var s bench.Steady
 	return newBenchRun(a, "steady", "How late runs are that are due at a steady rate", func(flags *pflag.FlagSet) {
@@ -18,6 +18,6 @@ func newBenchSteady(a app) *cobra.Command {
 		flags.DurationVar(&s.For, "for", 10*time.Second, "how long")
 		addWorkers(flags, &s.Workers, &s.Credits)
 	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return s.Run(ctx, b) // the flags are parsed by now
+		return s.Run(ctx, b) // the flags have been parsed by now
 	})
 }

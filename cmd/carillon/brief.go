@@ -10,14 +10,15 @@ import (
 	"unicode"
 )
 
-// Most of what a message may repeat of what somebody gave: of one word, and in one line. What refuses a value clips it already; this is for
-// what the system and libraries say, which repeat all of it.
+// Limits on what a message may repeat of a user's input: of one word, and of one line. The errors of this
+// program's own checks clip it already; these limits are for the errors of the system and of libraries, which
+// repeat all of it.
 const (
 	longestWord = 200
 	longestLine = 800
 )
 
-// brief is a message with long words and lines cut in the middle: what is wrong with them stands at the end.
+// brief shortens long words and lines of a message in the middle: what is wrong with them is at the end.
 func brief(message string) string {
 	lines := strings.Split(message, "\n")
 	for i, line := range lines {
@@ -35,7 +36,8 @@ func brief(message string) string {
 	return strings.Join(lines, "\n")
 }
 
-// middleOut is text of at most n characters: of a longer one three quarters from the beginning, and its end.
+// middleOut returns text of at most n characters: of a longer text, three quarters from its beginning, and
+// its end.
 func middleOut(text string, n int) string {
 	if len(text) <= n {
 		return text // so it has no more characters either
@@ -48,14 +50,14 @@ func middleOut(text string, n int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(n-head-1):])
 }
 
-// visibleText is text with what a terminal would act upon made visible.
+// visibleText returns text in which characters that a terminal would act upon are made visible.
 func visibleText(text string) string {
 	var b strings.Builder
-	_, _ = (&visible{w: &b}).Write([]byte(text)) // a Builder takes everything
+	_, _ = (&visible{w: &b}).Write([]byte(text)) // a Builder accepts everything
 	return b.String()
 }
 
-// fileError says which file cannot be read, and why.
+// fileError returns an error about a file that cannot be read, and why.
 func fileError(flag, file string, err error) error {
 	if cause, ok := errors.AsType[*fs.PathError](err); ok {
 		err = cause.Err
@@ -72,7 +74,7 @@ func readNamed(flag, file string) ([]byte, error) {
 	return text, nil
 }
 
-// commandError says that a command is not there.
+// commandError returns an error about a command that does not exist.
 func commandError(command string, err error) error {
 	if cause, ok := errors.AsType[*exec.Error](err); ok {
 		err = cause.Err

@@ -17,13 +17,13 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newCluster is `carillon cluster`.
+// newCluster returns the command `carillon cluster`.
 func newCluster(a app) *cobra.Command {
 	return newGroup("cluster", "Show the nodes that share a store, and move partitions between them",
 		newClusterStatus(a), newClusterDrain(a), newClusterRebalance(a))
 }
 
-// newClusterStatus is `carillon cluster status`.
+// newClusterStatus returns the command `carillon cluster status`.
 func newClusterStatus(a app) *cobra.Command {
 	var c connection
 	var partitions bool
@@ -51,7 +51,7 @@ store's, as it measured last.`,
 	return cmd
 }
 
-// showCluster prints a cluster; JSON has the partitions always.
+// showCluster prints a cluster; JSON always includes the partitions.
 func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, partitions bool) error {
 	if wantsJSON(cmd) {
 		return printMessage(a.out, wire.ClusterToProto(status))
@@ -77,14 +77,14 @@ func nodeRows(nodes []carillon.Node) [][]string {
 	for _, n := range nodes {
 		skew := "-"
 		if n.SkewKnown {
-			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // there is no "-0.000s"
+			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // avoids "-0.000s"
 		}
 		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), stateOf(&n), skew})
 	}
 	return rows
 }
 
-// stateOf is where a node stands; one of a version that does not say is drained or not.
+// stateOf returns a node's state. For a node of a version without states it is drained or nothing.
 func stateOf(n *carillon.Node) string {
 	switch {
 	case n.State != carillon.NodeUnknown:
@@ -95,7 +95,7 @@ func stateOf(n *carillon.Node) string {
 	return "-"
 }
 
-// printReasons says why nodes stand where they do.
+// printReasons prints why nodes are in their states.
 func printReasons(w io.Writer, nodes []carillon.Node) {
 	for _, n := range nodes {
 		if n.Reason != "" {
@@ -112,8 +112,8 @@ func partitionRows(partitions []carillon.PartitionOwner) [][]string {
 	return rows
 }
 
-// printOrphans says how many partitions nobody works on: those without an owner, and those of nodes that are gone, which
-// others take over when the leases have ended.
+// printOrphans prints how many partitions have no working owner: those without an owner, and those of nodes
+// that are gone, which others take over when the leases have ended.
 func printOrphans(w io.Writer, status *carillon.ClusterStatus) {
 	living := map[string]bool{"": true}
 	for _, n := range status.Nodes {
@@ -136,7 +136,7 @@ func printOrphans(w io.Writer, status *carillon.ClusterStatus) {
 	}
 }
 
-// countOf is a number of partitions with its verb.
+// countOf returns a number of partitions with its verb.
 func countOf(n int) string {
 	if n == 1 {
 		return "1 partition has"
@@ -144,13 +144,13 @@ func countOf(n int) string {
 	return strconv.Itoa(n) + " partitions have"
 }
 
-// clusterDrain is the flags of `carillon cluster drain`.
+// clusterDrain holds the flags of `carillon cluster drain`.
 type clusterDrain struct {
 	connection
 	follow bool
 }
 
-// newClusterDrain is `carillon cluster drain`.
+// newClusterDrain returns the command `carillon cluster drain`.
 func newClusterDrain(a app) *cobra.Command {
 	var d clusterDrain
 	cmd := &cobra.Command{
@@ -191,7 +191,8 @@ func (d *clusterDrain) run(cmd *cobra.Command, a app, id string) error {
 	})
 }
 
-// emptied looks until the node owns nothing or ctx ends. A node that is gone owns nothing once nobody lists it as an owner.
+// emptied waits until the node owns nothing or ctx ends. A node that is gone owns nothing once it is listed
+// as no partition's owner.
 func emptied(ctx context.Context, node carillon.Cluster, id string) error {
 	left := -1
 	for {
@@ -219,7 +220,7 @@ func emptied(ctx context.Context, node carillon.Cluster, id string) error {
 	}
 }
 
-// stillOwns is what is left, if that is known.
+// stillOwns describes how many partitions are left, if that is known.
 func stillOwns(left int) string {
 	if left < 0 {
 		return ""
@@ -227,7 +228,7 @@ func stillOwns(left int) string {
 	return fmt.Sprintf(", it still owns %d", left)
 }
 
-// newClusterRebalance is `carillon cluster rebalance`.
+// newClusterRebalance returns the command `carillon cluster rebalance`.
 func newClusterRebalance(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{

@@ -14,17 +14,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A setting of a node is a flag. It may come from the command line, from the environment as CARILLON_ and the flag's name,
-// or from a YAML file under the flag's name with underscores; the first of these that has it wins. So a flag is the only
-// place that knows a setting's name, type, default and meaning.
+// A node's setting is a flag. It may come from the command line, from the environment as CARILLON_ and the
+// flag's name, or from a YAML file under the flag's name with underscores; the first of these that has it
+// wins. So a setting's name, type, default and meaning are defined only by its flag.
 
 // defaultConfigFile is read if it exists.
 const defaultConfigFile = "carillon.yaml"
 
-// fileName is the key of a flag in the file.
+// fileName returns the key of a flag in the file.
 func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// settings fills in the flags of a command from the environment and the file. extra are keys of the file that are no flags.
+// settings sets a command's flags from the environment and the file. extra holds keys of the file that are no
+// flags.
 func settings(cmd *cobra.Command, file string, extra map[string]any) error {
 	given := make(map[string]bool)
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
@@ -64,10 +65,11 @@ func fromEnvironment(flags *pflag.FlagSet, given map[string]bool) error {
 	return joinFaults(faults)
 }
 
-// notASetting are flags that mean something on a command line only.
+// notASetting reports whether a flag is only for the command line.
 func notASetting(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "config" }
 
-// fromFile sets the flags that are not given yet and are in the file. All that is wrong with it is said at once.
+// fromFile sets the flags that are not given yet and are in the file. It reports all faults of the file at
+// once.
 func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []byte, extra map[string]any) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -90,7 +92,7 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []b
 	return joinFaults(faults)
 }
 
-// fromKey sets what one key of the file says.
+// fromKey sets the flag of one key of the file.
 func fromKey(flags *pflag.FlagSet, given map[string]bool, key, value *yaml.Node, extra map[string]any) error {
 	if into, ok := extra[key.Value]; ok {
 		return value.Decode(into)
@@ -119,7 +121,7 @@ func fromKey(flags *pflag.FlagSet, given map[string]bool, key, value *yaml.Node,
 	return nil
 }
 
-// flagOfKey is the flag that a key of the file stands for, or nil.
+// flagOfKey returns the flag for a key of the file, or nil.
 func flagOfKey(flags *pflag.FlagSet, key string) (found *pflag.Flag) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if fileName(f.Name) == key && !notASetting(f) {
@@ -129,7 +131,7 @@ func flagOfKey(flags *pflag.FlagSet, key string) (found *pflag.Flag) {
 	return found
 }
 
-// hintKey names the key that is most like one that is unknown.
+// hintKey suggests the known key that is most like an unknown one.
 func hintKey(flags *pflag.FlagSet, key string, extra map[string]any) string {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -145,7 +147,7 @@ func hintKey(flags *pflag.FlagSet, key string, extra map[string]any) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// scalars is a single value, or those of a list, as text.
+// scalars returns a single value, or the values of a list, as text.
 func scalars(n *yaml.Node) ([]string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -164,7 +166,7 @@ func scalars(n *yaml.Node) ([]string, error) {
 	}
 }
 
-// joinFaults is a usage error that says all faults, or nil.
+// joinFaults returns a usage error with all faults, or nil.
 func joinFaults(faults []string) error {
 	if len(faults) == 0 {
 		return nil

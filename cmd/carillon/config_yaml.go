@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// yamlLine is how the library begins an error that is not on the first line of a file.
+// yamlLine matches how the library begins an error that is not on the first line of a file.
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 // bareColon matches a setting whose value looks like another setting, such as `store: memory:`.
 var bareColon = regexp.MustCompile(`^[^#"']*:\s+[^#"'\[{\s][^#"']*:(\s|$)`)
 
-// yamlError says in which line of the file the library has found a fault. It names none for the first line, nor for characters that
-// no YAML has.
+// yamlError adds the line of the file with the fault. The library gives none for the first line, nor for
+// characters that YAML does not allow.
 func yamlError(file string, text []byte, err error) string {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := badCharacterLine(text)
@@ -31,7 +31,7 @@ func yamlError(file string, text []byte, err error) string {
 	return fmt.Sprintf("%s:%d: %s%s", file, line, message, hint)
 }
 
-// badCharacterLine is the line of the first character that YAML does not allow, 1 if there is none.
+// badCharacterLine returns the line of the first character that YAML does not allow, 1 if there is none.
 func badCharacterLine(text []byte) int {
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])

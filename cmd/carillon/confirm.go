@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirmation is the flags of a command that changes many things at once. It shows what they are and how many, and asks.
+// confirmation holds the flags of a command that changes many things at once. It shows them and their number,
+// and asks.
 type confirmation struct {
 	yes    bool
 	dryRun bool
@@ -21,7 +22,7 @@ func (c *confirmation) add(cmd *cobra.Command) {
 	exclusive(cmd, "yes", "dry-run")
 }
 
-// needless names a flag that has no effect on a command about a single thing, "" if there is none.
+// needless returns a flag that has no effect on a command about a single thing, "" if none is given.
 func (c *confirmation) needless() string {
 	switch {
 	case c.yes:
@@ -32,7 +33,7 @@ func (c *confirmation) needless() string {
 	return ""
 }
 
-// shownAtMost is how many of the things are shown by name, and countedAtMost up to how many are counted.
+// shownAtMost is how many of the things are listed by name, and countedAtMost up to how many are counted.
 const (
 	shownAtMost   = 10
 	countedAtMost = 10_000
@@ -40,9 +41,9 @@ const (
 
 // many is what a command is about to change.
 type many struct {
-	names []string // the first of them
-	n     int      // how many there are
-	more  bool     // and others that were not counted
+	names []string // names of the first ones
+	n     int      // number of things counted
+	more  bool     // there are others that were not counted
 }
 
 // add counts one, and reports whether the rest should be counted too.
@@ -57,7 +58,7 @@ func (m *many) add(name string) bool {
 	return true
 }
 
-// String is the number, "at least" if not all were counted.
+// String returns the number, with "at least" if not all were counted.
 func (m *many) String() string {
 	if m.more {
 		return fmt.Sprintf("more than %d", m.n)
@@ -68,11 +69,12 @@ func (m *many) String() string {
 // dryRunResult is what a dry run prints with -o json.
 type dryRunResult struct {
 	Affected int      `json:"affected"`
-	More     bool     `json:"more"` // than were counted
+	More     bool     `json:"more"` // there are more than were counted
 	Names    []string `json:"names"`
 }
 
-// confirm shows what is about to be done and reports whether to do it. verb and noun are such as "delete" and "jobs".
+// confirm shows what is about to be done and reports whether to do it. verb and noun are words like "delete"
+// and "jobs".
 func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string, m *many) (bool, error) {
 	switch {
 	case c.yes:
@@ -91,7 +93,7 @@ func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string, m *
 		a.sayf("%s %s would be affected by %s.", m, noun, verb)
 		return false, nil
 	case m.n == 0:
-		return true, nil // nothing to lose; the node says so
+		return true, nil // nothing to lose; the node will say so
 	case !isTerminal(a.in):
 		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, m, noun)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// connection is the flags of every command that talks to a node.
+// connection holds the flags of every command that talks to a node.
 type connection struct {
 	server    string
 	namespace string
@@ -23,23 +23,23 @@ type connection struct {
 	proxy     bool
 }
 
-// defaultServer is where a node listens if nobody says otherwise.
+// defaultServer is a node's default address.
 const defaultServer = "127.0.0.1:7070"
 
-// add gives cmd the flags. Their defaults may come from the environment.
+// add adds the flags to cmd. The environment may set their defaults.
 func (c *connection) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs; environment CARILLON_NAMESPACE")
 	c.addServer(cmd)
 }
 
-// addServer gives cmd the flags that have nothing to do with a namespace.
+// addServer adds the flags that do not concern a namespace.
 func (c *connection) addServer(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
 }
 
-// dial makes a client of the node.
+// dial returns a client of the node.
 func (c *connection) dial() (*client.Client, error) {
 	var opts []client.Option
 	if c.proxy {
@@ -48,7 +48,7 @@ func (c *connection) dial() (*client.Client, error) {
 	return client.Dial(c.server, opts...)
 }
 
-// resolve fills in from the environment what the command line leaves open.
+// resolve sets from the environment what the command line does not.
 func (c *connection) resolve(cmd *cobra.Command) {
 	for flag, target := range map[string]*string{"server": &c.server, "namespace": &c.namespace} {
 		if v := os.Getenv(envName(flag)); v != "" && !cmd.Flags().Changed(flag) {
@@ -57,7 +57,7 @@ func (c *connection) resolve(cmd *cobra.Command) {
 	}
 }
 
-// call connects to the node and does f within the time that the user will wait.
+// call connects to the node and calls f within the time that the user is ready to wait.
 func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *client.Client) error) error {
 	c.resolve(cmd)
 	node, err := c.dial()
@@ -72,7 +72,8 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 	return c.explain(f(ctx, node))
 }
 
-// explain says which node did not answer, and how to choose another. What a node has answered is left as it is.
+// explain adds which node did not answer, and how to choose another. Errors that a node returned stay as they
+// are.
 func (c *connection) explain(err error) error {
 	e, ok := errors.AsType[*carillon.Error](err)
 	if !ok || !wire.Unanswered(e) {
@@ -86,7 +87,7 @@ func (c *connection) explain(err error) error {
 		if addr := c.listening(context.Background()); addr != "" {
 			explained.Message = notGRPC(addr, e)
 		}
-	case carillon.InvalidArgument: // the call is unknown there
+	case carillon.InvalidArgument: // that node does not know the call
 		explained.Kind, explained.Message = carillon.Unavailable, notGRPC(clip(c.server, 80), e)
 	case carillon.DeadlineExceeded:
 		explained.Message = fmt.Sprintf("no answer from %s within %v", clip(c.server, 80), c.wait)
@@ -101,21 +102,22 @@ func notGRPC(addr string, e *carillon.Error) string {
 		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", addr, client.DefaultPort, e.Message)
 }
 
-// listening is the first of the addresses at which anything takes connections, be it a node or not; "" if there is none.
+// listening returns the first of the addresses that accepts connections, even if it is no node; "" if none
+// does.
 func (c *connection) listening(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for _, addr := range client.Addresses(c.server) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 		if err == nil {
-			_ = conn.Close() // nothing was said on it
+			_ = conn.Close() // it was not used
 			return addr
 		}
 	}
 	return ""
 }
 
-// key is the key of a job of the namespace.
+// key returns the key of a job of the namespace.
 func (c *connection) key(name string) carillon.Key {
 	return carillon.Key{Namespace: c.namespace, Name: name}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// daprFlags are the flags of Dapr 1.18's scheduler, under its names and with its defaults, and a few of our own.
+// daprFlags holds the flags of Dapr 1.18's scheduler, with its names and defaults, and some of Carillon's
+// own.
 type daprFlags struct {
 	id         string
 	listen     string
@@ -30,7 +31,7 @@ type daprFlags struct {
 
 	tls    bool
 	sentry daprtls.Sentry
-	files  daprtls.Files // ours
+	files  daprtls.Files // Carillon's own
 
 	dataDir       string
 	etcdEmbed     bool
@@ -39,20 +40,20 @@ type daprFlags struct {
 	etcdPassword  string
 	etcdCluster   []string
 
-	store string // ours, as the rest
+	store string // Carillon's own, like the rest
 	own   server.Config
 }
 
 // daprMode is the mode in which sentry, the cluster and the namespaces are those of Kubernetes.
 const daprMode = "kubernetes"
 
-// daprMaxPayload is more than what etcd, and so Dapr's scheduler, takes in one request at the settings that Dapr gives it.
+// daprMaxPayload exceeds what etcd, and so Dapr's scheduler, accepts in one request with Dapr's settings.
 const daprMaxPayload = 4 << 20
 
-// daprDrainGrace is as long as Dapr's scheduler takes to leave.
+// daprDrainGrace is the time that Dapr's scheduler takes to leave.
 const daprDrainGrace = 5 * time.Second
 
-// newDaprFlags are the flags with the words that they take.
+// newDaprFlags returns the flags with the words that they accept.
 func newDaprFlags() *daprFlags {
 	return &daprFlags{
 		logLevel: choice{words: []string{"info", "debug", "warn", "error", "fatal"}, anyCase: true},
@@ -60,7 +61,7 @@ func newDaprFlags() *daprFlags {
 	}
 }
 
-// add declares all of them.
+// add declares all of the flags.
 func (f *daprFlags) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	f.addListeners(flags)
@@ -108,14 +109,14 @@ func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
 }
 
-// idleFlag is a flag of Dapr's scheduler that has no meaning here, and why.
+// idleFlag is a flag of Dapr's scheduler that has no effect here, and why.
 type idleFlag struct {
 	name string
 	def  any // its default; nil: the flag is declared elsewhere, since some of its values are refused
 	why  string
 }
 
-// idle are all of them.
+// idle lists them all.
 var idle = []idleFlag{
 	{"etcd-initial-cluster", nil, "one node is its own cluster"},
 	{"kubeconfig", nil, "the namespaces of Kubernetes are not watched"},
@@ -136,7 +137,7 @@ var idle = []idleFlag{
 	{"workers", uint32(2048), "deliveries are not bound to a number of goroutines"},
 }
 
-// addIdle declares those that nothing looks at, with their types, so that a value that Dapr refuses is refused.
+// addIdle declares the flags without effect with their types, so that a value that Dapr refuses is refused.
 func addIdle(flags *pflag.FlagSet) {
 	for _, f := range idle {
 		usage := "ignored: " + f.why
@@ -157,7 +158,7 @@ func addIdle(flags *pflag.FlagSet) {
 	}
 }
 
-// addOwn declares what Dapr's scheduler does not have.
+// addOwn declares the flags that Dapr's scheduler does not have.
 func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	c := &f.own
 	flags.StringVar(&c.GRPC, "grpc-listen", "",

@@ -22,7 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// newDaprScheduler is `carillon dapr-scheduler`.
+// newDaprScheduler returns the command `carillon dapr-scheduler`.
 func newDaprScheduler(a app) *cobra.Command {
 	f := newDaprFlags()
 	cmd := &cobra.Command{
@@ -77,22 +77,23 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
 	return runNode(ctx, c)
 }
 
-// admit lets in only sidecars with certificates. The node is ready when it has had an identity, and stays so when that ends: a
-// probe would have it started anew, which brings no other and cuts the streams that there are.
+// admit admits only sidecars with certificates. The node becomes ready when it first has an identity, and
+// stays ready when that expires: otherwise a probe would restart it, which would not renew the identity but
+// cut the existing streams.
 func admit(identity *daprtls.Source, c *server.Config, service *daprapi.Options) {
 	service.Authorize = identity.Authorize
 	c.Sidecars.Options, c.Sidecars.Ready = identity.ServerOptions(), identity.Ready
 }
 
-// secure is whether only sidecars with certificates are let in.
+// secure reports whether only sidecars with certificates are admitted.
 func (f *daprFlags) secure() bool {
 	return f.tls || f.mode.String() == daprMode || f.fromFiles()
 }
 
-// fromFiles is whether this node's certificate is in files.
+// fromFiles reports whether this node's certificate is in files.
 func (f *daprFlags) fromFiles() bool { return f.files.Cert+f.files.Key+f.files.CA != "" }
 
-// identity is that of this node, signed by sentry or from files.
+// identity returns this node's identity, signed by sentry or from files.
 func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
 	if f.fromFiles() {
 		files := f.files
@@ -104,7 +105,7 @@ func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
 	return daprtls.FromSentry(sentry)
 }
 
-// config is that of the node. The flags are valid.
+// config returns the node's configuration. The flags are valid.
 func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config {
 	c := f.own
 	c.Log, c.Version, c.Store = log, thisBuild().Version, f.storeURL()
@@ -128,17 +129,17 @@ func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config
 	return c
 }
 
-// storeURL is where jobs are kept: beside what Dapr's scheduler keeps, so that both find their own.
+// storeURL returns where jobs are kept: beside the files of Dapr's scheduler, so that both find their own.
 func (f *daprFlags) storeURL() string {
 	return cmp.Or(f.store, "pebble:"+filepath.Join(f.dataDir, "carillon"))
 }
 
-// hostPort is an address to listen on. A host may be written in brackets.
+// hostPort returns an address to listen on. The host may be in brackets.
 func hostPort(host string, port int) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
 }
 
-// logger writes what the flags ask for; end closes its file.
+// logger returns the log that the flags ask for; end closes its file.
 func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err error) {
 	end = func() error { return nil }
 	if f.logFile != "" {
@@ -165,7 +166,7 @@ var daprLevels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "fatal": slog.LevelError + 4,
 }
 
-// notices say what the operator should know before the node is up.
+// notices logs what the operator should know before the node is up.
 func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
 	for _, i := range idle {
 		if flags.Changed(i.name) {
@@ -186,7 +187,7 @@ func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
 	}
 }
 
-// etcdOf is where Dapr's scheduler has kept its jobs in the folder, if it has.
+// etcdOf returns where Dapr's scheduler has kept its jobs in the folder, if it has.
 func etcdOf(dir string) string {
 	for _, pattern := range []string{"dapr-0.1", filepath.Join("*", "dapr-0.1")} { // in Kubernetes, and elsewhere
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(found) > 0 {
@@ -226,7 +227,7 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 	return joinFaults(faults)
 }
 
-// isHostPort is whether the text is an address that sidecars can be told, or nothing.
+// isHostPort reports whether the text is empty or an address that sidecars can be told.
 func isHostPort(text string) bool {
 	host, port, err := net.SplitHostPort(text)
 	return text == "" || err == nil && host != "" && port != ""

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// daprAPI is Dapr's service for a node, counted under Dapr's names.
+// daprAPI returns Dapr's service for a node, with metrics under Dapr's names.
 func daprAPI(o daprapi.Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		counted := o
@@ -22,8 +22,8 @@ func daprAPI(o daprapi.Options) server.API {
 	}
 }
 
-// advertised is the address that sidecars are told; empty: see [server.Config]. DAPR_HOST_IP is where
-// Dapr's programs are told which address of theirs others can reach.
+// advertised returns the address that sidecars are told; empty: see [server.Config]. DAPR_HOST_IP tells
+// Dapr's programs which of their addresses others can reach.
 func (f *daprFlags) advertised() string {
 	ip := os.Getenv("DAPR_HOST_IP")
 	if f.broadcast != "" || ip == "" || f.port == 0 || server.OnLoopback(strings.Trim(f.listen, "[]")) {

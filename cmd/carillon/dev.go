@@ -18,14 +18,14 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// dev is the flags of `carillon dev`.
+// dev holds the flags of `carillon dev`.
 type dev struct {
 	dir  string
 	grpc string
 	http string
 }
 
-// newDev is `carillon dev`.
+// newDev returns the command `carillon dev`.
 func newDev(a app) *cobra.Command {
 	var d dev
 	cmd := &cobra.Command{
@@ -71,7 +71,7 @@ func (d *dev) run(ctx context.Context, a app) error {
 	return errors.Join(err, stop())
 }
 
-// greet says what is there and what to try.
+// greet prints what is running and what to try.
 func (d *dev) greet(w io.Writer, node *server.Server) {
 	fmt.Fprintf(w, `Carillon is up.
   REST   http://%s/v1/namespaces/%s/jobs
@@ -87,7 +87,7 @@ Ctrl-C ends it.
 `, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir, serverFlag(node.GRPCAddr()), thisCommand())
 }
 
-// thisCommand is how the program that runs was called, so that what is suggested works where it stands.
+// thisCommand returns how the running program was called, so that suggested commands work in the same shell.
 func thisCommand() string {
 	program, err := os.Executable()
 	if err != nil {
@@ -96,7 +96,8 @@ func thisCommand() string {
 	return commandOf(program, os.Args[0])
 }
 
-// commandOf is the command that runs a program: as it was called, unless go run has built it for this one time.
+// commandOf returns the command that runs a program: as it was called, unless go run built it for this one
+// time.
 func commandOf(program, called string) string {
 	if strings.Contains(filepath.ToSlash(program), "/go-build") {
 		return "go run ./cmd/carillon"
@@ -104,7 +105,7 @@ func commandOf(program, called string) string {
 	return called
 }
 
-// serverFlag is what a command needs to reach a node at addr.
+// serverFlag returns the flag that a command needs to reach a node at addr.
 func serverFlag(addr string) string {
 	if addr == defaultServer {
 		return ""

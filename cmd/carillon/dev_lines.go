@@ -21,7 +21,7 @@ type runLine struct {
 	late    time.Duration
 	target  string
 	data    string
-	err     error // nil: it succeeds
+	err     error // nil: it succeeded
 }
 
 func newRunLines(w io.Writer) *runLines { return &runLines{w: w} }
@@ -44,7 +44,7 @@ func (l *runLines) print(r runLine) {
 	fmt.Fprintf(l.w, runFormat, time.Now().UTC().Format("15:04:05.000"), r.job, strconv.Itoa(r.attempt), lateText(r.late), r.target, what)
 }
 
-// lateText is a lateness in a unit that fits.
+// lateText formats a lateness in a unit that fits.
 func lateText(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)

@@ -24,7 +24,7 @@ const (
 	sampleWebhook = "samples/webhook"
 )
 
-// putSamples puts the sample jobs. Those that are there already go on where they were, except the one-shot, which is
+// putSamples puts the sample jobs. Existing ones go on where they were, except the one-shot, which is
 // finished, and the webhook, whose sink has another address after each start.
 func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 	queue := carillon.WorkerQueue(devQueue)
@@ -49,7 +49,7 @@ func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 	return nil
 }
 
-// newSampleWorker serves the queue of the samples.
+// newSampleWorker returns a worker for the queue of the samples.
 func newSampleWorker(work carillon.Work, lines *runLines, log *slog.Logger) *worker.Worker {
 	w := worker.New(work, worker.Options{ID: "sample", Log: log})
 	worker.Handle(w, devQueue, func(_ context.Context, run carillon.Run, in carillon.Data) error {
@@ -92,8 +92,8 @@ func webhookLine(req *http.Request) runLine {
 	return line
 }
 
-// URL is where the sink listens.
+// URL returns the sink's address.
 func (s *sink) URL() string { return "http://" + s.listener.Addr().String() + "/" }
 
-// Close ends it.
+// Close ends the sink.
 func (s *sink) Close() { _ = s.server.Close() } // nobody is served any more

@@ -13,17 +13,17 @@ import (
 // envPrefix begins the name of every variable that Carillon reads or sets.
 const envPrefix = "CARILLON_"
 
-// envName is the environment variable of a flag.
+// envName returns the environment variable of a flag.
 func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// serviceVariable matches what Kubernetes and Docker put into the environment for a service whose name begins with carillon: they
-// look like settings and are none.
+// serviceVariable matches variables that Kubernetes and Docker set for a service whose name begins with
+// carillon: they look like settings and are none.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// checkEnvironment refuses variables that look like settings of Carillon and are none: most likely a name is misspelt, and the
-// setting would silently be missing.
+// checkEnvironment refuses variables that look like settings of Carillon and are none: most likely a name is
+// misspelt, and the setting would be missing unnoticed.
 func checkEnvironment(cmd *cobra.Command) error {
 	known := knownVariables(cmd.Root())
 	var faults []string
@@ -43,8 +43,8 @@ func checkEnvironment(cmd *cobra.Command) error {
 	return joinFaults(faults)
 }
 
-// knownVariables are those of the settings of a node, of the commands that talk to one, and of a run, which `carillon work` sets for
-// the program that it starts.
+// knownVariables returns the variables of a node's settings, of commands that talk to a node, and of a run,
+// which `carillon work` sets for the program that it starts.
 func knownVariables(root *cobra.Command) []string {
 	known := append(slices.Clone(runVariables), envName("server"), envName("namespace"))
 	for _, name := range []string{"serve", "dapr-scheduler"} {

@@ -22,14 +22,15 @@ const (
 	exitNotFound = 3
 )
 
-// usageError is a command line that makes no sense.
+// usageError reports an invalid command line.
 type usageError struct{ message string }
 
 func (e *usageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError makes a usage error of what the flag parser says, in plain words, with a hint when a flag is misspelt.
+// flagError turns an error of the flag parser into a usage error in plain words, with a hint when a flag is
+// misspelt.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return usagef("--%s: %s", invalid.GetFlag().Name, valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
@@ -60,7 +61,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("unknown flag %q for %q", name, cmd.CommandPath())
 }
 
-// settingError says in plain words what is wrong with the value of a setting that is named by whoever asks.
+// settingError describes in plain words what is wrong with the value of a setting; the caller adds its name.
 func settingError(err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return errors.New(valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
@@ -68,8 +69,8 @@ func settingError(err error) error {
 	return err
 }
 
-// valueError says what is wrong with the value of a flag. What the standard library says of numbers and durations is for
-// programmers.
+// valueError describes what is wrong with the value of a flag. The standard library's errors about numbers
+// and durations are for programmers.
 func valueError(f *pflag.Flag, value string, cause error) string {
 	wanted := map[string]string{
 		"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
@@ -80,14 +81,14 @@ func valueError(f *pflag.Flag, value string, cause error) string {
 	switch {
 	case isNumber && errors.Is(number.Err, strconv.ErrRange), !ours && outOfRange(f.Value.Type(), value):
 		return fmt.Sprintf("%s is out of range", clip(value, 40))
-	case wanted != "" && (isNumber || !ours): // what a flag of ours says is plain already
+	case wanted != "" && (isNumber || !ours): // this program's own flags have plain messages
 		return fmt.Sprintf("%q is not %s", clip(value, 40), wanted)
 	}
 	return cause.Error()
 }
 
-// outOfRange reports whether a value would be right for a flag of the type were it not too large or too small. The flags of the
-// library do not say why they refuse a number.
+// outOfRange reports whether a value has the form of the flag's type but is too large or too small. The
+// library's flags do not say why they refuse a number.
 func outOfRange(kind, value string) bool {
 	var err error
 	switch kind {
@@ -101,7 +102,7 @@ func outOfRange(kind, value string) bool {
 	return errors.Is(err, strconv.ErrRange)
 }
 
-// arguments checks how many arguments there are. What it says is a usage error.
+// arguments checks the number of arguments. Its error is a usage error.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, words []string) error {
 		switch n := len(words); {
@@ -114,7 +115,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// exclusive refuses two flags that say different things about the same. It may be called several times for a command.
+// exclusive refuses two flags that contradict each other. It may be called several times for a command.
 func exclusive(cmd *cobra.Command, one, other string) {
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, words []string) error {
@@ -128,7 +129,7 @@ func exclusive(cmd *cobra.Command, one, other string) {
 	}
 }
 
-// report prints what went wrong, for people or as JSON, and returns the exit code.
+// report prints an error, for people or as JSON, and returns the exit code.
 func (a app) report(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
@@ -150,7 +151,7 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	return exitCode(err)
 }
 
-// sentence is the error for people: the field if there is one, and the message.
+// sentence formats the error for people: the field if there is one, and the message.
 func sentence(e *carillon.Error) string {
 	var b strings.Builder
 	if e.Field != "" {
@@ -163,13 +164,13 @@ func sentence(e *carillon.Error) string {
 	return b.String()
 }
 
-// reportJSON prints the error as the REST API writes it.
+// reportJSON prints the error in the form of the REST API.
 func (a app) reportJSON(e *carillon.Error) {
 	text := httpapi.Marshal(wire.ProblemToProto(e))
-	_, _ = (&visible{w: a.errs}).Write(text) // nowhere is left to say that this failed
+	_, _ = (&visible{w: a.errs}).Write(text) // a failure of this cannot be reported anywhere
 }
 
-// exitCode is the exit code of an error.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	switch carillon.KindOf(err) {
 	case carillon.InvalidArgument:

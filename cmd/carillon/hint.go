@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// nearest is the one of the words that is most like what somebody typed, or "" if none is like it.
+// nearest returns the word that is most like the typed one, or "" if none is like it.
 func nearest(typed string, words []string) string {
 	if len(typed) > 64 {
-		return "" // no word of ours is like it
+		return "" // no known word is like it
 	}
 	best, least := "", 1+max(1, len(typed)/3)
 	for _, w := range words {
@@ -24,7 +24,7 @@ func nearest(typed string, words []string) string {
 	return ""
 }
 
-// distance is the Levenshtein distance of two short words, with a swap of neighbours as one step.
+// distance returns the Levenshtein distance of two short words; swapping two neighbours counts as one step.
 func distance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/httpapi"
 )
 
-// newJob is `carillon job`.
+// newJob returns the command `carillon job`.
 func newJob(a app) *cobra.Command {
 	return newGroup("job", "Put, show and act on jobs",
 		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a), newJobPause(a), newJobResume(a),

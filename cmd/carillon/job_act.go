@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newJobTrigger is `carillon job trigger`.
+// newJobTrigger returns the command `carillon job trigger`.
 func newJobTrigger(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -37,12 +37,12 @@ func newJobTrigger(a app) *cobra.Command {
 	return cmd
 }
 
-// newJobPause is `carillon job pause`.
+// newJobPause returns the command `carillon job pause`.
 func newJobPause(a app) *cobra.Command {
 	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", &carillon.PauseOptions{Paused: true})
 }
 
-// newJobResume is `carillon job resume`.
+// newJobResume returns the command `carillon job resume`.
 func newJobResume(a app) *cobra.Command {
 	var p carillon.PauseOptions
 	cmd := newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", &p)
@@ -76,7 +76,7 @@ func newSetPaused(a app, use, short, did string, p *carillon.PauseOptions) *cobr
 	return cmd
 }
 
-// afterSkip says what comes after a skipped time. A paused job has no next run until it is resumed.
+// afterSkip describes what comes after a skipped time. A paused job has no next run until it is resumed.
 func afterSkip(j *carillon.Job) string {
 	switch {
 	case j.Paused:
@@ -87,7 +87,7 @@ func afterSkip(j *carillon.Job) string {
 	return "none is left"
 }
 
-// newJobSkip is `carillon job skip`.
+// newJobSkip returns the command `carillon job skip`.
 func newJobSkip(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{

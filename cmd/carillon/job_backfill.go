@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// jobBackfill is the flags of `carillon job backfill`.
+// jobBackfill holds the flags of `carillon job backfill`.
 type jobBackfill struct {
 	follower
 	from, to string
@@ -18,7 +18,7 @@ type jobBackfill struct {
 	rate     float64
 }
 
-// newJobBackfill is `carillon job backfill`.
+// newJobBackfill returns the command `carillon job backfill`.
 func newJobBackfill(a app) *cobra.Command {
 	b := jobBackfill{overlap: choice{words: backfillOverlaps}}
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ carillon job backfill metrics --from 2026-11-20T00:00:00Z --overlap allow --rate
 	return cmd
 }
 
-// spec is what the flags ask for; what is wrong with it otherwise is for the node to say.
+// spec returns what the flags ask for; the node validates the rest.
 func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 	spec := carillon.BackfillSpec{Rate: b.rate}
 	if b.overlap.String() == carillon.OverlapAllow.String() {
@@ -66,7 +66,7 @@ func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 	return spec, err
 }
 
-// flagTime reads the time that a flag gives.
+// flagTime parses the time in a flag.
 func flagTime(flag, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

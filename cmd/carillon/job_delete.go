@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// jobDelete is the flags of `carillon job delete`.
+// jobDelete holds the flags of `carillon job delete`.
 type jobDelete struct {
 	connection
 	confirmation
@@ -19,7 +19,7 @@ type jobDelete struct {
 	ifGeneration uint64
 }
 
-// newJobDelete is `carillon job delete`.
+// newJobDelete returns the command `carillon job delete`.
 func newJobDelete(a app) *cobra.Command {
 	var d jobDelete
 	cmd := &cobra.Command{
@@ -74,7 +74,7 @@ func (d *jobDelete) one(ctx context.Context, cmd *cobra.Command, a app, node *cl
 	return nil
 }
 
-// all removes the jobs of the prefix. The question is asked between two calls, so that the time for an answer is nobody's wait.
+// all removes the jobs of the prefix. It asks between two calls, so that no call waits for the user's answer.
 func (d *jobDelete) all(cmd *cobra.Command, a app) error {
 	var jobs many
 	if err := d.call(cmd, func(ctx context.Context, node *client.Client) error { return d.count(ctx, node, &jobs) }); err != nil {
@@ -96,7 +96,7 @@ func (d *jobDelete) all(cmd *cobra.Command, a app) error {
 	})
 }
 
-// count finds the jobs of the prefix, unless nobody will be shown them.
+// count counts the jobs of the prefix, unless the number will not be shown.
 func (d *jobDelete) count(ctx context.Context, node carillon.Jobs, jobs *many) error {
 	if d.yes {
 		return nil

@@ -17,14 +17,14 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// jobFlag is a flag that sets part of a job. It is tried on an empty job when it is parsed, so that what is wrong with it
-// is said at once, and applied to the real one later.
+// jobFlag is a flag that sets part of a job. When parsed it is tried on an empty job, so that errors are
+// reported at once; it is applied to the real job later.
 type jobFlag struct {
 	name  string
-	field string // of the API, or the path of a part of it: what a patch that gives the flag changes
+	field string // the API's field, or a path within it, that a patch with this flag changes
 	kind  string // for the help
 	usage string
-	words []string // to complete; nil = anything
+	words []string // for completion; nil: anything
 	set   func(j *carillon.Job, text string) error
 	texts []string
 }
@@ -46,7 +46,7 @@ func (f *jobFlag) Set(text string) error {
 // jobFlags are the flags of `job put` and `job patch`.
 type jobFlags []*jobFlag
 
-// add gives the flags to a command.
+// add adds the flags to a command.
 func (fs jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	for _, f := range fs {
@@ -60,7 +60,7 @@ func (fs jobFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// apply sets in j what was given, and returns the API's names of the fields that were touched.
+// apply sets the given flags in j, and returns the API's names of the fields that they changed.
 func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job) ([]string, error) {
 	var fields []string
 	for _, f := range fs {
@@ -74,7 +74,7 @@ func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job) ([]string, error
 		}
 		field := f.field
 		if field == formField && j.FailurePolicy.Kind != carillon.PolicyDefault {
-			field += "." + j.FailurePolicy.Kind.String() // to the default one it is set back as a whole
+			field += "." + j.FailurePolicy.Kind.String() // the default policy is set back as a whole
 		}
 		if !slices.Contains(fields, field) {
 			fields = append(fields, field)
@@ -83,7 +83,7 @@ func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job) ([]string, error
 	return fields, nil
 }
 
-// newJobFlags are all of them, in the order of the help.
+// newJobFlags returns all of them, in the order of the help.
 func newJobFlags(in io.Reader) jobFlags {
 	return slices.Concat(whenFlags(), targetFlags(), payloadFlags(in), retryFlags(), policyFlags())
 }
@@ -124,7 +124,7 @@ func targetFlags() jobFlags {
 	}
 }
 
-// httpTarget is the job's HTTP target, made if there is none.
+// httpTarget returns the job's HTTP target, and creates it if there is none.
 func httpTarget(j *carillon.Job) *carillon.HTTPTarget {
 	if j.Target.HTTP == nil {
 		j.Target.HTTP = &carillon.HTTPTarget{}
@@ -147,7 +147,7 @@ func payloadFlags(in io.Reader) jobFlags {
 	}
 }
 
-// payloadReader reads the payload that the flag names, each once.
+// payloadReader returns a function that reads the payload that the flag names, each only once.
 func payloadReader(in io.Reader) func(text string) ([]byte, error) {
 	have := make(map[string][]byte)
 	return func(text string) (b []byte, err error) {
@@ -167,7 +167,7 @@ func payloadReader(in io.Reader) func(text string) ([]byte, error) {
 	}
 }
 
-// checkData says that a payload without a content type is JSON, and refuses one that is not.
+// checkData makes a payload without a content type JSON, and refuses it if it is not.
 func checkData(d *carillon.Data) error {
 	if d.ContentType != "" || d.Bytes == nil {
 		return nil
@@ -179,7 +179,7 @@ func checkData(d *carillon.Data) error {
 	return nil
 }
 
-// formField is what --retry changes.
+// formField is the field that --retry changes.
 const formField = "failure_policy"
 
 func retryFlags() jobFlags {
@@ -266,31 +266,31 @@ func policyFlags() jobFlags {
 	}
 }
 
-// text is a flag for a string of the job.
+// text returns a flag for a string of the job.
 func text(name, field, kind, usage string, at func(*carillon.Job) *string) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: kind, usage: usage,
 		set: func(j *carillon.Job, s string) error { *at(j) = s; return nil }}
 }
 
-// when is a flag for a point in time of the job.
+// when returns a flag for a point in time of the job.
 func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: kind, usage: usage,
 		set: func(j *carillon.Job, s string) error { *at(j) = carillon.WhenText(s); return nil }}
 }
 
-// length is a flag for a duration of the job.
+// length returns a flag for a duration of the job.
 func length(name, field, usage string, at func(*carillon.Job) *time.Duration) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: "duration", usage: usage,
 		set: func(j *carillon.Job, s string) error { return span(at(j), s) }}
 }
 
-// number is a flag for a number of the job.
+// number returns a flag for a number of the job.
 func number(name, field, usage string, at func(*carillon.Job) *int) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: "n", usage: usage,
 		set: func(j *carillon.Job, s string) (err error) { *at(j), err = strconv.Atoi(s); return numberError(s, err) }}
 }
 
-// numberError says in plain words that s is not a number, or out of range.
+// numberError describes in plain words that s is not a number, or out of range.
 func numberError(s string, err error) error {
 	switch {
 	case err == nil:
@@ -302,7 +302,7 @@ func numberError(s string, err error) error {
 	}
 }
 
-// enum is a flag for one of a few words.
+// enum returns a flag for one of several words.
 func enum(name, field string, words []string, usage string, set func(*carillon.Job, int)) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: strings.Join(words, "|"), usage: usage, words: words,
 		set: func(j *carillon.Job, s string) error {
@@ -314,7 +314,7 @@ func enum(name, field string, words []string, usage string, set func(*carillon.J
 		}}
 }
 
-// pairs is a flag for a map of the job.
+// pairs returns a flag for a map of the job.
 func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: "key=value", usage: usage,
 		set: func(j *carillon.Job, s string) error {
@@ -330,7 +330,7 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 		}}
 }
 
-// span reads a Go or ISO 8601 duration.
+// span parses a Go or ISO 8601 duration.
 func span(at *time.Duration, s string) (err error) {
 	*at, err = schedule.ParseDuration(s)
 	if e, ok := errors.AsType[*schedule.Error](err); ok {

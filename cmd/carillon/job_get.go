@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newJobGet is `carillon job get`.
+// newJobGet returns the command `carillon job get`.
 func newJobGet(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -41,14 +41,14 @@ func newJobGet(a app) *cobra.Command {
 	return cmd
 }
 
-// hasRun leads from a job that is gone to what became of it: a one-shot is removed once it has run.
+// hasRun points from a job that is gone to its run: a one-shot is removed once it has run.
 func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error) error {
 	if carillon.KindOf(err) != carillon.NotFound {
 		return err
 	}
 	page, listErr := node.ListRuns(ctx, carillon.RunQuery{Namespace: key.Namespace, Job: key.Name, PageSize: 1})
 	if listErr != nil || len(page.Runs) == 0 {
-		return err // that it is not there is the answer, and no run says more
+		return err // the job does not exist, and no run says more
 	}
 	return carillon.Errorf(carillon.NotFound, "name", "job %q is not there any more, but its finished runs are kept: carillon job runs %s",
 		key.Name, key.Name)
@@ -86,7 +86,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 	return printFields(w, fields)
 }
 
-// dataText is a payload for people: its beginning if it is text.
+// dataText returns a payload for people: its beginning if it is text.
 func dataText(d carillon.Data) string {
 	if len(d.Bytes) == 0 {
 		return ""
@@ -105,7 +105,7 @@ func pairsText(m map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
-// runText is a run on one line.
+// runText describes a run on one line.
 func runText(r *carillon.Run) string {
 	if r == nil {
 		return ""
@@ -117,7 +117,7 @@ func runText(r *carillon.Run) string {
 	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, moment(r.Scheduled), r.Attempt, r.ID)
 }
 
-// currentProgress is what the attempt in force last said of itself.
+// currentProgress returns the last reported progress of the attempt in force.
 func currentProgress(r *carillon.Run) string {
 	if r == nil {
 		return ""

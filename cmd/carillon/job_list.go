@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// jobList is the flags of `carillon job list`.
+// jobList holds the flags of `carillon job list`.
 type jobList struct {
 	connection
 	prefix string
@@ -21,7 +21,7 @@ type jobList struct {
 	paging
 }
 
-// newJobList is `carillon job list`.
+// newJobList returns the command `carillon job list`.
 func newJobList(a app) *cobra.Command {
 	l := jobList{phase: choice{words: phaseWords, chosen: -1}}
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// jobPatch is the flags of `carillon job patch`.
+// jobPatch holds the flags of `carillon job patch`.
 type jobPatch struct {
 	connection
 	file         string
@@ -18,7 +18,7 @@ type jobPatch struct {
 	fields       jobFlags
 }
 
-// newJobPatch is `carillon job patch`.
+// newJobPatch returns the command `carillon job patch`.
 func newJobPatch(a app) *cobra.Command {
 	p := jobPatch{fields: newJobFlags(a.in)}
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ func (p *jobPatch) run(cmd *cobra.Command, a app, name string) error {
 	})
 }
 
-// patch is what the file and the flags say.
+// patch returns the patch that the file and the flags describe.
 func (p *jobPatch) patch(cmd *cobra.Command, a app) (carillon.Patch, error) {
 	patch := carillon.Patch{IfGeneration: p.ifGeneration}
 	var err error

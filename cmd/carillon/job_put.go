@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// jobPut is the flags of `carillon job put`.
+// jobPut holds the flags of `carillon job put`.
 type jobPut struct {
 	connection
 	file         string
@@ -24,7 +24,7 @@ type jobPut struct {
 	fields       jobFlags
 }
 
-// newJobPut is `carillon job put`.
+// newJobPut returns the command `carillon job put`.
 func newJobPut(a app) *cobra.Command {
 	p := jobPut{fields: newJobFlags(a.in)}
 	cmd := &cobra.Command{
@@ -65,7 +65,7 @@ func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
 	})
 }
 
-// job is what the file and the flags say.
+// job returns the job that the file and the flags describe.
 func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon.Job, error) {
 	p.resolve(cmd)
 	var job carillon.Job
@@ -90,7 +90,8 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	return job, checkData(&job.Data)
 }
 
-// checkSchedule refuses an empty schedule: a variable of a script that is not set would make a job that runs at once, and is gone.
+// checkSchedule refuses an empty schedule: an unset variable of a script would make a job that runs at once,
+// and is gone.
 func checkSchedule(cmd *cobra.Command, j *carillon.Job) error {
 	if cmd.Flags().Changed("schedule") && j.Schedule == "" && j.Due == (carillon.When{}) {
 		return usagef("--schedule: it is empty; leave it out, or give --in or --at, for a job that runs once")
@@ -98,7 +99,7 @@ func checkSchedule(cmd *cobra.Command, j *carillon.Job) error {
 	return nil
 }
 
-// checkHTTPFlags refuses flags of a call for a job that calls no URL.
+// checkHTTPFlags refuses flags for HTTP requests if the job has no HTTP target.
 func checkHTTPFlags(cmd *cobra.Command, j *carillon.Job) error {
 	for _, name := range []string{"header", "method"} {
 		if cmd.Flags().Changed(name) && (j.Target.HTTP == nil || j.Target.HTTP.URL == "") {
@@ -119,7 +120,7 @@ func (p *jobPut) options() []carillon.PutOption {
 	return o
 }
 
-// readJob reads a job as the REST API takes it, and the fields that a patch with it names.
+// readJob reads a job in the form of the REST API, and the fields that a patch with it names.
 func readJob(file string, in io.Reader) (carillon.Job, []string, error) {
 	text, err := readFile(file, in)
 	if err != nil {

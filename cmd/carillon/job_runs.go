@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// newJobRuns is `carillon job runs`.
+// newJobRuns returns the command `carillon job runs`.
 func newJobRuns(a app) *cobra.Command {
 	l := runList{status: choice{words: finishedWords, chosen: -1}}
 	cmd := &cobra.Command{

@@ -3,7 +3,7 @@ package main
 
 import (
 	"os"
-	_ "time/tzdata" // zones, whatever the machine has
+	_ "time/tzdata" // time zones, whatever the machine has
 )
 
 //go:generate go run . docs --out ../../docs/cli.md

@@ -18,12 +18,12 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newNamespace is `carillon namespace`.
+// newNamespace returns the command `carillon namespace`.
 func newNamespace(a app) *cobra.Command {
 	return newGroup("namespace", "Show and change the settings of namespaces", newNamespaceGet(a), newNamespaceSet(a))
 }
 
-// newNamespaceGet is `carillon namespace get`.
+// newNamespaceGet returns the command `carillon namespace get`.
 func newNamespaceGet(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ func newNamespaceGet(a app) *cobra.Command {
 	return cmd
 }
 
-// namespaceSet is the flags of `carillon namespace set`.
+// namespaceSet holds the flags of `carillon namespace set`.
 type namespaceSet struct {
 	connection
 	strict       bool
@@ -54,7 +54,7 @@ type namespaceSet struct {
 	ifGeneration uint64
 }
 
-// newNamespaceSet is `carillon namespace set`.
+// newNamespaceSet returns the command `carillon namespace set`.
 func newNamespaceSet(a app) *cobra.Command {
 	var s namespaceSet
 	cmd := &cobra.Command{
@@ -90,11 +90,12 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 	return cmd
 }
 
-// setAgain is how long a change of settings waits before it is tried again: a node may know for a moment only what was in force before.
+// setAgain is how long a change of settings waits before it is retried: for a moment a node may only know the
+// previous settings.
 const setAgain = 50 * time.Millisecond
 
-// set reads the settings, changes them and puts them over the generation that was read. If others have put some in
-// between it begins again, until the call's time is over: what they changed is kept.
+// set reads the settings, changes them and puts them over the generation that was read. If they were changed
+// meanwhile it starts again, until the call's time is over, so that the other change is kept.
 func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string, change func(*carillon.Namespace)) (
 	carillon.Namespace, error,
 ) {
@@ -119,7 +120,7 @@ func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name s
 	}
 }
 
-// change is what the flags ask for.
+// change returns the change that the flags ask for.
 func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), error) {
 	strict := cmd.Flags().Changed("strict")
 	if !strict && len(s.limits)+len(s.unlimit) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag is the name of the flag that says how results are printed.
+// outputFlag is the name of the flag that selects the format of results.
 const outputFlag = "output"
 
-// addOutput gives a command the flag -o.
+// addOutput adds the flag -o to a command.
 func addOutput(cmd *cobra.Command) {
 	f := &choice{words: []string{"table", "json"}, chosen: 0}
 	cmd.Flags().VarP(f, outputFlag, "o", "how to print the result")
@@ -35,7 +35,7 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// oneLine keeps what others have written in its row and column.
+// oneLine keeps stored text in its row and column.
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\v", " ", "\f", " ")
 
 // printTable prints rows under a heading, in columns.
@@ -55,7 +55,8 @@ func printTable(w io.Writer, heading []string, rows [][]string) error {
 // field is one line of a description.
 type field struct{ name, value string }
 
-// valueLines keeps what others have written in the column of values: a note of several lines must not look like other fields.
+// valueLines keeps stored text in the column of values: a note of several lines must not look like other
+// fields.
 var valueLines = strings.NewReplacer("\n", "\n\t", "\t", " ", "\v", " ", "\f", " ")
 
 // printFields prints the fields that have a value.
@@ -69,7 +70,7 @@ func printFields(w io.Writer, fields []field) error {
 	return t.Flush()
 }
 
-// moment is t for people; the zero time is empty.
+// moment formats t for people; the zero time is empty.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -77,7 +78,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// dash is s, or "-" in place of nothing, so that a column is never empty.
+// dash returns s, or "-" if it is empty, so that a column is never empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// paging is the flags of a list that may be long.
+// paging holds the flags of a list that may be long.
 type paging struct {
 	limit int
 	token string
@@ -28,8 +28,8 @@ func (p *paging) add(cmd *cobra.Command) {
 	}
 }
 
-// collect calls page, which reads the page after a token with at most size items and says how many it got, until there are
-// enough. It returns the token of what is left, "" if that is nothing.
+// collect calls page until there are enough items. page reads the page after a token with at most size items
+// and returns how many it got. collect returns the token of what is left, "" if nothing is.
 func (p *paging) collect(page func(token string, size int) (got int, next string, err error)) (rest string, err error) {
 	have, token := 0, p.token
 	for {

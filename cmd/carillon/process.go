@@ -19,24 +19,24 @@ import (
 type program struct {
 	args      []string
 	out, errs io.Writer
-	killAfter time.Duration // from asking it to end to killing it
+	killAfter time.Duration // from asking the program to end until killing it
 }
 
-// Run gives the command the payload on standard input and the run in its environment. Its exit code is the result; what it
-// wrote last on standard error is the message of a failure. When ctx ends the command and everything it has started is
-// asked to end, and killed if it does not.
+// Run gives the command the payload on standard input and the run in its environment. Its exit code is the
+// result; the last it wrote to standard error is the message of a failure. When ctx ends, the command and
+// everything that it started is asked to end, and killed if it does not.
 func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
 	last := &tail{most: carillon.MaxErrorBytes}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(run.Data.Bytes), p.out, io.MultiWriter(p.errs, last)
 	cmd.Env = append(os.Environ(), environment(run)...)
-	cmd.WaitDelay = p.killAfter // for what was started in the background and holds our pipes
+	cmd.WaitDelay = p.killAfter // for background processes that hold the pipes
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer killGroup(cmd) // what it has left behind
-	var exit error       // after ended
+	defer killGroup(cmd) // anything that it has left behind
+	var exit error       // valid once ended is closed
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -62,7 +62,7 @@ func (p *program) end(cmd *exec.Cmd, ended <-chan struct{}) {
 	}
 }
 
-// outcomeOf is nil for exit code 0, otherwise an error with the last words of the command.
+// outcomeOf returns nil for exit code 0, otherwise an error with the last output of the command.
 func outcomeOf(err error, last *tail) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -74,11 +74,12 @@ func outcomeOf(err error, last *tail) error {
 	return errors.New(exit.String())
 }
 
-// runVariables are the names of what the command is told about the run, in the order of environment.
+// runVariables are the names of the variables that describe the run to the command, in the order of
+// environment.
 var runVariables = []string{"CARILLON_NAMESPACE", "CARILLON_JOB", "CARILLON_RUN_ID", "CARILLON_QUEUE", "CARILLON_ATTEMPT",
 	"CARILLON_CAUSE", "CARILLON_SCHEDULED_TIME", "CARILLON_DUE_TIME", "CARILLON_DEADLINE", "CARILLON_CONTENT_TYPE", "CARILLON_METADATA"}
 
-// environment is what the command is told about the run.
+// environment returns the variables that describe the run to the command.
 func environment(r *carillon.Run) []string {
 	metadata, err := json.Marshal(r.Metadata)
 	if err != nil {

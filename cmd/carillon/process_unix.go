@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup makes the command the head of a process group of its own, so that everything it starts can be ended with it, and
-// so that Ctrl-C in a terminal reaches us and not it.
+// ownGroup makes the command the head of its own process group, so that everything it starts can be ended
+// with it, and so that Ctrl-C in a terminal reaches only this program.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // endGroup asks the group to end.

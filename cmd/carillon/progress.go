@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how far something is, once it has taken more than two seconds. On anything but a terminal
-// it shows nothing.
+// progress shows on a terminal how far something is, once it has taken more than two seconds. On anything
+// else it shows nothing.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -21,7 +21,7 @@ type progress struct {
 	redraw time.Time
 }
 
-// patience is how long something may take without a word.
+// patience is how long something may take before progress is shown.
 const patience = 2 * time.Second
 
 func newProgress(w io.Writer) *progress {
@@ -38,11 +38,11 @@ func isTerminal(file any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // a device of that kind, which services and cron have in the place of a terminal
+	null, err := os.Stat(os.DevNull) // a device, too, which services and cron have in place of a terminal
 	return err != nil || !os.SameFile(info, null)
 }
 
-// show says how far a stage is; total 0 is not known.
+// show shows how far a stage is; total 0 means unknown.
 func (p *progress) show(stage string, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is what every command has: where it reads, where it prints results, and where it prints everything else.
+// app holds what every command needs: its input, where results go, and where everything else goes.
 type app struct {
 	in   io.Reader
-	out  io.Writer // with what a terminal would act upon made visible
-	raw  io.Writer // the same, for bytes that are passed on as they are
+	out  io.Writer // characters that a terminal would act upon are made visible
+	raw  io.Writer // the same, for bytes that are passed on unchanged
 	errs io.Writer
 }
 
-// newApp makes the app of the three files that every process has.
+// newApp returns the app for the three standard files of a process.
 func newApp(in io.Reader, out, errs io.Writer) app {
 	return app{in: in, out: &visible{w: out}, raw: out, errs: errs}
 }
 
-// sayf prints a line beside the result.
+// sayf prints a line that is not part of the result.
 func (a app) sayf(format string, args ...any) {
 	fmt.Fprintf(&visible{w: a.errs}, format+"\n", args...)
 }
 
-// execute runs one command line and returns its exit code. The first signal ends the command in good order, a second one
-// at once.
+// execute runs one command line and returns its exit code. The first signal ends the command in order, a
+// second one at once.
 func execute(args []string, a app) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -41,7 +41,7 @@ func execute(args []string, a app) int {
 	return a.report(cmd, err)
 }
 
-// newRoot is the tree of commands.
+// newRoot returns the tree of commands.
 func newRoot(a app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "carillon",
@@ -69,7 +69,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
 	return root
 }
 
-// strictCobra makes the commands that cobra brings along refuse what they do not know, as ours do.
+// strictCobra makes cobra's own commands refuse unknown arguments, like the others.
 func strictCobra(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
@@ -84,7 +84,7 @@ func strictCobra(root *cobra.Command) {
 	}
 }
 
-// knownTopic refuses the help for a command that there is not.
+// knownTopic refuses help for a command that does not exist.
 func knownTopic(cmd *cobra.Command, words []string) error {
 	topic, rest, err := cmd.Root().Find(words)
 	switch {
@@ -98,7 +98,7 @@ func knownTopic(cmd *cobra.Command, words []string) error {
 	return arguments(0, 0)(topic, rest)
 }
 
-// group is what a command that only holds others does: it shows its help, and refuses a word that it does not know.
+// group runs a command that only holds others: it shows its help, and refuses an unknown word.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -116,7 +116,7 @@ func group(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q for %q%s", clip(args[0], 40), cmd.CommandPath(), hint)
 }
 
-// newGroup is a command that only holds others.
+// newGroup returns a command that only holds others.
 func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: group}
 	cmd.AddCommand(commands...)

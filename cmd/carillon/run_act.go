@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// runRedrive is the flags of `carillon run redrive`.
+// runRedrive holds the flags of `carillon run redrive`.
 type runRedrive struct {
 	connection
 	confirmation
@@ -20,7 +20,7 @@ type runRedrive struct {
 	all bool
 }
 
-// newRunRedrive is `carillon run redrive`.
+// newRunRedrive returns the command `carillon run redrive`.
 func newRunRedrive(a app) *cobra.Command {
 	var r runRedrive
 	cmd := &cobra.Command{
@@ -70,8 +70,8 @@ func (r *runRedrive) one(ctx context.Context, cmd *cobra.Command, a app, node ca
 	return nil
 }
 
-// many redrives the dead runs of a job or of the namespace. The question is asked between two calls, so that the time for an answer
-// is nobody's wait.
+// many redrives the dead runs of a job or of the namespace. It asks between two calls, so that no call waits
+// for the user's answer.
 func (r *runRedrive) many(cmd *cobra.Command, a app) error {
 	var runs many
 	if err := r.call(cmd, func(ctx context.Context, node *client.Client) error { return r.count(ctx, node, &runs) }); err != nil {
@@ -95,7 +95,7 @@ func (r *runRedrive) many(cmd *cobra.Command, a app) error {
 	})
 }
 
-// count finds the dead runs that are meant, unless nobody will be shown them.
+// count counts the selected dead runs, unless the number will not be shown.
 func (r *runRedrive) count(ctx context.Context, node carillon.Runs, runs *many) error {
 	if r.yes || !r.all {
 		return nil
@@ -118,7 +118,7 @@ func (r *runRedrive) count(ctx context.Context, node carillon.Runs, runs *many) 
 	}
 }
 
-// newRunCancel is `carillon run cancel`.
+// newRunCancel returns the command `carillon run cancel`.
 func newRunCancel(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newRunGet is `carillon run get`.
+// newRunGet returns the command `carillon run get`.
 func newRunGet(a app) *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ func printRun(w io.Writer, r *carillon.Run) error {
 	return printFields(w, fields)
 }
 
-// progressText is what an attempt last said of itself, on one line.
+// progressText describes an attempt's last reported progress, on one line.
 func progressText(p *carillon.Progress) string {
 	if p == nil {
 		return ""

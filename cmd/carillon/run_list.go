@@ -14,14 +14,14 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// runList is the flags of `carillon run list` and `carillon job runs`.
+// runList holds the flags of `carillon run list` and `carillon job runs`.
 type runList struct {
 	connection
 	status choice
 	paging
 }
 
-// newRunList is `carillon run list`.
+// newRunList returns the command `carillon run list`.
 func newRunList(a app) *cobra.Command {
 	l := runList{status: choice{words: []string{carillon.RunDead.String()}}}
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ func runRows(runs []carillon.Run) [][]string {
 	return rows
 }
 
-// whyText is why a run failed or did not run.
+// whyText returns why a run failed or did not run.
 func whyText(r *carillon.Run) string {
 	if r.Skipped > 1 {
 		return fmt.Sprintf("%s (%d times from %s)", r.Reason, r.Skipped, moment(r.From))

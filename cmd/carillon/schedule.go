@@ -10,12 +10,12 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// newSchedule is `carillon schedule`.
+// newSchedule returns the command `carillon schedule`.
 func newSchedule(a app) *cobra.Command {
 	return newGroup("schedule", "Try out schedules", newSchedulePreview(a))
 }
 
-// schedulePreview is the flags of `carillon schedule preview`.
+// schedulePreview holds the flags of `carillon schedule preview`.
 type schedulePreview struct {
 	query carillon.PreviewQuery
 	dst   choice
@@ -23,7 +23,7 @@ type schedulePreview struct {
 	due   string
 }
 
-// newSchedulePreview is `carillon schedule preview`.
+// newSchedulePreview returns the command `carillon schedule preview`.
 func newSchedulePreview(a app) *cobra.Command {
 	p := schedulePreview{dst: choice{words: dstWords}}
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 		return err
 	}
 	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST}
-	if s, err := job.ParseSchedule(); err == nil && s != nil { // it was good enough for the preview
+	if s, err := job.ParseSchedule(); err == nil && s != nil { // the preview accepted it
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)
 		}
@@ -79,11 +79,11 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	return nil
 }
 
-// printTimes prints one time a line, in the zone of the schedule.
+// printTimes prints one time per line, in the zone of the schedule.
 func printTimes(a app, times []time.Time, zone string) {
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
-		loc = time.UTC // it was good enough for the preview
+		loc = time.UTC // the preview accepted it
 	}
 	for _, t := range times {
 		fmt.Fprintln(a.out, t.In(loc).Format("Mon 2006-01-02 15:04:05.999999999 Z07:00 MST"))

@@ -20,7 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// serve is the flags of `carillon serve`.
+// serve holds the flags of `carillon serve`.
 type serve struct {
 	config    string
 	node      server.Config
@@ -30,7 +30,7 @@ type serve struct {
 	secrets   map[string][]string
 }
 
-// newServe is `carillon serve`.
+// newServe returns the command `carillon serve`.
 func newServe(a app) *cobra.Command {
 	s := serve{logFormat: choice{words: telemetry.LogFormats}, logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
 	cmd := &cobra.Command{
@@ -108,12 +108,12 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	return runNode(cmd.Context(), cfg)
 }
 
-// runNode runs a node until ctx ends; it waits for a store that is away.
+// runNode runs a node until ctx ends; it waits for a store whose server is away.
 func runNode(ctx context.Context, c server.Config) error {
 	node, err := server.Await(ctx, c)
 	switch {
 	case errors.Is(err, server.ErrNotStarted):
-		return nil // the log says it
+		return nil // the log has it
 	case err != nil:
 		return err
 	}
@@ -129,7 +129,7 @@ func collectLess() {
 	}
 }
 
-// resolve is the configuration from flags, environment and file.
+// resolve returns the configuration from flags, environment and file.
 func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, error) {
 	if err := settings(cmd, s.config, map[string]any{"signing_secrets": &s.secrets}); err != nil {
 		return server.Config{}, err
@@ -180,7 +180,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// logger writes what the flags ask for.
+// logger returns the log that the flags ask for.
 func (s *serve) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel.String())); err != nil {
@@ -193,7 +193,7 @@ func (s *serve) logger(w io.Writer) (*slog.Logger, error) {
 	return log, err
 }
 
-// startNode makes a node and runs it; stop ends it and says how it ended.
+// startNode starts a node and runs it; stop ends it and returns how it ended.
 func startNode(ctx context.Context, cfg server.Config) (node *server.Server, stop func() error, err error) {
 	node, err = server.New(cfg)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// newStore is `carillon store`.
+// newStore returns the command `carillon store`.
 func newStore(a app) *cobra.Command {
 	return newGroup("store", "Look after the folder of an embedded store", newStoreCheck(a))
 }
 
-// newStoreCheck is `carillon store check`.
+// newStoreCheck returns the command `carillon store check`.
 func newStoreCheck(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR",
@@ -60,7 +60,7 @@ type storeLost struct {
 	What      string `json:"what"`
 }
 
-// errStoreDamaged ends the command where something is wrong.
+// errStoreDamaged is the command's error if something is wrong.
 var errStoreDamaged = errors.New("the store is damaged: restore a backup")
 
 func checkStore(cmd *cobra.Command, a app, dir string) error {
@@ -122,7 +122,7 @@ func (r *storeReport) print(a app) error {
 	return printTable(a.out, []string{"PARTITION", "NAMESPACE", "JOB", "LOST"}, rows)
 }
 
-// partitionWords names partitions.
+// partitionWords lists partitions for people.
 func partitionWords(numbers []int) string {
 	var words []string
 	for _, n := range numbers {

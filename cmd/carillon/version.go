@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newVersion is `carillon version`.
+// newVersion returns the command `carillon version`.
 func newVersion(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -27,7 +27,7 @@ func newVersion(a app) *cobra.Command {
 	return cmd
 }
 
-// build says which build this is.
+// build describes this build.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// visible writes text that others have stored, such as notes, metadata and error messages, to a terminal. A terminal takes some
-// characters as commands: they can clear the screen, set its title or fill the clipboard (OSC 52). Each is written as \u and its
-// number, which in JSON means the same character.
+// visible writes text that other users have stored, such as notes, metadata and error messages, to a
+// terminal. A terminal interprets some characters as commands: they can clear the screen, set its title or
+// fill the clipboard (OSC 52). Each is written as \u and its number, which in JSON means the same character.
 type visible struct {
 	w    io.Writer
-	rest []byte // the beginning of a character whose other bytes are still to come
+	rest []byte // the beginning of a character whose other bytes have not come yet
 }
 
 // Write implements io.Writer.
@@ -41,8 +41,8 @@ func (v *visible) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isCommand reports whether a terminal may act upon r, or show the text around it in another order: the control characters of C0
-// and C1 but for the end of a line and the tab, DEL, and the marks of bidirectional text.
+// isCommand reports whether a terminal may act upon r, or display the text around it in another order: the
+// control characters of C0 and C1 except the line feed and the tab, DEL, and the marks of bidirectional text.
 func isCommand(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':

@@ -25,7 +25,7 @@ var (
 	finishedWords    = wordsOf(finishedStatuses...)
 )
 
-// finishedStatuses are those that the history can be asked for.
+// finishedStatuses are the statuses that a query of the history may have.
 var finishedStatuses = carillon.FinishedStatuses()
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
@@ -36,11 +36,11 @@ func wordsOf[T fmt.Stringer](values ...T) []string {
 	return words
 }
 
-// choice is the value of a flag that takes one of a few words.
+// choice is the value of a flag that accepts one of several words.
 type choice struct {
 	words   []string
-	chosen  int  // -1 = none
-	anyCase bool // capitals are taken for small letters
+	chosen  int  // -1: none
+	anyCase bool // upper case is accepted
 }
 
 func (c *choice) String() string {
@@ -62,10 +62,10 @@ func (c *choice) Set(s string) error {
 	return err
 }
 
-// Type is what the help shows.
+// Type returns what the help shows.
 func (c *choice) Type() string { return strings.Join(c.words, "|") }
 
-// choose is the index of s in words.
+// choose returns the index of s in words.
 func choose(words []string, s string) (int, error) {
 	if n := slices.Index(words, s); n >= 0 {
 		return n, nil
@@ -77,11 +77,11 @@ func choose(words []string, s string) (int, error) {
 func complete(cmd *cobra.Command, flag string, words []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // the flag does not exist, or has a completion already: a bug of ours
+		panic(err) // the flag does not exist, or has a completion already: a bug
 	}
 }
 
-// targetText is where a job's runs go, for people.
+// targetText describes where a job's runs go, for people.
 func targetText(t carillon.Target) string {
 	switch {
 	case t.Worker != nil:

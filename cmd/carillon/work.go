@@ -14,14 +14,14 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// work is the flags of `carillon work`.
+// work holds the flags of `carillon work`.
 type work struct {
 	connection
 	options   worker.Options
 	killAfter time.Duration
 }
 
-// newWork is `carillon work`.
+// newWork returns the command `carillon work`.
 func newWork(a app) *cobra.Command {
 	var w work
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 
 func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) error {
 	w.resolve(cmd)
-	if _, err := exec.LookPath(command[0]); err != nil { // or every run would use up its attempts on it
+	if _, err := exec.LookPath(command[0]); err != nil { // otherwise each run would use up its attempts
 		return commandError(command[0], err)
 	}
 	node, err := client.Dial(w.server)
@@ -74,7 +74,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	return worker.Run(cmd.Context())
 }
 
-// handle gives the runs of the queue to the program.
+// handle makes the program the handler of the queue.
 func handle(w *worker.Worker, queue string, p *program) {
 	worker.Handle(w, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error { return p.Run(ctx, &run) })
 }

@@ -6,28 +6,29 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// In a cluster a worker has a session with every node, and the nodes learn of it one after the other: a node that has just come has no
-// sessions yet, and a worker that had come through a node which has gone comes back through another. Meanwhile a node knows nothing of
-// who serves a queue. So a queue counts as abandoned only after nobody has served it for as long as workers may take to come.
+// In a cluster a worker has a session with every node, but the nodes learn of it one after the other: a node
+// that has just started has no sessions yet, and a worker whose node is gone comes back through another.
+// Until then a node does not know who serves a queue. So a queue counts as abandoned only after it was
+// unserved for as long as workers may take to arrive.
 
-// absence is since when queues have had nobody who takes runs. The hub's lock guards it.
+// absence records since when queues have been unserved. The hub's lock guards it.
 type absence struct {
-	arrival time.Duration // how long workers may take to come; 0: they are here or they are not
-	since   time.Time     // the node, or one that it had not known, has come
+	arrival time.Duration // how long workers may take to arrive; 0: an unserved queue is abandoned at once
+	since   time.Time     // when this node started, or a node was added
 	left    map[partition.Queue]time.Time
 	pruned  time.Time
 }
 
-// newAbsence begins to wait for workers.
+// newAbsence starts to wait for workers.
 func newAbsence(arrival time.Duration) absence {
 	now := time.Now()
 	return absence{arrival: arrival, since: now, left: map[partition.Queue]time.Time{}, pruned: now}
 }
 
-// begin waits for workers that have yet to come.
+// begin starts to wait for workers again, since a node was added.
 func (a *absence) begin() { a.since = time.Now() }
 
-// note says that the last who served a queue has gone.
+// note records that the last consumer of a queue has left.
 func (a *absence) note(q partition.Queue) {
 	if a.arrival == 0 {
 		return
@@ -44,7 +45,7 @@ func (a *absence) note(q partition.Queue) {
 	a.left[q] = now
 }
 
-// abandoned reports whether nobody is on his way to a queue that nobody serves.
+// abandoned reports whether no worker can still be on its way to an unserved queue.
 func (a *absence) abandoned(q partition.Queue) bool {
 	if a.arrival == 0 {
 		return true

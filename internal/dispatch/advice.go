@@ -6,13 +6,15 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Refuser is a [Transport] that knows of some addresses that it will refuse them.
+// Refuser is a [Transport] that knows of some addresses that it refuses.
 type Refuser interface {
-	// Refuses says why every attempt to reach the address of a queue will fail; "" if that is not known. It must not block.
+	// Refuses returns why every attempt to reach the address of a queue will fail; "" if it knows of nothing.
+	// It must not block.
 	Refuses(address string) (why string)
 }
 
-// Advise is what stands in the way of a queue's runs now, with the field of a job that is to blame; "" if nothing is known to.
+// Advise returns what keeps a queue's runs from being delivered now, preceded by the job's field at fault; ""
+// if nothing is known to.
 func (h *Hub) Advise(name partition.Queue) string {
 	switch name.Kind {
 	case "worker":
@@ -30,7 +32,7 @@ func (h *Hub) Advise(name partition.Queue) string {
 	return ""
 }
 
-// abandoned reports whether nobody is there who may get runs of the queue, nor may be on his way.
+// abandoned reports whether the queue has no consumer and none may be on its way.
 func (h *Hub) abandoned(name partition.Queue) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package dispatch brings attempts from the partitions of a node to whoever does them, and no faster than they allow.
+// Package dispatch brings attempts from the partitions of a node to consumers, no faster than these allow.
 //
-// The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries; on the other
-// are consumers, which grant credits and report results. The hub knows no transport: worker sessions ([Options.Accept],
-// internal/dispatch/worker), streams of Dapr's sidecars (internal/dispatch/sidecar) and hosts of HTTP targets
-// ([Options.Transports], internal/dispatch/httptarget) stand above it.
+// The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries;
+// on the other are consumers, which grant credits and report results. The hub knows no transport. Built on it
+// are worker sessions ([Options.Accept], internal/dispatch/worker), streams of Dapr's sidecars
+// (internal/dispatch/sidecar) and hosts of HTTP targets ([Options.Transports], internal/dispatch/httptarget).
 //
 //	engine                         hub, per queue                   consumer
 //	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant
@@ -12,18 +12,19 @@
 //	  Deliver(attempts) ──────────►  subscriptions with room, in turn  ─────► Consumer.Deliver
 //	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
 //
-// A credit is a consumer's word that it has room for one more attempt. A slot is a credit spoken for: taken by a partition
-// that is about to deliver, or reserved for one that waited and has been told so. Slots never exceed credits, except that
-// a consumer may leave while its credits are taken; a delivery that then finds no room is handed back by
-// [Sink.Undelivered] and has cost no attempt.
+// A credit is a consumer's promise that it has room for one more attempt. A slot is a credit set aside for a
+// partition: taken by one that is about to deliver, or reserved for one that waited and has been told so.
+// Slots never exceed credits, with one exception: a consumer may leave while its credits are taken. A
+// delivery that then finds no room is handed back by [Sink.Undelivered] and uses no attempt.
 //
-// New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all; having used its
-// chunk it waits again with its next head. What a partition cannot use it gives back.
+// New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all. A
+// partition that has used its chunk waits again with its next head. Slots that it cannot use it returns.
 //
-// Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, of all of it or of what shares a key,
-// for as long as a member wants them. What a key's gate stops keeps its credit and waits in the hub.
+// Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
+// queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery
+// that the gate of a key stops keeps its credit and waits in the hub.
 //
-// Nothing here blocks. One lock guards the hub; it is held for arithmetic only and never while a consumer or the sink is
-// called, and consumers hold none of theirs when they call the hub. (Order, where both are needed: the hub's, then a
-// consumer's; only [Subscription.Hold] needs both.)
+// Nothing here blocks. One lock guards the hub. It is held for arithmetic only and never while a consumer or
+// the sink is called; consumers hold no lock of their own when they call the hub. (Where both locks are
+// needed, the hub's comes first; only [Subscription.Hold] needs both.)
 package dispatch

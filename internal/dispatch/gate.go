@@ -11,35 +11,36 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Gate is the most deliveries of a queue that may be in flight at once, or of those of them that share a key. It is in
-// force while a member that named it has its subscriptions; the newest word counts for Most.
+// Gate limits how many deliveries of a queue, or of those with a common key, may be in flight at once. It is
+// in force while a registration that named it is subscribed; the last one to register decides Most.
 //
-// A gate of a whole queue is part of the queue's arithmetic: partitions wait for it as for credits. One of a key cannot be,
-// since a partition takes slots without saying for which runs: a delivery that is too much is held back in the hub, behind
-// those of its key that were, and goes on when one of them ends.
+// The gate of a whole queue is part of the queue's arithmetic: partitions wait for it as for credits. The
+// gate of a key cannot be, since a partition takes slots without saying for which runs. So the hub holds back
+// deliveries beyond it, in order for each key, and lets one go when another ends.
 type Gate struct {
 	Queue partition.Queue
 	Key   string // "" = the whole queue
 	Most  int
 }
 
-// What a queue holds back for its gates. From there on its partitions wait.
+// Bounds on what a queue holds back for its gates. Once they are reached, its partitions wait.
 const (
 	MaxHeld      = 1 << 14  // deliveries
-	MaxHeldBytes = 64 << 20 // of their data, about; a single partition's last slots may take it to twice as much
+	MaxHeldBytes = 64 << 20 // of their data, about; the last slots of a partition may double it
 )
 
-// holdAtMost is for how long a delivery is held back at a time, and for half of its timeout at most, which runs meanwhile: then
-// its partition gets it back and hands it out anew. Otherwise a run could fail that nobody ever got.
+// holdAtMost bounds how long a delivery is held back, along with half of its timeout, which runs meanwhile.
+// Then its partition gets it back and dispatches it again. Otherwise a run could fail by timeout that no
+// consumer ever got.
 const holdAtMost = time.Hour
 
-// gate counts what is in flight of a key, whether anybody limits it or not, and keeps what is held back.
+// gate counts what is in flight of a key, limited or not, and keeps what is held back.
 type gate struct {
 	key       string
-	named     int // members that want the limit
+	named     int // registrations that want the limit
 	most      int
 	flight    int
-	pending   list.List // of *parcel
+	pending   list.List // of *heldDelivery
 	ready     bool      // in queue.ready
 	throttled uint64    // deliveries that had to wait for it
 }
@@ -48,12 +49,12 @@ type gate struct {
 type heldDelivery struct {
 	partition.Delivery
 	gate  *gate
-	nth   uint64 // of the queue's
+	nth   uint64 // its place in the order in which the queue held deliveries
 	size  int
 	since time.Time
 }
 
-// tooLong reports whether the delivery has been held back for as long as it may.
+// tooLong reports whether the delivery has been held back for as long as allowed.
 func (p *heldDelivery) tooLong(now time.Time) bool {
 	most := holdAtMost
 	if p.Timeout > 0 {
@@ -64,7 +65,7 @@ func (p *heldDelivery) tooLong(now time.Time) bool {
 
 func anyOne(*heldDelivery) bool { return true }
 
-// room is how many more may be in flight.
+// room returns how many more may be in flight.
 func (g *gate) room() int {
 	if g.named == 0 {
 		return math.MaxInt
@@ -72,7 +73,7 @@ func (g *gate) room() int {
 	return max(0, g.most-g.flight)
 }
 
-// gate is that of a key, made if need be. Deliveries without a key are the whole queue's.
+// gate returns the gate of a key and creates it if needed. Without a key it is the gate of the whole queue.
 func (q *queue) gate(key string) *gate {
 	if key == "" {
 		return &q.whole
@@ -88,17 +89,17 @@ func (q *queue) gate(key string) *gate {
 	return g
 }
 
-// limited reports whether somebody limits the queue, or what is in flight of a key is still counted.
+// limited reports whether the queue has a limit, or deliveries with a key are still counted.
 func (q *queue) limited() bool { return q.whole.named > 0 || len(q.gates) > 0 }
 
-// forgetGate drops a gate about which there is nothing to know.
+// forgetGate drops a gate of a key that limits and counts nothing.
 func (q *queue) forgetGate(g *gate) {
 	if g != &q.whole && g.named == 0 && g.flight == 0 && g.pending.Len() == 0 {
 		delete(q.gates, g.key)
 	}
 }
 
-// limit lets a member's word be in force.
+// limit puts a registration's limit in force.
 func (q *queue) limit(key string, most int) {
 	g := q.gate(key)
 	if g.named == 0 {
@@ -109,7 +110,7 @@ func (q *queue) limit(key string, most int) {
 	q.look(g)
 }
 
-// unlimit takes the word of a member back.
+// unlimit removes the limit of a registration.
 func (q *queue) unlimit(key string) {
 	g := q.gate(key)
 	g.named--
@@ -117,7 +118,7 @@ func (q *queue) unlimit(key string) {
 	q.forgetGate(g)
 }
 
-// begin counts a delivery to s.
+// begin counts a delivery to s that passed g.
 func (q *queue) begin(s *Subscription, g *gate) {
 	q.change(s, func() { s.credits-- })
 	s.flight++
@@ -132,7 +133,7 @@ func (q *queue) begin(s *Subscription, g *gate) {
 	g.flight++
 }
 
-// end takes n deliveries with the key from what s has in flight.
+// end ends n of the deliveries with the key that s has in flight.
 func (q *queue) end(s *Subscription, key string, n int) {
 	s.flight -= n
 	q.whole.flight -= n
@@ -152,18 +153,18 @@ func (q *queue) end(s *Subscription, key string, n int) {
 	q.forgetGate(g)
 }
 
-// endAll takes everything that s has in flight away.
+// endAll ends all that s has in flight, since it leaves.
 func (q *queue) endAll(s *Subscription) {
 	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 		n := s.keys[key]
-		s.flight += n // what a member had is shown while it is here
+		s.flight += n // end subtracts it again: statistics show it until the worker leaves
 		q.whole.flight += n
 		q.end(s, key, n)
 	}
 	q.whole.flight -= s.flight
 }
 
-// hold keeps a delivery back behind g, unless too many are.
+// hold holds a delivery back behind g. It returns false if too many are held back.
 func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 	if len(q.held) >= MaxHeld || q.heldBytes >= 2*MaxHeldBytes {
 		q.forgetGate(g)
@@ -197,7 +198,7 @@ func (q *queue) letGo(e *list.Element) {
 	q.forgetGate(p.gate)
 }
 
-// look puts a gate among those to pass when something is behind it that it would let go.
+// look adds a gate to ready if it has a delivery that may pass.
 func (q *queue) look(g *gate) {
 	if !g.ready && q.passable(g) {
 		g.ready = true
@@ -205,16 +206,17 @@ func (q *queue) look(g *gate) {
 	}
 }
 
-// passable reports whether something is behind g that it would let go. What has no key waits for the whole queue only, and
-// that is asked for each that goes.
+// passable reports whether g holds back a delivery that it would let go. Deliveries without a key wait for
+// the whole queue only, and pass checks that for each of them.
 func (q *queue) passable(g *gate) bool {
 	return g.pending.Len() > 0 && (g == &q.whole || g.room() > 0)
 }
 
-// spare is how many of those held back may go on, were it not for their keys: room that is not another's slot.
+// spare returns how many held deliveries may go on apart from their keys: room that is not another
+// partition's slot.
 func (q *queue) spare() int { return min(q.credits, q.whole.room()) - q.taken - q.reserved }
 
-// pass lets go on what was held back and has room now, in turn among the keys and in order within each.
+// pass delivers what was held back and has room now: the keys take turns, and each key keeps its order.
 func (q *queue) pass(n *notifications) {
 	for len(q.ready) > 0 {
 		g := q.ready[0]
@@ -241,7 +243,7 @@ func (q *queue) pass(n *notifications) {
 	q.ready = nil
 }
 
-// giveUp hands back those held that are meant, in the order in which they came.
+// giveUp hands back the held deliveries that which selects, in the order in which they came.
 func (q *queue) giveUp(n *notifications, which func(*heldDelivery) bool) {
 	var all []*heldDelivery
 	for _, e := range q.held {
@@ -256,7 +258,7 @@ func (q *queue) giveUp(n *notifications, which func(*heldDelivery) bool) {
 	}
 }
 
-// drop forgets what is held of a token.
+// drop removes the held delivery with a token, if there is one.
 func (q *queue) drop(token string) bool {
 	e := q.held[token]
 	if e == nil {
@@ -266,7 +268,7 @@ func (q *queue) drop(token string) bool {
 	return true
 }
 
-// wasShort counts a claim's runs that have to wait for the gate of the whole queue, each once.
+// wasShort counts the runs of a claim that must wait for the gate of the whole queue, each once.
 func (q *queue) wasShort(c *claim, short int) {
 	if q.whole.named == 0 || q.whole.room() > q.taken+q.reserved {
 		short = 0

@@ -15,19 +15,21 @@ import (
 
 // Options configure a hub.
 type Options struct {
-	// Accept opens the session of a worker that connects. Nil: no worker can connect.
+	// Accept opens the session of a worker that connects. If nil, no worker can connect.
 	Accept func(ctx context.Context, h *Hub, hello carillon.Hello) (carillon.Session, error)
-	// Transports serve the kinds of target for which nobody need connect, by kind ("http").
+	// Transports serve the kinds of target that need no connected consumer, by kind ("http").
 	Transports map[string]Transport
-	// Chunk is the most slots reserved at a time for a partition that waited; default 64.
+	// Chunk is the most slots reserved at a time for a waiting partition; default 64.
 	Chunk int
-	// IdleQueue is how long a queue of a transport lies idle before it is forgotten; default 1 min, at most twice as long. As often
-	// it is looked for deliveries that gates have held for too long.
+	// IdleQueue is how long a queue of a transport must be idle before it is dropped; default 1 min. It may
+	// take twice as long, since the hub looks once per IdleQueue. It then also looks for deliveries that
+	// gates have held for too long.
 	IdleQueue time.Duration
-	// SlowStart bounds what is in flight after a start with a backlog; the zero value does not.
+	// SlowStart bounds what is in flight after a start with a backlog; the zero value sets no bound.
 	SlowStart SlowStart
-	// Arrival is how long workers may take to come to this node: after its start, after that of another, and after they have lost
-	// the node that they came through. Until then [Hub.Advise] calls no queue unserved. 0: they come to no node but this one.
+	// Arrival is how long workers may take to connect to this node: after its start, after that of another
+	// node, and after they have lost the node that they came through. Until then [Hub.Advise] calls no queue
+	// unserved. 0: workers connect to no node but this one.
 	Arrival time.Duration
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
@@ -39,7 +41,7 @@ const (
 	DefaultIdleQueue = time.Minute
 )
 
-// Hub brings attempts to consumers. Its methods may be called from any goroutine and do not block.
+// Hub brings attempts to consumers. Its methods do not block and may be called from any goroutine.
 type Hub struct {
 	options Options
 	sink    Sink
@@ -47,7 +49,7 @@ type Hub struct {
 	mu       sync.Mutex
 	queues   map[partition.Queue]*queue
 	members  map[*Registration]struct{}
-	joined   uint64 // members so far
+	joined   uint64 // registrations so far
 	draining bool
 	version  uint64      // of nodes
 	nodes    []string    // addresses, this one's first
@@ -56,7 +58,7 @@ type Hub struct {
 	absence  absence
 }
 
-// New makes a hub that tells s what consumers say.
+// New returns a hub that passes what consumers report to s.
 func New(s Sink, o Options) *Hub {
 	o.Chunk = cmp.Or(o.Chunk, DefaultChunk)
 	o.IdleQueue = cmp.Or(o.IdleQueue, DefaultIdleQueue)
@@ -69,13 +71,13 @@ func New(s Sink, o Options) *Hub {
 	}
 }
 
-// Sink is whom consumers report to.
+// Sink returns the sink that consumers report to.
 func (h *Hub) Sink() Sink { return h.sink }
 
-// Now is the wall clock of the node.
+// Now returns the node's wall-clock time.
 func (h *Hub) Now() time.Time { return h.options.Now() }
 
-// Connect opens a worker's session for a caller elsewhere. Callers in this process use [Hub.Local].
+// Connect opens a worker's session for a caller in another process. Callers in this process use [Hub.Local].
 func (h *Hub) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if h.options.Accept == nil {
 		return nil, carillon.Errorf(carillon.FailedPrecondition, "", "this node takes no workers")
@@ -83,8 +85,8 @@ func (h *Hub) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sessi
 	return h.options.Accept(ctx, h, hello)
 }
 
-// Local is the hub for callers in this process, whose handlers may end it: every attempt that their sessions get is in the
-// store before.
+// Local returns the hub for callers in this process. Their handlers may end the process, so every attempt
+// that their sessions get is durable first.
 func (h *Hub) Local() carillon.Work { return local{h} }
 
 type local struct{ hub *Hub }
@@ -100,7 +102,7 @@ type localKey struct{}
 // IsLocal reports whether a connection comes from within the process.
 func IsLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
-// SetNodes tells the workers that are here, and those to come, where the nodes are, this one first. The slice is kept.
+// SetNodes tells present and future workers the addresses of all nodes, this one first. The slice is kept.
 func (h *Hub) SetNodes(addresses []string) {
 	var n notifications
 	h.mu.Lock()
@@ -117,8 +119,8 @@ func (h *Hub) SetNodes(addresses []string) {
 	}
 }
 
-// Drain stops deliveries, tells the workers to go elsewhere and waits for the transports to finish what they have begun,
-// or ends that by force when ctx does. Results are taken until [Hub.Close].
+// Drain stops deliveries, tells the workers to connect elsewhere and waits until the transports have finished
+// what they have begun. When ctx ends, it ends that by force. Results are accepted until [Hub.Close].
 func (h *Hub) Drain(ctx context.Context) error {
 	for _, m := range h.stop() {
 		m.worker.Drain()
@@ -129,12 +131,12 @@ func (h *Hub) Drain(ctx context.Context) error {
 // Close ends every session and every request at once.
 func (h *Hub) Close() error {
 	for _, m := range h.stop() {
-		_ = m.worker.Close() // a session ends whatever it says
+		_ = m.worker.Close() // a session ends whatever it returns
 	}
 	return h.transports(Transport.Close)
 }
 
-// stop lets nothing new begin, hands back what is held for gates and returns who is there, in the order in which they came.
+// stop prevents new deliveries, hands back what gates hold and returns the registrations, oldest first.
 func (h *Hub) stop() []*Registration {
 	var n notifications
 	h.mu.Lock()
@@ -148,12 +150,12 @@ func (h *Hub) stop() []*Registration {
 	return h.present()
 }
 
-// present is who is here, in the order in which they came.
+// present returns the registrations, oldest first.
 func (h *Hub) present() []*Registration {
 	return slices.SortedFunc(maps.Keys(h.members), func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
 }
 
-// transports does f with all of them at once.
+// transports calls f for all transports at once.
 func (h *Hub) transports(f func(Transport) error) error {
 	kinds := slices.Sorted(maps.Keys(h.options.Transports))
 	errs := make([]error, len(kinds))
@@ -165,15 +167,15 @@ func (h *Hub) transports(f func(Transport) error) error {
 	return errors.Join(errs...)
 }
 
-// keepSweeping lets sweep be called, now and then.
+// keepSweeping makes sure that sweep is called now and then.
 func (h *Hub) keepSweeping() {
 	if h.sweeper == nil {
 		h.sweeper = time.AfterFunc(h.options.IdleQueue, h.sweep)
 	}
 }
 
-// sweep forgets the queues of transports that have been idle since the last sweep, and gives back what gates have held for too
-// long.
+// sweep drops the queues of transports that have been idle since the last sweep, and hands back deliveries
+// that gates have held for too long.
 func (h *Hub) sweep() {
 	var n notifications
 	h.mu.Lock()
@@ -194,7 +196,8 @@ func (h *Hub) sweep() {
 	h.sweeper.Reset(h.options.IdleQueue)
 }
 
-// sweepIdle forgets a queue of a transport that has been idle since the last sweep; it reports whether there is one to look at again.
+// sweepIdle drops a queue of a transport that has been idle since the last sweep. It reports whether to look
+// again.
 func (h *Hub) sweepIdle(q *queue) (left bool) {
 	switch {
 	case !q.opened:

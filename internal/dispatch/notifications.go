@@ -2,28 +2,28 @@ package dispatch
 
 import "github.com/carillonhq/carillon/internal/partition"
 
-// notifications is what a step has to tell others, once the hub's lock is free.
+// notifications collects what a step has to tell others once the hub's lock is free.
 type notifications struct {
 	rooms       []room
 	loads       []load
 	undelivered []string
-	wanted      []*Subscription // whose consumers are to know that runs wait
-	asked       []Listener      // for a sign of life
+	wanted      []*Subscription // their consumers learn that runs wait
+	asked       []Listener      // to be pinged
 }
 
-// room is news for a partition.
+// room tells a partition to take again.
 type room struct {
 	p int
 	q partition.Queue
 }
 
-// load is what one consumer gets.
+// load is the deliveries that one consumer gets.
 type load struct {
 	to *Subscription
 	ds []partition.Delivery
 }
 
-// load adds a delivery to what the consumer of s gets; about expect are to come. The hub's lock is held.
+// load adds a delivery for the consumer of s; about expect are to come. The hub's lock is held.
 func (n *notifications) load(s *Subscription, d *partition.Delivery, expect int) {
 	if s.load == 0 {
 		n.loads = append(n.loads, load{to: s, ds: make([]partition.Delivery, 0, expect)})
@@ -33,7 +33,7 @@ func (n *notifications) load(s *Subscription, d *partition.Delivery, expect int)
 	l.ds = append(l.ds, *d)
 }
 
-// unlock ends a step: it frees the lock and passes the news on.
+// unlock ends a step: it frees the lock and sends the notifications.
 func (h *Hub) unlock(n *notifications) {
 	for _, l := range n.loads {
 		l.to.load = 0

@@ -8,30 +8,47 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// queue is the arithmetic of one queue: who offers credits, who has slots, who waits. The hub's lock guards it.
+// queue does the arithmetic of one queue: which consumers offer credits, and which partitions have slots or
+// wait. The hub's lock guards it.
+//
+// A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
+// run, and it would have to be taken back. So a partition first takes slots, each backed by a credit:
+//
+//	                Take: n slots at once          Deliver
+//	free credits ────────────────────────→ taken ──────────→ in flight at a subscription
+//	   ↑  │                                ↑   │                        │
+//	   │  │ wake: a chunk at most    Take  │   │ Return                 │ Done
+//	   │  └───────────→ reserved ──────────┘   ↓                        ↓
+//	   └───────────────────────────────────────┴── the consumer grants again ──┘
+//
+// A partition that gets fewer slots than it wants waits with its best head. While others wait nothing is
+// free, because settle ends every step by reserving what became free for those who wait, best head first. So
+// nobody overtakes a waiting partition, and a reserved slot stays reserved until its partition takes again. A
+// consumer that leaves takes its credits along even if slots rest on them; free is below zero then, and the
+// deliveries concerned find no room.
 type queue struct {
 	name          partition.Queue
 	subscriptions []*Subscription
-	open          []*Subscription // those with room, in no order; they are served in turn
+	open          []*Subscription // those with room, in no order; served in turn
 	turn          int
-	short         []*Subscription // those that ask, have no credits and have not been told that runs wait
+	short         []*Subscription // those with asks that have no credits and were not told that runs wait
 	credits       int             // sum of the subscriptions' room
 	local         int             // subscriptions of consumers in this process
-	taken         int             // slots about to be used
-	reserved      int             // slots for partitions that have been told
+	taken         int             // slots of partitions that are about to deliver
+	reserved      int             // slots for partitions that were told to take again
 	claims        map[int]*claim
 	waiting       waiting
-	opened        bool      // by a transport, to be forgotten when idle
+	opened        bool      // opened by a transport, so dropped when idle
 	quiet         bool      // not used since the last sweep
 	silent        int       // subscriptions of silent consumers
-	asked         time.Time // when the consumers were last asked for a sign of life
+	asked         time.Time // when the consumers were last pinged
 
-	whole     gate                     // of all deliveries; those without a key wait behind it
+	whole     gate                     // of all deliveries; those without a key are held here
 	gates     map[string]*gate         // of keys that are limited or in flight
 	ready     []*gate                  // those that may let something go, in turn
-	held      map[string]*list.Element // what is behind the gates, by token
+	held      map[string]*list.Element // what the gates hold back, by token
 	heldBytes int
-	heldSoFar uint64 // held so far
+	heldSoFar uint64 // deliveries held back so far
 }
 
 // claim is what a partition has or wants of a queue.
@@ -47,8 +64,9 @@ type claim struct {
 
 func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
 
-// free is how many slots nobody has spoken for; below zero when consumers left whose credits were. What is held back has
-// its credits, but no place within the limit of the whole queue: others may go before it that no other gate stops.
+// free returns how many slots can still be taken; below zero when consumers left whose credits were taken. A
+// held delivery keeps its credit but no place in the limit of the whole queue: deliveries that no other gate
+// stops may overtake it.
 func (q *queue) free() int {
 	room := q.credits
 	if n := len(q.held); n > 0 {
@@ -60,11 +78,11 @@ func (q *queue) free() int {
 	return min(room, q.whole.room()) - q.taken - q.reserved
 }
 
-// unspoken is how many credits are neither about to be used nor kept for what is held back.
+// unspoken returns how many credits are neither taken or reserved nor kept for held deliveries.
 func (q *queue) unspoken() int { return q.credits - q.taken - q.reserved - len(q.held) }
 
-// take takes up to want slots for p, its reserved ones first, but no more than the node has room for, and lets it wait for
-// the rest if somebody serves the queue. While others wait nothing is free, so nobody gets ahead of them.
+// take gives p up to want slots, first those reserved for it, but no more than the node has room for. If the
+// queue is served, p waits for the rest. While others wait nothing is free, so p cannot overtake them.
 func (q *queue) take(p, want int, head partition.Head, room func() int) int {
 	c := q.claims[p]
 	if c == nil {
@@ -109,15 +127,15 @@ func (q *queue) release(c *claim) {
 	c.reserved, c.want = 0, 0
 }
 
-// tidy drops a claim to nothing.
+// tidy drops an empty claim.
 func (q *queue) tidy(c *claim) {
 	if c.taken == 0 && c.reserved == 0 && c.at < 0 {
 		delete(q.claims, c.p)
 	}
 }
 
-// place uses a slot of the delivery's partition, or a free one if it has none, and names the subscription that serves it. Nil: it is
-// held back for a gate, or else there is no room.
+// place uses a slot of the delivery's partition, or a free one if it has none, and returns the subscription
+// that gets the delivery. If s is nil, a gate holds the delivery back, or else there is no room.
 func (q *queue) place(d *partition.Delivery) (s *Subscription, held bool) {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
@@ -137,8 +155,8 @@ func (q *queue) place(d *partition.Delivery) (s *Subscription, held bool) {
 	return s, false
 }
 
-// pick is the next subscription with room, a suspect one only if there is no other; a consumer in this process gets
-// durable attempts only.
+// pick returns the next subscription with room, a suspect one only if there is no other. A consumer in this
+// process gets durable attempts only.
 func (q *queue) pick(durable bool) *Subscription {
 	var suspect *Subscription
 	for range q.open {
@@ -158,8 +176,8 @@ func (q *queue) pick(durable bool) *Subscription {
 	return suspect
 }
 
-// wake reserves free slots for those who wait, best head first, at most a chunk each. When nobody serves the queue any
-// more it wakes all of them, to learn that.
+// wake reserves free slots for waiting partitions, best head first, at most a chunk each. If the queue is not
+// served any more it wakes all of them, so that they learn it.
 func (q *queue) wake(chunk int, n *notifications) {
 	for len(q.waiting) > 0 && (q.free() > 0 || q.unserved()) {
 		r, _ := q.wakeFirst(chunk)
@@ -167,7 +185,7 @@ func (q *queue) wake(chunk int, n *notifications) {
 	}
 }
 
-// wakeFirst reserves free slots for the best of those who wait, but no more than most.
+// wakeFirst reserves up to most free slots for the waiting partition with the best head.
 func (q *queue) wakeFirst(most int) (r room, n int) {
 	c := q.waiting[0]
 	n = max(0, min(most, c.want, q.free()))
@@ -178,7 +196,7 @@ func (q *queue) wakeFirst(most int) (r room, n int) {
 	return room{c.p, q.name}, n
 }
 
-// add gives a consumer its subscription.
+// add adds a subscription.
 func (q *queue) add(s *Subscription) {
 	s.queue, s.nth, s.at = q, len(q.subscriptions), -1
 	q.subscriptions = append(q.subscriptions, s)
@@ -189,7 +207,7 @@ func (q *queue) add(s *Subscription) {
 	q.sort(s)
 }
 
-// remove takes a subscription away with its credits and all that is in flight there.
+// remove removes a subscription with its credits and all that is in flight there.
 func (q *queue) remove(s *Subscription) {
 	q.change(s, func() { s.gone = true })
 	if s.short {
@@ -210,7 +228,7 @@ func (q *queue) remove(s *Subscription) {
 	q.subscriptions = q.subscriptions[:len(q.subscriptions)-1]
 }
 
-// change does f, which changes the room of s.
+// change calls f, which may change the room of s, and adjusts the queue's sums.
 func (q *queue) change(s *Subscription, f func()) {
 	before := s.room()
 	f()
@@ -218,7 +236,8 @@ func (q *queue) change(s *Subscription, f func()) {
 	q.sort(s)
 }
 
-// sort keeps s among the open subscriptions while it has room, and notes when one that asks has run out of credits.
+// sort keeps s among the open subscriptions while it has room, and notes when one with asks has run out of
+// credits.
 func (q *queue) sort(s *Subscription) {
 	if s.credits > 0 {
 		s.told = false
@@ -245,14 +264,14 @@ func (q *queue) hungry() bool {
 	return len(q.waiting) > 0 && q.whole.room() > q.taken+q.reserved
 }
 
-// tell lets the subscriptions without credits know that runs wait, each once.
+// tell tells each subscription without credits, once, that runs wait.
 func (q *queue) tell(n *notifications) {
 	if len(q.short) == 0 || !q.hungry() {
 		return
 	}
 	for i, s := range q.short {
 		q.short[i], s.short = nil, false
-		if s.credits <= 0 { // otherwise it is noted again when it has run out
+		if s.credits <= 0 { // otherwise it is noted again when it runs out
 			s.told = true
 			n.wanted = append(n.wanted, s)
 		}
@@ -260,7 +279,7 @@ func (q *queue) tell(n *notifications) {
 	q.short = q.short[:0]
 }
 
-// idle reports whether forgetting the queue would lose nothing.
+// idle reports whether the queue has no state that must be kept.
 func (q *queue) idle() bool {
 	if len(q.claims) > 0 || q.limited() {
 		return false

@@ -8,11 +8,11 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Registration is a worker, or a sidecar of Dapr, that is here, with a subscription at each of its queues.
+// Registration is a connected worker or Dapr sidecar, with a subscription at each of its queues.
 type Registration struct {
 	Subscriptions []*Subscription // one per queue of the hello, in its order
-	Gates         []Gate          // in force while the member has its subscriptions; set before Join
-	Credits       int             // that each subscription begins with; set before Join
+	Gates         []Gate          // in force while the registration is subscribed; set before Join
+	Credits       int             // that each subscription starts with; set before Join
 
 	kind       string
 	hub        *Hub
@@ -23,8 +23,9 @@ type Registration struct {
 	subscribed bool // guarded by the hub's lock
 }
 
-// Register prepares the subscriptions of a worker that connected with ctx, at the queues of a kind ("worker", "dapr"); they count
-// from Join on. One that is [Spread] and says that it is direct is told when runs wait for credits.
+// Register prepares the subscriptions of a worker that connected with ctx, at the queues of a kind ("worker",
+// "dapr"). They count from Join on. A [MultiNodeConsumer] whose hello says Direct is told when runs wait for
+// credits.
 func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Registration {
 	m := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
 	_, asks := w.(MultiNodeConsumer)
@@ -36,7 +37,7 @@ func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillo
 	return m
 }
 
-// Join lets the worker take its subscriptions, once. While the node is leaving it is refused.
+// Join puts the subscriptions in force, once. A node that is leaving refuses it.
 func (m *Registration) Join() error {
 	h := m.hub
 	h.mu.Lock()
@@ -80,7 +81,7 @@ func (m *Registration) learn(version uint64, nodes []string) {
 	}
 }
 
-// served is the queue of a name, made if need be, for one who serves or limits it.
+// served returns the queue with a name for a consumer or a gate, and creates it if needed.
 func (h *Hub) served(name partition.Queue) *queue {
 	q := h.queues[name]
 	if q == nil {
@@ -90,8 +91,8 @@ func (h *Hub) served(name partition.Queue) *queue {
 	return q
 }
 
-// Unsubscribe takes the subscriptions away with all their credits, and the gates, but the worker is still here. Partitions that waited for
-// the last consumer of a queue are woken.
+// Unsubscribe removes the subscriptions with all their credits, and the gates; the worker stays connected.
+// Partitions that waited for the last consumer of a queue are woken.
 func (m *Registration) Unsubscribe() {
 	h := m.hub
 	var n notifications
@@ -113,7 +114,7 @@ func (m *Registration) Unsubscribe() {
 	h.settle(&n, m.queues()...)
 }
 
-// queues is where the member has its subscriptions and gates, each once.
+// queues returns the queues of the subscriptions and gates, each once.
 func (m *Registration) queues() []*queue {
 	all := make([]*queue, 0, len(m.Subscriptions)+len(m.Gates))
 	seen := make(map[*queue]bool, len(m.Subscriptions)+len(m.Gates))
@@ -132,7 +133,7 @@ func (m *Registration) queues() []*queue {
 	return all
 }
 
-// Leave takes the worker away with its subscriptions.
+// Leave removes the worker with its subscriptions.
 func (m *Registration) Leave() {
 	m.Unsubscribe()
 	m.hub.mu.Lock()

@@ -6,26 +6,27 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// A consumer that is stopped, hung or behind a half-open connection keeps its credits. What it is handed is
-// lost when the lease, or the timeout, ends, and uses an attempt. So a consumer that let one end without a
-// word since the delivery is silent: its credits do not count before it has spoken, as if it were not there.
-// Nothing can be told of the others at that moment, since an idle consumer says nothing either. They are
-// asked for a sign of life, and until it comes those that have not been asked, or have answered, go first.
+// A consumer that is stopped, hung or behind a half-open connection keeps its credits. What is delivered to
+// it is lost when the lease or the timeout ends, and uses an attempt. So a consumer that sent nothing between
+// a delivery and the end of its lease is silent: its credits do not count until it sends something, as if it
+// were not there. Nothing is known of the other consumers at that moment, since an idle consumer sends
+// nothing either. They are pinged, and until they answer, consumers that were not pinged or have answered go
+// first.
 
-// askAgain is how long the consumers of a queue are not asked again after they have been.
+// askAgain is how long after a ping the consumers of a queue are not pinged again.
 const askAgain = time.Second
 
-// Listener is a consumer that knows whether it has been heard of. Calls must not block.
+// Listener is a consumer that knows when it last heard from its worker. Calls must not block.
 type Listener interface {
 	Consumer
-	// Unheard says that an attempt has ended because nothing was heard of it. It comes before Cancel.
+	// Unheard reports that an attempt has ended because nothing was heard of it. It is called before Cancel.
 	Unheard(token string)
-	// Ping asks the consumer for a sign of life. [Member.Heard] says that there was one.
+	// Ping asks the consumer for a sign of life, which it reports by [Registration.Heard].
 	Ping()
 }
 
-// Silence holds the member's credits back until [Member.Heard], unless silent, which is asked under the hub's
-// lock, denies it.
+// Silence holds the credits back until [Registration.Heard], unless silent denies that they should be. It is
+// called under the hub's lock.
 func (m *Registration) Silence(silent func() bool) {
 	h := m.hub
 	var n notifications
@@ -41,7 +42,7 @@ func (m *Registration) Silence(silent func() bool) {
 	h.settle(&n, m.queues()...)
 }
 
-// Heard says that the consumer has spoken: its credits count again.
+// Heard records that the consumer has sent something: its credits count again.
 func (m *Registration) Heard() {
 	h := m.hub
 	var n notifications
@@ -62,7 +63,7 @@ func (m *Registration) Heard() {
 	}
 }
 
-// unserved reports whether nobody is there who may get anything. A transport's consumer is never silent.
+// unserved reports whether no consumer may get anything. A transport's consumer is never silent.
 func (q *queue) unserved() bool { return len(q.subscriptions) == q.silent }
 
 // hush makes s silent.
@@ -73,7 +74,7 @@ func (q *queue) hush(s *Subscription) {
 	}
 }
 
-// hear ends the silence of s, and the suspicion against it.
+// hear ends the silence and the suspicion of s.
 func (q *queue) hear(s *Subscription) {
 	s.suspect = false
 	if s.silent {
@@ -82,7 +83,7 @@ func (q *queue) hear(s *Subscription) {
 	}
 }
 
-// ask has those of whom a sign of life is of use give one. Each is suspect until it has.
+// ask pings the consumers with room. Each is suspect until it answers.
 func (q *queue) ask(n *notifications) {
 	now := time.Now()
 	if !q.asked.IsZero() && now.Sub(q.asked) < askAgain {

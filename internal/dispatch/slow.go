@@ -7,14 +7,15 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// SlowStart bounds what is in flight after a start with a backlog, so that the targets of a node that was down are not hit
-// by all that is overdue at once: Initial at first, doubled after every Step, until it has reached Most or no partition has
-// an overdue run to hand out any more. A node without a backlog is not bounded.
+// SlowStart bounds what is in flight after a start with a backlog, so that the targets of a node that was
+// down do not get everything overdue at once. The bound is Initial at first and doubles after every Step. It
+// is lifted when it reaches Most, or when no partition has an overdue run to dispatch any more. A node
+// without a backlog has no bound.
 type SlowStart struct {
 	Initial int
-	Step    time.Duration // 0 = never bounded
-	Most    int           // the bound from which on there is none; default 10,000
-	Overdue time.Duration // runs due so long before the start are a backlog; default 5 s
+	Step    time.Duration // 0: never bounded
+	Most    int           // the bound is lifted when it reaches this; default 10,000
+	Overdue time.Duration // runs due this long before the start are a backlog; default 5 s
 }
 
 // Defaults of a slow start.
@@ -23,15 +24,15 @@ const (
 	DefaultSlowOverdue = 5 * time.Second
 )
 
-// slow is where the slow start stands. The hub's lock guards it.
+// slow is the state of a slow start. The hub's lock guards it.
 type slow struct {
 	SlowStart
-	began  time.Time // by the process's clock
-	before int64     // runs due before this, by the wall clock, are overdue
-	active bool      // a backlog has been seen, and the bound is in force
-	seen   bool      // since the last step
+	began  time.Time // by the monotonic clock
+	before int64     // runs due before this are overdue, in Unix nanoseconds of the wall clock
+	active bool      // a backlog was seen and the bound is in force
+	seen   bool      // a backlog was seen since the last step
 	over   bool
-	timer  *time.Timer // while it is active
+	timer  *time.Timer // runs while active
 }
 
 func newSlow(o SlowStart, now time.Time) slow {
@@ -45,7 +46,7 @@ func newSlow(o SlowStart, now time.Time) slow {
 	return slow{SlowStart: o, began: time.Now(), before: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
 }
 
-// bound is how much may be in flight now.
+// bound returns how many deliveries may be in flight now.
 func (s *slow) bound() int {
 	bound := s.Initial
 	for steps := time.Since(s.began) / s.Step; steps > 0 && bound < s.Most; steps-- {
@@ -54,7 +55,7 @@ func (s *slow) bound() int {
 	return bound
 }
 
-// notice looks at the head of what a partition would hand out: the first overdue one begins the bound.
+// notice checks the head that a partition wants slots for. The first overdue one puts the bound in force.
 func (s *slow) notice(h *Hub, head partition.Head) {
 	if s.over || head.Due >= s.before {
 		return
@@ -104,7 +105,7 @@ func (h *Hub) overdueWaits() bool {
 	return false
 }
 
-// room is how many more slots the node has; below zero when credits have been taken back meanwhile.
+// room returns how many more slots the node may give; below zero when the bound is exceeded.
 func (h *Hub) room() int {
 	if !h.slow.active {
 		return math.MaxInt
@@ -116,7 +117,7 @@ func (h *Hub) room() int {
 	return room
 }
 
-// wakeAll reserves slots for those who wait, in all queues, best head first, as far as the node has room.
+// wakeAll reserves slots for waiting partitions of all queues, best head first, as far as the node has room.
 func (h *Hub) wakeAll(n *notifications) {
 	for left := h.room(); ; {
 		q := h.firstToWake(left > 0)
@@ -129,7 +130,8 @@ func (h *Hub) wakeAll(n *notifications) {
 	}
 }
 
-// firstToWake is the queue of the best head that waits and can get slots, or must learn that nobody serves it any more.
+// firstToWake returns the queue with the best waiting head that can get slots, or that is not served any
+// more, which its partitions must learn.
 func (h *Hub) firstToWake(room bool) *queue {
 	var best *queue
 	for _, q := range h.queues {
@@ -143,7 +145,7 @@ func (h *Hub) firstToWake(room bool) *queue {
 	return best
 }
 
-// before reports whether the best head that waits in q goes before that in o; equal ones go by name.
+// before reports whether the best waiting head of q precedes that of o; ties are broken by name.
 func (q *queue) before(o *queue) bool {
 	a, b := q.waiting[0].head, o.waiting[0].head
 	if a != b {

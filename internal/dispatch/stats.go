@@ -8,18 +8,18 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// QueueStats is where a queue stands.
+// QueueStats is a snapshot of a queue.
 type QueueStats struct {
 	Queue     partition.Queue
 	Consumers int
-	Silent    int // consumers that get nothing before they have spoken again
-	Credits   int // deliveries that may come now
-	InFlight  int // delivered and not done
-	Held      int // held back for gates of keys
-	Waiting   int // partitions
+	Silent    int // consumers that get nothing until they send something
+	Credits   int // deliveries that consumers have room for now
+	InFlight  int // delivered and not ended
+	Held      int // held back by gates of keys
+	Waiting   int // partitions that wait
 }
 
-// Queues is where the queues in use stand, in the order of their names.
+// Queues returns the statistics of the queues in use, sorted by name.
 func (h *Hub) Queues() []QueueStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,15 +31,15 @@ func (h *Hub) Queues() []QueueStats {
 	return all
 }
 
-// GateStats is where a gate in force stands.
+// GateStats is a snapshot of a gate in force.
 type GateStats struct {
 	Gate
 	InFlight  int
-	Pending   int    // runs that wait for it; of a whole queue, those that partitions have in memory
-	Throttled uint64 // runs that have had to wait, since it came into force
+	Pending   int    // runs waiting for it; for a whole queue, those that partitions have in memory
+	Throttled uint64 // runs that have had to wait since it came into force
 }
 
-// Gates is where the gates in force stand, in the order of their queues and keys.
+// Gates returns the statistics of the gates in force, sorted by queue and key.
 func (h *Hub) Gates() []GateStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (g *gate) stats(q *queue) GateStats {
 	return GateStats{Gate: Gate{q.name, g.key, g.most}, InFlight: g.flight, Pending: g.pending.Len(), Throttled: g.throttled}
 }
 
-// WorkerStats is a worker, or a sidecar of Dapr, that is here.
+// WorkerStats describes a connected worker or Dapr sidecar.
 type WorkerStats struct {
 	Kind      string // of its queues: "worker" or "dapr"
 	Namespace string
@@ -73,10 +73,10 @@ type WorkerStats struct {
 	Labels    map[string]string
 	Queues    []string
 	Since     time.Time
-	InFlight  int // delivered and not done
+	InFlight  int // delivered and not ended
 }
 
-// Workers is who is here, in the order in which they came.
+// Workers returns the connected workers and sidecars, oldest first.
 func (h *Hub) Workers() []WorkerStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,32 +4,32 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Subscription is a consumer's place at one queue, through which it says how much it can take. All methods are harmless once it
-// has left.
+// Subscription is a consumer's place at one queue, through which it grants credits. All methods are harmless
+// after it has left.
 type Subscription struct {
 	hub      *Hub
 	name     partition.Queue
 	consumer Consumer
-	local    bool // the consumer is in this process: what it gets must be durable, since it may take the process with it
-	asks     bool // the consumer is to be told when runs wait and it has no credits
+	local    bool // the consumer is in this process and may end it, so it gets durable attempts only
+	asks     bool // the consumer wants to know when runs wait and it has no credits
 
 	// Guarded by the hub's lock.
-	queue   *queue         // nil before its member joins
-	credits int            // may be below zero: a debt that the next grants pay
-	flight  int            // delivered and not done
-	keys    map[string]int // how many of those have which key; nil = none ever had one
+	queue   *queue         // nil before its registration joins
+	credits int            // may be below zero: the next grants make up for it
+	flight  int            // delivered and not ended
+	keys    map[string]int // of flight, by key; nil: none ever had a key
 	paused  bool
 	gone    bool
 	nth     int  // in queue.subscriptions
 	at      int  // in queue.open; -1 = no room
-	load    int  // while a Deliver is shared out: its load's number; 0 = none yet
-	silent  bool // nothing is delivered before it has spoken
-	suspect bool // it was asked for a sign of life and has not spoken since: others go first
-	short   bool // it is in queue.short
-	told    bool // that runs wait, since it had credits last
+	load    int  // index + 1 in notifications.loads during Deliver; 0: none
+	silent  bool // it gets nothing until its consumer sends something
+	suspect bool // it was pinged and has not answered: others go first
+	short   bool // in queue.short
+	told    bool // its consumer was told that runs wait, since it last had credits
 }
 
-// room is how many deliveries may come now.
+// room returns how many deliveries may be sent now.
 func (s *Subscription) room() int {
 	if s.paused || s.gone || s.silent {
 		return 0
@@ -37,16 +37,16 @@ func (s *Subscription) room() int {
 	return max(0, s.credits)
 }
 
-// Sink is whom the consumer reports to.
+// Sink returns the sink that the consumer reports to.
 func (s *Subscription) Sink() Sink { return s.hub.sink }
 
-// Queue is where the subscription is.
+// Queue returns the queue of the subscription.
 func (s *Subscription) Queue() partition.Queue { return s.name }
 
-// Grant lets n more deliveries come; n < 0 takes credits back, those included that are granted later.
+// Grant adds n credits; n < 0 takes credits back, including those that are granted later.
 func (s *Subscription) Grant(n int) { s.change(func() { s.credits += n }) }
 
-// TakeBack takes up to n unused credits back and says how many: not those that are spoken for.
+// TakeBack takes back up to n unused credits and returns how many. Credits that slots rest on stay.
 func (s *Subscription) TakeBack(n int) (taken int) {
 	s.change(func() {
 		taken = max(0, min(n, s.credits))
@@ -58,10 +58,10 @@ func (s *Subscription) TakeBack(n int) (taken int) {
 	return taken
 }
 
-// Done says that n deliveries without a key have ended and lets again more come.
+// Done ends n deliveries without a key and adds again credits.
 func (s *Subscription) Done(n, again int) { s.DoneOf("", n, again) }
 
-// DoneOf says that n deliveries with the key have ended and lets again more come, of whatever key.
+// DoneOf ends n deliveries with the key and adds again credits, for any key.
 func (s *Subscription) DoneOf(key string, n, again int) {
 	s.change(func() {
 		s.queue.end(s, key, n)
@@ -69,8 +69,9 @@ func (s *Subscription) DoneOf(key string, n, again int) {
 	})
 }
 
-// Hold asks held whether the credits are held back from now on. It is asked under the hub's lock, so that the last of
-// several calls at once decides by the latest state; it may take the consumer's own lock but not call the hub.
+// Hold calls held to learn whether the credits are held back from now on. It does so under the hub's lock, so
+// that of several concurrent calls the last one decides by the latest state. held may take the consumer's own
+// lock but must not call the hub.
 func (s *Subscription) Hold(held func() bool) { s.change(func() { s.paused = held() }) }
 
 func (s *Subscription) change(f func()) {
@@ -84,7 +85,7 @@ func (s *Subscription) change(f func()) {
 	h.unlock(&n)
 }
 
-// Outstanding is how many deliveries are in flight or may come.
+// Outstanding returns how many deliveries are in flight or covered by credits.
 func (s *Subscription) Outstanding() int {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()

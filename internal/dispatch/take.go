@@ -6,11 +6,12 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Take takes up to want slots of q for partition p, whose next run there is head. Each is for one delivery.
+// Take takes up to want slots of q for partition p, whose next run there is head. Each slot is for one
+// delivery.
 //
-// With n < want, p waits and gets [Sink.Room] when slots are reserved for it; a later Take replaces what it waits for.
-// Without consumers nobody serves q, and p does not wait. Taking 0 ends the wait and gives back what is reserved for p. Slots
-// that it took it has until it delivers or returns them.
+// If it returns fewer, p waits: [Sink.Room] is called when slots are reserved for it. A later Take replaces
+// what p waits for. If q has no consumers, p does not wait. Taking 0 ends the wait and gives back what is
+// reserved for p. Slots that p took are its own until it delivers or returns them.
 func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) partition.Slots {
 	h.mu.Lock()
 	if h.draining {
@@ -48,7 +49,7 @@ func (h *Hub) Return(p int, name partition.Queue, n int) {
 	h.unlock(&more)
 }
 
-// queue is the queue of a name, opened if a transport serves it; nil if nobody does.
+// queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.
 func (h *Hub) queue(name partition.Queue) *queue {
 	q := h.queues[name]
 	if q != nil {
@@ -68,8 +69,8 @@ func (h *Hub) queue(name partition.Queue) *queue {
 	return q
 }
 
-// settle passes on what was held back and has room, and free slots to those who wait, and drops queues that nobody serves,
-// limits or has slots of.
+// settle ends a step: it delivers what was held back and has room now, reserves free slots for waiting
+// partitions, and drops queues without subscriptions, claims and limits.
 func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || q.unserved() {
@@ -85,7 +86,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 		h.wakeAll(n)
 	}
 	for _, q := range qs {
-		if !h.draining && len(h.nodes) > 1 { // otherwise there is nowhere to take credits from
+		if !h.draining && len(h.nodes) > 1 { // otherwise there is no node to take credits from
 			q.tell(n)
 		}
 		if len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited() {
@@ -94,7 +95,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 	}
 }
 
-// Deliver hands deliveries to consumers, in turn among those of a queue that have room. The slice is not kept.
+// Deliver hands deliveries to the consumers with room of their queues, in turn. The slice is not kept.
 func (h *Hub) Deliver(ds []partition.Delivery) {
 	var n notifications
 	h.mu.Lock()
@@ -121,12 +122,12 @@ func (h *Hub) place(d *partition.Delivery, of int, n *notifications) {
 	} else {
 		n.undelivered = append(n.undelivered, d.Run.Token)
 	}
-	h.settle(n, q) // the slot may be another's
+	h.settle(n, q) // the freed slot may be another partition's
 }
 
-// Cancel tells whoever holds an attempt to stop it: after a worker reconnected two sessions may, and one of them may be
-// dead without knowing. Tokens that nobody holds are ignored, and one that has just been let go by a gate may be missed: it
-// was on its way.
+// Cancel tells each consumer that holds an attempt to stop it. After a worker reconnected two sessions may
+// hold it, and one of them may be dead without knowing. Tokens that nobody holds are ignored. A delivery that
+// a gate has let go just now may be missed, since it was on its way.
 func (h *Hub) Cancel(cs []partition.Cancel) {
 	for i := range cs {
 		for _, c := range h.withdraw(&cs[i]) {
@@ -138,7 +139,7 @@ func (h *Hub) Cancel(cs []partition.Cancel) {
 	}
 }
 
-// withdraw drops what is held of a cancelled attempt, or else names those who may have it.
+// withdraw drops a cancelled attempt if it is held back; otherwise it returns the consumers that may have it.
 func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
 	var n notifications
 	h.mu.Lock()
@@ -158,9 +159,9 @@ func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
 	return cs
 }
 
-// Forget gives back every slot of partition p, which has left this node, ends its waits and hands back what is held of it: the
-// store may know of those attempts, and whoever has p next would wait for their ends. It must not take afterwards, unless it comes
-// again.
+// Forget gives back every slot of partition p, which left this node, ends its waits and hands back what gates
+// hold of it: the store may know of those attempts, and the next owner of p would wait for them to end. p
+// must not take slots again unless this node owns it again.
 func (h *Hub) Forget(p int) {
 	var n notifications
 	h.mu.Lock()
@@ -179,7 +180,7 @@ func (h *Hub) Forget(p int) {
 	h.unlock(&n)
 }
 
-// sorted is all queues in the order of their names, so that the order of news does not hang on a map's.
+// sorted returns all queues sorted by name, so that the order of notifications does not depend on map order.
 func (h *Hub) sorted() []*queue {
 	qs := make([]*queue, 0, len(h.queues))
 	for _, q := range h.queues {

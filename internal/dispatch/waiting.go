@@ -2,19 +2,20 @@ package dispatch
 
 import "container/heap"
 
-// waiting holds the claims of the partitions that wait, the best head first.
+// waiting is a heap of the claims of waiting partitions, the best head first.
 type waiting []*claim
 
 func (w *waiting) push(c *claim) { heap.Push((*order)(w), c) }
 
-// remove takes c out, if it waits.
+// remove removes c if it waits.
 func (w *waiting) remove(c *claim) {
 	if c.at >= 0 {
 		heap.Remove((*order)(w), c.at)
 	}
 }
 
-// order is the heap behind waiting. Equal heads go by partition, so that nothing hangs on chance.
+// order implements heap.Interface for waiting. Equal heads are ordered by partition, so that the order is
+// fixed.
 type order []*claim
 
 func (o *order) Len() int { return len(*o) }

@@ -2,45 +2,63 @@ package multisession
 
 import "math"
 
-// creditPool is the credits of one queue and where they are. It is a pure machine: it is told what happened, and settle says what to do.
+// creditPool tracks a worker's credits of one queue over all nodes. It is a pure state machine: the session
+// reports events to it, and settle returns the moves to make. Each credit that the worker granted is in one
+// of these states:
 //
-// Of what the worker granted each credit is free, in the node's credits of one node, or used up by a run that came. Only a node knows
-// which of its credits are unused, so those asked back stay in its node's credits until it has answered.
+//	         add           serve, share              came
+//	worker ───────→ free ───────────────→ granted ──────────→ used up by a run
+//	   ↑             │ ↑                   │   ↑
+//	   │ Withdrawn   │ │ given back    ask │   │ not given back: used by a run
+//	   └─────────────┘ │                   ↓   │ that is on its way
+//	         pay       └───────────────── asked
+//
+// Only the node knows which of its credits are still unused: a run that uses one may be on its way to the
+// worker. So a credit that is asked back still counts as granted until the node answers how many it gives
+// back, and there are never more runs out than the worker granted.
+//
+// A node whose runs wait without a credit reports it (wanted). It gets the next free credit, or one is asked
+// back from the node that has the most in proportion to what it used lately. A node that wanted its credits,
+// or could not give them back, is about to use them: they are committed, and not asked back until the next
+// tick or until a run came. The worker's own withdrawals come first: no credit is granted while one is
+// pending, and each node is asked once for each withdrawal. If there is only one node, the pool asks it for
+// all that the worker wants back, even for more than the node has: its answer is the answer to the worker.
 type creditPool struct {
 	free        int
-	nodes       []*nodeCredits // in the order in which the nodes came
-	withdrawals []*withdrawal  // what the worker takes back, in the order in which it asked; none is granted meanwhile
-	turns       uint64         // so far
-	used        int            // sum of the nodes' credits'
+	nodes       []*nodeCredits // in the order in which they joined
+	withdrawals []*withdrawal  // pending, oldest first; no credit is granted meanwhile
+	turns       uint64         // number of credits given by serve
+	used        int            // sum of the nodes' used
 }
 
-// nodeCredits is what one node has of a credit pool.
+// nodeCredits is the part of a credit pool that one node has.
 type nodeCredits struct {
 	node      *node
-	granted   int    // and not used, as far as is known
-	asked     int    // how many of those have been asked back and not been answered
-	wants     bool   // it said that runs wait, and has not been given credits since
-	turn      uint64 // when it last was given a credit for that
-	committed bool   // its credits are about to be used: it wanted them, or could not give them back. Until the next tick
-	tried     bool   // asked for the first of the withdrawals
-	leaving   bool   // it gets no more
-	used      int    // runs that came from it, the older the less they count
-	gets      int    // credits that settle has for it
+	granted   int    // and not used, as far as is known; includes asked
+	asked     int    // asked back and not answered yet
+	wants     bool   // runs wait there, and it was given no credit since
+	turn      uint64 // when serve last gave it a credit, by turns
+	committed bool   // until the next tick: its credits are about to be used (see above)
+	tried     bool   // asked for the oldest withdrawal
+	leaving   bool   // gets no more credits
+	used      int    // runs that came from it; halved with age
+	gets      int    // credits that this settle gives it
 }
 
-// withdrawal is what the worker has asked back at once.
+// withdrawal is one request of the worker to take credits back: how many are still to come, and how many
+// came.
 type withdrawal struct{ left, got int }
 
-// move is credits for a node; n < 0 asks them back.
+// move sends n credits to a node; n < 0 asks for them back.
 type move struct {
 	node *node
 	n    int
 }
 
-// fading is how many runs are counted before the older ones count half.
+// fading is how many used credits a pool counts before it halves the counts of all nodes.
 const fading = 1024
 
-// ofNode is a node's; nil if it has none.
+// ofNode returns a node's credits; nil if it has none.
 func (p *creditPool) ofNode(n *node) *nodeCredits {
 	for _, k := range p.nodes {
 		if k.node == n {
@@ -50,10 +68,10 @@ func (p *creditPool) ofNode(n *node) *nodeCredits {
 	return nil
 }
 
-// join makes a node's credits for a node.
+// join adds a node, without credits.
 func (p *creditPool) join(n *node) { p.nodes = append(p.nodes, &nodeCredits{node: n}) }
 
-// leave takes away a node of which nothing more can come: what it had is free.
+// leave removes a node of which nothing more can come. Its credits become free.
 func (p *creditPool) leave(n *node) {
 	for i, k := range p.nodes {
 		if k.node == n {
@@ -65,20 +83,20 @@ func (p *creditPool) leave(n *node) {
 	}
 }
 
-// retire gives a node no more credits and takes back what it has.
+// retire stops granting credits to a node; settle asks back those that it has.
 func (p *creditPool) retire(n *node) {
 	if k := p.ofNode(n); k != nil {
 		k.leaving, k.wants = true, false
 	}
 }
 
-// add is n more credits of the worker's.
+// add adds n credits granted by the worker.
 func (p *creditPool) add(n int) { p.free += n }
 
-// takeBack gives up to n unused credits back to the worker.
+// takeBack starts a withdrawal of up to n unused credits.
 func (p *creditPool) takeBack(n int) { p.withdrawals = append(p.withdrawals, &withdrawal{left: n}) }
 
-// came is n runs from a node.
+// came records n runs from a node, each of which used a credit.
 func (p *creditPool) came(from *node, n int) {
 	k := p.ofNode(from)
 	if k == nil {
@@ -96,7 +114,7 @@ func (p *creditPool) came(from *node, n int) {
 	}
 }
 
-// returned is a node's answer: it gives n credits back, the others are used.
+// returned records a node's answer: n credits come back. The rest of those asked for were used.
 func (p *creditPool) returned(by *node, n int) {
 	k := p.ofNode(by)
 	if k == nil {
@@ -109,22 +127,23 @@ func (p *creditPool) returned(by *node, n int) {
 	p.free += n
 }
 
-// wanted says that runs wait at a node that had no credits. Those that it has here are on their way to it, or runs that used them
-// are on their way here: what it wants counts once it has none.
+// wanted records that runs wait at a node that had no credits. If the pool still counts credits of that node,
+// they are on their way to it, or runs that used them are on their way here. So the wish counts once granted
+// is 0.
 func (p *creditPool) wanted(by *node) {
 	if k := p.ofNode(by); k != nil && !k.leaving {
 		k.wants = true
 	}
 }
 
-// tick is called now and then while the credit pool is restless: credits that were about to be used may not have been.
+// tick clears committed: credits that were about to be used may not have been. Called while restless.
 func (p *creditPool) tick() {
 	for _, k := range p.nodes {
 		k.committed = false
 	}
 }
 
-// restless reports whether a tick could be of use.
+// restless reports whether a tick may help: a node is short, and another has committed credits.
 func (p *creditPool) restless() bool {
 	spoken, short := false, false
 	for _, k := range p.nodes {
@@ -134,10 +153,10 @@ func (p *creditPool) restless() bool {
 	return spoken && short
 }
 
-// short reports whether the node has runs that wait and no credits.
+// short reports whether runs wait at the node and it has no credits.
 func (k *nodeCredits) short() bool { return k.wants && k.granted == 0 }
 
-// settle decides where credits go: moves to make, and for each withdrawal that is settled how much the worker got back.
+// settle returns the moves to make, and for each completed withdrawal how many credits the worker got back.
 func (p *creditPool) settle() (moves []move, answers []int) {
 	answers = p.pay(&moves)
 	for _, k := range p.nodes {
@@ -161,7 +180,8 @@ func (p *creditPool) settle() (moves []move, answers []int) {
 	return moves, answers
 }
 
-// pay settles withdrawals, by what is free and what nodes give back, each of which is asked once.
+// pay serves withdrawals, oldest first, from free credits and from what nodes give back. It asks each node
+// once.
 func (p *creditPool) pay(moves *[]move) (answers []int) {
 	for len(p.withdrawals) > 0 {
 		d := p.withdrawals[0]
@@ -181,7 +201,7 @@ func (p *creditPool) pay(moves *[]move) (answers []int) {
 	return answers
 }
 
-// owes asks nodes for what is left of a withdrawal; it reports whether more may come.
+// owes asks nodes for the rest of a withdrawal. It reports whether answers are still to come.
 func (p *creditPool) owes(d *withdrawal, moves *[]move) (waits bool) {
 	left := d.left
 	if left == 0 {
@@ -194,7 +214,7 @@ func (p *creditPool) owes(d *withdrawal, moves *[]move) (waits bool) {
 	for _, k := range p.nodes {
 		n := min(left, k.granted)
 		if len(p.nodes) == 1 {
-			n = left // its answer is the worker's
+			n = left // its answer is the answer to the worker
 		}
 		if n > 0 && !k.tried && k.asked == 0 {
 			k.tried, k.committed, waits = true, false, true
@@ -204,7 +224,7 @@ func (p *creditPool) owes(d *withdrawal, moves *[]move) (waits bool) {
 	return waits
 }
 
-// ask asks a node for n of its credits back, unless it is being asked or is about to use them.
+// ask asks a node for n of its credits, unless a question is pending or the credits are about to be used.
 func (k *nodeCredits) ask(n int, moves *[]move) int {
 	if n <= 0 || k.asked > 0 || k.committed {
 		return 0
@@ -214,7 +234,7 @@ func (k *nodeCredits) ask(n int, moves *[]move) int {
 	return n
 }
 
-// probe asks a node for one credit, which it need not have; it reports false if an answer is due in any case.
+// probe asks a node for one credit, which it need not have. It returns false if an answer is due anyway.
 func (p *creditPool) probe(n *node) bool {
 	k := p.ofNode(n)
 	if k == nil || k.asked > 0 {
@@ -224,7 +244,7 @@ func (p *creditPool) probe(n *node) bool {
 	return true
 }
 
-// serve gives one free credit to each node that is short, in turn.
+// serve gives one free credit to each short node, least recently served first.
 func (p *creditPool) serve() {
 	for p.free > 0 {
 		var first *nodeCredits
@@ -248,7 +268,7 @@ func (p *creditPool) give(k *nodeCredits, n int) {
 	k.gets += n
 }
 
-// share gives what is free to those who have least of it beside what they have used of late.
+// share distributes free credits to the nodes that have the fewest in proportion to what they used lately.
 func (p *creditPool) share() {
 	chunk := max(1, p.free/(8*max(1, len(p.nodes))))
 	for p.free > 0 {
@@ -266,8 +286,8 @@ func (p *creditPool) share() {
 	}
 }
 
-// fetch takes unused credits back for those who are short, from those who have most beside what they have used of late: as
-// large a part as everybody would get.
+// fetch asks for unused credits on behalf of short nodes, first from the node that has the most in proportion
+// to what it used lately. It asks for as large a part as leaves every node an equal one.
 func (p *creditPool) fetch(moves *[]move) {
 	short, need := 0, 0
 	for _, k := range p.nodes {

@@ -1,20 +1,35 @@
-// Package multisession makes one worker's session out of a session with every node of a cluster.
+// Package multisession combines sessions with every node of a cluster into one worker session.
 //
-// Each node hands out the runs of the partitions that it owns, so a worker must be served by all of them. [Open] begins with
-// one node's session, learns from it where the others are ([carillon.WorkResponse].Nodes), and has a session with each of them as
-// long as it lives. Whoever uses the session sees one scheduler:
+// # Overview
 //
-//	          ┌──────── credit pool per queue: credits ───────┐
+// Each node dispatches only the runs of the partitions that it owns, so a worker needs a session with every
+// node. [Open] starts from one node's session, learns from it where the other nodes are
+// ([carillon.WorkResponse].Nodes), and keeps a session with each of them for as long as it lives. Its user
+// sees one scheduler:
+//
+//	         ┌──────── credit pool per queue: credits ───────┐
 //	worker ── Session ── node ── carillon.Session ── node of the cluster
-//	              └───── node ── carillon.Session ── …
+//	             └───── node ── carillon.Session ── …
 //
-//	Send     credits go into the credit pool, which decides who gets them; results and heartbeats to the node that the run came from,
-//	         or to any if that is gone, since every node passes on what is for another
-//	Receive  what the nodes say, as it comes; what is about credits alone is settled here
+// Send gives credits to the credit pool, which decides which node gets them. It sends results and heartbeats
+// to the node that the run came from. If that node is gone, they go to any other: every node relays reports
+// to the partition's owner. Receive returns the nodes' messages in the order of arrival; what concerns
+// credits only is handled here.
 //
-// A worker's credits of a queue are one credit pool: there are never more runs out than it granted, whatever the number of nodes. A
-// node with runs that wait and no credits says so; the credit pool then gives it what comes free, or takes unused ones back from a
-// node that does not need them.
+// As long as a session knows of only one node, calls go straight through to it.
 //
-// As long as a session knows of one node only, calls go straight through to it.
+// # Credits
+//
+// A worker's credits of a queue form one pool, so that the runs that are out never exceed what the worker
+// granted, whatever the number of nodes. If each node had credits of its own, a worker with room for ten runs
+// could get ten from each node; if each got a fixed share, a node with many due runs would wait while credits
+// lie unused elsewhere. So credits move: a node with waiting runs and no credits reports it, and the pool
+// gives it the next free credit or asks a node with unused ones to give some back. creditpool.go has the
+// states and the rules.
+//
+// # Lost and suspect nodes
+//
+// The end of a node's session frees its credits, and results that it did not acknowledge are sent to another
+// node. A node that stays silent without an error is suspect: suspect.go explains what is sent twice then,
+// and how two answers to one result become one.
 package multisession

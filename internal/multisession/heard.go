@@ -6,11 +6,11 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// maxRoutes is how many runs' nodes are remembered at most. A worker that never says how its runs ended must not cost more; a
-// run whose node is forgotten is spoken of through the first.
+// maxRoutes bounds the runs whose nodes are remembered. It bounds what a worker that never reports the end of
+// its runs can cost. Reports on a run whose node was forgotten go through the first node.
 const maxRoutes = 1 << 18
 
-// heard takes what a node said and leaves in resp what the worker is to know.
+// heard handles a node's message and leaves in resp what the worker is to receive.
 func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *session) heard(n *node, resp *carillon.WorkResponse) {
 	}
 }
 
-// sift drops runs whose leases have ended: their node gives them to somebody else. Their credits are free.
+// sift drops runs whose leases have ended: their node dispatches them again. Their credits are free.
 func (s *session) sift(n *node, resp *carillon.WorkResponse) {
 	if s.options.Over == nil || n == s.first {
 		return
@@ -57,8 +57,7 @@ func (s *session) sift(n *node, resp *carillon.WorkResponse) {
 	})
 }
 
-// siftLast drops runs whose leases have ended while the worker did not receive them, before they are passed
-// on to it.
+// siftLast drops runs whose leases ended while they waited for the worker to receive them.
 func (s *session) siftLast(resp *carillon.WorkResponse) {
 	if s.options.Over == nil || len(resp.Runs) == 0 {
 		return
@@ -84,7 +83,7 @@ func (s *session) siftLast(resp *carillon.WorkResponse) {
 	})
 }
 
-// runs notes runs that came from a node.
+// runs records the runs that came from a node.
 func (s *session) runs(n *node, runs []carillon.Run) {
 	n.flight += len(runs)
 	for i := 0; i < len(runs); {
@@ -113,14 +112,14 @@ func (s *session) runs(n *node, runs []carillon.Run) {
 	}
 }
 
-// resettle settles a credit pool unless nothing can come of it.
+// resettle settles a credit pool unless that is of no use any more.
 func (s *session) resettle(queue string, p *creditPool) {
 	if s.many && !s.goodbye && !s.closing {
 		s.settle(queue, p, nil)
 	}
 }
 
-// forget ends what is known of a token of which a node said the last word.
+// forget drops what is known of a token for which a node gave the final answer.
 func (s *session) forget(n *node, token string) {
 	if !s.many {
 		return
@@ -134,7 +133,7 @@ func (s *session) forget(n *node, token string) {
 	}
 }
 
-// aboutCredits takes what a node said about credits, which is not for the worker.
+// aboutCredits handles and removes the parts of a message about credits, which are not for the worker.
 func (s *session) aboutCredits(n *node, resp *carillon.WorkResponse) {
 	wanted, withdrawn := resp.Wanted, resp.Withdrawn
 	resp.Wanted, resp.Withdrawn = nil, nil
@@ -154,7 +153,7 @@ func (s *session) aboutCredits(n *node, resp *carillon.WorkResponse) {
 	}
 }
 
-// aboutNodes takes a node's word on where all nodes are. The worker hears of it when it is news.
+// aboutNodes handles a node's list of all nodes. The worker receives it only if it changed.
 func (s *session) aboutNodes(n *node, resp *carillon.WorkResponse) {
 	before := n.view
 	n.view = resp.Nodes
@@ -174,12 +173,12 @@ func (s *session) aboutNodes(n *node, resp *carillon.WorkResponse) {
 	}
 }
 
-// missing gives up the nodes that are gone by a node's word and by that of all others: the cluster finds out sooner than a connection
-// that goes nowhere, and till then the credits there would be of no use and what was said there not heard. One that is not gone after
-// all comes back into view and is connected anew.
+// missing gives up nodes that disappeared from this node's list and are in no other node's list. The cluster
+// finds out sooner than a connection that leads nowhere breaks; until then the credits there would be useless
+// and reports to it lost. A node that is alive after all appears in a list again and is connected again.
 func (s *session) missing(by *node, before []string) {
 	if len(by.view) == 1 && len(before) > 2 {
-		return // it sees nobody any more, which says nothing of the others
+		return // it lost sight of all others, which proves nothing about them
 	}
 	for _, address := range before {
 		if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.address != address && slices.Contains(o.view, address) }) {
@@ -193,7 +192,7 @@ func (s *session) missing(by *node, before []string) {
 	}
 }
 
-// draining takes a node's word that it is leaving, or wants another session; it reports whether the worker is to connect anew.
+// draining handles a node's drain notice. It reports whether the worker is to connect again.
 func (s *session) draining(n *node) bool {
 	n.leaving = true
 	if s.many {
@@ -203,7 +202,7 @@ func (s *session) draining(n *node) bool {
 	return s.sayDrain(n)
 }
 
-// retire takes the credits of a node that is leaving back.
+// retire asks for the credits of a node that is leaving.
 func (s *session) retire(n *node) {
 	for _, q := range s.order {
 		s.pools[q].retire(n)
@@ -211,12 +210,13 @@ func (s *session) retire(n *node) {
 	}
 }
 
-// stays reports whether a node is there that is not leaving.
+// stays reports whether there is a node that is not leaving.
 func (s *session) stays() bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.leaving })
 }
 
-// sayDrain reports whether the worker is to connect anew since n is leaving or gone: no other node serves it. It says so once.
+// sayDrain reports, once, whether the worker is to connect again: n is leaving or gone and no other node
+// serves it.
 func (s *session) sayDrain(n *node) bool {
 	if s.stays() && !(s.options.Tied && n == s.first) || s.drained {
 		return false

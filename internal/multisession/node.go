@@ -8,27 +8,27 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// node is a session with one node. What follows view is guarded by the session's lock.
+// node is the session with one node. The fields from address on are guarded by the session's lock.
 type node struct {
 	all     *session
 	session carillon.Session
 	sending sync.Mutex    // a session takes one request at a time
-	bell    chan struct{} // holds one when there may be something to send
+	bell    chan struct{} // capacity 1; filled when there may be something to send
 	life    context.Context
 	cut     context.CancelFunc // ends its session at once
 	since   time.Time
 
-	address    string   // "" until it has said
-	view       []string // where it says that all nodes are
-	leaving    bool     // it gets no more credits, and ends when its runs have
-	gone       bool     // nothing more comes from it
-	pinged     bool     // it waits for a sign of life
-	running    bool     // its goroutines have begun
-	closing    bool     // what is in out is sent, then the session is closed
+	address    string   // "" until known
+	view       []string // the addresses of all nodes, as it last listed them
+	leaving    bool     // it gets no more credits, and is closed when its runs have ended
+	gone       bool     // its session is over
+	pinged     bool     // it asked for a pong
+	running    bool     // its goroutines have been started
+	closing    bool     // the session is closed once out is sent
 	out        []carillon.WorkRequest
-	waiting    int                        // about how many bytes out has
-	flight     int                        // runs that came from it, and have not ended as far as is known
-	unsure     map[string]carillon.Result // sent to it and not acknowledged, by token
+	waiting    int                        // approximate size of out in bytes
+	flight     int                        // runs that came from it and have not ended, as far as is known
+	unsure     map[string]carillon.Result // results sent to it and not acknowledged, by token
 	unanswered unanswered
 }
 
@@ -39,22 +39,22 @@ func newNode(s *session, session carillon.Session, address string) *node {
 	return n
 }
 
-// How much waits for a node.
+// Bounds on what waits for a node.
 const (
-	maxMessage  = 1 << 20  // bytes of a message, about
-	maxWaiting  = 64 << 20 // bytes; a node that does not take more is given up
-	itemBytes   = 256      // about what a result or a heartbeat takes beside its text
+	maxMessage  = 1 << 20  // approximate bytes of a message
+	maxWaiting  = 64 << 20 // bytes; a node that does not accept more is given up
+	itemBytes   = 256      // approximate bytes of a result or a heartbeat without its text
 	creditBytes = 32
 )
 
-// send hands a request over.
+// send sends a request and waits until the session has accepted it.
 func (n *node) send(ctx context.Context, req carillon.WorkRequest) error {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	return n.session.Send(ctx, req)
 }
 
-// keep keeps results until they are acknowledged, to say them to another if the node is lost.
+// keep keeps results until they are acknowledged, to send them to another node if this one is lost.
 func (n *node) keep(results []carillon.Result) {
 	for i := range results {
 		if results[i].Outcome != carillon.OutcomeProgress {
@@ -63,14 +63,14 @@ func (n *node) keep(results []carillon.Result) {
 	}
 }
 
-// say lets the writer send a request. The session's lock is held.
+// say queues a request for the writer. The session's lock is held.
 func (n *node) say(req carillon.WorkRequest) {
 	if n.gone || n.closing {
 		return
 	}
 	size := sizeOf(&req)
 	if n.waiting += size; n.waiting > maxWaiting {
-		n.cut() // it takes nothing, so its session is lost
+		n.cut() // it accepts nothing, so its session is lost
 		return
 	}
 	if last := len(n.out) - 1; last >= 0 && sizeOf(&n.out[last])+size <= maxMessage {
@@ -81,7 +81,7 @@ func (n *node) say(req carillon.WorkRequest) {
 	ring(n.bell)
 }
 
-// join is what two requests say, in their order; the first is used up.
+// join appends request b to a and returns the result; a must not be used again.
 func join(a, b carillon.WorkRequest) carillon.WorkRequest {
 	for _, c := range b.Credits {
 		if last := len(a.Credits) - 1; last >= 0 && c.N > 0 && a.Credits[last].N > 0 && a.Credits[last].Queue == c.Queue {
@@ -97,7 +97,7 @@ func join(a, b carillon.WorkRequest) carillon.WorkRequest {
 	return a
 }
 
-// sizeOf is about how many bytes a request takes.
+// sizeOf returns the approximate size of a request in bytes.
 func sizeOf(r *carillon.WorkRequest) int {
 	size := creditBytes*len(r.Credits) + itemBytes*(len(r.Results)+len(r.Heartbeats))
 	for i := range r.Results {
@@ -106,7 +106,7 @@ func sizeOf(r *carillon.WorkRequest) int {
 	return size
 }
 
-// run lets the node's session be read and written by goroutines of its own.
+// run starts the goroutines that read from and write to the node's session.
 func (n *node) run() {
 	n.running = true
 	if len(n.out) > 0 {
@@ -116,7 +116,7 @@ func (n *node) run() {
 	go n.read()
 }
 
-// read takes what the node says until its session is over.
+// read handles the node's messages until its session is over.
 func (n *node) read() {
 	for {
 		resp, err := n.session.Receive(n.life)
@@ -136,9 +136,9 @@ func (n *node) read() {
 	}
 }
 
-// write says what there is to say until the session is to be closed, or is over.
+// write sends queued requests until the session is over or to be closed.
 func (n *node) write() {
-	defer func() { _ = n.session.Close() }() // the reader learns that it is over
+	defer func() { _ = n.session.Close() }() // so that the reader returns, too
 	for {
 		select {
 		case <-n.bell:
@@ -160,7 +160,7 @@ func (n *node) write() {
 	}
 }
 
-// next takes the next request to send; last: there is none, and none will come.
+// next removes the next request to send from out. last: there is none and the session is to be closed.
 func (n *node) next() (req carillon.WorkRequest, more, last bool) {
 	n.all.mu.Lock()
 	defer n.all.mu.Unlock()
@@ -174,13 +174,14 @@ func (n *node) next() (req carillon.WorkRequest, more, last bool) {
 	return req, true, false
 }
 
-// close lets the writer close the session when all is sent. The session's lock is held.
+// close makes the writer close the session when everything is sent. The session's lock is held.
 func (n *node) close() {
 	n.closing = true
 	ring(n.bell)
 }
 
-// closeIfIdle closes a node that is leaving and with which nothing is left to do, if another is there. The lock is held.
+// closeIfIdle closes a node that is leaving and has no runs or unacknowledged results left, provided that
+// another node stays. The session's lock is held.
 func (n *node) closeIfIdle() {
 	s := n.all
 	if !n.leaving || n.closing || n.flight > 0 || len(n.unsure) > 0 || !s.stays() || s.options.Tied && n == s.first {

@@ -9,14 +9,14 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// dial is the attempts to have a session with a node.
+// dial is one attempt, with retries, to open a session with a node.
 type dial struct {
 	life context.Context
 	stop context.CancelFunc
 }
 
-// look begins to connect nodes that the living ones know of and that have no session that stays, and ends that for others. The lock
-// is held.
+// look starts to connect nodes that a connected node lists and that have no lasting session, and stops to
+// connect nodes that none lists any more. The lock is held.
 func (s *session) look() {
 	if s.err != nil || s.closing || s.goodbye {
 		return
@@ -38,7 +38,7 @@ func (s *session) look() {
 	}
 }
 
-// want begins to connect a node unless it is connected.
+// want starts to connect a node unless it is connected or being connected.
 func (s *session) want(address string) {
 	if s.dialing[address] != nil || !s.many && address == s.first.address {
 		return
@@ -59,7 +59,7 @@ func (s *session) want(address string) {
 	go s.dial(d, address, s.waits[address])
 }
 
-// dial connects a node, again and again until it is there or nobody wants it any more.
+// dial connects a node. It retries until it succeeds or nobody wants the node any more.
 func (s *session) dial(d *dial, address string, wait time.Duration) {
 	defer d.stop()
 	for {
@@ -79,10 +79,10 @@ func (s *session) dial(d *dial, address string, wait time.Duration) {
 	}
 }
 
-// longer is how long to wait before connecting a node once more.
+// longer returns the next backoff before a node is connected again.
 func longer(wait time.Duration) time.Duration { return min(lastBackoff, max(firstBackoff, 2*wait)) }
 
-// connected takes a new session with a node.
+// connected adds a new session with a node.
 func (s *session) connected(d *dial, address string, session carillon.Session) {
 	s.mu.Lock()
 	wanted := s.dialing[address] == d
@@ -97,11 +97,11 @@ func (s *session) connected(d *dial, address string, session carillon.Session) {
 	}
 	s.mu.Unlock()
 	if !wanted {
-		_ = session.Close() // nobody has used it
+		_ = session.Close() // it was not used
 	}
 }
 
-// stopDialing connects no more nodes. The lock is held.
+// stopDialing stops all attempts to connect. The lock is held.
 func (s *session) stopDialing() {
 	for _, d := range s.dialing {
 		d.stop()
@@ -109,7 +109,7 @@ func (s *session) stopDialing() {
 	clear(s.dialing)
 }
 
-// add counts a node in. The lock is held.
+// add adds a node and its share of each credit pool. The lock is held.
 func (s *session) add(n *node) {
 	s.nodes = append(s.nodes, n)
 	for _, q := range s.order {
@@ -118,7 +118,8 @@ func (s *session) add(n *node) {
 	}
 }
 
-// lost takes the end of a node's session: its credits go to others, and others hear what it may not have.
+// lost handles the end of a node's session: its credits become free, and other nodes get the results that it
+// may not have received.
 func (s *session) lost(n *node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,13 +148,13 @@ func (s *session) lost(n *node, err error) {
 	}
 }
 
-// repeat tells others what a lost node was not told, or has not confirmed. Of what it may not have heard, heartbeats and progress are
-// worth no more than the next ones.
+// repeat sends the results that a lost node did not acknowledge, or was never sent, to other nodes.
+// Heartbeats and progress are not repeated: the next ones do as well.
 func (s *session) repeat(n *node) {
 	if s.closing {
 		return
 	}
-	heard := func(token string) bool { // by one of which an answer is to come
+	heard := func(token string) bool { // has a node that is to answer been sent the result?
 		return slices.ContainsFunc(s.nodes, func(o *node) bool { _, told := o.unsure[token]; return told && !o.unanswered.suspected })
 	}
 	n.retell(func(token string) bool { return !heard(token) }, func(results []carillon.Result) {

@@ -9,68 +9,69 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Options say how a session is spread.
+// Options configure a multi-node session.
 type Options struct {
-	// Hello is said to every node, as a worker that is direct.
+	// Hello is sent to every node, with Direct set.
 	Hello carillon.Hello
-	// Connect opens a session with the node at an address. It returns soon after ctx has ended; the session lives on.
+	// Connect opens a session with the node at an address. It returns soon after ctx has ended; the session
+	// outlives ctx.
 	Connect func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error)
-	// Learn, if not nil, is told where the nodes are whenever that changes. It must not block.
+	// Learn, if not nil, is called with the addresses of all nodes whenever they change. It must not block.
 	Learn func(addresses []string)
-	// Over, if not nil, reports whether the lease of a run from another node than the first has ended on its way here. The worker
-	// does not get it.
+	// Over, if not nil, reports whether the lease of a run has ended on its way here. Such a run is not
+	// passed on to the worker. Runs that come straight from the first node are not checked on arrival.
 	Over func(run *carillon.Run) bool
-	// Tied: the session ends with that of its first node, and drains with it.
+	// Tied: the session ends when the first node's session ends, and drains when the first node drains.
 	Tied bool
 }
 
-// How nodes are connected.
+// Timing of connections and credits.
 const (
 	connectTimeout = 10 * time.Second
 	firstBackoff   = 50 * time.Millisecond
 	lastBackoff    = 5 * time.Second
-	// restless is how long credits may be about to be used before they are asked back from a node again.
+	// restless is how long credits stay committed before a node may be asked for them again.
 	restless = 50 * time.Millisecond
-	// lingering is how long what the nodes have sent can be received after Close.
+	// lingering is how long after Close messages of the nodes can still be received.
 	lingering = 5 * time.Second
 )
 
-// session is a [carillon.Session] with all nodes.
+// session is a [carillon.Session] with all nodes of a cluster.
 type session struct {
 	options Options
 	first   *node
 
-	life context.Context // of the nodes' sessions and of what opens them
+	life context.Context // of the nodes' sessions and of attempts to connect
 	end  context.CancelFunc
 	in   chan carillon.WorkResponse // from the nodes' readers
-	bell chan struct{}              // holds one when there may be own words
+	bell chan struct{}              // capacity 1; filled when words may be non-empty
 	over chan struct{}              // closed when err is set
 
 	mu       sync.Mutex
-	many     bool // more than one node is known: each has its goroutines. It stays so
+	many     bool // more than one node is known, so each has goroutines; never unset
 	nodes    []*node
 	dialing  map[string]*dial // by address
 	pools    map[string]*creditPool
-	order    []string                 // of the credit pools, so that nothing hangs on that of a map
-	routes   map[string]*node         // by token of a run; without one it came from the first
-	words    carillon.WorkResponse    // of its own, to be received
-	late     []carillon.Credit        // for the first node, while there is no other
-	waits    map[string]time.Duration // by address: before it is connected again
-	lent     map[string]*node         // by token: who has heard of it for a node that was suspected
-	settled  tokenSet                 // tokens of which two nodes have heard and one has said the last word
+	order    []string                 // queues in a fixed order, so that nothing depends on map order
+	routes   map[string]*node         // by token of a run; runs without an entry came from the first node
+	words    carillon.WorkResponse    // the session's own messages to the worker
+	late     []carillon.Credit        // credits for the first node while there is no other
+	waits    map[string]time.Duration // backoff by address
+	lent     map[string]*node         // by token: the second node that got reports on it
+	settled  tokenSet                 // tokens that two nodes were told of and one has answered for good
 	learned  []string                 // addresses of all nodes, as last passed on
 	timer    *time.Timer
 	ticking  bool
 	watcher  *time.Timer
 	watching bool
-	drained  bool // it has been said
+	drained  bool // the worker was told to drain
 	goodbye  bool
 	closing  bool
 	err      error
 }
 
-// Open makes one session out of the first node's and those of all others that it tells of. The first must have been opened
-// with the same hello, with Direct set.
+// Open combines the first node's session with those of all nodes that it lists. The first session must have
+// been opened with the same hello and with Direct set.
 func Open(first carillon.Session, o Options) carillon.Session {
 	o.Hello.Direct = true
 	s := &session{
@@ -115,7 +116,8 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	return nil
 }
 
-// answerPings passes a sign of life on to the nodes that have asked for one: whatever the worker says is one.
+// answerPings sends a pong to the nodes that asked for one: any request of the worker proves that it is
+// alive.
 func (s *session) answerPings(req *carillon.WorkRequest) {
 	for _, n := range s.nodes {
 		switch {
@@ -133,7 +135,7 @@ func (s *session) answerPings(req *carillon.WorkRequest) {
 	}
 }
 
-// ended notes that runs of the first node have ended, but for those that go on.
+// ended counts runs of the first node that have ended; progress does not end one.
 func (s *session) ended(results []carillon.Result) {
 	for i := range results {
 		if results[i].Outcome == carillon.OutcomeProgress || s.first.flight == 0 {
@@ -145,7 +147,7 @@ func (s *session) ended(results []carillon.Result) {
 	}
 }
 
-// refuse is what is wrong with a request.
+// refuse returns why a request is refused; nil if it is accepted.
 func (s *session) refuse(req *carillon.WorkRequest) error {
 	switch {
 	case s.err != nil:
@@ -163,7 +165,8 @@ func (s *session) refuse(req *carillon.WorkRequest) error {
 	return nil
 }
 
-// credit takes the worker's credits and puts those for the first node after out; those for others go there.
+// credit applies the worker's credit changes and appends those for the first node to out while it is the only
+// one.
 func (s *session) credit(credits, out []carillon.Credit) []carillon.Credit {
 	for _, c := range credits {
 		p := s.pools[c.Queue]
@@ -177,7 +180,8 @@ func (s *session) credit(credits, out []carillon.Credit) []carillon.Credit {
 	return out
 }
 
-// settle makes the moves of one queue's credit pool. Those for the first node are put after out while there is no other.
+// settle makes the moves of a queue's credit pool. It appends them to out while the first node is the only
+// one.
 func (s *session) settle(queue string, p *creditPool, out []carillon.Credit) []carillon.Credit {
 	moves, answers := p.settle()
 	for _, m := range moves {
@@ -199,7 +203,7 @@ func (s *session) settle(queue string, p *creditPool, out []carillon.Credit) []c
 	return out
 }
 
-// tick lets the credit pools ask again for credits that were about to be used.
+// tick lets the credit pools ask again for committed credits.
 func (s *session) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +218,7 @@ func (s *session) tick() {
 	}
 }
 
-// sendMany gives each node its share of what the worker says.
+// sendMany sends each node its part of the worker's request.
 func (s *session) sendMany(req *carillon.WorkRequest) {
 	shares := map[*node]*carillon.WorkRequest{}
 	share := func(token string) *carillon.WorkRequest {
@@ -229,7 +233,7 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 		r.Heartbeats = append(r.Heartbeats, b)
 	}
 	for i := range req.Results {
-		s.settled.remove(req.Results[i].Token) // a question that is asked again
+		s.settled.remove(req.Results[i].Token) // sent again, so it needs a new answer
 		r := share(req.Results[i].Token)
 		r.Results = append(r.Results, req.Results[i])
 	}
@@ -247,8 +251,8 @@ func (s *session) sendMany(req *carillon.WorkRequest) {
 	}
 }
 
-// route is the node that is to hear of a token. There is one: the session is not over. Who takes the place of a lost one keeps it: what
-// it was told before may be on its way to it still.
+// route returns the node that gets reports on a token. The session is not over, so there is one. The heir of
+// a lost node keeps the token: earlier reports on it may still be on their way to that heir.
 func (s *session) route(token string) *node {
 	n, known := s.routes[token]
 	if !known {
@@ -264,7 +268,7 @@ func (s *session) route(token string) *node {
 	return n
 }
 
-// heir is the node that is to hear of what was for a lost one.
+// heir returns the node that gets reports meant for a lost one.
 func (s *session) heir() *node {
 	for _, n := range s.nodes {
 		if !n.leaving {
@@ -284,7 +288,7 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	}
 }
 
-// next is the next message, which may be empty.
+// next returns the next message, which may be empty.
 func (s *session) next(ctx context.Context) (carillon.WorkResponse, error) {
 	s.mu.Lock()
 	resp := s.words
@@ -311,7 +315,7 @@ func (s *session) next(ctx context.Context) (carillon.WorkResponse, error) {
 	}
 }
 
-// receiveFirst receives from the first node while there is no other.
+// receiveFirst receives from the first node while it is the only one.
 func (s *session) receiveFirst(ctx context.Context) (carillon.WorkResponse, error) {
 	resp, err := s.first.session.Receive(ctx)
 	if err != nil {
@@ -335,8 +339,8 @@ func (s *session) why() error {
 	return s.err
 }
 
-// Close implements [carillon.Session]: nothing more is sent, but for what Send has taken, and what the nodes have sent already can
-// still be received.
+// Close implements [carillon.Session]. Nothing more is sent except what Send has accepted. Messages that the
+// nodes have sent already can still be received.
 func (s *session) Close() error {
 	s.mu.Lock()
 	if s.closing {
@@ -361,7 +365,7 @@ func (s *session) Close() error {
 	return s.first.session.Close()
 }
 
-// fail ends the session for a reason, once.
+// fail ends the session with an error; only the first one counts.
 func (s *session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,7 +386,7 @@ func (s *session) failed(err error) {
 	s.watcher.Stop()
 	s.end()
 	if !s.many {
-		_ = s.first.session.Close() // it may be that only the wait for it ended
+		_ = s.first.session.Close() // perhaps only the wait for it ended
 	}
 }
 
@@ -395,16 +399,17 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// silent reports whether a request says nothing.
+// silent reports whether a request is empty.
 func silent(r *carillon.WorkRequest) bool {
 	return len(r.Credits)+len(r.Results)+len(r.Heartbeats) == 0 && !r.Goodbye && !r.Pong
 }
 
-// empty reports whether a response says nothing.
+// empty reports whether a response is empty.
 func empty(r *carillon.WorkResponse) bool {
 	answers := len(r.Stale) + len(r.Acks) + len(r.Confirmed) + len(r.Withdrawn)
 	return len(r.Runs)+len(r.Cancel)+len(r.Nodes)+len(r.Wanted)+answers == 0 && !r.Drain && !r.Ping
 }
 
-// fatal reports whether a node ended its session for what the worker said: any other would, too.
+// fatal reports whether a node ended its session because of what the worker sent: any other node would do the
+// same.
 func fatal(err error) bool { return errors.Is(err, carillon.InvalidArgument) }

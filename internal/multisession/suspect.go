@@ -8,23 +8,40 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// A connection that leads nowhere is noticed after half a minute. Leases may be shorter, and a result should not wait for so long
-// while other nodes are there, each of which passes on what is for another. So a node that was told something and says nothing is
-// asked for a word, which it gives at once, and what it was told is told to another too until it speaks. That costs nothing while
-// nodes speak, and one short question for each round of heartbeats, and each second that a result waits, while they have nothing to say.
+// A connection that leads nowhere is only noticed after half a minute. Leases may be shorter than that, and a
+// result should not wait so long while other nodes could relay it to the partition's owner. So a node that
+// was sent reports and stays silent is pinged, and if it does not answer it becomes suspect: until it speaks
+// again, what it was sent and will be sent goes to a second node, too.
+//
+//	         reports sent                  500 ms, or a heartbeat sent              500 ms
+//	answered ────────────→ awaiting a reply ──────────────────────────→ pinged ──────────────→ suspect
+//	    ↑                        │ any message                            │ Withdrawn           │
+//	    └────────────────────────┴────────────────────────────────────────┴─────────────────────┘
+//
+// Withdrawing a credit is always answered, so it doubles as a ping, and once a node was pinged only that
+// answer counts: anything else may have been sent before. While nodes have messages of their own all this is
+// free. A quiet node costs one short question for each round of heartbeats, and one for each half second that
+// a result waits.
+//
+// Two nodes may then answer the same result. lent remembers the second node of a token. That node also gets
+// the attempt's final result, since a node that was sent a heartbeat holds the attempt until its result. The
+// first final answer reaches the worker and moves the token to settled; a later one is dropped. Stale counts
+// as final only when no node still owes an answer to the result, because it may refer to a heartbeat that
+// came after the result, or to the copy that arrived second.
 
-// suspectAfter is how long a node may owe a word. The shortest lease leaves twice as long to a heartbeat that is lost.
+// suspectAfter is how long a node may leave reports, and then a ping, without a reply. The shortest lease
+// still leaves twice as long for a lost heartbeat.
 const suspectAfter = 500 * time.Millisecond
 
-// unanswered is what a node has been told since it spoke.
+// unanswered records what a node has been sent since it last answered.
 type unanswered struct {
-	since      time.Time                     // zero: nothing
-	asked      bool                          // for a word, so that no other word will do
-	suspected  bool                          // what it is told is told to another too
+	since      time.Time                     // zero: nothing is unanswered
+	asked      bool                          // it was pinged, so only the answer to that counts
+	suspected  bool                          // its reports go to a second node, too
 	heartbeats map[string]carillon.Heartbeat // by token
 }
 
-// tell says results and heartbeats to a node, and to a second one what should not hang on it.
+// tell sends results and heartbeats to a node, and to a second node what should not depend on the first.
 func (s *session) tell(n *node, req *carillon.WorkRequest) {
 	second := s.seconds(n, req)
 	s.say(n, req)
@@ -33,7 +50,7 @@ func (s *session) tell(n *node, req *carillon.WorkRequest) {
 	}
 }
 
-// say says results and heartbeats to one node and watches whether it lives. The lock is held.
+// say sends results and heartbeats to one node and watches for its reply. The lock is held.
 func (s *session) say(n *node, req *carillon.WorkRequest) {
 	n.keep(req.Results)
 	n.say(*req)
@@ -45,15 +62,15 @@ func (s *session) say(n *node, req *carillon.WorkRequest) {
 	}
 	for i := range req.Results {
 		if req.Results[i].Outcome != carillon.OutcomeProgress {
-			delete(n.unanswered.heartbeats, req.Results[i].Token) // a heartbeat that overtook the result would be stale
+			delete(n.unanswered.heartbeats, req.Results[i].Token) // stale after the result
 		}
 	}
 	if len(req.Heartbeats) > 0 {
-		s.ask(n) // there is no answer to a heartbeat
+		s.ask(n) // heartbeats are not answered
 	}
 }
 
-// expect has a node watched that owes a word; it reports whether that is of use.
+// expect starts to watch a node that owes a reply. It returns false if there is no other node to turn to.
 func (s *session) expect(n *node) bool {
 	if len(s.nodes) == 1 || s.goodbye || s.closing {
 		return false
@@ -65,8 +82,9 @@ func (s *session) expect(n *node) bool {
 	return true
 }
 
-// seconds is what others are to hear of that is for n: everything if n is suspected, and the results of attempts of which they have
-// heard heartbeats for that reason, since they hold those.
+// seconds returns, by node, the part of a request for n that other nodes get, too: everything if n is
+// suspect, and the results of attempts whose heartbeats they were sent for that reason, since they hold
+// those.
 func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillon.WorkRequest {
 	var other *node
 	if n.unanswered.suspected {
@@ -84,7 +102,7 @@ func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillo
 	}
 	if other != nil {
 		s.lend(other, req)
-		to(other).Heartbeats = slices.Clip(req.Heartbeats) // of which n gets the rest: either may be added to
+		to(other).Heartbeats = slices.Clip(req.Heartbeats) // n gets the same slice; either may append
 	}
 	for i := range req.Results {
 		r := &req.Results[i]
@@ -99,7 +117,7 @@ func (s *session) seconds(n *node, req *carillon.WorkRequest) map[*node]*carillo
 	return out
 }
 
-// lend notes that a node hears of attempts of another.
+// lend records that node o was sent reports on attempts of another node.
 func (s *session) lend(o *node, req *carillon.WorkRequest) {
 	note := func(token string) {
 		if len(s.lent) < maxRoutes {
@@ -114,7 +132,7 @@ func (s *session) lend(o *node, req *carillon.WorkRequest) {
 	}
 }
 
-// other is a node that is not suspected, to hear what n may not; nil if there is none.
+// other returns a node that is not suspect, to get what n may not receive; nil if there is none.
 func (s *session) other(n *node) *node {
 	for _, o := range s.nodes {
 		if o != n && !o.leaving && !o.unanswered.suspected {
@@ -124,7 +142,7 @@ func (s *session) other(n *node) *node {
 	return nil
 }
 
-// ask has a node say something: it answers to everybody who takes a credit back, be there one or not.
+// ask pings a node: a withdrawal of a credit is answered whether or not there is a credit.
 func (s *session) ask(n *node) {
 	if n.unanswered.asked {
 		return
@@ -136,7 +154,7 @@ func (s *session) ask(n *node) {
 	}
 }
 
-// spoke takes note that a node lives.
+// spoke records a message from a node. Once pinged, only the answer to the ping counts.
 func (n *node) spoke(resp *carillon.WorkResponse) {
 	if n.unanswered.asked && len(resp.Withdrawn) == 0 {
 		return
@@ -145,7 +163,7 @@ func (n *node) spoke(resp *carillon.WorkResponse) {
 	n.unanswered = unanswered{heartbeats: n.unanswered.heartbeats}
 }
 
-// keepWatching has watch called.
+// keepWatching makes sure that watch is called.
 func (s *session) keepWatching(after time.Duration) {
 	if !s.watching {
 		s.watching = true
@@ -153,7 +171,7 @@ func (s *session) keepWatching(after time.Duration) {
 	}
 }
 
-// watch asks nodes that owe a word for one, and doubts those that have been asked.
+// watch pings nodes that owe a reply, and suspects those that did not answer a ping.
 func (s *session) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +192,7 @@ func (s *session) watch() {
 			left = suspectAfter
 		case s.suspect(n):
 			continue
-		default: // until there is somebody
+		default: // no other node yet; try again
 			left = suspectAfter
 		}
 		if next == 0 || left < next {
@@ -186,7 +204,8 @@ func (s *session) watch() {
 	}
 }
 
-// suspect has another hear what a node has been told and may not have heard; it reports whether there is one.
+// suspect sends another node what n was sent and may not have received. It returns false if there is no other
+// node.
 func (s *session) suspect(n *node) bool {
 	other := s.other(n)
 	if other == nil {
@@ -210,7 +229,7 @@ func (s *session) suspect(n *node) bool {
 	return true
 }
 
-// retell gives out the results that a node has not confirmed and that are wanted, some at a time.
+// retell passes the unacknowledged results that wanted selects to say, at most maxRepeat at a time.
 func (n *node) retell(wanted func(token string) bool, say func(results []carillon.Result)) {
 	var results []carillon.Result
 	for _, token := range slices.Sorted(maps.Keys(n.unsure)) {
@@ -227,10 +246,11 @@ func (n *node) retell(wanted func(token string) bool, say func(results []carillo
 	}
 }
 
-// maxRepeat is how many results are said again in one request: with the largest responses it is about as large as it may be.
+// maxRepeat bounds the results repeated in one request: with the largest responses it is about maxMessage
+// bytes.
 const maxRepeat = maxMessage / carillon.MaxResponse
 
-// once leaves in resp the first last word on each token of which two nodes may have heard: more may come.
+// once keeps in resp only the first final answer for each token that two nodes may have been told of.
 func (s *session) once(n *node, resp *carillon.WorkResponse) {
 	if len(s.lent) == 0 && s.settled.empty() {
 		return
@@ -238,15 +258,17 @@ func (s *session) once(n *node, resp *carillon.WorkResponse) {
 	resp.Acks = slices.DeleteFunc(resp.Acks, s.again)
 	resp.Stale = slices.DeleteFunc(resp.Stale, func(token string) bool {
 		delete(n.unsure, token)
-		// One that has been told the result has yet to say what became of it: n may have heard a heartbeat after it, or heard it second.
+		// A node that was sent the result still has to answer it: n may have got a heartbeat after the
+		// result, or the second copy of the result.
 		return s.told(token) || s.again(token)
 	})
 }
 
-// again reports whether the last word on a token has been said before. If not, it is now.
+// again reports whether a final answer for a token was passed on before; if not, it is recorded as passed on
+// now.
 func (s *session) again(token string) bool {
 	if s.settled.has(token) {
-		delete(s.lent, token) // who was told of it since has nothing to add
+		delete(s.lent, token) // a node that was sent it since has nothing to add
 		return true
 	}
 	if s.lent[token] != nil {
@@ -258,7 +280,7 @@ func (s *session) again(token string) bool {
 	return false
 }
 
-// told reports whether a node has been told a result and not confirmed it.
+// told reports whether a node was sent the result of a token and has not acknowledged it.
 func (s *session) told(token string) bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { _, told := n.unsure[token]; return told })
 }

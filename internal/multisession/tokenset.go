@@ -2,11 +2,11 @@ package multisession
 
 import "time"
 
-// fadeAfter is how long the last word on a token is remembered at least: twice as long as it takes to notice that a connection leads
-// nowhere, from which nothing comes any more.
+// fadeAfter is how long a token is remembered at least: twice the time after which a dead connection is
+// noticed. From then on nothing comes from it any more.
 const fadeAfter = time.Minute
 
-// tokenSet is a set of tokens, which are forgotten some time after they were added.
+// tokenSet is a set of tokens that forgets each some time after it was added.
 type tokenSet struct {
 	fresh, old map[string]struct{}
 	turned     time.Time
@@ -30,7 +30,7 @@ func (f *tokenSet) remove(token string) {
 	delete(f.old, token)
 }
 
-// empty reports whether nothing is remembered. It lets go of what nothing has been added to for long.
+// empty reports whether the set is empty. It drops everything if nothing was added for 2*fadeAfter.
 func (f *tokenSet) empty() bool {
 	if time.Since(f.turned) > 2*fadeAfter {
 		f.fresh, f.old = nil, nil

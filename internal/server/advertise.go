@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// self is the node as others are told of it: its name, and where they reach it.
+// self returns the node as other nodes see it: its name and its addresses.
 func (s *Server) self() carillon.Node {
 	c := s.config
 	sidecars := s.SidecarsAddr()
@@ -22,7 +22,7 @@ func (s *Server) self() carillon.Node {
 		sidecars = s.GRPCAddr()
 	}
 	if sidecars = c.reachable(sidecars, ""); isAny(sidecars) {
-		sidecars = "" // each sidecar is told where it has reached the node
+		sidecars = "" // each sidecar learns the address at which it reached the node
 	}
 	return carillon.Node{
 		ID:       c.Name,
@@ -32,11 +32,12 @@ func (s *Server) self() carillon.Node {
 	}
 }
 
-// reachable is the address at which others reach a listener; port is another one than that listened at.
+// reachable returns the address at which others reach a listener; port, if not empty, replaces the
+// listener's.
 func (c Config) reachable(listener, port string) string {
 	host, at, err := net.SplitHostPort(listener)
 	if err != nil {
-		return "" // there is none
+		return "" // no such listener
 	}
 	switch advertised, _ := splitAdvertised(c.Advertise); {
 	case advertised != "":
@@ -49,19 +50,19 @@ func (c Config) reachable(listener, port string) string {
 	return net.JoinHostPort(host, cmp.Or(port, at))
 }
 
-// isAny reports whether an address is all of this machine.
+// isAny reports whether an address stands for all addresses of this machine.
 func isAny(address string) bool {
 	ip, err := netip.ParseAddr(strings.Trim(hostOf(address), "[]"))
 	return err == nil && ip.IsUnspecified()
 }
 
-// advertisedPort is the port in Advertise; empty if it has none.
+// advertisedPort returns the port in Advertise; empty if it has none.
 func (c Config) advertisedPort() string {
 	_, port := splitAdvertised(c.Advertise)
 	return port
 }
 
-// splitAdvertised cuts host:port, or a host alone, of which an IPv6 address need not be in brackets.
+// splitAdvertised cuts host:port, or a host alone. An IPv6 address alone need not be in brackets.
 func splitAdvertised(text string) (host, port string) {
 	if host, port, err := net.SplitHostPort(text); err == nil {
 		return host, port
@@ -69,7 +70,7 @@ func splitAdvertised(text string) (host, port string) {
 	return strings.Trim(text, "[]"), ""
 }
 
-// validateCluster judges what is about the other nodes of a store.
+// validateCluster checks the settings that concern other nodes of the store.
 func (c Config) validateCluster() error {
 	if isShared(c.Store) && c.GRPC == None {
 		return fmt.Errorf("grpc: there is none, and the nodes of a store talk to each other there: give an address that the others reach")
@@ -91,14 +92,14 @@ func (c Config) validateCluster() error {
 	return nil
 }
 
-// Bounds on what makes a member.
+// Bounds on a member's settings.
 const (
-	maxName     = 253 // bytes, as of a host's name
+	maxName     = 253 // bytes, as for a host's name
 	minLeaseTTL = time.Second
 	maxLeaseTTL = 5 * time.Minute
 )
 
-// validateMember judges what a node is in its cluster.
+// validateMember checks the settings of a node as a member of its cluster.
 func (c Config) validateMember() error {
 	var faults []error
 	allowed := func(r rune) bool {

@@ -8,12 +8,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// soloCluster is the cluster of a node whose store nobody else can open: it owns everything, and has nobody to hand it to.
+// soloCluster is the cluster of a node whose store no other node can open: it owns everything and can hand
+// over nothing.
 type soloCluster struct {
 	self       carillon.Node // its name and addresses
 	leaser     store.Leaser
 	partitions int
-	now        func() time.Time // of the node
+	now        func() time.Time // the node's clock
 }
 
 // ClusterStatus implements [carillon.Cluster].

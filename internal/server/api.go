@@ -10,25 +10,26 @@ import (
 	"github.com/carillonhq/carillon/internal/grpcapi"
 )
 
-// API is a service besides Carillon's own on a gRPC listener. It registers itself for a node at work and returns what ends
-// its streams when the node leaves: after the hub has ended its sessions, before the listener is closed. nil is nothing.
-// What a face links is linked by those programs only that name it.
+// API is a service besides Carillon's own on a gRPC listener. It registers itself for a running node and
+// returns a function that ends its streams when the node leaves: after the hub has ended its sessions, before
+// the listener is closed. nil: nothing to end. A program links only the APIs that it names.
 type API func(n *Node, r grpc.ServiceRegistrar) (stop func())
 
-// Remote is the node's scheduler, for callers elsewhere.
+// Remote returns the node's scheduler for callers in other processes.
 func (n *Node) Remote() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub)) }
 
-// Hub is where consumers of the node's runs connect.
+// Hub returns the hub that consumers of the node's runs connect to.
 func (n *Node) Hub() *dispatch.Hub { return n.hub }
 
-// How connections are kept that serve faces. A sidecar of Dapr holds runs by its stream: one that is cut has them delivered
-// twice, so no connection is asked to go for its age, and dead peers are found as fast as by Dapr's own scheduler.
+// Keepalive of connections to further APIs. A Dapr sidecar holds runs by its stream: if that is cut, they are
+// delivered twice. So no connection is closed for its age, and dead peers are found as fast as by Dapr's own
+// scheduler.
 const (
 	apiPingInterval = 3 * time.Second
 	apiPingTimeout  = 5 * time.Second
 )
 
-// grpcOptions are those of the gRPC listener.
+// grpcOptions returns the options of the gRPC listener.
 func (s *Server) grpcOptions() grpcapi.Options {
 	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)}
 	if len(s.config.APIs) > 0 {
@@ -37,13 +38,13 @@ func (s *Server) grpcOptions() grpcapi.Options {
 	return o
 }
 
-// APIOptions is o with connections kept as faces need it.
+// APIOptions returns o with the keepalive that further APIs need.
 func APIOptions(o grpcapi.Options) grpcapi.Options {
 	o.ConnectionAge, o.PingInterval, o.PingTimeout = -1, apiPingInterval, apiPingTimeout
 	return o
 }
 
-// register puts the faces on a gRPC server; stop ends them.
+// register registers the APIs on a gRPC server; stop ends them.
 func (n *Node) register(faces []API, r grpc.ServiceRegistrar) (stop func()) {
 	var stops []func()
 	for _, f := range faces {

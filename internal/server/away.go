@@ -20,17 +20,18 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// How often a store that is away is tried to be opened: after the first pause, then twice as long each time.
+// Backoff between attempts to open a store whose server is away: it doubles from firstWait to lastWait.
 const (
 	firstWait = 250 * time.Millisecond
 	lastWait  = 5 * time.Second
 )
 
-// ErrNotStarted says that a node was told to end before its store was there.
+// ErrNotStarted reports that a node was told to end before its store could be opened.
 var ErrNotStarted = errors.New("the node was told to end before its store could be opened")
 
-// Await is [New] that waits for a store whose server is away ([store.ErrAway]) until ctx ends; then the error is [ErrNotStarted].
-// Meanwhile the listeners say that the process lives and why it is not ready, and refuse calls as unavailable.
+// Await is [New], but waits for a store whose server is away ([store.ErrAway]) until ctx ends; then the error
+// is [ErrNotStarted]. Meanwhile the listeners report that the process lives and why it is not ready, and
+// refuse calls as Unavailable.
 func Await(ctx context.Context, c Config) (*Server, error) {
 	s, err := bind(c)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 	return node, err
 }
 
-// await starts the node again and again, while its store is away and until ctx ends.
+// await tries to start the node until its store is not away any more, or ctx ends.
 func (p *porch) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		pause := time.NewTimer(wait + rand.N(wait/4))
@@ -89,14 +90,14 @@ func (p *porch) await(ctx context.Context, start func() (*Node, error)) (node *N
 // porch answers at the listeners of a node that waits for its store.
 type porch struct {
 	lent    []*lent
-	ends    []func() // of the servers
+	ends    []func() // end the servers
 	serving sync.WaitGroup
 
 	mu  sync.Mutex
 	err error
 }
 
-// porch begins to answer; close ends that and leaves the listeners to the node.
+// porch starts to answer; close ends that and leaves the listeners to the node.
 func (s *Server) porch(err error) *porch {
 	p := &porch{err: err}
 	for _, d := range s.listeners {
@@ -114,7 +115,7 @@ func (s *Server) porch(err error) *porch {
 	return p
 }
 
-// Err is why the node is not ready.
+// Err returns why the node is not ready.
 func (p *porch) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,10 +154,10 @@ func (p *porch) overHTTP(s *Server, d *listener, at *lent) {
 	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
 	p.serving.Go(func() { _ = server.Serve(at) })
-	p.ends = append(p.ends, func() { _ = server.Close() }) // of what it was lent
+	p.ends = append(p.ends, func() { _ = server.Close() }) // an error is about the lent listener
 }
 
-// overGRPC answers all calls as unavailable, and health checks that nothing is served.
+// overGRPC answers all calls as Unavailable, and health checks with not serving.
 func (p *porch) overGRPC(at *lent) {
 	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
 		return status.Error(codes.Unavailable, p.Err().Error())
@@ -168,7 +169,7 @@ func (p *porch) overGRPC(at *lent) {
 	p.ends = append(p.ends, server.Stop)
 }
 
-// turnAway closes what comes: only the node knows with which certificates sidecars are to be answered.
+// turnAway closes connections at once: only the started node has the certificates for sidecars.
 func (p *porch) turnAway(at *lent) {
 	p.serving.Go(func() {
 		for {
@@ -181,7 +182,7 @@ func (p *porch) turnAway(at *lent) {
 	})
 }
 
-// lent is a listener that goes on when the server that it was lent to has closed it.
+// lent is a listener that stays open when the server that uses it closes it.
 type lent struct {
 	net.Listener
 	over atomic.Bool
@@ -202,9 +203,9 @@ func (l *lent) Close() error {
 	return l.until(time.Unix(1, 0))
 }
 
-// back takes the listener back, after all calls of Accept have returned.
+// back makes the listener usable again, after all calls of Accept have returned.
 func (l *lent) back() error { return l.until(time.Time{}) }
 
 func (l *lent) until(t time.Time) error {
-	return l.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(t) // listen has made it for TCP
+	return l.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(t) // listen made it for TCP
 }

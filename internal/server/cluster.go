@@ -21,10 +21,10 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// localName is the node's on a store that only this process can use.
+// localName is the node's name on a store that only this process can use.
 const localName = "local"
 
-// defaultName is the node's if none is given.
+// defaultName returns the node's name if none is configured.
 func defaultName(storeURL string) string {
 	if !isShared(storeURL) {
 		return localName
@@ -36,14 +36,14 @@ func defaultName(storeURL string) string {
 	return host
 }
 
-// isShared reports whether other nodes may have opened the store of a URL too. Such a node always belongs to a cluster, be it of
-// one; any other owns all partitions and is alone.
+// isShared reports whether other nodes can open the store of a URL, too. The node of such a store always
+// belongs to a cluster, if only of one; any other node owns all partitions and is alone.
 func isShared(storeURL string) bool {
 	scheme, _, _ := strings.Cut(storeURL, ":")
 	return shared(scheme)
 }
 
-// calls is what a node does for callers, wherever the partitions are.
+// calls are the operations that a node offers for all partitions, wherever they are.
 type calls interface {
 	carillon.Jobs
 	carillon.Runs
@@ -51,7 +51,8 @@ type calls interface {
 	carillon.Namespaces
 }
 
-// join makes the node, whose store is open, part of a cluster. It becomes a member when the engine runs.
+// join prepares the node to be part of a cluster. It becomes a member when the engine runs. The store is
+// open.
 func (n *Node) join() error {
 	if !isShared(n.config.Store) {
 		return nil
@@ -69,14 +70,14 @@ func (n *Node) join() error {
 	return nil
 }
 
-// dial makes a client of another node.
+// dial returns a client of another node.
 func (n *Node) dial(m store.Member) (cluster.Peer, error) {
 	return peer.Dial(m.Address, peer.Options{
 		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, MaxMessage: maxMessage(n.config.Limits),
 	})
 }
 
-// peers is where the engine finds what it does not own; nil if the node is alone.
+// peers returns where the engine finds partitions that it does not own; nil if the node is alone.
 func (n *Node) peers() engine.Partitions {
 	if n.member == nil {
 		return nil
@@ -84,7 +85,8 @@ func (n *Node) peers() engine.Partitions {
 	return n.member.Router()
 }
 
-// announce is how the other nodes hear of a namespace's new settings; nil if the node is alone.
+// announce returns the function that tells other nodes of a namespace's new settings; nil if the node is
+// alone.
 func (n *Node) announce() func(namespace string) {
 	if n.member == nil {
 		return nil
@@ -92,7 +94,7 @@ func (n *Node) announce() func(namespace string) {
 	return n.member.Announce
 }
 
-// mayClaim is what a claim of partitions waits for; nil if the node is alone.
+// mayClaim returns the condition that a claim of partitions waits for; nil if the node is alone.
 func (n *Node) mayClaim() func(since time.Time) bool {
 	if n.member == nil {
 		return nil
@@ -100,10 +102,11 @@ func (n *Node) mayClaim() func(since time.Time) bool {
 	return n.member.MayClaim
 }
 
-// arrival is how long workers may take to come to a node of a cluster: they try again every 5 s at most, and have to connect.
+// arrival is how long workers may take to arrive at a node of a cluster: they retry every 5 s at most, and
+// must connect.
 const arrival = 10 * time.Second
 
-// arrivalOf is how long workers may take to come to the node; 0 if it is alone.
+// arrivalOf returns how long workers may take to arrive at the node; 0 if it is alone.
 func (c Config) arrivalOf() time.Duration {
 	if !isShared(c.Store) {
 		return 0
@@ -111,7 +114,7 @@ func (c Config) arrivalOf() time.Duration {
 	return cmp.Or(c.arrival, arrival)
 }
 
-// enter makes the node a member, if it is part of a cluster, and says where calls go.
+// enter makes the node a member, if it is part of a cluster, and sets where calls go.
 func (n *Node) enter(ctx context.Context) error {
 	if n.member == nil {
 		n.calls, n.cluster = n.engine, n.alone()
@@ -133,7 +136,7 @@ func (n *Node) enter(ctx context.Context) error {
 	return nil
 }
 
-// peerSizes are options of the gRPC server that other nodes use as well; none if the node is alone.
+// peerSizes returns options of the gRPC server, which other nodes use, too; none if the node is alone.
 func (n *Node) peerSizes(o grpcapi.Options) []grpc.ServerOption {
 	if n.member == nil {
 		return nil
@@ -141,7 +144,7 @@ func (n *Node) peerSizes(o grpcapi.Options) []grpc.ServerOption {
 	return peer.Sizes(o.MaxMessage)
 }
 
-// servePeers is the node for the other nodes of its cluster, on a gRPC server.
+// servePeers serves the other nodes of the cluster on a gRPC server.
 func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
 	if n.member == nil {
 		return
@@ -151,7 +154,7 @@ func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
 	}))
 }
 
-// Replaced is closed when another process has taken the node's name in its cluster: this one is to end.
+// Replaced is closed when another process has taken the node's name in its cluster: this one must end.
 func (n *Node) Replaced() <-chan struct{} {
 	if n.member == nil {
 		return nil
@@ -159,17 +162,18 @@ func (n *Node) Replaced() <-chan struct{} {
 	return n.member.Replaced()
 }
 
-// errReplaced is why a server ends of itself.
+// errReplaced is why a server ends by itself.
 var errReplaced = errors.New("node_name: another process has joined the cluster under this node's name")
 
-// handOverTimeout bounds the hand-over of the partitions of a node that leaves.
+// handOverTimeout bounds the hand-over of partitions when a node leaves.
 const handOverTimeout = 5 * time.Second
 
-// silentLook is how often a node that leaves looks whether its store answers.
+// silentLook is how often a leaving node checks whether its store answers.
 const silentLook = 100 * time.Millisecond
 
-// whileStored is ctx, which ends also when the store of a cluster has not answered for as long as leases last. Then others own what the
-// node did, or will; nothing can be handed over to them, and what consumers say has nowhere to go: there is nothing to wait for.
+// whileStored returns ctx, which also ends when the store of a cluster has not answered for the length of a
+// lease. By then other nodes own this node's partitions, or soon will. Nothing can be handed over to them,
+// and reports of consumers cannot be stored, so there is nothing to wait for.
 func (n *Node) whileStored(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if n.member != nil {
@@ -189,10 +193,11 @@ func (n *Node) whileStored(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(nil) }
 }
 
-// errSilent is why a node that leaves waits no longer.
+// errSilent is why a leaving node stops waiting.
 var errSilent = errors.New("the store has not answered")
 
-// handOver has others own what the node does. What it has handed out goes on; results are passed on to the new owners.
+// handOver hands the node's partitions over. Attempts in force go on; their results are relayed to the new
+// owners.
 func (n *Node) handOver(ctx context.Context) {
 	if n.member == nil {
 		return
@@ -204,7 +209,8 @@ func (n *Node) handOver(ctx context.Context) {
 	}
 }
 
-// finish has the others know that this node takes nothing any more, before it gives up what it has kept. They find out in any case.
+// finish tells other nodes that this one accepts nothing any more, before it drops what it has kept. They
+// would find out anyway.
 func (n *Node) finish(ctx context.Context) {
 	if n.member == nil {
 		return
@@ -214,10 +220,11 @@ func (n *Node) finish(ctx context.Context) {
 	}
 }
 
-// idleLook is how often a node that leaves looks whether its consumers are done.
+// idleLook is how often a leaving node checks whether its consumers are done.
 const idleLook = 20 * time.Millisecond
 
-// awaitConsumers waits until nobody works on what this node has handed out, also of partitions that others own now.
+// awaitConsumers waits until no consumer has a run from this node, including runs of partitions that others
+// own now.
 func (n *Node) awaitConsumers(ctx context.Context) error {
 	t := time.NewTicker(idleLook)
 	defer t.Stop()
@@ -231,7 +238,7 @@ func (n *Node) awaitConsumers(ctx context.Context) error {
 	return nil
 }
 
-// inFlight is how many runs the node's consumers have.
+// inFlight returns how many runs the node's consumers have.
 func (n *Node) inFlight() (sum int) {
 	for _, w := range n.hub.Workers() {
 		sum += w.InFlight
@@ -239,7 +246,7 @@ func (n *Node) inFlight() (sum int) {
 	return sum
 }
 
-// leave ends the membership, and closes the store.
+// leave ends the membership and closes the store.
 func (n *Node) leave() error {
 	if n.member == nil {
 		return n.store.Close()
@@ -249,14 +256,14 @@ func (n *Node) leave() error {
 	return errors.Join(n.member.Close(ctx), n.closeStore(ctx))
 }
 
-// stopping is how long what ends a node may take.
+// stopping returns the context for the last steps of a node's end.
 func (n *Node) stopping() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	ctx, end := n.whileStored(ctx)
 	return ctx, func() { end(); cancel() }
 }
 
-// closeStore closes the store; if ctx ends before, what is on its way to it is given up with the process.
+// closeStore closes the store. If ctx ends first, writes in flight are abandoned with the process.
 func (n *Node) closeStore(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() { closed <- n.store.Close() }()

@@ -19,55 +19,59 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// Config is what a node is made with. The zero value of a field is its default, given here; Store has none.
+// Config configures a node. The zero value of a field is its default, given here; Store has none.
 type Config struct {
-	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine, "postgres://…" in a PostgreSQL
-	// database, "memory:" forgets everything at the end.
+	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine,
+	// "postgres://…" in a PostgreSQL database, "redis://…" in Redis; "memory:" keeps nothing.
 	Store string
-	// Name is the node's among those that have opened its store. A node that is started again under the name that it had takes
-	// its partitions at once; under another, when the leases of its last life have ended. No two may have the same at a time.
+	// Name is the node's name, unique among the nodes of its store. A node that is started again under its
+	// name takes its partitions at once; under another name, when the leases of its last life have ended.
 	// Default "local" on a store that only this process can use, otherwise the machine's name.
 	Name string
-	// LeaseTTL is how long the leases of partitions are valid in a cluster, and so how long what a dead node owned is left alone.
-	// Only on a store that nodes share. Default [cluster.DefaultTTL], 4 s.
+	// LeaseTTL is how long leases of partitions last in a cluster, and so for how long nobody takes the
+	// partitions of a dead node. Only for a store that nodes share. Default [cluster.DefaultTTL], 4 s.
 	LeaseTTL time.Duration
-	// Partitions is P of a new store, fixed for its life; an existing store keeps its own. Default 64.
+	// Partitions is the number of partitions of a new store, fixed for its life; an existing store keeps its
+	// own. Default 64.
 	Partitions int
 
-	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one; [None] is not at all. Default
-	// [DefaultGRPC], [DefaultHTTP].
+	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one; [None]: do not
+	// listen. Default [DefaultGRPC], [DefaultHTTP].
 	GRPC, HTTP string
-	// Advertise is the host, or host:port, at which the other nodes of the store, clients and sidecars reach this one; the port is
-	// that of GRPC. Default: what is listened at, and where that is all of the machine, the machine's name.
+	// Advertise is the host, or host:port, at which other nodes of the store, clients and sidecars reach this
+	// one; the port is that of GRPC. Default: the address listened on, and if that is all of the machine, the
+	// machine's name.
 	Advertise string
-	// AdvertiseSidecars is the host:port that sidecars of Dapr are told. Default: as Advertise, with the port at which they are
-	// listened for. A node that is alone, and listens on all of the machine, tells each the address at which it was reached.
+	// AdvertiseSidecars is the host:port that Dapr sidecars are told. Default: as Advertise, with the port of
+	// the sidecars' listener. A node that is alone and listens on all of the machine tells each the address
+	// at which it was reached.
 	AdvertiseSidecars string
-	// Sidecars is a listener for Dapr's sidecars. Default: there is none.
+	// Sidecars is a listener for Dapr sidecars. Default: none.
 	Sidecars *Sidecars
-	// Healthz and Metrics are addresses at which nothing is served but /healthz, and the metrics, as Dapr's programs do. They may
-	// be reachable from other machines without Insecure, for probes and scrapers. Default: they are not served there.
+	// Healthz and Metrics are addresses that serve only /healthz, and only the metrics, as Dapr's programs
+	// do. They may be reachable from other machines without Insecure, for probes and scrapers. Default: none.
 	Healthz, Metrics string
-	// Debug is the address to serve profiles of the process at (package profiling). Default: they are not served.
+	// Debug is the address that serves profiles of the process (package profiling). Default: none.
 	Debug string
-	// Insecure allows GRPC, HTTP and Debug beyond loopback although nobody is authenticated.
+	// Insecure allows GRPC, HTTP and Debug beyond loopback although there is no authentication.
 	Insecure bool
-	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding, besides IP addresses, the host
-	// of Advertise, and names that nobody can register: those without a dot, and under .localhost, .internal and .cluster.local.
+	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding. Always
+	// allowed are IP addresses, the host of Advertise, and names that nobody can register: those without a
+	// dot, and those under .localhost, .internal and .cluster.local.
 	Hosts []string
 	// TrustedOrigins are the origins besides the node's own whose pages may use the API in a browser, such as
-	// "https://admin.example.com". Default none.
+	// "https://admin.example.com". Default: none.
 	TrustedOrigins []string
 
-	// AllowTargets are the private addresses that HTTP targets may reach. Default none.
+	// AllowTargets are the private addresses that HTTP targets may reach. Default: none.
 	AllowTargets []netip.Prefix
-	// HTTPHostLimit is the most requests to one host at a time. Default: that of package httptarget, 128.
+	// HTTPHostLimit is the most concurrent requests to one host. Default: that of package httptarget, 128.
 	HTTPHostLimit int
-	// SigningSecrets sign the requests of a namespace's HTTP targets (Standard Webhooks), newest first; each begins with
-	// "whsec_". Default: requests are not signed.
+	// SigningSecrets sign the requests of a namespace's HTTP targets (Standard Webhooks), newest first; each
+	// begins with "whsec_". Default: requests are not signed.
 	SigningSecrets map[string][]string
 
-	// Limits on what a job may hold. Default [carillon.DefaultBounds].
+	// Limits bound the parts of a job. Default [carillon.DefaultBounds].
 	Limits carillon.Bounds
 	// WindowJobs is the most jobs in memory. Default 100,000.
 	WindowJobs int
@@ -76,29 +80,30 @@ type Config struct {
 
 	// SlowStartInitial is how many attempts may be in flight right after a start with a backlog. Default 16.
 	SlowStartInitial int
-	// SlowStartStep is after how long they may be twice as many, again and again. Default 2 s; negative: there is no bound.
+	// SlowStartStep is the interval at which that number doubles. Default 2 s; negative: no bound.
 	SlowStartStep time.Duration
 
-	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: they may not.
+	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: not at
+	// all.
 	DrainGrace time.Duration
-	// Log is told what a person should know. Default: nothing is.
+	// Log gets what operators should know. Default: no log.
 	Log *slog.Logger
 	// Now reads the wall clock; a simulation may skew it. Default [time.Now].
 	Now func() time.Time
-	// Version of the program, for the metrics. Default "dev".
+	// Version is the program's version, for the metrics. Default "dev".
 	Version string
 
-	// APIs are further services on the gRPC listener. Default none.
+	// APIs are further services on the gRPC listener. Default: none.
 	APIs []API
 
-	// self is the node as others are told of it.
+	// self is the node as other nodes see it.
 	self carillon.Node
-	// tune changes how a folder is opened: tests put a disk under it that fails.
+	// tune changes how a folder is opened: tests use a disk that fails.
 	tune    func(*pebble.Options)
-	arrival time.Duration // how long workers may take to come to a node of a cluster; 0: 10 s
+	arrival time.Duration // how long workers may take to arrive at a node of a cluster; 0: 10 s
 }
 
-// None is the address of a listener that there is not to be.
+// None as an address means that there is no such listener.
 const None = "none"
 
 // Defaults of the configuration.
@@ -138,7 +143,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names everything that is wrong with the configuration, all at once.
+// Validate returns everything that is wrong with the configuration, all at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	faults := []error{c.validateNode()}
@@ -148,7 +153,7 @@ func (c Config) Validate() error {
 	return errors.Join(append(faults, c.validateCluster())...)
 }
 
-// validateNode judges what a node without listeners needs.
+// validateNode checks what a node without listeners needs.
 func (c Config) validateNode() error {
 	var faults []error
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -175,7 +180,7 @@ func (c Config) validateNode() error {
 	return errors.Join(append(faults, err, c.validateMember())...)
 }
 
-// count is a setting that says how many of something there may be.
+// count is a setting that is a number of something.
 type count struct {
 	name  string
 	value int
@@ -186,7 +191,7 @@ func (c Config) counts() []count {
 		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
 }
 
-// secrets are the signing secrets, raw, and what is wrong with them.
+// secrets returns the raw signing secrets, and what is wrong with them.
 func (c Config) secrets() (map[string][][]byte, error) {
 	raw := map[string][][]byte{}
 	var faults []error
@@ -203,7 +208,7 @@ func (c Config) secrets() (map[string][][]byte, error) {
 	return raw, errors.Join(faults...)
 }
 
-// validateListener refuses to be open to a network: whoever can reach a node may do everything there.
+// validateListener refuses a listener open to a network: whoever can reach a node may do anything there.
 func (c Config) validateListener(l endpoint) error {
 	host, _, err := net.SplitHostPort(l.address)
 	if err != nil {
@@ -216,8 +221,8 @@ func (c Config) validateListener(l endpoint) error {
 		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
 }
 
-// OnLoopback reports whether a listener on the host can be reached from this machine only. Other names than localhost are
-// not looked up: what they mean can change.
+// OnLoopback reports whether a listener on the host can be reached from this machine only. Names other than
+// localhost are not resolved: what they resolve to can change.
 func OnLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -226,9 +231,9 @@ func OnLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// allowHost is whether a request to the HTTP listener may name the host: against pages that rebind a name of their own to
-// the node's address. Such a page has a domain that somebody can register. A request without a host, as HTTP/1.0 has them, is not
-// from a browser.
+// allowHost reports whether a request to the HTTP listener may name the host. This protects against pages
+// that rebind their own name to the node's address: such a page has a domain that somebody can register. A
+// request without a host, possible in HTTP/1.0, does not come from a browser.
 func (c Config) allowHost(hostport string) bool {
 	host := strings.ToLower(strings.TrimSuffix(hostOf(hostport), "."))
 	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && strings.EqualFold(host, advertised) {
@@ -241,8 +246,8 @@ func (c Config) allowHost(hostport string) bool {
 	return err == nil
 }
 
-// isPrivateName reports whether nobody can register the name: it has no dot, or ends in what is reserved for the names of a machine
-// (RFC 6761), of a site (ICANN's .internal) or of a Kubernetes cluster.
+// isPrivateName reports whether nobody can register the name: it has no dot, or ends in a suffix reserved for
+// the names of a machine (RFC 6761), of a site (ICANN's .internal) or of a Kubernetes cluster.
 func isPrivateName(host string) bool {
 	if !strings.Contains(host, ".") {
 		return true
@@ -255,7 +260,7 @@ func isPrivateName(host string) bool {
 	return false
 }
 
-// hostOf is the host of host:port, or of a host alone.
+// hostOf returns the host of host:port, or of a host alone.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host

@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/profiling"
 )
 
-// listenDebug serves profiles of the process on a listener of its own: they are for who operates the node, not for who uses it.
+// listenDebug serves profiles of the process on a listener of its own, since they are for operators, not for
+// users.
 func (s *Server) listenDebug(d *listener) error {
 	ctx, end := context.WithCancel(context.Background())
 	d.overHTTP(&http.Server{ //nolint:gosec // overHTTP sets its limits
@@ -17,13 +18,13 @@ func (s *Server) listenDebug(d *listener) error {
 	}, s.log)
 	shutdown := d.end
 	d.end = func(ctx context.Context) {
-		end() // profiles under way go out with what they have
+		end() // running profiles are sent with what they have
 		shutdown(ctx)
 	}
 	return nil
 }
 
-// namedOnly refuses requests that name another host than the node.
+// namedOnly refuses requests whose Host is not a name of the node.
 func (c Config) namedOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.allowHost(r.Host) {

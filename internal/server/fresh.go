@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// fresh are the connections of an [http.Server] over which nothing has come yet. When the server shuts down it leaves them
-// open, for up to 5 s, and if a request comes over one closes it without an answer: a caller that has connected in advance
-// would not learn that the node is gone but by losing a call. They are closed with the listener instead.
+// fresh tracks the connections of an [http.Server] over which nothing has come yet. When the server shuts
+// down it leaves them open for up to 5 s, and if a request comes over one it closes it without an answer: a
+// caller that has connected in advance would only notice that the node is gone by losing a call. They are
+// closed with the listener instead.
 type fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	ended bool
 }
 
-// attach has it follow the server's connections.
+// attach makes f track the server's connections.
 func (f *fresh) attach(server *http.Server) {
 	f.conns = map[net.Conn]struct{}{}
 	server.ConnState = f.note

@@ -16,13 +16,13 @@ type listener struct {
 	serve func(net.Listener) error
 	// leaving tells callers that the node is about to leave. Nil: they are not told.
 	leaving func()
-	// gone ends what stays open of itself, after the node has stopped. Nil: nothing does.
+	// gone ends what would stay open by itself, after the node has stopped. Nil: nothing does.
 	gone func()
-	// end lets calls under way end until ctx does, then cuts them.
+	// end lets running calls end until ctx does, then cuts them.
 	end func(ctx context.Context)
 }
 
-// endpoints are the addresses of the configuration at which is listened, in the order in which they are ended.
+// endpoints returns the configured addresses to listen on, in the order in which their listeners are ended.
 func (c Config) endpoints() []endpoint {
 	all := []endpoint{{name: "grpc", address: c.GRPC}}
 	if c.Sidecars != nil {
@@ -42,10 +42,10 @@ func (c Config) endpoints() []endpoint {
 // endpoint is one address of the configuration.
 type endpoint struct {
 	name, address string
-	open          bool // it may be reachable from other machines
+	open          bool // may be reachable from other machines
 }
 
-// listen opens the listeners, before the store is opened: a port that is taken is the most common mistake.
+// listen opens the listeners before the store is opened: a port in use is the most common mistake.
 func (s *Server) listen() error {
 	for _, l := range s.config.endpoints() {
 		at, err := net.Listen("tcp", l.address)
@@ -57,7 +57,7 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// closeUnserved closes what was never served.
+// closeUnserved closes listeners that were never served.
 func (s *Server) closeUnserved() error {
 	var faults []error
 	for _, d := range s.listeners {
@@ -69,7 +69,7 @@ func (s *Server) closeUnserved() error {
 	return errors.Join(faults...)
 }
 
-// address is where the listener of the name is listened for; empty if it is not.
+// address returns the address of the listener with a name; empty if there is none.
 func (s *Server) address(name string) string {
 	for _, d := range s.listeners {
 		if d.name == name {
@@ -79,7 +79,7 @@ func (s *Server) address(name string) string {
 	return ""
 }
 
-// addresses are the names and addresses of all listeners, for the log.
+// addresses returns the names and addresses of all listeners, for the log.
 func (s *Server) addresses() []any {
 	var pairs []any
 	for _, d := range s.listeners {
@@ -99,27 +99,27 @@ func (d *listener) stop(ctx context.Context) {
 	d.end(ctx)
 }
 
-// overHTTP makes it a listener for HTTP.
+// overHTTP makes d serve HTTP.
 func (d *listener) overHTTP(server *http.Server, log *slog.Logger) {
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = readHeaderTimeout, idleTimeout, maxHeaderBytes
-	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // what clients do wrong
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // errors of clients
 	new(fresh).attach(server)
 	d.serve = server.Serve
 	d.end = func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close() // Shutdown has said what is wrong: callers did not end in time
+			_ = server.Close() // Shutdown's error says only that calls did not end in time
 		}
 	}
 }
 
-// grpcServer is what a listener for gRPC needs of one.
+// grpcServer is what a listener needs of a gRPC server.
 type grpcServer interface {
 	Serve(at net.Listener) error
 	GracefulStop()
 	Stop()
 }
 
-// overGRPC makes it a listener for gRPC.
+// overGRPC makes d serve gRPC.
 func (d *listener) overGRPC(server grpcServer, leaving func()) {
 	d.serve, d.leaving = server.Serve, leaving
 	d.end = func(ctx context.Context) {
@@ -129,7 +129,7 @@ func (d *listener) overGRPC(server grpcServer, leaving func()) {
 	}
 }
 
-// wrap names the listener that failed; that it was closed is no failure.
+// wrap adds the name of the listener that failed; a closed listener is no failure.
 func wrap(name string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Node is a scheduler at work in this process, without listeners.
+// Node is a running scheduler in this process, without listeners.
 type Node struct {
 	config   Config
 	store    store.Store
@@ -33,10 +33,10 @@ type Node struct {
 	leaving  atomic.Bool
 }
 
-// startTimeout bounds the opening of the store and the claim of the partitions; it is more than a lease.
+// startTimeout bounds the opening of the store and the claim of the partitions; it is longer than a lease.
 const startTimeout = 30 * time.Second
 
-// Start opens the store and sets a node to work. End it with [Node.Close].
+// Start opens the store and starts a node. End it with [Node.Close].
 func Start(ctx context.Context, c Config) (*Node, error) {
 	c = c.withDefaults()
 	if err := c.validateNode(); err != nil {
@@ -80,7 +80,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	return n, nil
 }
 
-// httpOptions are the options of HTTP targets. The secrets are valid.
+// httpOptions returns the options of HTTP targets. The secrets have been validated.
 func (c Config) httpOptions() httptarget.Options {
 	secrets, _ := c.secrets()
 	return httptarget.Options{
@@ -89,7 +89,7 @@ func (c Config) httpOptions() httptarget.Options {
 	}
 }
 
-// partitions is how many partitions the node owns, of how many.
+// partitions returns how many partitions the node owns, and how many there are.
 func (n *Node) partitions() (owned, all int) {
 	return len(n.engine.Holdings()), n.store.Meta().Partitions
 }
@@ -103,15 +103,15 @@ type scheduler struct {
 	carillon.Work
 }
 
-// Scheduler is the node's, for callers in this process: what their workers get is durable before, since they may take the
-// process with them.
+// Scheduler returns the node's scheduler for callers in this process. Attempts are durable before their
+// workers get them, since a worker may end the process.
 func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
 }
 
-// Cluster is the one that the node belongs to, be it alone.
+// Cluster returns the cluster that the node belongs to, even if it is alone.
 func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 
 func (n *Node) alone() carillon.Cluster {
@@ -120,10 +120,10 @@ func (n *Node) alone() carillon.Cluster {
 	return soloCluster{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
-// Metrics are the node's.
+// Metrics returns the node's metrics.
 func (n *Node) Metrics() *telemetry.Metrics { return n.metrics }
 
-// Ready is nil if the node can serve, otherwise it says why not.
+// Ready returns nil if the node can serve, otherwise why not.
 func (n *Node) Ready() error {
 	if n.leaving.Load() {
 		return errors.New("the node is leaving")
@@ -140,9 +140,9 @@ func (n *Node) Ready() error {
 	return n.engine.Ready()
 }
 
-// Drain hands out nothing new, tells workers to go elsewhere and waits until the attempts in force have ended or ctx is
-// done; requests to HTTP targets are then ended by force. Calls and results are still taken. In a cluster others own the
-// partitions meanwhile.
+// Drain stops dispatch, tells workers to connect elsewhere and waits until the attempts in force have ended
+// or ctx is done; then requests to HTTP targets are ended by force. Calls and results are still accepted. In
+// a cluster the partitions are handed over meanwhile.
 func (n *Node) Drain(ctx context.Context) error {
 	n.leaving.Store(true)
 	ctx, end := n.whileStored(ctx)
@@ -153,19 +153,19 @@ func (n *Node) Drain(ctx context.Context) error {
 		err := n.engine.Drain(ctx)
 		return errors.Join(err, <-requests)
 	}
-	given, release := n.whileStored(context.WithoutCancel(ctx)) // for which there is time, whatever is left of ctx
+	given, release := n.whileStored(context.WithoutCancel(ctx)) // it gets its full time
 	n.handOver(given)
 	release()
-	// What consumers say last is passed on to the new owners by the engine, which therefore is the last to be quiet.
+	// The engine relays the last reports of consumers to the new owners, so it is the last to be quiet.
 	ended, idle := <-requests, n.awaitConsumers(ctx)
 	return errors.Join(ended, idle, n.engine.Drain(ctx))
 }
 
-// stopTimeout bounds what ends a node after its attempts have ended, or were given up.
+// stopTimeout bounds the end of a node after its attempts have ended, or were given up.
 const stopTimeout = 10 * time.Second
 
-// Stop makes durable what is on its way and ends the sessions. Calls are refused from here on; attempts in force stay with
-// their workers, who report to the node's next life.
+// Stop makes durable what is on its way and ends the sessions. From then on calls are refused. Attempts in
+// force stay with their workers, which report to the node's next life.
 func (n *Node) Stop() error {
 	n.leaving.Store(true)
 	if n.unfollow != nil {
@@ -177,13 +177,13 @@ func (n *Node) Stop() error {
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
 }
 
-// Close drains until ctx is done, stops, and closes the store. Attempts that were still in force are not an error.
+// Close drains until ctx is done, stops, and closes the store. Attempts still in force are not an error.
 func (n *Node) Close(ctx context.Context) error {
 	n.drainAndLog(ctx)
 	return errors.Join(n.Stop(), n.leave())
 }
 
-// drainAndLog is Drain that logs what is left over.
+// drainAndLog calls Drain and logs what is left over.
 func (n *Node) drainAndLog(ctx context.Context) {
 	if err := n.Drain(ctx); err != nil {
 		n.config.Log.Warn("left while attempts were in force", "attempts", n.engine.Stats().InFlight, "reason", err)

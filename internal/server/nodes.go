@@ -7,7 +7,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// followNodes keeps the hub's workers informed of where the nodes of the cluster are, until the end it returns is called.
+// followNodes keeps the hub's workers informed of the addresses of the cluster's nodes, until the returned
+// end is called.
 func (n *Node) followNodes() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -28,7 +29,7 @@ func (n *Node) followNodes() (end func()) {
 	}
 }
 
-// addresses are those of the nodes, own first.
+// addresses returns the addresses of the nodes, own first.
 func addresses(own string, nodes []carillon.Node) []string {
 	all := []string{own}
 	for _, node := range nodes {

@@ -9,14 +9,16 @@ import (
 	"github.com/carillonhq/carillon/internal/multisession"
 )
 
-// Relay serves workers for all nodes of a cluster: one that says that it is direct has this node's session, for any other this
-// node has sessions with the others in its name. Those say direct, so nothing is relayed twice.
+// Relay serves workers for all nodes of a cluster. A worker that is direct gets this node's session. For any
+// other worker this node opens sessions with the other nodes on its behalf; those are direct, so nothing is
+// relayed twice.
 type Relay struct {
-	// Work is this node's, which tells where the others are by SetNodes of its hub.
+	// Work is this node's; its hub's SetNodes tells where the other nodes are.
 	Work carillon.Work
 	// Reach opens a session with the node at an address; ctx bounds the opening.
 	Reach func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error)
-	// Over reports whether the lease of a run that another node has sent is over, so that nobody should begin it. Nil: none is.
+	// Over reports whether the lease of a run from another node is over, so that it should not be started.
+	// Nil: never.
 	Over func(run *carillon.Run) bool
 }
 
@@ -33,7 +35,7 @@ func (r Relay) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 	return multisession.Open(own, multisession.Options{Hello: hello, Connect: r.Reach, Over: r.Over, Tied: true}), nil
 }
 
-// relayed is the work of this node's hub, for all nodes if there may be others.
+// relayed returns the work of this node's hub, for all nodes if there may be others.
 func (n *Node) relayed(work carillon.Work) carillon.Work {
 	if n.member == nil {
 		return work
@@ -41,13 +43,13 @@ func (n *Node) relayed(work carillon.Work) carillon.Work {
 	return Relay{Work: work, Reach: Reach, Over: n.over}
 }
 
-// over reports whether the lease of a run has certainly ended by the store's clock: it was held up, since this node was halted, or
-// what is between it and the run's.
+// over reports whether the lease of a run has certainly ended by the store's clock: the run was held up
+// because this node, or something between it and the run's node, was halted.
 func (n *Node) over(run *carillon.Run) bool {
 	return run.Lease > 0 && n.member.StoreNow().After(run.Started.Add(run.Lease+cluster.MaxSkew))
 }
 
-// Reach reaches another node's hub over gRPC.
+// Reach opens a session with another node's hub over gRPC.
 func Reach(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
 	return client.ConnectTo(ctx, address, hello)
 }

@@ -21,7 +21,7 @@ type Server struct {
 	listeners []*listener
 }
 
-// Limits of the HTTP listener; a body is limited by package httpapi.
+// Limits of the HTTP listener; package httpapi limits bodies.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 	maxHeaderBytes    = 16 << 10
 )
 
-// New starts a node and listens. The listeners are served, and everything is ended, by [Server.Run].
+// New starts a node and listens. [Server.Run] serves the listeners and ends everything.
 func New(c Config) (*Server, error) {
 	s, err := bind(c)
 	if err != nil {
@@ -43,7 +43,7 @@ func New(c Config) (*Server, error) {
 	return s.begin(node)
 }
 
-// bind checks the configuration and listens.
+// bind validates the configuration and listens.
 func bind(c Config) (*Server, error) {
 	c = c.withDefaults()
 	if err := c.Validate(); err != nil {
@@ -57,7 +57,7 @@ func bind(c Config) (*Server, error) {
 	return s, nil
 }
 
-// begin opens the listeners to a node at work.
+// begin serves a started node at the listeners.
 func (s *Server) begin(node *Node) (*Server, error) {
 	s.node = node
 	if err := s.openListeners(); err != nil {
@@ -68,7 +68,7 @@ func (s *Server) begin(node *Node) (*Server, error) {
 	return s, nil
 }
 
-// openListeners opens the listeners to the node's scheduler.
+// openListeners prepares the listeners to serve the node's scheduler.
 func (s *Server) openListeners() error {
 	o := s.grpcOptions()
 	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
@@ -89,7 +89,7 @@ func (s *Server) openListeners() error {
 	return nil
 }
 
-// listenGRPC is Carillon's own API as gRPC.
+// listenGRPC serves Carillon's own API as gRPC.
 func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	o := s.grpcOptions()
 	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
@@ -103,7 +103,7 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 	return nil
 }
 
-// listenHTTP is Carillon's own API as REST.
+// listenHTTP serves Carillon's own API as REST.
 func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	handler, err := httpapi.New(service, httpapi.Options{
 		Logger:         s.log,
@@ -121,28 +121,28 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 	return nil
 }
 
-// Scheduler is the node's, without a hop over the network.
+// Scheduler returns the node's scheduler, without a hop over the network.
 func (s *Server) Scheduler() carillon.Scheduler { return s.node.Scheduler() }
 
-// GRPCAddr is where gRPC is listened for; empty if it is not. So are the others.
+// GRPCAddr returns the address of the gRPC listener; empty if there is none. So do the others.
 func (s *Server) GRPCAddr() string { return s.address("grpc") }
 
-// HTTPAddr is where HTTP is listened for.
+// HTTPAddr returns the address of the HTTP listener.
 func (s *Server) HTTPAddr() string { return s.address("http") }
 
-// DebugAddr is where profiles are served.
+// DebugAddr returns the address at which profiles are served.
 func (s *Server) DebugAddr() string { return s.address("debug_listen") }
 
-// SidecarsAddr is where Dapr's sidecars are listened for.
+// SidecarsAddr returns the address of the listener for Dapr sidecars.
 func (s *Server) SidecarsAddr() string { return s.address("dapr") }
 
-// HealthzAddr is where /healthz is answered.
+// HealthzAddr returns the address at which /healthz is served.
 func (s *Server) HealthzAddr() string { return s.address("healthz") }
 
-// MetricsAddr is where nothing but metrics is served.
+// MetricsAddr returns the address at which only metrics are served.
 func (s *Server) MetricsAddr() string { return s.address("metrics") }
 
-// Ready is nil if the node can serve, otherwise it says why not.
+// Ready returns nil if the node can serve, otherwise why not.
 func (s *Server) Ready() error {
 	if c := s.config.Sidecars; c != nil && c.Ready != nil {
 		if err := c.Ready(); err != nil {
@@ -152,8 +152,8 @@ func (s *Server) Ready() error {
 	return s.node.Ready()
 }
 
-// Run serves until ctx ends or a listener fails, then leaves in good order. It must be called once, also to end a server
-// that is not needed after all.
+// Run serves until ctx ends or a listener fails, then leaves in order. It must be called once, even to end a
+// server that is not needed after all.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
 	for _, d := range s.listeners {
@@ -193,7 +193,7 @@ func (s *Server) leave() error {
 	return errors.Join(err, s.node.leave())
 }
 
-// endListeners lets calls under way end, and cuts those that do not.
+// endListeners lets running calls end, and cuts those that do not.
 func (s *Server) endListeners() {
 	ctx, cancel := s.node.stopping()
 	defer cancel()
@@ -202,5 +202,5 @@ func (s *Server) endListeners() {
 	}
 }
 
-// Cluster is the one that the node belongs to, be it alone.
+// Cluster returns the cluster that the node belongs to, even if it is alone.
 func (s *Server) Cluster() carillon.Cluster { return s.node.Cluster() }

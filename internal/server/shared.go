@@ -13,11 +13,11 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 )
 
-// shared are the settings that all nodes of a store should have in common, for whichever owns a job is to treat it alike. macKey is the
-// store's.
+// shared returns the settings that all nodes of a store should have in common, so that a job is treated alike
+// whichever node owns it. macKey is the store's.
 func (c Config) shared(macKey []byte) []cluster.Setting {
 	return []cluster.Setting{
-		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // what the others wait for
+		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // other nodes wait for it
 		{Name: "allow-target", Value: c.allowed()},
 		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
 		{Name: "dead-retention", Value: c.DeadRetention.String()},
@@ -28,7 +28,7 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 	}
 }
 
-// allowed is AllowTargets as a text that does not depend on their order.
+// allowed returns AllowTargets as text, independent of their order.
 func (c Config) allowed() string {
 	var all []string
 	for _, p := range c.AllowTargets {
@@ -41,10 +41,10 @@ func (c Config) allowed() string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// digestBytes is how much of a digest is shown: enough to tell two apart.
+// digestBytes is how many bytes of a digest are shown: enough to tell two apart.
 const digestBytes = 6
 
-// secretsDigest tells signing secrets apart and gives nothing away of them to whoever has not the store's key.
+// secretsDigest tells signing secrets apart without revealing anything to a reader without the store's key.
 func (c Config) secretsDigest(macKey []byte) string {
 	if len(c.SigningSecrets) == 0 {
 		return "none"
@@ -57,7 +57,7 @@ func (c Config) secretsDigest(macKey []byte) string {
 	return fmt.Sprintf("of %d namespaces, %s", len(c.SigningSecrets), hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
 }
 
-// checkPartitions warns of a number of partitions that an existing store does not have.
+// checkPartitions warns if an existing store has another number of partitions than the configuration.
 func (n *Node) checkPartitions() {
 	if has := n.store.Meta().Partitions; n.config.Partitions != 0 && n.config.Partitions != has {
 		n.config.Log.Warn("the store was made with another number of partitions, which is fixed for its life: --partitions is not heeded",

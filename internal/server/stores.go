@@ -18,14 +18,14 @@ import (
 	"github.com/carillonhq/carillon/store/redis"
 )
 
-// supportedStores is what the fault of a wrong URL names.
+// supportedStores is what the error for a wrong URL lists.
 const supportedStores = `"pebble:DIR" (a folder of this machine), "postgres://…" (a PostgreSQL database), ` +
 	`"redis://…" (Redis, or a Redis Cluster) and "memory:" (nothing is kept)`
 
-// maxPartitions is how many a store can have.
+// maxPartitions is how many partitions a store can have.
 const maxPartitions = pebble.MaxPartitions
 
-// parseStore cuts a store's URL into its scheme and what follows.
+// parseStore cuts a store's URL into its scheme and the rest.
 func parseStore(text string) (scheme, rest string, err error) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	switch {
@@ -50,8 +50,8 @@ func parseStore(text string) (scheme, rest string, err error) {
 	return scheme, rest, nil
 }
 
-// isScheme reports whether what stands before the first colon is certainly a scheme: in "host=db password=a:b" and in
-// "user:password@host/db" it is not.
+// isScheme reports whether the text before the first colon is certainly a scheme: in "host=db password=a:b"
+// and in "user:password@host/db" it is not.
 func isScheme(text, rest string) bool {
 	for _, c := range text {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -61,7 +61,7 @@ func isScheme(text, rest string) bool {
 	return len(text) <= 20 && (strings.HasPrefix(rest, "//") || !strings.ContainsAny(rest, "@="))
 }
 
-// shared reports whether other nodes may open the store of a scheme at the same time.
+// shared reports whether several nodes may open the store of a scheme at the same time.
 func shared(scheme string) bool {
 	switch scheme {
 	case "postgres", "postgresql", "redis", "rediss":
@@ -70,8 +70,8 @@ func shared(scheme string) bool {
 	return false
 }
 
-// storeText is the URL of a store for the log: user and addresses, without its password, and for PostgreSQL without
-// parameters, which may hold one too.
+// storeText returns the URL of a store for the log: user and addresses, without the password, and for
+// PostgreSQL without parameters, which may hold a password, too.
 func storeText(text string) string {
 	scheme, rest, _ := strings.Cut(text, ":")
 	if !shared(scheme) {
@@ -79,12 +79,12 @@ func storeText(text string) string {
 	}
 	rest = strings.TrimPrefix(rest, "//")
 	at, query := strings.LastIndexByte(rest, '@'), strings.IndexByte(rest, '?')
-	if query >= 0 && query < at { // in which of them the @ is cannot be told
+	if query >= 0 && query < at { // it cannot be told which of them the @ is in
 		return scheme + ":"
 	}
 	user, _, _ := strings.Cut(rest[:max(at, 0)], ":")
 	rest = rest[at+1:]
-	if !strings.HasPrefix(scheme, "redis") { // whose parameters are no secrets
+	if !strings.HasPrefix(scheme, "redis") { // parameters of Redis are no secrets
 		rest, _, _ = strings.Cut(rest, "?")
 	}
 	if user != "" {
@@ -93,7 +93,7 @@ func storeText(text string) string {
 	return scheme + "://" + rest
 }
 
-// openStore opens the store of a URL. What happens inside it is told to t.
+// openStore opens the store of a URL. Its events go to t.
 func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 	scheme, rest, err := parseStore(c.Store)
 	if err != nil {
@@ -121,7 +121,7 @@ func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 	}
 }
 
-// trouble is why the store cannot write at present, for the log and for readiness.
+// trouble records why the store cannot write at present, for the log and for readiness.
 type trouble struct {
 	log *slog.Logger
 
@@ -131,7 +131,7 @@ type trouble struct {
 	lost  []pebble.Loss
 }
 
-// Damage is what the store was found to have lost since the node was started; nil if nothing.
+// Damage returns what the store was found to have lost since the node started; nil if nothing.
 func (t *trouble) Damage() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *trouble) Damage() error {
 		t.lost[0])
 }
 
-// DamagedTables is how many tables are damaged.
+// DamagedTables returns how many tables are damaged.
 func (t *trouble) DamagedTables() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +162,7 @@ func (t *trouble) damaged(l pebble.Loss) {
 	}
 }
 
-// Err is why the store cannot write; nil if it can.
+// Err returns why the store cannot write; nil if it can.
 func (t *trouble) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

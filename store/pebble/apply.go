@@ -12,16 +12,16 @@ import (
 type change struct {
 	shard    *shard
 	batch    *store.Batch
-	dues     []dueMark // what it puts into the due index
-	facts    []byte    // what is known of the records it changes
-	retained int64     // how many more finished runs, not dead, there are after it
+	dues     []dueMark // entries that it adds to the due index
+	facts    []byte    // facts about the records it changes, for the head cache
+	retained int64     // by how much it changes the number of finished runs that are not dead
 
-	childless bool // there are certainly no pending runs after it
+	childless bool // after it there are certainly no pending runs
 }
 
 var _ store.Grouper = (*Store)(nil)
 
-// errOtherStore ends a group with a shard that this store did not make.
+// errOtherStore reports a shard in a group that this store did not make.
 var errOtherStore = errors.New("store: a shard of the group is of another store")
 
 // ApplyGroup makes all batches durable in one write, if all terms are in force when its turn comes.
@@ -40,7 +40,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return s.apply(ctx, changes)
 }
 
-// builders keep their buffers for the next batch.
+// builders keeps builders, with their buffers, for later batches.
 var builders = sync.Pool{New: func() any { return new(builder) }}
 
 // apply makes the changes durable, all or none.
@@ -67,7 +67,7 @@ func (s *Store) apply(ctx context.Context, changes []change) error {
 	return err
 }
 
-// ended notes how the change ended in what is kept of its partition.
+// ended updates the partition's count of finished runs.
 func (c *change) ended(err error) {
 	runs := &c.shard.part.runs
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *change) ended(err error) {
 	runs.add(c.retained)
 }
 
-// request builds a request's changes on e, into one Pebble batch. An engine that only reads builds nothing: the committer
-// says why, or tries to recover.
+// request builds a request's changes on e, into one Pebble batch. If the engine is read-only it builds
+// nothing: the committer returns the reason, or tries to recover.
 func (w *builder) request(e *engine, req *request) error {
 	req.engine = e
 	if e.readOnly {
@@ -97,8 +97,8 @@ func (w *builder) request(e *engine, req *request) error {
 	return nil
 }
 
-// change builds one change. Only a batch that must see its own writes pays for an index of them; what other partitions of
-// the group write it need not see.
+// change builds one change. Only a batch that must see its own writes pays for an index of them. It never
+// needs to see what other partitions of the group write.
 func (w *builder) change(e *engine, req *request, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
 	whole := source{e.db, e.lost}

@@ -10,24 +10,24 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// builder turns one store.Batch into Pebble operations. It runs in the goroutine of the caller of Apply, reads what the
-// batch replaces, and keeps its buffers from batch to batch.
+// builder turns one store.Batch into Pebble operations. It runs in the goroutine of Apply's caller, reads
+// what the batch replaces, and keeps its buffers from batch to batch.
 type builder struct {
 	part      *partition
 	partition int
 	inline    int    // longest spec kept in the body
-	read      source // sees the batch's own writes, if that is needed
-	committed source // does not: what is learned from it is true even if the batch is refused
+	read      source // sees the batch's own writes, if it needs to
+	committed source // does not see them: what it says is true even if the batch is refused
 	out       *pebbledb.Batch
 
-	dues     []dueMark // what the batch puts into the due index
-	asks     bool      // what is known of a record holds for the batch
-	facts    []byte    // what is known of the records after the batch
-	retained int64     // how many more finished runs, not dead, there are after the batch
-	lives    []liveRun // entries of the live index, written after all old ones are gone: a run may change its record
+	dues     []dueMark // entries that the batch adds to the due index
+	asks     bool      // the head cache is valid for the batch
+	facts    []byte    // facts about the records after the batch, for the head cache
+	retained int64     // by how much the batch changes the number of finished runs that are not dead
+	lives    []liveRun // of the live index, written after all old ones are gone: a run may change its record
 
 	pending   *pebbledb.Iterator // over the heads of pending runs; nil until needed
-	childless bool               // there are no pending runs in the partition, before the batch
+	childless bool               // before the batch the partition has no pending runs
 
 	key, key2, val, old []byte
 }
@@ -44,7 +44,7 @@ type dueMark struct {
 	due      int64
 }
 
-// build writes b's operations into out. Deletes come first, so that a put after the delete of its job stays.
+// build writes b's operations to out. Deletes come first, so that a put after the delete of its job stays.
 func (w *builder) build(b *store.Batch) error {
 	defer w.closePending()
 	w.childless = w.part.childless.Load()
@@ -78,7 +78,7 @@ func readsOwnWrites(b *store.Batch) bool {
 	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || runsRepeat(b.Runs) || putsAfterDeletes(b)
 }
 
-// putsAfterDeletes reports whether a put may replace what b deletes: the delete of a job takes its pending runs with it.
+// putsAfterDeletes reports whether a put may replace what b deletes: deleting a job deletes its pending runs.
 func putsAfterDeletes(b *store.Batch) bool { return len(b.Deletes) > 0 && putsPending(b) }
 
 // putsPending reports whether b puts a pending run.
@@ -91,7 +91,7 @@ func putsPending(b *store.Batch) bool {
 	return false
 }
 
-// runsRepeat reports whether a run stands in runs twice.
+// runsRepeat reports whether a run is in runs twice.
 func runsRepeat(runs []store.RunRecord) bool {
 	if len(runs) < 2 {
 		return false
@@ -134,7 +134,7 @@ func (w *builder) put(r *store.Record) error {
 	return w.writeIndex(r.Ref, &old, &next)
 }
 
-// head reads the head of a record, if it is not known.
+// head returns the head of a record, from the head cache if it is there.
 func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
 	var value []byte
@@ -154,7 +154,7 @@ func (w *builder) head(r store.Ref) (h head, ok bool, err error) {
 	return h, true, nil
 }
 
-// recall is what is known of a record, if that may be asked.
+// recall returns what the head cache has of a record, if it is valid for the batch.
 func (w *builder) recall(key []byte) []byte {
 	if !w.asks {
 		return nil
@@ -162,7 +162,7 @@ func (w *builder) recall(key []byte) []byte {
 	return w.part.heads.look(w.old[:0], key)
 }
 
-// note notes what is known of a record after the batch.
+// note records the head of a record after the batch, for the head cache.
 func (w *builder) note(key, head []byte) {
 	w.facts = appendFact(w.facts, &fact{key: key, exists: true, head: head})
 }
@@ -215,7 +215,7 @@ func (w *builder) body(r store.Ref, old *head) ([]byte, error) {
 		w.key = appendBodyKey(w.key[:0], w.partition, old, r)
 	case len(old.body) > 0:
 		return old.body, nil
-	default: // the head was known, which is without it
+	default: // the head came from the cache, which has no bodies
 		w.key = appendHeadKey(w.key[:0], w.partition, r)
 	}
 	value, ok, err := get(w.read, w.key)
@@ -239,7 +239,7 @@ func appendBodyKey(b []byte, partition int, h *head, r store.Ref) []byte {
 	return appendStagedKey(b, partition, h.queue, h.priority, h.runDue, r)
 }
 
-// dropIndex removes old's index entries that next does not write again, and marks those that it does.
+// dropIndex removes old's index entries that next does not write again, and flags those that it does.
 func (w *builder) dropIndex(r store.Ref, old, next *head) error {
 	if old.is(hasDue) {
 		if next.is(hasDue) && next.priority == old.priority && next.due == old.due {
@@ -261,7 +261,7 @@ func (w *builder) dropIndex(r store.Ref, old, next *head) error {
 	return nil
 }
 
-// drop removes a key that was set once, or more than once.
+// drop removes a key that was set once, or more often.
 func (w *builder) drop(key []byte, twice bool) error {
 	w.key = key
 	if twice {
@@ -298,7 +298,7 @@ func (w *builder) writeIndex(r store.Ref, old, next *head) error {
 	return w.out.Set(w.key, w.key2, nil)
 }
 
-// writeLive writes the live index entries of the records put.
+// writeLive writes the live index entries of the put records.
 func (w *builder) writeLive() error {
 	for i := range w.lives {
 		l := &w.lives[i]
@@ -311,7 +311,7 @@ func (w *builder) writeLive() error {
 	return nil
 }
 
-// delete removes a record; a job goes with its pending runs.
+// delete removes a record, and with a job its pending runs.
 func (w *builder) delete(r store.Ref) error {
 	if err := w.deleteOne(r); err != nil || r.Seq > 0 {
 		return err
@@ -347,7 +347,7 @@ func (w *builder) deleteOne(r store.Ref) error {
 	return w.drop(w.key, old.is(headTwice))
 }
 
-// pendingOf returns the pending runs of a job, before the batch.
+// pendingOf returns the pending runs of a job before the batch.
 func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	if w.childless {
 		return nil, nil
@@ -379,8 +379,8 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	return refs, damaged(w.pending.Error())
 }
 
-// pendingLeft is pendingOf a store that is damaged: pending runs that are lost do not keep their job from being deleted, and
-// nobody hands them out any more.
+// pendingLeft is pendingOf for a damaged store: lost pending runs do not keep their job from being deleted,
+// and are not dispatched any more.
 func (w *builder) pendingLeft(k carillon.Key) (refs []store.Ref, err error) {
 	lower, upper := bounds(appendPendingPrefix(nil, w.partition, k))
 	err = eachLeft(w.committed, lower, upper, func(key, _ []byte) (bool, error) {
@@ -398,7 +398,7 @@ func (w *builder) closePending() {
 	w.pending = nil
 }
 
-// bounds are the first key that begins with prefix and the first one after all of them.
+// bounds returns the first key that begins with prefix and the first one after all of them.
 func bounds(prefix []byte) (lower, upper []byte) {
 	return prefix, prefixEnd(append([]byte(nil), prefix...))
 }

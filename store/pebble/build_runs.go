@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// history writes what b says about finished runs.
+// history writes what b changes in the history.
 func (w *builder) history(b *store.Batch) error {
 	for i := range b.Redrive {
 		if err := w.redrive(b.Redrive[i]); err != nil {
@@ -71,8 +71,8 @@ func (w *builder) run(r *store.RunRecord) error {
 // Values of the age index.
 var notDead, isDead = []byte{0}, []byte{1}
 
-// beginRecent begins to tell new runs from old ones at once where there are no old ones. Otherwise, that takes the scan that
-// counts them.
+// beginRecent puts the history filter in use at once if the history is empty. Otherwise that takes the scan
+// that counts the history.
 func (w *builder) beginRecent() error {
 	empty := true
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
@@ -91,7 +91,7 @@ func (w *builder) finished(id *carillon.RunIdentity) (r store.RunRecord, ok bool
 	w.key = appendHistoryKey(w.key[:0], w.partition, id)
 	value, ok, err := get(w.read, w.key)
 	if errors.Is(err, store.ErrDamaged) {
-		return store.RunRecord{}, false, nil // a lost run of the history keeps nobody from writing
+		return store.RunRecord{}, false, nil // a lost run must not prevent the write
 	}
 	if err != nil || !ok {
 		return store.RunRecord{}, false, err
@@ -125,7 +125,7 @@ func (w *builder) dropRun(r *store.RunRecord) error {
 	return w.out.Delete(w.key, nil)
 }
 
-// redrive takes a dead run out of the history.
+// redrive removes a dead run from the history.
 func (w *builder) redrive(ref store.RunRef) error {
 	r, ok, err := w.finished(&ref.ID)
 	if err != nil || !ok || r.Status != carillon.RunDead {
@@ -134,7 +134,7 @@ func (w *builder) redrive(ref store.RunRef) error {
 	return w.dropRun(&r)
 }
 
-// trim drops the runs of a job that are too many. Dead ones are not its business.
+// trim drops the oldest runs of a job beyond Keep. Dead ones neither count nor go.
 func (w *builder) trim(t store.Trim) error {
 	lower, upper := bounds(appendHistoryPrefix(nil, w.partition, t.Key))
 	kept := 0
@@ -153,7 +153,7 @@ func (w *builder) trim(t store.Trim) error {
 	})
 }
 
-// expire drops the runs whose retention has ended, and those that are too many.
+// expire drops the runs whose retention has ended, and those beyond Most.
 func (w *builder) expire(e *store.Expire) error {
 	count, err := w.counted()
 	if err != nil {
@@ -186,11 +186,11 @@ func (w *builder) expire(e *store.Expire) error {
 	})
 }
 
-// dropAged drops a run that the age index has.
+// dropAged drops a run that the age index lists.
 func (w *builder) dropAged(id *carillon.RunIdentity) error {
 	r, ok, err := w.finished(id)
 	if err == nil && !ok && w.read.lost.any() {
-		return nil // it may be among what is lost
+		return nil // it may be lost
 	}
 	if err == nil && !ok {
 		err = fmt.Errorf("run %s of the age index: %w", id, errKey)
@@ -201,7 +201,7 @@ func (w *builder) dropAged(id *carillon.RunIdentity) error {
 	return w.dropRun(&r)
 }
 
-// counted is how many finished runs, not dead, there were before this batch.
+// counted returns how many finished runs that are not dead there were before this batch.
 func (w *builder) counted() (n int64, err error) {
 	c := &w.part.runs
 	if c.known.Load() {
@@ -213,7 +213,7 @@ func (w *builder) counted() (n int64, err error) {
 		if len(key) < headLen+8 {
 			return false, errKey
 		}
-		id, err := parseRun(key[headLen+8:], w.partition) // past the end of retention
+		id, err := parseRun(key[headLen+8:], w.partition) // behind the end of retention
 		last = max(last, id.Scheduled)
 		if len(value) == 1 && value[0] == 0 {
 			n++

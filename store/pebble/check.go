@@ -15,12 +15,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Checked is what a look through a whole folder has found.
+// Checked is the result of [Check].
 type Checked struct {
-	Refused error        // why a start would be refused; nil if it would not
-	Tables  int          // that were read
+	Refused error        // why Open would refuse the folder; nil if it would not
+	Tables  int          // tables that were read
 	Records int          // jobs and pending runs that can be read
-	Damaged []Damage     // tables
+	Damaged []Damage     // damaged tables
 	Lost    []LostRecord // as far as their names can be read
 }
 
@@ -30,17 +30,18 @@ func (c *Checked) Whole() bool { return c.Refused == nil && len(c.Damaged) == 0 
 // Damage is a damaged table, and the keys that it has lost.
 type Damage struct {
 	Loss
-	From, To string // the records between which it is lost, in words
+	From, To string // descriptions of the records between which keys are lost
 }
 
-// LostRecord is a job, or a pending run of one, whose name can be read, and something else of it cannot.
+// LostRecord is a job, or a pending run of one, of which only the name and perhaps a part can be read.
 type LostRecord struct {
 	Partition int
 	Key       carillon.Key
 	What      string
 }
 
-// Check reads everything in the folder of a store that is not in use, and changes nothing. Its error is that it could not.
+// Check reads everything in the folder of a store that is not in use, and changes nothing. Its error means
+// that it could not.
 func Check(dir string, opt Options) (*Checked, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *Checked) through(e *engine) error {
 		for _, t := range tables {
 			path := e.guard.PathJoin(e.lost.dir, fmt.Sprintf("%06d.sst", t.BackingSSTNum))
 			if t.Virtual {
-				c.table(e.lost, path, nil, nil) // several have parts of it
+				c.table(e.lost, path, nil, nil) // several tables share the file
 			} else {
 				c.table(e.lost, path, t.Smallest.UserKey, t.Largest.UserKey)
 			}
@@ -117,7 +118,7 @@ func (c *Checked) through(e *engine) error {
 	return nil
 }
 
-// table reads a table whole.
+// table reads a whole table.
 func (c *Checked) table(l *losses, path string, smallest, largest []byte) {
 	c.Tables++
 	s, lost := examine(l.fs, path, smallest, largest, nil)
@@ -128,7 +129,8 @@ func (c *Checked) table(l *losses, path string, smallest, largest []byte) {
 	c.Damaged = append(c.Damaged, Damage{Loss: s.loss(), From: inWords(s.edge), To: inWords(s.upper)})
 }
 
-// verifyTables looks at tables of equal sizes, which could stand under each other's names: Pebble compares sizes alone.
+// verifyTables compares tables of equal sizes, which could have each other's names: Pebble compares sizes
+// only.
 func (e *engine) verifyTables() error {
 	levels, err := e.db.SSTables()
 	if err != nil {
@@ -155,7 +157,7 @@ func (e *engine) verifyTables() error {
 	return nil
 }
 
-// lastKey is the last key of a table.
+// lastKey returns the last key of a table.
 func lastKey(fs vfs.FS, path string) (key []byte, err error) {
 	r, err := openTable(fs, path)
 	if err != nil {
@@ -172,7 +174,8 @@ func lastKey(fs vfs.FS, path string) (key []byte, err error) {
 	return key, errors.Join(it.Error(), it.Close())
 }
 
-// partition reads the records of a partition by their names and by their due times: what only one of them has is lost.
+// partition reads the records of a partition by their names and by their due times: what only one of the two
+// has is lost.
 func (c *Checked) partition(r source, p int) error {
 	named := func(kind byte) error {
 		lower, upper := bounds(appendHead(nil, p, kind))
@@ -221,19 +224,19 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 	c.Lost = append(c.Lost, LostRecord{Partition: p, Key: ref.Key, What: what})
 }
 
-// kindWords say what keys of a kind are.
+// kindWords names the kinds of keys for people.
 var kindWords = map[byte]string{
 	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry", kindSpec: "spec",
 	kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry", kindDead: "dead run",
 	kindMetaRecord: "settings", kindMeta: "metadata of the store", kindOwner: "term of a partition",
 }
 
-// inWords says what a key is, as far as it can be read.
+// inWords describes a key, as far as it can be read.
 func inWords(key []byte) string {
 	if len(key) < headLen {
 		return ""
 	}
-	key = bytes.TrimSuffix(key, []byte{0}) // the first key behind one
+	key = bytes.TrimSuffix(key, []byte{0}) // a key that only marks a place after another ends with a zero
 	kind := kindWords[key[2]]
 	if int(key[0])<<8|int(key[1]) == storePartition {
 		return kind

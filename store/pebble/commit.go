@@ -8,36 +8,42 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// request is something to be committed: the operations of an Apply or of a group, or a claim, which is decided when its
-// turn comes.
+// request is something to commit: the operations of an Apply or of a group, or a claim, which is decided when
+// its turn comes.
 type request struct {
-	changes []change        // an Apply's one, or a group's
+	changes []change        // the one change of an Apply, or those of a group
 	engine  *engine         // that ops were built on
 	ops     *pebbledb.Batch // nil once the commit has taken it over
 	claim   func(out *pebbledb.Batch) error
 	done    chan error // gets one value
 }
 
-// commit is what one write to Pebble holds.
+// commit is one write to Pebble, with the requests in it.
 type commit struct {
 	engine *engine
 	ops    *pebbledb.Batch
 	reqs   []*request
 	err    error         // valid once done is closed
-	done   chan struct{} // closed when it is durable, or known to have failed
+	done   chan struct{} // closed when the write is durable, or has failed
 }
 
-// committer is the one goroutine that writes: it merges the requests of all partitions and hands them to Pebble. Another,
-// the syncer, waits for the fsyncs and answers, so that the next commit is made meanwhile.
+// committer is the one goroutine that writes. It merges the requests of all partitions and hands them to
+// Pebble. A second goroutine, the syncer, waits for the fsyncs and answers, so that the next commit is built
+// meanwhile. Since only the committer changes terms and writes, the check of a term and the write that it
+// permits are one step.
+//
+//	Apply, Claim ──queue──→ committer: next → take (terms) → merge → Pebble ──syncs──→ syncer: fsync → done
+//	                            ↑                                                │
+//	                            └────── the next commit, during the fsync ───────┘
 type committer struct {
 	s     *Store
 	queue chan *request
-	syncs chan *commit // handed to Pebble; its capacity is how many may wait behind the fsync under way
+	syncs chan *commit // handed to Pebble; its capacity is how many may wait behind the running fsync
 	last  *commit
-	tried time.Time // when it was last tried to write again
+	tried time.Time // when it last tried to write again after a failure
 }
 
-// queueLen is how many requests may wait; more make their callers wait.
+// queueLen is how many requests may wait; the callers of more block.
 const queueLen = 256
 
 func newCommitter(s *Store) *committer {
@@ -64,7 +70,7 @@ func (c *committer) run() {
 	}
 }
 
-// next is the next request; nil if the engine failed meanwhile, or if it is time to try again to write.
+// next returns the next request; nil if the engine failed meanwhile, or if it is time to try to write again.
 func (c *committer) next() (req *request, ok bool) {
 	e := c.s.engines.now // only this goroutine replaces it
 	writes := e != nil && !e.readOnly
@@ -82,7 +88,7 @@ func (c *committer) next() (req *request, ok bool) {
 	}
 }
 
-// commit merges what waits behind first and hands it to Pebble.
+// commit merges first with the requests that wait behind it and hands them to Pebble.
 func (c *committer) commit(first *request) {
 	e := c.s.engines.now
 	m := &commit{engine: e, done: make(chan struct{})}
@@ -101,7 +107,7 @@ func (c *committer) commit(first *request) {
 		ch.shard.part.marks.soon(ch.dues)
 	})
 	if err := e.db.ApplyNoSyncWait(m.ops, pebbledb.Sync); err != nil {
-		e.guard.fail(err) // Pebble refused it; whatever it was, this engine takes no more
+		e.guard.fail(err) // Pebble refused it; whatever the reason, this engine accepts no more
 	}
 	m.each(func(ch *change) {
 		ch.shard.part.marks.visible()
@@ -121,8 +127,8 @@ func (m *commit) each(f func(*change)) {
 	}
 }
 
-// more is the next waiting request that fits into m, nil if there is none. Two of one partition never wait at once: Apply
-// is called from one goroutine at a time, and of two owners one is fenced.
+// more returns the next waiting request that fits into m, nil if there is none. Two requests of one partition
+// never wait at once: Apply is called from one goroutine at a time, and of two owners one is fenced.
 func (c *committer) more(m *commit) *request {
 	if m.ops != nil && m.ops.Len() >= c.s.opt.CommitBytes {
 		return nil
@@ -138,7 +144,8 @@ func (c *committer) more(m *commit) *request {
 	}
 }
 
-// take checks a request's terms and merges its operations into m; its error means that nothing of it is written.
+// take checks a request's terms and merges its operations into m. Its error means that nothing of it is
+// written.
 func (c *committer) take(m *commit, req *request) error {
 	if req.claim != nil {
 		if m.ops == nil {

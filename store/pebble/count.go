@@ -26,7 +26,7 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 	return out, nil
 }
 
-// count adds what the partition holds. What is lost does not count.
+// count adds what the partition holds. Lost records do not count.
 func (v *view) count(out *store.Counts) error {
 	lower, upper := bounds(appendHead(nil, v.partition, kindStaged))
 	if err := eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {

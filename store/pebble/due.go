@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// due scans the due index of a priority, which is empty before low. Nothing is due before found, as far as the scan can say.
+// due scans the due index of a priority, which is empty before low. As far as the scan shows, nothing is due
+// before found.
 func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64, err error) {
 	found = math.MinInt64
 	if q.Limit <= 0 {
@@ -27,7 +28,7 @@ func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64
 			return false, err
 		}
 		if !v.left(ref) {
-			return true, nil // what cannot be written does not leave
+			return true, nil // what cannot be written cannot be dispatched
 		}
 		r, err := v.fromBody(ref, value, q.MaxSpec)
 		out = append(out, r)
@@ -39,7 +40,7 @@ func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64
 	return out, found, err
 }
 
-// after is the time after t, if there is one.
+// after returns the next time after t, if there is one.
 func after(t int64) int64 {
 	if t == math.MaxInt64 {
 		return t
@@ -47,7 +48,7 @@ func after(t int64) int64 {
 	return t + 1
 }
 
-// dueStart is where a scan begins; whole says that it leaves out nothing but what is known not to be there.
+// dueStart returns where a scan begins; whole: it leaves out nothing but what is known to be empty.
 func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) {
 	lower = appendTime(append(appendHead(nil, v.partition, kindDue), q.Priority), low)
 	if q.After == (store.Cursor{}) || q.After.Due < low {
@@ -56,7 +57,7 @@ func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) 
 	return append(appendDueKey(nil, v.partition, q.Priority, q.After.Due, q.After.Ref), 0), false
 }
 
-// dueEnd is what a scan ends before.
+// dueEnd returns the key that a scan ends before.
 func (v *view) dueEnd(q store.DueQuery) []byte {
 	class := append(appendHead(nil, v.partition, kindDue), q.Priority)
 	if q.Until == math.MaxInt64 {
@@ -65,7 +66,7 @@ func (v *view) dueEnd(q store.DueQuery) []byte {
 	return appendTime(class, q.Until+1)
 }
 
-// staged scans the index of what is parked under a queue.
+// staged scans the index of what is staged under a queue.
 func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
@@ -100,7 +101,7 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 	return out, err
 }
 
-// stagedRecord reads a staged record: an empty entry says that the due index has its body.
+// stagedRecord reads a staged record. An empty entry means that the due index has its body.
 func (v *view) stagedRecord(ref store.Ref, body []byte, maxSpec int) (store.Record, error) {
 	if len(body) > 0 {
 		return v.fromBody(ref, body, maxSpec)

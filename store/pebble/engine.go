@@ -18,8 +18,8 @@ type engine struct {
 	gone     chan struct{} // closed when another engine is in force
 }
 
-// openEngine opens Pebble in the folder. One that is to be written is first compared with its recovery point. The guard's
-// error, the first there was, goes before what Pebble made of it.
+// openEngine opens Pebble in the folder. For writing, the folder is first compared with its recovery point.
+// The guard's error, the first one, takes precedence over what Pebble made of it.
 func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 	e := &engine{guard: newGuard(f), dir: f.dir, readOnly: readOnly, gone: make(chan struct{})}
 	if !readOnly {
@@ -48,7 +48,7 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 	return e, nil
 }
 
-// openPebble is Pebble's Open. What it panics about it found in its files.
+// openPebble is Pebble's Open. A panic means that Pebble found something wrong in its files.
 func openPebble(dir string, opt *pebbledb.Options) (db *pebbledb.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -57,7 +57,7 @@ func openPebble(dir string, opt *pebbledb.Options) (db *pebbledb.DB, err error) 
 	}()
 	db, err = pebbledb.Open(dir, opt)
 	if err != nil && !systemError(err) {
-		err = fmt.Errorf("%w: %w", errKey, err) // it is about what stands in its files
+		err = fmt.Errorf("%w: %w", errKey, err) // it is about the contents of its files
 	}
 	return db, err
 }
@@ -77,11 +77,11 @@ func (e *engine) release(clean bool) error {
 	return err
 }
 
-// failure is what first went wrong, nil if nothing did.
+// failure returns the first failure, nil if there was none.
 func (e *engine) failure() error { return folderError(e.dir, e.guard.Err()) }
 
-// close closes Pebble and reports what did not reach the disk. What was acknowledged is then in tables, and nothing in a
-// log, unless the disk has failed.
+// close closes Pebble and reports what did not reach the disk. Unless the disk has failed, everything
+// acknowledged is in tables then, and nothing in a log.
 func (e *engine) close() error {
 	clean := false
 	if !e.readOnly && e.failure() == nil {
@@ -97,7 +97,7 @@ func (e *engine) close() error {
 	return folderError(e.dir, err)
 }
 
-// holder holds the engine in force. Readers keep it open; whoever replaces it waits for them.
+// holder holds the engine in force. Readers keep it open; replacing it waits for them.
 type holder struct {
 	mu  sync.RWMutex
 	now *engine // nil: none could be opened
@@ -114,19 +114,19 @@ func (h *holder) use(f func(e *engine) error) error {
 	return f(h.now)
 }
 
-// reason is why the store cannot write; nil if it can.
+// reason returns why the store cannot write; nil if it can.
 func (h *holder) reason() error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.why
 }
 
-// replace closes the engine in force and puts in what open returns; why is the reason that it cannot write.
+// replace closes the engine in force and installs what open returns; why is the reason that it cannot write.
 func (h *holder) replace(open func() (e *engine, why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if old := h.now; old != nil {
-		_ = old.close() // it is being replaced because it failed
+		_ = old.close() // it is replaced because it failed
 		defer close(old.gone)
 	}
 	h.now, h.why = open()

@@ -42,23 +42,23 @@ var advice = map[error]string{
 	ErrIO:            "look at the system's log; carillon tries again by itself",
 }
 
-// closedAdvice is what a user can do if the store was not opened, where that is something else.
+// closedAdvice is what a user can do if the store was not opened, where that differs.
 var closedAdvice = map[error]string{
 	ErrReplaced: "start carillon again",
 	ErrDiskFull: "make room, and start carillon again",
 	ErrIO:       "look at the system's log, and start carillon again when the disk is well",
 }
 
-// FolderError says what is wrong with a store's folder and what a user can do about it.
+// FolderError reports what is wrong with a store's folder and what a user can do about it.
 type FolderError struct {
 	Kind error // one of the errors of this package
 	Dir  string
 	Err  error // the cause; nil if there is none
-	// Closed: the store was not opened, so nobody tries again.
+	// Closed: the store was not opened, so nothing is tried again.
 	Closed bool
 }
 
-// Error is a sentence that a user can act on.
+// Error returns a sentence that a user can act on.
 func (e *FolderError) Error() string {
 	s := "store folder " + e.Dir + ": " + e.Kind.Error()
 	if e.Err != nil {
@@ -74,7 +74,7 @@ func (e *FolderError) Error() string {
 	return s
 }
 
-// Unwrap is the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *FolderError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}
@@ -93,7 +93,7 @@ func folderError(dir string, err error) error {
 	return &FolderError{Kind: kindOf(err), Dir: dir, Err: err}
 }
 
-// notOpened is the error of an open.
+// notOpened marks the error of an open.
 func notOpened(err error) error {
 	f, ok := errors.AsType[*FolderError](err)
 	if !ok {
@@ -104,7 +104,7 @@ func notOpened(err error) error {
 	return &closed
 }
 
-// notMade says why a folder could not be made.
+// notMade returns why a folder could not be created.
 func notMade(dir string, err error) error {
 	kind := kindOf(err)
 	if errors.Is(kind, ErrDamaged) { // there is nothing yet that could be damaged
@@ -113,13 +113,13 @@ func notMade(dir string, err error) error {
 	return &FolderError{Kind: kind, Dir: dir, Err: err}
 }
 
-// systemError reports whether the operating system, rather than what stands in a file, is the cause.
+// systemError reports whether the operating system, rather than a file's contents, is the cause.
 func systemError(err error) bool {
 	_, errno := errors.AsType[syscall.Errno](err)
 	return errno || errors.Is(err, fs.ErrPermission)
 }
 
-// kindOf tells what a system error means for the store.
+// kindOf returns what a system error means for the store.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

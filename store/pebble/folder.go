@@ -13,9 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What stands in a store's folder.
+// Files in a store's folder.
 const (
-	markFile     = "CARILLON" // says that the folder is ours, and of which format
+	markFile     = "CARILLON" // marks the folder as a store, and of which format
 	markTemp     = "CARILLON.tmp"
 	lockFile     = "LOCK"
 	recoveryFile = "RECOVERY" // what a start must find
@@ -26,23 +26,24 @@ const (
 // Formats of a folder. Each is written by the first open of a program that knows it.
 const (
 	formatFirst    = 1
-	formatRecovery = 2 // there is a recovery point
+	formatRecovery = 2 // has a recovery point
 	folderFormat   = formatRecovery
 )
 
-// A mark says "carillon store, format 2, ready": what the folder is, and that the store in it was made completely.
+// A mark is "carillon store, format 2, ready": what the folder is, and that the store in it was created
+// completely.
 const (
 	markFormat = "carillon store, format %d, %s\n"
 	markMaking = "making"
 	markReady  = "ready"
 )
 
-// folder is the place of a store, locked.
+// folder is the locked folder of a store.
 type folder struct {
 	fs    vfs.FS
 	dir   string
 	lock  io.Closer
-	ready bool // the store was made completely
+	ready bool // the store was created completely
 	// format is the folder's; 0 if it is new.
 	format int
 	// held fails when the folder is no longer the one that was opened.
@@ -53,7 +54,7 @@ func newFolder(dir string, opt *Options) *folder {
 	return &folder{fs: opt.FS, dir: dir, held: func() error { return nil }}
 }
 
-// lockMade locks a folder that there is, with a store in it that was made completely.
+// lockMade locks an existing folder whose store was created completely.
 func (f *folder) lockMade() error {
 	if f.fs == vfs.Default {
 		if err := f.resolve(); err != nil {
@@ -77,7 +78,7 @@ func (f *folder) lockMade() error {
 	return err
 }
 
-// openFolder checks the folder, makes it if need be, and locks it.
+// openFolder checks the folder, creates it if needed, and locks it.
 func openFolder(dir string, opt *Options) (*folder, error) {
 	f := newFolder(dir, opt)
 	if opt.FS == vfs.Default {
@@ -121,7 +122,7 @@ func (f *folder) resolve() error {
 	return nil
 }
 
-// look says whether the folder has a mark, and refuses what is not ours. It changes nothing there.
+// look reports whether the folder has a mark, and refuses foreign contents. It changes nothing there.
 func (f *folder) look() (marked bool, err error) {
 	info, err := f.fs.Stat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,10 +176,10 @@ func newerFormat(dir string, format, known int) error {
 	return &FolderError{Kind: ErrNewer, Dir: dir, Err: fmt.Errorf("its format is %d, this program knows up to %d", format, known)}
 }
 
-// notLocked says why the folder could not be locked.
+// notLocked returns why the folder could not be locked.
 func (f *folder) notLocked(err error) error {
-	// The lock file could not be made: a *PathError. It could not be locked: a bare errno, or Pebble's own word on a lock
-	// that this process holds.
+	// A *PathError: the lock file could not be created. A bare errno, or Pebble's own error about a lock that
+	// this process holds: it could not be locked.
 	_, path := errors.AsType[*fs.PathError](err)
 	errno, system := errors.AsType[syscall.Errno](err)
 	if path || system && errno != syscall.EAGAIN && errno != syscall.EACCES {
@@ -187,7 +188,7 @@ func (f *folder) notLocked(err error) error {
 	return &FolderError{Kind: ErrLocked, Dir: f.dir, Err: err}
 }
 
-// begin looks again, now alone, and marks a new folder.
+// begin looks again, now with the lock, and marks a new folder.
 func (f *folder) begin() error {
 	marked, err := f.look()
 	if err != nil || marked {
@@ -196,8 +197,8 @@ func (f *folder) begin() error {
 	return f.mark(markMaking)
 }
 
-// finish marks the store as made completely. Until then the folder may be new, and so may those above it: each is a name
-// in the one above, which must be durable before anything is acknowledged.
+// finish marks the store as created completely. Until then the folder may be new, and so may its parents:
+// each is a name in its parent, which must be durable before anything is acknowledged.
 func (f *folder) finish() error {
 	if f.ready && f.format == folderFormat {
 		return nil
@@ -224,7 +225,7 @@ func (f *folder) mark(state string) error {
 	return nil
 }
 
-// replace writes a file so that after a crash the old or the new one is there, whole.
+// replace writes a file so that after a crash either the old or the new one is there, whole.
 func (f *folder) replace(name string, text []byte) error {
 	temp := f.file(name + ".tmp")
 	if err := f.write(temp, text); err != nil {
@@ -236,7 +237,7 @@ func (f *folder) replace(name string, text []byte) error {
 	return f.sync(f.dir)
 }
 
-// write makes a durable file.
+// write creates a durable file.
 func (f *folder) write(name string, text []byte) error {
 	file, err := privately(f.fs).Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -258,8 +259,9 @@ func (f *folder) sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// probe looks for the room that opening the store for writing takes, and tries to write some of it. Opening turns the logs
-// into tables; if it ran out of room half-way, what it had written would stay, and eat what room there is at every try.
+// probe checks that there is room for opening the store for writing, and writes some of it. Opening turns the
+// logs into tables; if it ran out of room half-way, what it had written would stay and use up more room with
+// every attempt.
 func (f *folder) probe(bytes int) error {
 	if err := f.held(); err != nil {
 		return err
@@ -275,7 +277,8 @@ func (f *folder) probe(bytes int) error {
 	return err
 }
 
-// room reports a lack of room for as much as the logs hold and some bytes. A file system that does not tell has room.
+// room reports whether room is missing for the size of the logs plus bytes. A file system that cannot tell
+// has room.
 func (f *folder) room(bytes uint64) error {
 	usage, err := f.fs.GetDiskUsage(f.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
@@ -302,8 +305,8 @@ func (f *folder) room(bytes uint64) error {
 	return nil
 }
 
-// file is the path of a file of ours.
+// file returns the path of a file of this package.
 func (f *folder) file(name string) string { return f.fs.PathJoin(f.dir, name) }
 
-// path is where Pebble's files are.
+// path returns the folder of Pebble's files.
 func (f *folder) path() string { return f.fs.PathJoin(f.dir, dbFolder) }

@@ -9,18 +9,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard stands between Pebble and the file system. Pebble answers a failed write of its log or manifest by ending the
-// process, in places where no recover helps, and a failed flush by trying again without a pause. So the guard never
-// returns the error of a change: it keeps the first one, and from then on reports success and changes nothing. The folder
-// stays as it was at the failure, which is what the next Open recovers from.
+// guard stands between Pebble and the file system. Pebble answers a failed write of its log or manifest by
+// ending the process, in places where no recover helps, and a failed flush by retrying without a pause. So
+// the guard never returns the error of a change: it keeps the first one, and from then on reports success and
+// changes nothing. The folder stays as it was at the failure, and the next Open recovers from that.
 //
-// Whoever waits for an fsync must look at [guard.Err] after it: the failure is recorded before the fsync returns.
+// Whoever waits for an fsync must check [guard.Err] after it: the failure is recorded before the fsync
+// returns.
 type guard struct {
 	vfs.FS
-	recovery *recovery     // told of what is durable; nil while the engine only reads
-	folder   *folder       // whose files these are
+	recovery *recovery     // told what is durable; nil if the engine is read-only
+	folder   *folder       // the folder of these files
 	failed   chan struct{} // closed at the first failure
-	marker   atomic.Uint64 // generation of the newest marker file that was made
+	marker   atomic.Uint64 // generation of the newest marker file that was created
 	mu       sync.Mutex
 	err      error
 }
@@ -29,7 +30,7 @@ func newGuard(f *folder) *guard {
 	return &guard{FS: privately(f.fs), folder: f, failed: make(chan struct{})}
 }
 
-// Err is the first failure, nil if there was none.
+// Err returns the first failure, nil if there was none.
 func (g *guard) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +57,7 @@ func (g *guard) void() bool {
 	}
 }
 
-// change makes a change unless there was a failure, and swallows its error.
+// change calls f unless there was a failure, and records its error instead of returning it.
 func (g *guard) change(f func() error) error {
 	if g.void() {
 		return nil
@@ -67,7 +68,8 @@ func (g *guard) change(f func() error) error {
 	return nil
 }
 
-// file wraps a file that was opened for writing; after a failure, it is one that takes everything and keeps nothing.
+// file wraps a file that was opened for writing. After a failure it is one that accepts everything and keeps
+// nothing.
 func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		g.fail(err)
@@ -76,7 +78,7 @@ func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
 	return &guardedFile{guard: g, File: f, extent: extentOf(g.PathBase(name))}, nil
 }
 
-// Create makes a file.
+// Create creates a file.
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if g.void() {
 		return &guardedFile{guard: g}, nil
@@ -88,7 +90,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return g.file(name, f, err)
 }
 
-// OpenReadWrite opens a file for both.
+// OpenReadWrite opens a file for reading and writing.
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	if g.void() {
 		return &guardedFile{guard: g}, nil
@@ -134,7 +136,7 @@ func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
 	return g.change(func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
-// Remove removes a file. That it is not there is told; any other failure costs only room.
+// Remove removes a file. It returns that the file does not exist; any other failure only costs room.
 func (g *guard) Remove(name string) error {
 	g.forget(name)
 	if g.void() {
@@ -151,7 +153,8 @@ func (g *guard) RemoveAll(name string) error {
 	return g.change(func() error { return g.FS.RemoveAll(name) })
 }
 
-// synced is called after an fsync of a file: it moves the recovery point, and looks whether the folder is still ours.
+// synced is called after an fsync of a file. It moves the recovery point, and checks that the folder is still
+// ours.
 func (g *guard) synced(e extent) {
 	if e.kind == 0 || g.recovery == nil || g.void() {
 		return
@@ -163,19 +166,19 @@ func (g *guard) synced(e extent) {
 	g.recovery.synced(e)
 }
 
-// forget is called before a file is removed or becomes another.
+// forget is called before a file is removed or reused.
 func (g *guard) forget(name string) {
 	if e := extentOf(g.PathBase(name)); e.kind != 0 && g.recovery != nil {
 		g.recovery.forget(e.kind, e.number)
 	}
 }
 
-// moved is called after the names in the folder have become durable.
+// moved is called when the names in the folder have become durable.
 func (g *guard) moved() {
 	if marker := g.marker.Swap(0); marker != 0 && g.recovery != nil && !g.void() {
 		g.recovery.moved(marker)
 	}
 }
 
-// Unwrap is the file system below.
+// Unwrap returns the file system below.
 func (g *guard) Unwrap() vfs.FS { return g.FS }

@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guardedFile is a file that is written; with a nil File it is only pretended.
+// guardedFile is a file open for writing; with a nil File writes are discarded.
 type guardedFile struct {
 	vfs.File
 	guard  *guard
-	extent extent // what was written to a log or manifest; without a kind it is another file
+	extent extent // what was written to a log or manifest; kind 0 for any other file
 }
 
 // void reports whether changes must not reach the file.
@@ -44,7 +44,7 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// change makes a change unless there was a failure, and swallows its error.
+// change calls do unless there was a failure, and records its error instead of returning it.
 func (f *guardedFile) change(do func() error) error {
 	if f.void() {
 		return nil
@@ -58,7 +58,7 @@ func (f *guardedFile) Sync() error { return f.syncWith(func() error { return f.F
 // SyncData makes the file's bytes durable.
 func (f *guardedFile) SyncData() error { return f.syncWith(func() error { return f.File.SyncData() }) }
 
-// syncWith makes the file durable and says what of it is.
+// syncWith makes the file durable and reports to the recovery point what is.
 func (f *guardedFile) syncWith(do func() error) error {
 	e := f.extent
 	err := f.change(do)
@@ -66,7 +66,7 @@ func (f *guardedFile) syncWith(do func() error) error {
 	return err
 }
 
-// SyncTo begins to make the front of the file durable.
+// SyncTo starts to make the beginning of the file durable.
 func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
 	if f.void() {
 		return false, nil
@@ -77,7 +77,8 @@ func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// Preallocate asks for room ahead of the writes. Its failure is no failure: the write that needs the room tells.
+// Preallocate asks for room ahead of the writes. Its failure does not count: the write that needs the room
+// will fail.
 func (f *guardedFile) Preallocate(offset, length int64) error {
 	if f.void() {
 		return nil
@@ -128,7 +129,7 @@ func (f *guardedFile) Prefetch(offset, length int64) error {
 	return f.File.Prefetch(offset, length)
 }
 
-// Fd is the descriptor below; a file that is only pretended has none.
+// Fd returns the descriptor of the file below; without one, none.
 func (f *guardedFile) Fd() uintptr {
 	if f.File == nil {
 		return vfs.InvalidFd
@@ -146,7 +147,7 @@ func (d *guardedDir) Sync() error {
 	return err
 }
 
-// voidInfo describes a file that is only pretended.
+// voidInfo describes a file whose writes are discarded.
 type voidInfo struct{}
 
 func (voidInfo) Name() string           { return "" }

@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// head is what a record's name leads to: where its body is and which index entries it has. It is all that must be read
-// to replace or delete the record.
+// head is stored under a record's name: where its body is and which index entries it has. It is all that must
+// be read to replace or delete the record.
 type head struct {
 	flags    headFlags
 	priority uint8
@@ -17,12 +17,12 @@ type head struct {
 	runDue   int64  // hasStaged
 	live     carillon.RunIdentity
 	specLen  int    // specApart
-	body     []byte // of a record that is in neither index; aliases what was read
+	body     []byte // of a record that is in neither index; aliases the value read
 }
 
-// headFlags say what a head holds. The twice flags tell keys that were set more than once since they last were absent:
-// those need a Delete, others a SingleDelete, which vanishes together with its Set in the first flush or compaction that
-// meets both.
+// headFlags tell what a head holds. The twice flags mark keys that were set more than once since they were
+// last absent: removing those takes a Delete. For others a SingleDelete does, which vanishes together with
+// its Set in the first flush or compaction that meets both.
 type headFlags byte
 
 const (
@@ -39,10 +39,10 @@ const (
 // is reports whether all of f are set.
 func (h *head) is(f headFlags) bool { return h.flags&f == f }
 
-// bodyInHead reports whether the record is in no index that could carry its body.
+// bodyInHead reports whether the record is in no index that could hold its body.
 func (h *head) bodyInHead() bool { return h.flags&(hasDue|hasStaged) == 0 }
 
-// headOf is the head of a record that is written for the first time; its spec is set by the caller.
+// headOf returns the head of a record that is written for the first time; the caller sets its spec.
 func headOf(partition int, s *store.State) head {
 	h := head{priority: s.Priority}
 	if s.Due != 0 {
@@ -60,7 +60,7 @@ func headOf(partition int, s *store.State) head {
 	return h
 }
 
-// append appends the head's bytes without its body.
+// append appends the encoded head without its body.
 func (h *head) append(b []byte) []byte {
 	b = append(b, byte(h.flags), h.priority)
 	if h.is(hasDue) {
@@ -83,7 +83,7 @@ func (h *head) append(b []byte) []byte {
 	return b
 }
 
-// parseHead reads what append wrote; the rest is the body.
+// parseHead decodes what append wrote; the rest is the body.
 func parseHead(partition int, b []byte) (h head, err error) {
 	c := cutter{b: b}
 	h.flags, h.priority = headFlags(c.byte()), c.byte()
@@ -111,7 +111,7 @@ func parseHead(partition int, b []byte) (h head, err error) {
 	return h, nil
 }
 
-// spec says where a record's spec is.
+// spec tells where a record's spec is.
 type spec struct {
 	form   specForm
 	inline []byte // specInBody
@@ -127,7 +127,8 @@ const (
 	specInKey
 )
 
-// appendBody appends a record's body: the length of the state, the state, the spec's form, and the spec or its length.
+// appendBody appends a record's body: the length of the state, the state, the spec's form, and the spec or
+// its length.
 func appendBody(b []byte, s *store.State, sp spec) []byte {
 	const room = 2 // for the length, guessed; the state is moved if it is 16 KiB or longer
 	at := len(b)
@@ -145,7 +146,7 @@ func appendBody(b []byte, s *store.State, sp spec) []byte {
 	return append(b, sp.inline...)
 }
 
-// splitBody reads what appendBody wrote; both results alias b.
+// splitBody splits what appendBody wrote; both results alias b.
 func splitBody(b []byte) (state []byte, sp spec, err error) {
 	c := cutter{b: b}
 	state = c.bytes(c.uvarint())
@@ -164,7 +165,7 @@ func splitBody(b []byte) (state []byte, sp spec, err error) {
 	return state, sp, nil
 }
 
-// cutter takes a value apart; after the first lack of bytes it is bad and returns zeros.
+// cutter takes a value apart. When bytes are missing it becomes bad and returns zeros.
 type cutter struct {
 	b   []byte
 	bad bool

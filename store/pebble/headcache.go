@@ -8,24 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// headCache remembers what the last reads and writes of a partition said about its heads, so that most writes need not read what
-// they replace: a new job was found absent a moment ago, and who rewrites a record most often wrote it. It is as large as it
-// was made, whatever the store holds.
+// headCache caches the heads of the records of a partition that were last read or written, so that most
+// writes need not read what they replace: a new job was found absent a moment ago, and a rewritten record was
+// most often written by this process. Its size is fixed, whatever the store holds.
 //
-// It says what Pebble has after the last commit. Commits change it one after the other, in the committer, as soon as they
-// are visible; until then nobody builds on what they change, because an Apply of the partition, or the claim before it, has
-// yet to return. A read that began before such a change may have seen what it replaced, so what it learned is dropped.
+// It has the state of Pebble after the last commit. The committer applies commits to it one after the other,
+// as soon as they are visible. Until then nothing is built on what they change, because an Apply of the
+// partition, or the claim before it, has yet to return. A read that began before such a change may have seen
+// an older version, so what it learned is dropped.
 type headCache struct {
-	turns atomic.Uint64 // grows with each change; a read begins by asking for it
+	turns atomic.Uint64 // grows with each change; a read asks for it first
 	most  int           // bytes of a generation
 	seed  maphash.Seed
 
 	mu         sync.Mutex
-	young, old facts // what is learned goes into young; when that is full, old is dropped and young becomes old
+	young, old facts // new facts go into young; when that is full, old is dropped and young becomes old
 }
 
-// facts are one generation: entries one after another, and where they are, by the hash of the key. If the key of an entry
-// is another one with the same hash, nothing is known, not even from the older generation.
+// facts is one generation: entries one after another, and their offsets by the hash of the key. If the entry
+// at a hash has another key, nothing is known, not even from the older generation.
 type facts struct {
 	at      map[uint64]uint32
 	entries []byte
@@ -53,7 +54,7 @@ func appendBytes(b, part []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// cutFact reads what appendFact wrote and returns the rest; the fact aliases b.
+// cutFact decodes what appendFact wrote and returns the rest; the fact aliases b.
 func cutFact(b []byte) (f fact, rest []byte) {
 	c := cutter{b: b}
 	f.key = c.bytes(c.uvarint())
@@ -63,7 +64,7 @@ func cutFact(b []byte) (f fact, rest []byte) {
 	return f, c.b
 }
 
-// look appends to buf what is known of the record with a head key: an entry, or nothing.
+// look appends to buf the entry of the record with a head key, if there is one.
 func (k *headCache) look(buf, key []byte) []byte {
 	h := maphash.Bytes(k.seed, key)
 	k.mu.Lock()
@@ -80,7 +81,7 @@ func (k *headCache) look(buf, key []byte) []byte {
 	return buf
 }
 
-// learn takes in what a read found that began at a turn.
+// learn adds what a read found that began at a turn.
 func (k *headCache) learn(turn uint64, f *fact) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +91,7 @@ func (k *headCache) learn(turn uint64, f *fact) {
 	}
 }
 
-// change takes in what a commit wrote, entry after entry. What it deleted is forgotten: it seldom comes back.
+// change applies the entries of a commit. What it deleted is forgotten: it seldom comes back.
 func (k *headCache) change(entries []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +109,7 @@ func (k *headCache) change(entries []byte) {
 	}
 }
 
-// add puts an entry into the young generation. One that is too long is not worth its room.
+// add adds an entry to the young generation. One that is too long is not worth its room.
 func (k *headCache) add(h uint64, entry []byte) {
 	if len(entry) > k.most/8 {
 		delete(k.young.at, h)
@@ -127,7 +128,7 @@ func (k *headCache) add(h uint64, entry []byte) {
 	k.young.entries = append(k.young.entries, entry...)
 }
 
-// forget takes nothing for granted any more.
+// forget empties the cache.
 func (k *headCache) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

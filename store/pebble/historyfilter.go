@@ -8,44 +8,45 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// historyFilter tells of most runs that they are not in a partition's history yet, so that it need not be searched for each run
-// that finishes. It has every run recorded whose scheduled time is after past, in two Bloom filters, and so answers for
-// those times only. When the younger filter is full, the older one is dropped and past moves to the last of its runs;
-// scheduled times grow, so few runs are older.
+// historyFilter tells of most runs that they are not in a partition's history yet, so that the history need
+// not be searched for each run that finishes. Two Bloom filters hold every recorded run whose scheduled time
+// is after past, so it answers for those times only. When the younger filter is full, the older one is
+// dropped and past moves to the last of its runs; scheduled times grow, so few runs are older.
 //
-// Runs are added when a batch is built, before anybody else can see them. That a batch is refused or lost, or that a run
-// leaves the history, only makes it search in vain.
+// Runs are added when a batch is built, before anyone else can see them. A batch that is refused or lost, or
+// a run that leaves the history, only makes a later search futile.
 type historyFilter struct {
 	seed maphash.Seed
 
-	most       int // runs of a filter
+	most       int // runs per filter
 	mu         sync.Mutex
-	known      bool // past is
+	known      bool // past is known
 	asked      bool
 	past       int64
 	young, old filter
 }
 
-// filter is a Bloom filter with 8 bits for each run and three of them set: at most 3 of 100 are found that are not there.
+// filter is a Bloom filter with 8 bits for each run and three of them set: at most 3 of 100 absent runs seem
+// present.
 type filter struct {
 	bits []uint64
 	runs int
 	last int64 // the latest scheduled time
 }
 
-// recentRuns is for how many runs the younger filters of a store have room, over all its partitions: 1 MiB, and as much for
-// the older ones. A filter for fewer than leastRuns would be more trouble than help.
+// recentRuns is how many runs the younger filters of a store have room for, over all its partitions: 1 MiB,
+// and as much for the older ones. A filter for fewer than leastRuns is not worth it.
 const (
 	recentRuns = 1 << 20
 	leastRuns  = 64
 )
 
-// newHistoryFilter makes what a partition of so many needs.
+// newHistoryFilter returns the filter of a partition, one of so many.
 func newHistoryFilter(partitions int) *historyFilter {
 	return &historyFilter{seed: maphash.MakeSeed(), past: math.MinInt64, most: max(leastRuns, recentRuns/partitions)}
 }
 
-// begin says that no run of a scheduled time after past is in the history but those that were added.
+// begin declares that the history has no runs with a scheduled time after past except those that were added.
 func (r *historyFilter) begin(past int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +55,7 @@ func (r *historyFilter) begin(past int64) {
 	}
 }
 
-// ask reports whether somebody should look, once, whether the history is empty.
+// ask reports, once, that the caller should find out whether the history is empty.
 func (r *historyFilter) ask() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +64,7 @@ func (r *historyFilter) ask() bool {
 	return first
 }
 
-// add adds a run, whose history key is given, and reports whether it is certainly not in the history.
+// add adds a run with its history key, and reports whether it is certainly not in the history.
 func (r *historyFilter) add(id *carillon.RunIdentity, key []byte) (fresh bool) {
 	h := maphash.Bytes(r.seed, key)
 	r.mu.Lock()
@@ -79,14 +80,14 @@ func (r *historyFilter) add(id *carillon.RunIdentity, key []byte) (fresh bool) {
 	return fresh
 }
 
-// forget takes nothing for granted any more: what was lost with a commit may have let begin see too little.
+// forget invalidates the filter: begin may have been told too little, because of a commit that was lost.
 func (r *historyFilter) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known, r.asked = false, false
 }
 
-// drop makes room for a young filter.
+// drop makes room for a new young filter.
 func (r *historyFilter) drop() {
 	if r.old.runs > 0 {
 		r.past = max(r.past, r.old.last)
@@ -117,7 +118,7 @@ func (f *filter) has(h uint64) bool {
 	return true
 }
 
-// places are the bits of a hash.
+// places returns the bits of a hash.
 func (f *filter) places(h uint64) [3]uint64 {
 	bits := uint64(len(f.bits)) * 64
 	return [3]uint64{h % bits, h >> 17 % bits, h >> 34 % bits}

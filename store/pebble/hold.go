@@ -9,10 +9,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What keeps two processes from writing one folder. The lock file does as long as it is there. The folder itself is locked
-// besides, on systems that can, since a lock file may be deleted. And whoever writes looks at every fsync whether the
-// recovery point that it opened is still the folder's: it is another one, or none, if the folder was deleted, or restored
-// under a running node.
+// Three things keep two processes from writing one folder. The first is the lock file, as long as it exists.
+// Since it may be deleted, the folder itself is locked, too, on systems that can. And at every fsync the
+// writer checks that the recovery point that it opened is still the folder's: if the folder was deleted, or
+// restored under a running node, it is gone or is another file.
 
 // holds are locks that are released together.
 type holds []io.Closer
@@ -46,7 +46,7 @@ func (f *folder) take() error {
 	return nil
 }
 
-// hold remembers which file the recovery point is in.
+// hold remembers which file holds the recovery point.
 func (f *folder) hold() error {
 	if f.fs != vfs.Default {
 		return nil

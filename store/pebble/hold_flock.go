@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lockFolder locks the folder itself: who has it open is known whatever happens to the files in it. The lock ends with the
+// lockFolder locks the folder itself, which works whatever happens to the files in it. The lock ends with the
 // process.
 func lockFolder(dir string) (io.Closer, error) {
 	d, err := os.Open(dir)
@@ -23,7 +23,7 @@ func lockFolder(dir string) (io.Closer, error) {
 		}
 	}
 	if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) {
-		return d, nil // the lock file is all there is
+		return d, nil // the lock file alone must do
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -4,5 +4,5 @@ package pebble
 
 import "io"
 
-// lockFolder does nothing: the lock file is all there is on this system.
+// lockFolder does nothing: on this system the lock file alone must do.
 func lockFolder(string) (io.Closer, error) { return holds(nil), nil }

@@ -9,19 +9,20 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A key is partition (2 bytes, big endian), kind (1 byte), and what the kind says. Keys of one kind sort like what they
-// encode; no key is a prefix of another of its kind. The layout is fixed by store.Format (docs/decisions/0004).
+// A key is partition (2 bytes, big endian), kind (1 byte), and the fields of the kind. Keys of one kind sort
+// like what they encode; no key is a prefix of another of its kind. The layout is fixed by store.Format
+// (docs/decisions/0004).
 //
-//	kindHead     ref of a job                               → head: where the body is, which index entries exist
-//	kindPending  ref of a pending run                       → the same
-//	kindDue      priority, due, ref                            → body
-//	kindStaged   queue, priority, run due, ref                 → body, or the due key that holds it
-//	kindSpec     ref                                        → a spec too large for the body
-//	kindLive     uid, scheduled, cause, seq                 → ref
-//	kindHistory  key hash, scheduled descending, rest of it → run record
-//	kindAge      end of retention, uid, scheduled, …        → 1 if dead, else 0
-//	kindDead     namespace, finished descending, uid, …     → nothing
-//	kindSmall    kind, key                                  → value
+//	kindHead        ref of a job                               → head: place of the body, index entries
+//	kindPending     ref of a pending run                       → the same
+//	kindDue         priority, due, ref                         → body
+//	kindStaged      queue, priority, run due, ref              → body; empty if the due index has it
+//	kindSpec        ref                                        → a spec too large for the body
+//	kindLive        uid, scheduled, cause, seq                 → ref
+//	kindHistory     key hash, scheduled descending, rest of it → run record
+//	kindAge         end of retention, uid, scheduled, …        → 1 if dead, else 0
+//	kindDead        namespace, finished descending, uid, …     → nothing
+//	kindMetaRecord  kind, key                                  → value
 const (
 	kindHead       = 'a'
 	kindPending    = 'b'
@@ -42,16 +43,17 @@ const (
 	kindUntil = 'U'
 )
 
-// storePartition holds what belongs to no partition; a store has at most MaxPartitions, so they never meet.
+// storePartition holds what belongs to no partition. A store has at most MaxPartitions, so the numbers never
+// collide.
 const storePartition = math.MaxUint16
 
 // MaxPartitions is the most partitions that a store can be created with.
 const MaxPartitions = math.MaxUint16
 
-// headLen is the length of partition and kind, in front of every key.
+// headLen is the length of partition and kind, the beginning of every key.
 const headLen = 3
 
-// errKey says that a key or value is not of the form that this package writes: the store is damaged.
+// errKey reports a key or value that this package cannot have written: the store is damaged.
 var errKey = fmt.Errorf("malformed entry: %w", store.ErrDamaged)
 
 // appendHead appends partition and kind.
@@ -59,7 +61,7 @@ func appendHead(b []byte, partition int, kind byte) []byte {
 	return append(b, byte(partition>>8), byte(partition), kind)
 }
 
-// prefixEnd is the first key after all that begin with b, in place; b must hold a byte below 0xff.
+// prefixEnd returns the first key after all that begin with b, in place; b must hold a byte below 0xff.
 func prefixEnd(b []byte) []byte {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] != 0xff {
@@ -70,8 +72,8 @@ func prefixEnd(b []byte) []byte {
 	return nil
 }
 
-// appendText appends s so that order is kept and no text is a prefix of another: bytes 0 and 1 become 1,1 and 1,2, and a
-// 0 ends it.
+// appendText appends s so that order is kept and no text is a prefix of another: bytes 0 and 1 become 1,1 and
+// 1,2, and a 0 ends it.
 func appendText(b []byte, s string) []byte {
 	start := 0
 	for i := range len(s) {
@@ -83,7 +85,7 @@ func appendText(b []byte, s string) []byte {
 	return append(append(b, s[start:]...), 0)
 }
 
-// cutText reads what appendText wrote and returns the rest.
+// cutText decodes what appendText wrote and returns the rest.
 func cutText(b []byte) (s string, rest []byte, err error) {
 	plain := true
 	for i := 0; i < len(b); i++ {
@@ -115,7 +117,7 @@ func unescape(b []byte) string {
 	return string(out)
 }
 
-// appendTime appends a time so that keys sort by it, those before 1970 included.
+// appendTime appends a time so that keys sort by it, including times before 1970.
 func appendTime(b []byte, t int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(t)^1<<63)
 }
@@ -125,7 +127,7 @@ func appendTimeDesc(b []byte, t int64) []byte {
 	return binary.BigEndian.AppendUint64(b, ^(uint64(t) ^ 1<<63))
 }
 
-// cutTime reads what appendTime wrote and returns the rest.
+// cutTime decodes what appendTime wrote and returns the rest.
 func cutTime(b []byte) (t int64, rest []byte, err error) {
 	if len(b) < 8 {
 		return 0, nil, errKey
@@ -144,7 +146,7 @@ func appendSeq(b []byte, n uint64) []byte {
 	return append(append(b, byte(8-skip)), raw[skip:]...)
 }
 
-// cutSeq reads what appendSeq wrote and returns the rest.
+// cutSeq decodes what appendSeq wrote and returns the rest.
 func cutSeq(b []byte) (n uint64, rest []byte, err error) {
 	if len(b) == 0 || b[0] > 8 || len(b) < 1+int(b[0]) {
 		return 0, nil, errKey
@@ -161,7 +163,7 @@ func appendRef(b []byte, r store.Ref) []byte {
 	return appendSeq(appendText(appendText(b, r.Namespace), r.Name), r.Seq)
 }
 
-// parseRef reads what appendRef wrote; nothing may follow.
+// parseRef decodes what appendRef wrote; nothing may follow.
 func parseRef(b []byte) (r store.Ref, err error) {
 	if r.Namespace, b, err = cutText(b); err != nil {
 		return r, err
@@ -178,8 +180,8 @@ func parseRef(b []byte) (r store.Ref, err error) {
 	return r, nil
 }
 
-// appendHeadKey appends the key of a record's head. Pending runs have a kind of their own, so that the delete of a job
-// finds them, nearly always none, without a look at the jobs.
+// appendHeadKey appends the key of a record's head. Pending runs have a kind of their own, so that deleting a
+// job finds them, nearly always none, without a look at the jobs.
 func appendHeadKey(b []byte, partition int, r store.Ref) []byte {
 	if r.Seq == 0 {
 		return appendRef(appendHead(b, partition, kindHead), r)
@@ -187,7 +189,7 @@ func appendHeadKey(b []byte, partition int, r store.Ref) []byte {
 	return appendRef(appendHead(b, partition, kindPending), r)
 }
 
-// appendPendingPrefix appends what the head keys of a job's pending runs begin with.
+// appendPendingPrefix appends the common prefix of the head keys of a job's pending runs.
 func appendPendingPrefix(b []byte, partition int, k carillon.Key) []byte {
 	return appendText(appendText(appendHead(b, partition, kindPending), k.Namespace), k.Name)
 }
@@ -215,7 +217,7 @@ func appendRun(b []byte, id *carillon.RunIdentity) []byte {
 	return appendSeq(b, id.Seq)
 }
 
-// parseRun reads what appendRun wrote; nothing may follow.
+// parseRun decodes what appendRun wrote; nothing may follow.
 func parseRun(b []byte, partition int) (id carillon.RunIdentity, err error) {
 	id.Partition = uint16(partition)
 	if len(b) < len(id.UID) {
@@ -237,15 +239,17 @@ func appendLiveKey(b []byte, partition int, id *carillon.RunIdentity) []byte {
 	return appendRun(appendHead(b, partition, kindLive), id)
 }
 
-// appendHistoryKey appends the key of a finished run: of all runs of a job, the newest scheduled comes first. The first
-// half of a uid is the hash of the job's key, so a run id leads to its record, and so does a job's name to all of its.
+// appendHistoryKey appends the key of a finished run: of all runs of a job, the newest scheduled comes first.
+// The first half of a uid is the hash of the job's key, so a run id leads to its record, and a job's name to
+// all of its runs.
 func appendHistoryKey(b []byte, partition int, id *carillon.RunIdentity) []byte {
 	b = append(appendHead(b, partition, kindHistory), id.UID[:8]...)
 	b = append(appendTimeDesc(b, id.Scheduled), id.UID[8:]...)
 	return appendSeq(append(b, byte(id.Cause)), id.Seq)
 }
 
-// appendHistoryPrefix appends what the history keys of all runs of a job, and of no job with another hash, begin with.
+// appendHistoryPrefix appends the common prefix of the history keys of a job's runs, and of jobs with the
+// same hash.
 func appendHistoryPrefix(b []byte, partition int, k carillon.Key) []byte {
 	return binary.BigEndian.AppendUint64(appendHead(b, partition, kindHistory), carillon.KeyHash(k))
 }

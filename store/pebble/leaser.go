@@ -9,12 +9,12 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// leaser is the store as a Leaser.
+// leaser is the store's Leaser.
 type leaser Store
 
 var _ store.Leaser = (*leaser)(nil)
 
-// Now is the store's clock.
+// Now returns the time of the store's clock.
 func (l *leaser) Now(ctx context.Context) (time.Time, error) { return l.opt.Now(), ctx.Err() }
 
 // Join keeps the member for ttl, unless another with its id lives.
@@ -33,7 +33,7 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	return l.owners.retire(m, l.opt.Now(), ttl)
 }
 
-// Leave forgets the member of that nonce; 0 is any.
+// Leave removes the member with that nonce; 0 matches any.
 func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 	return nil
 }
 
-// Members returns those that live, by id.
+// Members returns the living members, by id.
 func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
 	return l.owners.living(l.opt.Now()), ctx.Err()
 }

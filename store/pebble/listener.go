@@ -8,29 +8,31 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 )
 
-// listener turns what Pebble tells into events, and what it would end the process for into a failure of the store.
+// listener turns Pebble's messages into events, and turns what would end the process into a failure of the
+// store.
 type listener struct {
 	Events
 	guard *guard
 	lost  *losses
 }
 
-// Infof is for debugging.
+// Infof logs for debugging.
 func (l *listener) Infof(format string, args ...any) {
 	if l.Log != nil {
 		l.Log(fmt.Sprintf(format, args...))
 	}
 }
 
-// Errorf is for debugging: what matters comes as an event.
+// Errorf logs for debugging: what matters comes as an event.
 func (l *listener) Errorf(format string, args ...any) { l.Infof(format, args...) }
 
-// Fatalf is where Pebble expects the process to end. It fails the store instead; nothing reaches the disk afterwards.
+// Fatalf is called where Pebble expects the process to end. It fails the store instead; nothing reaches the
+// disk afterwards.
 func (l *listener) Fatalf(format string, args ...any) {
 	l.guard.fail(fatalError(format, args))
 }
 
-// fatalError keeps the cause if there is one.
+// fatalError returns the cause if there is one.
 func fatalError(format string, args []any) error {
 	for _, a := range args {
 		if err, ok := a.(error); ok {
@@ -40,7 +42,7 @@ func fatalError(format string, args []any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// events are the listener as Pebble wants it.
+// events returns the listener in Pebble's form.
 func (l *listener) events() *pebbledb.EventListener {
 	return &pebbledb.EventListener{
 		BackgroundError: l.background,
@@ -50,7 +52,7 @@ func (l *listener) events() *pebbledb.EventListener {
 	}
 }
 
-// corrupt is called by whoever reads a damaged block, before it gets the error.
+// corrupt is called by the reader of a damaged block, before that gets the error.
 func (l *listener) corrupt(info pebbledb.DataCorruptionInfo) {
 	l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
 	if panics() {
@@ -58,12 +60,14 @@ func (l *listener) corrupt(info pebbledb.DataCorruptionInfo) {
 	}
 }
 
-// panicking is the function of Pebble's compactions that panics if what follows a SingleDelete cannot be read.
+// panicking is the function of Pebble's compactions that panics if what follows a SingleDelete cannot be
+// read.
 const panicking = "skipDueToSingleDeleteElision"
 
-// panics reports whether the goroutine would end the process for the damage: it is one of Pebble's own, so nothing could recover
-// it. It stays where it is instead, which is without the store's mutex, until the process ends. The tables that it was merging
-// stay taken, so no other compaction meets the damage, and Pebble would wait for it in vain when it is closed (engine.release).
+// panics reports whether the calling goroutine would end the process because of the damage: it is one of
+// Pebble's own, so nothing could recover it. It is halted where it is instead, without holding the store's
+// mutex, until the process ends. The tables that it was merging stay taken, so no other compaction meets the
+// damage, and Pebble's Close would wait for it for ever (engine.release).
 func panics() bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -78,7 +82,7 @@ func panics() bool {
 	}
 }
 
-// background tells of a failure once; damage was told of when it was found.
+// background reports a failure; damage was reported when it was found.
 func (l *listener) background(err error) {
 	if l.Background != nil && !pebbledb.IsCorruptionError(err) {
 		l.Background(err)

@@ -7,15 +7,16 @@ import (
 	"io"
 )
 
-// Pebble's write-ahead logs and manifests are of one format: blocks of 32 KiB, in them chunks one after another, and zeros
-// where no further chunk fits. A chunk is a checksum (4 bytes), the length of its payload (2), its type (1), in a log the
-// low half of the log's number (4), in newer logs an offset that this package has no use for (8), and the payload.
+// Pebble's write-ahead logs and manifests share a format: blocks of 32 KiB, with chunks one after another,
+// and zeros where no further chunk fits. A chunk is a checksum (4 bytes), the length of its payload (2), its
+// type (1), in a log the low half of the log's number (4), in newer logs an offset that this package does not
+// need (8), and the payload.
 const (
 	logBlock   = 32 << 10
 	logHeader  = 7
 	logNumber  = logHeader + 4
 	logOffset  = logNumber + 8
-	logTrailer = logNumber // a log that was closed ends with a header that has the number of the next log
+	logTrailer = logNumber // a closed log ends with a header that has the number of the next log
 )
 
 // castagnoli is the polynomial of Pebble's checksums, and of those of this package.
@@ -35,18 +36,19 @@ type logReader struct {
 	held   int   // bytes of the block
 	at     int   // where the next chunk begins
 	base   int64 // offset of the block
-	closed bool  // the log's trailer was met
+	closed bool  // the log's trailer was read
 }
 
 func newLogReader(r io.Reader, number uint64) *logReader {
 	return &logReader{r: r, number: uint32(number), block: make([]byte, logBlock), base: -logBlock, at: logBlock, held: logBlock}
 }
 
-// valid is how far the log is valid: the end of the last chunk that was read, and of the zeros that follow it in its block.
+// valid returns how far the log is valid: the end of the last chunk read, and of the zeros that follow it in
+// its block.
 func (l *logReader) valid() int64 { return max(l.base+int64(l.at), 0) }
 
-// next is the next chunk. It is not ok where the log ends, or where what follows is no chunk of it; the error is of the
-// file system.
+// next returns the next chunk. ok is false where the log ends, or what follows is no chunk of it. The error
+// is the file system's.
 func (l *logReader) next() (c logChunk, ok bool, err error) {
 	for {
 		if l.padded() {
@@ -60,7 +62,7 @@ func (l *logReader) next() (c logChunk, ok bool, err error) {
 	}
 }
 
-// padded reports whether no further chunk fits into the block, and steps over the zeros that fill it.
+// padded reports whether no further chunk fits into the block, and skips the zeros that fill it.
 func (l *logReader) padded() bool {
 	if l.at > logBlock-logOffset && l.held == logBlock && zeros(l.block[l.at:]) {
 		l.at = logBlock
@@ -68,7 +70,7 @@ func (l *logReader) padded() bool {
 	return l.at == logBlock
 }
 
-// fill reads the next block; false says that there is none.
+// fill reads the next block; false: there is none.
 func (l *logReader) fill() (bool, error) {
 	n, err := io.ReadFull(l.r, l.block)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -81,7 +83,7 @@ func (l *logReader) fill() (bool, error) {
 	return true, nil
 }
 
-// chunk takes the chunk that begins at l.at.
+// chunk returns the chunk that begins at l.at.
 func (l *logReader) chunk() (c logChunk, ok bool) {
 	b := l.block[l.at:l.held]
 	if len(b) < logHeader {
@@ -117,7 +119,8 @@ func (l *logReader) chunk() (c logChunk, ok bool) {
 	return logChunk{first: part <= 1, last: part == 0 || part == 3, payload: b[header:end]}, true
 }
 
-// chunkSum is a chunk's checksum: a CRC, turned and moved so that one over data that holds its own is no weaker.
+// chunkSum returns a chunk's checksum: a CRC, rotated and offset so that one over data that includes its own
+// is no weaker.
 func chunkSum(b []byte) uint32 {
 	sum := crc32.Checksum(b, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8
@@ -154,7 +157,7 @@ func (l *logReader) each(f func(record []byte) error) error {
 	}
 }
 
-// Tags of a manifest's records: each record begins with those of single values, the log number near the front.
+// Tags of a manifest's records. Each record begins with single values, the log number among the first.
 const (
 	tagComparer = 1
 	tagLog      = 2
@@ -163,8 +166,8 @@ const (
 	tagPrevLog  = 9
 )
 
-// firstLog is the first log that must be read when the store is opened, as a record of a manifest says; 0 if it says
-// nothing of it. All before it are in tables.
+// firstLog returns the first log that must be read when the store is opened, according to a record of a
+// manifest; 0 if the record does not say. All earlier logs are in tables.
 func firstLog(record []byte) uint64 {
 	for c := (cutter{b: record}); !c.bad && len(c.b) > 0; {
 		switch c.uvarint() {

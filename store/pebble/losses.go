@@ -16,42 +16,42 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// span is a range of keys that a damaged table has lost. What other tables have of it is of no use: the damaged one may have
-// replaced or deleted it.
+// span is a range of keys that a damaged table has lost. What other tables have of it is useless: the damaged
+// one may have replaced or deleted it.
 type span struct {
 	table string // path of the file
-	lower []byte // the first key that is lost
-	upper []byte // the first key behind that is not
+	lower []byte // the first lost key
+	upper []byte // the first key after the lost ones
 	edge  []byte // the last readable key of the table before lower; nil if there is none
 	cause error
 }
 
-// losses are the ranges that were found to be lost. A table is looked through once one of its blocks could not be read.
+// losses are the known lost ranges. A table is examined once one of its blocks could not be read.
 type losses struct {
 	fs   vfs.FS
 	dir  string
 	tell func(Loss) // may be nil
 
-	halted   chan struct{} // closed when a compaction was halted that Pebble believes to be under way
+	halted   chan struct{} // closed when a compaction was halted that Pebble believes to be running
 	haltOnce sync.Once
 
 	mu       sync.Mutex
-	spans    []span               // in the order of their keys
-	examined map[string]time.Time // tables that were looked through
+	spans    []span               // sorted by key
+	examined map[string]time.Time // tables that were examined
 }
 
 // Loss is a damaged table, and what is lost with it.
 type Loss struct {
 	Table string
 	Cause error
-	// Partitions whose records are concerned; store-wide metadata is partition -1.
+	// Partitions are those with lost records; store-wide metadata is partition -1.
 	Partitions []int
 }
 
-// againAfter is how long after a table was looked through it is so again, if it fails again.
+// againAfter is how long after its examination a table that fails again is examined again.
 const againAfter = 10 * time.Second
 
-// found is called when a block of a table could not be read, whose keys are from smallest to largest.
+// found is called when a block of a table could not be read. The table's keys are from smallest to largest.
 func (l *losses) found(path string, smallest, largest []byte, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +73,14 @@ func (l *losses) found(path string, smallest, largest []byte, cause error) {
 	}
 }
 
-// halt ends what the calling goroutine does, for ever.
+// halt blocks the calling goroutine for ever.
 func (l *losses) halt() {
 	l.haltOnce.Do(func() { close(l.halted) })
 	select {}
 }
 
-// unlessHalted calls f, which waits for Pebble's compactions. If one of them was halted, or is meanwhile, f never ends, and is
-// not waited for.
+// unlessHalted calls f, which waits for Pebble's compactions. If one of them is halted, before or meanwhile,
+// f never returns, and unlessHalted does not wait for it.
 func (l *losses) unlessHalted(f func() error) error {
 	select {
 	case <-l.halted:
@@ -97,17 +97,17 @@ func (l *losses) unlessHalted(f func() error) error {
 	}
 }
 
-// errHalted says that Pebble cannot be closed. What was acknowledged is durable without it.
+// errHalted reports that Pebble cannot be closed. What was acknowledged is durable without that.
 var errHalted = errors.New("a compaction met damage and was halted")
 
-// add keeps a span.
+// add adds a span, in place of an earlier one of its table.
 func (l *losses) add(s span) {
 	l.spans = slices.DeleteFunc(l.spans, func(old span) bool { return old.table == s.table })
 	l.spans = append(l.spans, s)
 	slices.SortFunc(l.spans, func(a, b span) int { return bytes.Compare(a.lower, b.lower) })
 }
 
-// within are the spans that have keys from lower up to upper.
+// within returns the spans that have keys from lower up to upper.
 func (l *losses) within(lower, upper []byte) []span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *losses) any() bool {
 	return len(l.spans) > 0
 }
 
-// check is the error of a key that is lost, nil if it is not.
+// check returns the error of a lost key; nil if the key is not lost.
 func (l *losses) check(key []byte) error {
 	if in := l.within(key, append(bytes.Clone(key), 0)); len(in) > 0 {
 		return in[0].err()
@@ -135,22 +135,22 @@ func (l *losses) check(key []byte) error {
 	return nil
 }
 
-// err is the error of whoever asks for what is lost.
+// err returns the error for reading what is lost.
 func (s *span) err() error { return &lostError{s.cause} }
 
-// lostError says that a table is damaged. It is a store.ErrDamaged.
+// lostError reports a damaged table. It is a store.ErrDamaged.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string   { return "a table of the store is damaged: " + firstLine(e.cause) }
 func (e *lostError) Unwrap() []error { return []error{store.ErrDamaged, e.cause} }
 
-// firstLine is an error's text without what Pebble appends to it.
+// firstLine returns an error's text without what Pebble appends to it.
 func firstLine(err error) string {
 	text, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
 	return string(text)
 }
 
-// damaged gives an error of Pebble about damage our form.
+// damaged turns Pebble's errors about damage into this package's.
 func damaged(err error) error {
 	if err == nil || errors.Is(err, store.ErrDamaged) || !pebbledb.IsCorruptionError(err) {
 		return err
@@ -158,12 +158,12 @@ func damaged(err error) error {
 	return &lostError{err}
 }
 
-// loss is the span as it is told.
+// loss returns the span in the form of the event.
 func (s *span) loss() Loss {
 	return Loss{Table: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
 }
 
-// partitionsOf are the partitions that keys from lower to upper can be of; none if it is not known.
+// partitionsOf returns the partitions that keys from lower to upper can belong to; none if that is not known.
 func partitionsOf(lower, upper []byte) (numbers []int) {
 	if lower == nil || upper == nil {
 		return nil
@@ -184,8 +184,8 @@ func partitionsOf(lower, upper []byte) (numbers []int) {
 	return numbers
 }
 
-// examine looks through a table from both ends for what can be read. lost is false if all of it can. A nil smallest and
-// largest say that its keys are not known.
+// examine reads a table from both ends for what can be read. lost is false if all of it can be. smallest and
+// largest are nil if its keys are not known.
 func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s span, lost bool) {
 	s = span{table: path, lower: bytes.Clone(smallest), cause: cause}
 	if largest != nil {
@@ -194,7 +194,7 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 	r, err := openTable(fs, path)
 	if err != nil {
 		s.cause = err
-		return s, true // of its index, so nothing can be found in it
+		return s, true // its index is damaged, so nothing can be found in it
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	last, err := walk(r, false, nil)
@@ -211,15 +211,15 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 		s.edge, s.lower = last, append(bytes.Clone(last), 0)
 	}
 	if first != nil && err != nil {
-		s.upper = append(bytes.Clone(first), 0) // a newer version of the first key may be among what is lost
+		s.upper = append(bytes.Clone(first), 0) // a newer version of the first key may be lost
 	}
 	return s, true
 }
 
-// errOtherTable says that a table's keys are not those that the manifest says it has.
+// errOtherTable reports a table whose keys are not those that the manifest lists.
 var errOtherTable = fmt.Errorf("it is another table than the manifest says: %w", errKey)
 
-// openTable opens a table by itself, without the store.
+// openTable opens a table on its own, without the store.
 func openTable(fs vfs.FS, path string) (*sstable.Reader, error) {
 	file, err := fs.Open(path)
 	if err != nil {
@@ -232,14 +232,15 @@ func openTable(fs vfs.FS, path string) (*sstable.Reader, error) {
 	return sstable.NewReader(context.Background(), readable, tableOptions) // closes the file if it fails
 }
 
-// tableOptions read what this package writes.
+// tableOptions are the options for reading what this package writes.
 var tableOptions = func() sstable.ReaderOptions {
 	o := &pebbledb.Options{FormatMajorVersion: formatMajorVersion}
 	o.EnsureDefaults()
 	return o.MakeReaderOptions()
 }()
 
-// walk goes through a table, or back, until it ends or cannot be read, and returns the last key that could. f may be nil.
+// walk reads a table, forwards or backwards, until it ends or cannot be read, and returns the last readable
+// key. f may be nil.
 func walk(r *sstable.Reader, back bool, f func(key, value []byte)) (last []byte, err error) {
 	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
@@ -262,7 +263,7 @@ func walk(r *sstable.Reader, back bool, f func(key, value []byte)) (last []byte,
 	return last, errors.Join(it.Error(), it.Close())
 }
 
-// source is what records are read from, and what of it is lost.
+// source is where records are read from, and what of it is lost.
 type source struct {
 	pebbledb.Reader
 	lost *losses
@@ -286,8 +287,8 @@ func get(r source, key []byte) (value []byte, ok bool, err error) {
 	return value, true, closer.Close()
 }
 
-// each calls f with every key and value from lower to upper, until f says stop. f must not keep them. It fails where
-// something is lost.
+// each calls f with every key and value from lower to upper, until f returns false. f must not keep them. It
+// fails where something is lost.
 func each(r source, lower, upper []byte, f func(key, value []byte) (more bool, err error)) error {
 	if in := r.lost.within(lower, upper); len(in) > 0 {
 		return in[0].err()
@@ -296,7 +297,7 @@ func each(r source, lower, upper []byte, f func(key, value []byte) (more bool, e
 	return damaged(err)
 }
 
-// eachLeft is each for what is left: what is lost it leaves out.
+// eachLeft is each, but skips what is lost.
 func eachLeft(r source, lower, upper []byte, f func(key, value []byte) (more bool, err error)) error {
 	reached := bytes.Clone(lower)
 	note := func(key, value []byte) (bool, error) {
@@ -309,12 +310,12 @@ func eachLeft(r source, lower, upper []byte, f func(key, value []byte) (more boo
 			return err
 		}
 		if len(r.lost.within(reached, upper)) == 0 || tries > maxLosses {
-			return damaged(err) // nothing was found that could be left out
+			return damaged(err) // nothing was found that could be skipped
 		}
 	}
 }
 
-// maxLosses is how many damaged tables one scan may come across for the first time.
+// maxLosses is how many damaged tables one scan may discover.
 const maxLosses = 100
 
 // scanLeft scans around what is known to be lost.
@@ -335,7 +336,7 @@ func scanLeft(r source, lower, upper []byte, f func(key, value []byte) (more boo
 		if s.edge != nil && bytes.Compare(lower, s.edge) <= 0 {
 			value, ok, err := get(r, s.edge)
 			if errors.Is(err, store.ErrDamaged) {
-				ok, err = false, nil // in another table that is damaged
+				ok, err = false, nil // in another damaged table
 			}
 			if err != nil {
 				return true, err
@@ -354,7 +355,7 @@ func scanLeft(r source, lower, upper []byte, f func(key, value []byte) (more boo
 	return scanAll(r, lower, upper, f)
 }
 
-// scanAll calls f with every key and value from lower to upper. more is false if f said stop, or failed.
+// scanAll calls f with every key and value from lower to upper. more is false if f returned false, or failed.
 func scanAll(r source, lower, upper []byte, f func(key, value []byte) (more bool, err error)) (more bool, err error) {
 	it, err := r.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -369,10 +370,10 @@ func scanAll(r source, lower, upper []byte, f func(key, value []byte) (more bool
 			return false, errors.Join(err, it.Close())
 		}
 	}
-	return true, it.Close() // which tells of the iterator's error
+	return true, it.Close() // returns the iterator's error
 }
 
-// left reports whether what a write of the record reads can be read.
+// left reports whether everything that a write of the record reads can be read.
 func (v *view) left(ref store.Ref) bool {
 	if !v.lost.any() {
 		return true
@@ -384,7 +385,7 @@ func (v *view) left(ref store.Ref) bool {
 	return !errors.Is(err, store.ErrDamaged)
 }
 
-// String is for logs.
+// String formats the loss for logs.
 func (l Loss) String() string {
 	return fmt.Sprintf("%s: %v, partitions %v", l.Table, l.Cause, l.Partitions)
 }

@@ -9,17 +9,19 @@ import (
 // priorities is how many priorities a due index has.
 const priorities = 4
 
-// marks remember, for each priority of a partition, a time before which its due index is empty, so that a scan does not crawl
-// over the tombstones of what was finished. Scans raise a mark, puts lower it:
+// marks remember, for each priority of a partition, a time before which its due index is empty, so that a
+// scan does not crawl over the tombstones of finished runs. Scans raise a mark, puts lower it:
 //
 //	put   soon · become visible to snapshots · visible
 //	scan  begin · take the snapshot · start · … · end
 //
-// A mark is never after an entry that a snapshot could have, nor after one that is soon to be visible: a put lowers it,
-// and a scan that was under way meanwhile, or began before the put was visible, does not raise it past the put.
+// A mark is never after an entry that a snapshot may have, nor after one that will soon be visible: a put
+// lowers it, and a scan that was running meanwhile, or began before the put was visible, does not raise it
+// beyond the put.
 //
-// What a snapshot has before the mark of its scan's begin was put since, so the scan was told of it and starts there.
-// The mark as it is after the snapshot would not do: another scan may have raised it for a later snapshot.
+// An entry that a snapshot has before the mark of its scan's begin was put since then, so the scan was told
+// of it and starts there. The mark as it is after the snapshot would not do: another scan may have raised it
+// for a later snapshot.
 type marks struct {
 	mu    sync.Mutex
 	class [priorities]mark
@@ -28,7 +30,7 @@ type marks struct {
 type mark struct {
 	low   int64   // no entry is due earlier
 	soon  int64   // earliest put that may not be visible yet
-	scans []*scan // under way
+	scans []*scan // running
 }
 
 // scan is one scan of a due index.
@@ -44,7 +46,7 @@ func newMarks() *marks {
 	return m
 }
 
-// forget takes nothing for granted any more.
+// forget resets the marks.
 func (m *marks) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +59,7 @@ func (m *marks) forget() {
 	}
 }
 
-// soon tells of entries before they become visible.
+// soon records entries before they become visible.
 func (m *marks) soon(dues []dueMark) {
 	if len(dues) == 0 {
 		return
@@ -76,7 +78,8 @@ func (m *marks) soon(dues []dueMark) {
 	}
 }
 
-// visible says that whatever was soon to be visible is: only the committer puts, one commit after the other.
+// visible declares that all recorded entries are visible: only the committer puts, one commit after the
+// other.
 func (m *marks) visible() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,14 +102,14 @@ func (m *marks) begin(class uint8) *scan {
 	return s
 }
 
-// start is the time that the scan may start from, once its snapshot is taken.
+// start returns the time that the scan may start from, once its snapshot is taken.
 func (m *marks) start(s *scan) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return min(s.low, s.put)
 }
 
-// end ends a scan, whose snapshot has nothing due earlier than found.
+// end ends a scan whose snapshot has nothing due earlier than found.
 func (m *marks) end(s *scan, found int64) {
 	if int(s.priority) >= priorities {
 		return

@@ -2,7 +2,7 @@ package pebble
 
 import "syscall"
 
-// remoteMagic are the file systems whose locks or fsync cannot be relied on, by statfs(2)'s number.
+// remoteMagic lists the file systems whose locks or fsync cannot be relied on, by statfs(2)'s number.
 var remoteMagic = map[uint32]string{
 	0x6969:     "NFS",
 	0xff534d42: "CIFS",
@@ -22,11 +22,11 @@ var remoteMagic = map[uint32]string{
 	0x19830326: "BeeGFS",
 }
 
-// remoteFileSystem names the file system of dir if it is one across a network.
+// remoteFileSystem returns the name of dir's file system if it is a network one.
 func remoteFileSystem(dir string) (name string, remote bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return "", false // the open that follows tells what is wrong
+		return "", false // the open that follows reports what is wrong
 	}
 	return remoteMagicName(uint32(st.Type))
 }

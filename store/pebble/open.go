@@ -25,13 +25,13 @@ type Store struct {
 	committer *committer
 	running   sync.WaitGroup // committer and syncer
 
-	mu     sync.RWMutex // held for reading while a request is handed over
+	mu     sync.RWMutex // read-locked while a request is handed over
 	closed bool
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store in a folder, or makes one there. Its errors are [*FolderError].
+// Open opens the store in a folder, or creates one there. Its errors are [*FolderError].
 func Open(dir string, opt Options) (*Store, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
@@ -55,7 +55,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	return s, nil
 }
 
-// load opens Pebble and reads what must be known before anything can be done.
+// load opens Pebble and reads what must be known before any request.
 func (s *Store) load() error {
 	e, err := openEngine(s.folder, &s.opt, false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-// loadFrom reads, or makes, the store's metadata, and counts this open.
+// loadFrom reads or creates the store's metadata, and counts this open.
 func (s *Store) loadFrom(e *engine) error {
 	m, err := readMeta(e.db)
 	if errors.Is(err, pebbledb.ErrNotFound) && !s.folder.ready {
@@ -100,7 +100,8 @@ func (s *Store) loadFrom(e *engine) error {
 		return err
 	}
 	if !s.folder.ready {
-		// The first log was begun before its format was raised: in it, damage looks like an unfinished end. Begin another.
+		// The first log was begun before its format was raised: in it, damage looks like an unfinished end.
+		// Begin another.
 		if err := e.db.Flush(); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (s *Store) loadFrom(e *engine) error {
 	return err
 }
 
-// meta is what is written about the store as a whole.
+// meta is the metadata of the whole store.
 type meta struct {
 	Format     int    `json:"format"`
 	Partitions int    `json:"partitions"`
@@ -150,7 +151,7 @@ func (m *meta) write(db *pebbledb.DB) error {
 	return db.Set(metaKey(), value, pebbledb.Sync)
 }
 
-// Shard is a partition as the owner of a term sees it.
+// Shard returns a partition for the owner of a term.
 func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
 	p, err := s.partition(number)
 	if err != nil {
@@ -166,17 +167,17 @@ func (s *Store) partition(number int) (*partition, error) {
 	return s.parts[number], nil
 }
 
-// Leaser says who lives and who owns what.
+// Leaser returns the keeper of members and owners.
 func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
 
-// Meta is what the store was created with.
+// Meta returns what the store was created with.
 func (s *Store) Meta() store.Meta {
 	m := s.meta
 	m.MACKey = bytes.Clone(m.MACKey)
 	return m
 }
 
-// submit hands a request to the committer and waits for its end.
+// submit hands a request to the committer and waits for its outcome.
 func (s *Store) submit(ctx context.Context, req *request) error {
 	s.mu.RLock()
 	if s.closed {
@@ -193,7 +194,8 @@ func (s *Store) submit(ctx context.Context, req *request) error {
 	return <-req.done
 }
 
-// Close waits for what is under way and closes the folder. It reports what a failed disk kept from being written.
+// Close waits for what is under way and closes the folder. It reports what a failed disk kept from being
+// written.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

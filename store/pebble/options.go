@@ -14,31 +14,33 @@ import (
 
 // Options of a store. The zero value is right for a node with a disk of its own.
 type Options struct {
-	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
+	// Partitions is the number of partitions of a new store; 0: [store.DefaultPartitions]. An existing store
+	// keeps its own.
 	Partitions int
-	// CacheBytes is how much of the tables is kept in memory uncompressed; the system's file cache works besides.
-	// 0 = 32 MiB, negative = as little as Pebble can do with.
+	// CacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
+	// 0: 32 MiB; negative: as little as Pebble can do with.
 	CacheBytes int64
-	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while the disk is
-	// slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0 = 32 MiB.
+	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while
+	// the disk is slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0: 32 MiB.
 	MemTableBytes int
-	// InlineSpec is the longest spec, in bytes, that is kept with the state; longer ones are written once, under a key of
-	// their own, and read by themselves. 0 = 1 KiB, which is what the engine asks Due for; negative = none.
+	// InlineSpec is the longest spec, in bytes, that is kept with the state. Longer ones are written once,
+	// under a key of their own, and read separately. 0: 1 KiB, which is what the engine asks Due for;
+	// negative: none.
 	InlineSpec int
-	// HeadCacheBytes is how much is remembered of what was just read or written, so that it need not be read again to be
-	// replaced: about 100 bytes a record. 0 = 8 MiB, negative = nothing.
+	// HeadCacheBytes is the size of the cache of heads that were just read or written, so that they need not
+	// be read again to be replaced: about 100 bytes a record. 0: 8 MiB; negative: none.
 	HeadCacheBytes int
-	// CommitBytes is about how much one fsync covers at most. 0 = 2 MiB.
+	// CommitBytes is approximately how much one fsync covers at most. 0: 2 MiB.
 	CommitBytes int
-	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to write again.
-	// 0 = 1 s, negative = never.
+	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to
+	// write again. 0: 1 s; negative: never.
 	RetryAfter time.Duration
-	// Now is the store's clock: it judges leases. nil = time.Now.
+	// Now is the store's clock, which judges leases. nil: time.Now.
 	Now func() time.Time
-	// Events tells what happens inside; its zero value tells nobody.
+	// Events are called on what happens inside; the zero value calls nothing.
 	Events Events
-	// FS is the file system; nil = the system's. Tests put one in that crashes or fails. With one given, the folder is not
-	// checked to be local.
+	// FS is the file system; nil: the system's. Tests use one that crashes or fails. A folder on a given FS
+	// is not checked to be local.
 	FS vfs.FS
 }
 
@@ -48,15 +50,16 @@ type Events struct {
 	Failed func(err error)
 	// Recovered: the store writes again.
 	Recovered func()
-	// Damaged: a table is damaged; told once of each. What it has lost is answered with store.ErrDamaged, the rest goes on.
+	// Damaged: a table is damaged; called once for each. Reads of what it has lost return store.ErrDamaged,
+	// the rest goes on.
 	Damaged func(l Loss)
 	// Background: a flush or compaction failed, but not because of damage.
 	Background func(err error)
 	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
 	Stall func(reason string)
-	// Exposed: others than its user may look into the folder, which is left as it is.
+	// Exposed: other users may look into the folder, which is left as it is.
 	Exposed func(dir string, mode fs.FileMode)
-	// Log: what Pebble says, for debugging.
+	// Log: Pebble's messages, for debugging.
 	Log func(text string)
 }
 
@@ -95,7 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CommitBytes <= 0 {
 		o.CommitBytes = defaultCommitBytes
 	}
-	// A write of more than half a memtable takes a slower way through Pebble.
+	// A write of more than half a memtable takes a slower path through Pebble.
 	o.CommitBytes = min(o.CommitBytes, o.MemTableBytes/4)
 	if o.RetryAfter == 0 {
 		o.RetryAfter = defaultRetryAfter
@@ -112,7 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 // formatMajorVersion is Pebble's own format; it is part of store.Format.
 const formatMajorVersion = pebbledb.FormatValueSeparation
 
-// pebbleOptions are Pebble's options for a folder in files.
+// pebbleOptions returns Pebble's options for a folder in files.
 func (o *Options) pebbleOptions(files vfs.FS, l *listener, readOnly, mustExist bool) *pebbledb.Options {
 	const memTables = 3
 	p := &pebbledb.Options{
@@ -133,7 +136,7 @@ func (o *Options) pebbleOptions(files vfs.FS, l *listener, readOnly, mustExist b
 		Logger:                     l,
 		EventListener:              l.events(),
 	}
-	// A put of a new record and a finished run look for a key that is not there: the filter answers.
+	// A put of a new record and a finished run look for an absent key: the filter answers.
 	for i := range p.Levels {
 		p.Levels[i].BlockSize = 16 << 10
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)

@@ -15,19 +15,20 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// owners is who lives and who owns what. All of it is gone when the process ends, since the folder is locked and nobody
-// else could have held anything, except for the terms given so far: those are written in the commit that gives them, so
-// that every later one is greater. Terms change in the committer only, so a fence and the writes it refuses are one step.
+// owners keeps the members and the owners of partitions in memory. When the process ends all of it is void,
+// since the folder is locked and no other process could have held anything. Only the terms must last: they
+// are written in the commit that gives them out, so that every later one is greater. Terms change in the
+// committer only, so fencing and the writes it refuses are one step.
 type owners struct {
 	boot uint64 // grows with each open
 
 	mu      sync.RWMutex
-	until   time.Time // no lease lasts longer, of this process or of one before
+	until   time.Time // no lease lasts longer, of this process or of an earlier one
 	owned   []owner   // by partition
 	members map[string]member
 }
 
-// owner is who holds a partition; an empty node is nobody.
+// owner is the holder of a partition; node is empty if there is none.
 type owner struct {
 	term  store.Term
 	node  string
@@ -40,7 +41,7 @@ type member struct {
 	until time.Time
 }
 
-// loadOwners reads the terms given so far.
+// loadOwners reads the terms given out so far.
 func loadOwners(db *pebbledb.DB, partitions int, boot uint64) (*owners, error) {
 	o := &owners{boot: boot, owned: make([]owner, partitions), members: make(map[string]member)}
 	lower, upper := bounds(appendHead(nil, storePartition, kindOwner))
@@ -54,13 +55,13 @@ func loadOwners(db *pebbledb.DB, partitions int, boot uint64) (*owners, error) {
 	if err = errors.Join(err, it.Close()); err == nil {
 		o.until, err = readUntil(db)
 	}
-	for p := range o.owned { // of which nothing else is known
+	for p := range o.owned { // nothing else is known of them
 		o.owned[p].until = o.until
 	}
 	return o, err
 }
 
-// load takes in one stored term.
+// load adds one stored term.
 func (o *owners) load(key, value []byte) error {
 	if len(key) != 2 || len(value) != 16 || int(binary.BigEndian.Uint16(key)) >= len(o.owned) {
 		return fmt.Errorf("owner %x: %w", key, errKey)
@@ -85,7 +86,7 @@ func (o *owners) holdAll(changes []change) bool {
 	return true
 }
 
-// claim gives the free, expired and own partitions to the node. A zero term means that another one holds it.
+// claim gives free, expired and own partitions to the node. A zero term means that another node holds it.
 func (o *owners) claim(out *pebbledb.Batch, node string, partitions []int, now time.Time, ttl time.Duration) ([]store.Term, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,11 +106,11 @@ func (o *owners) claim(out *pebbledb.Batch, node string, partitions []int, now t
 	return terms, o.lasts(out, now.Add(ttl))
 }
 
-// nextEpoch is an epoch greater than any before: the boot is in its upper half, so that even a folder whose last claims
-// were lost with the disk's cache gives out new ones.
+// nextEpoch returns an epoch greater than any before. The boot is in its upper half, so that even a folder
+// whose last claims were lost with the disk's cache gives out new ones.
 func (o *owners) nextEpoch(last uint64) uint64 { return max(last, o.boot<<32) + 1 }
 
-// nonce is random.
+// nonce returns a random nonce.
 func nonce() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
@@ -146,7 +147,7 @@ func (own *owner) held(node string, t store.Term) bool {
 	return own.node != "" && own.node == node && own.term == t
 }
 
-// list is every partition that was ever claimed.
+// list returns every partition that was ever claimed.
 func (o *owners) list() []store.Owner {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -166,7 +167,7 @@ func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
 	return o.joinLocked(m, now, ttl)
 }
 
-// joinLocked is join under the lock.
+// joinLocked is join with the lock held.
 func (o *owners) joinLocked(m store.Member, now time.Time, ttl time.Duration) error {
 	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
 		return store.ErrTaken
@@ -187,7 +188,7 @@ func (o *owners) retire(m store.Member, now time.Time, ttl time.Duration) error 
 	return store.ErrLast
 }
 
-// leave removes a member of that nonce; 0 is any.
+// leave removes a member with that nonce; 0 matches any.
 func (o *owners) leave(id string, nonce uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -196,7 +197,7 @@ func (o *owners) leave(id string, nonce uint64) {
 	}
 }
 
-// living are the members that live at a time, by id.
+// living returns the members that live at a time, by id.
 func (o *owners) living(now time.Time) []store.Member {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -210,7 +211,7 @@ func (o *owners) living(now time.Time) []store.Member {
 	return out
 }
 
-// save writes every term, durably.
+// save writes every term durably.
 func (o *owners) save(db *pebbledb.DB) error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

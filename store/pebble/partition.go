@@ -2,20 +2,20 @@ package pebble
 
 import "sync/atomic"
 
-// partition is what the store keeps in memory of one partition.
+// partition is what the store keeps in memory for one partition.
 type partition struct {
 	marks         *marks
 	flying        atomic.Pointer[commit] // the last commit with writes of this partition
 	runs          runCount
 	heads         *headCache
 	historyFilter *historyFilter
-	// childless says that there are no pending runs after the last commit, so that the delete of a job need not look for them.
-	// Like known it is changed by the committer: a batch that is refused must not have a say.
+	// childless: after the last commit there are no pending runs, so that deleting a job need not look for
+	// them. Only the committer changes it, as it does heads: a batch that is refused must not count.
 	childless atomic.Bool
 }
 
-// runCount is how many finished runs, not dead, a partition has. Only Apply uses it, which is called from one goroutine at
-// a time; two owners at once may both call it, but one of them is fenced and forgets it.
+// runCount counts the finished runs of a partition that are not dead. Only Apply uses it, which is called
+// from one goroutine at a time. Two owners at once may both call it, but one of them is fenced and resets it.
 type runCount struct {
 	n     atomic.Int64
 	known atomic.Bool

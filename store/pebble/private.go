@@ -8,14 +8,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A store holds payloads, and the key that signs tokens: nobody but its user should read it. So its folder is made with mode
-// 0700 and its files with 0600, whatever the umask says. What others have made wider is told at the start and left alone.
+// A store holds payloads, and the key that signs tokens: only its user should read it. So its folder is
+// created with mode 0700 and its files with 0600, whatever the umask says. If the mode was widened, Open
+// reports it and leaves it alone.
 const (
 	folderMode = 0o700
 	fileMode   = 0o600
 )
 
-// privately is fs whose new files are for their user alone; only the operating system's own knows modes.
+// privately returns fs, whose new files are private; only the operating system's file system knows modes.
 func privately(under vfs.FS) vfs.FS {
 	if under != vfs.Default {
 		return under
@@ -26,19 +27,19 @@ func privately(under vfs.FS) vfs.FS {
 // privateFS is the operating system's file system, with private files.
 type privateFS struct{ vfs.FS }
 
-// Create makes a file.
+// Create creates a file.
 func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
 	return p.private(name, f, err)
 }
 
-// OpenReadWrite opens a file for both, and makes it if need be.
+// OpenReadWrite opens a file for reading and writing, and creates it if needed.
 func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, opts...)
 	return p.private(name, f, err)
 }
 
-// Lock locks a file, and makes it if need be: who can open it can keep the store from being opened.
+// Lock locks a file, and creates it if needed. A user who can open it could keep the store from being opened.
 func (p privateFS) Lock(name string) (io.Closer, error) {
 	lock, err := p.FS.Lock(name)
 	if err != nil {
@@ -51,13 +52,13 @@ func (p privateFS) Lock(name string) (io.Closer, error) {
 	return lock, nil
 }
 
-// MkdirAll makes a folder, and those above it.
+// MkdirAll creates a folder and its parents.
 func (p privateFS) MkdirAll(dir string, _ os.FileMode) error { return p.FS.MkdirAll(dir, folderMode) }
 
-// Unwrap is what Pebble asks for the file system below.
+// Unwrap returns the file system below, for Pebble.
 func (p privateFS) Unwrap() vfs.FS { return p.FS }
 
-// private takes the file that was opened from all others.
+// private makes an opened file private.
 func (p privateFS) private(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
@@ -69,14 +70,14 @@ func (p privateFS) private(name string, f vfs.File, err error) (vfs.File, error)
 	return f, nil
 }
 
-// exposed reports whether others than the folder's user may look into it, and its mode.
+// exposed reports whether users other than the folder's may look into it, and its mode.
 func (f *folder) exposed() (mode fs.FileMode, is bool) {
 	if f.fs != vfs.Default {
 		return 0, false
 	}
 	info, err := os.Stat(f.dir)
 	if err != nil {
-		return 0, false // whoever opens it is told
+		return 0, false // opening it reports the error
 	}
 	mode = info.Mode().Perm()
 	return mode, mode&0o077 != 0

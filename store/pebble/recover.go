@@ -17,12 +17,12 @@ type unknownError struct{ cause error }
 func (e *unknownError) Error() string   { return store.ErrUnknown.Error() + ": " + e.cause.Error() }
 func (e *unknownError) Unwrap() []error { return []error{store.ErrUnknown, e.cause} }
 
-// probeBytes is how much must be writable, besides what the logs hold, before it is worth while to open the store for
+// probeBytes is how much must be writable, besides the size of the logs, before the store is opened for
 // writing again.
 const probeBytes = 1 << 20
 
-// nextOrRetry is the next request while the store cannot write; nil if it is time to try again. A node that is not ready is
-// asked for nothing, so it must not wait for a request.
+// nextOrRetry returns the next request while the store cannot write; nil if it is time to try again. It must
+// not wait for a request only: a node that is not ready gets none.
 func (c *committer) nextOrRetry() (req *request, ok bool) {
 	var retry <-chan time.Time // nil: never
 	if after := c.s.opt.RetryAfter; after >= 0 {
@@ -38,17 +38,18 @@ func (c *committer) nextOrRetry() (req *request, ok bool) {
 	}
 }
 
-// tend does what comes up without a request: it answers a failure, and tries again to write while the store cannot.
+// tend does what comes up without a request: it handles a failure, and tries again to write while the store
+// cannot.
 func (c *committer) tend() {
 	if e := c.s.engines.now; e != nil && !e.readOnly {
 		c.failed()
 		return
 	}
-	_ = c.unwritable() // the reason is kept for whoever asks
+	_ = c.unwritable() // the reason is kept for later requests
 }
 
-// failed answers a failed write: what is under way is waited for, it ends as unknown, and Pebble is opened anew for
-// reading only, which shows what reached the disk.
+// failed handles a failed write. It waits for what is under way, which ends as unknown, and opens Pebble
+// again for reading only, which shows what reached the disk.
 func (c *committer) failed() {
 	if c.last != nil {
 		<-c.last.done
@@ -63,7 +64,7 @@ func (c *committer) failed() {
 	s.tellFailed(why)
 }
 
-// unwritable is why the store cannot write. When it is time to, it first tries to write again.
+// unwritable returns why the store cannot write. When it is time to, it first tries to write again.
 func (c *committer) unwritable() error {
 	s := c.s
 	why := s.engines.reason()
@@ -98,8 +99,8 @@ func (s *Store) openReadOnly() *engine {
 	return e
 }
 
-// openForWriting opens Pebble again and writes down who owns what: claims that were believed stay in force, and what was
-// fenced stays fenced.
+// openForWriting opens Pebble again and writes who owns what: claims that were acknowledged stay in force,
+// and what was fenced stays fenced.
 func (s *Store) openForWriting() (*engine, error) {
 	e, err := openEngine(s.folder, &s.opt, false)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *Store) openForWriting() (*engine, error) {
 	return e, nil
 }
 
-// forget drops what was known of the partitions from what may not have reached the disk.
+// forget drops what was known of the partitions, since it may be based on what did not reach the disk.
 func (s *Store) forget() {
 	for _, p := range s.parts {
 		p.marks.forget()

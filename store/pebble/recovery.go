@@ -11,22 +11,25 @@ import (
 
 // recovery keeps the recovery point of an engine in a file of its own while the engine writes.
 //
-// Every fsync of a log moves the point, before anybody who waits for that fsync is told. The write is not synced by
-// itself, which would double the time of a commit: the system has it, so it is exact however the process ends, and when
-// the machine loses power it is behind by [recoveryLag] at most. What a log may be missing without a word is therefore
-// nothing after a kill, and after a loss of power what the last moments before it wrote.
+// Every fsync of a log moves the point before anything that waits for that fsync is told. That write of the
+// point is not synced at once, which would double the time of a commit. The system has it, so the point is
+// exact however the process ends, and after a loss of power it is behind by [recoveryLag] at most. So what a
+// log may lack unnoticed is nothing after a kill, and after a loss of power what the last moments before it
+// wrote.
 //
-// What makes the point smaller, and what the manifest has, is synced at once: a point must never ask for what is not there.
+// What makes the point smaller, and what concerns the manifest, is synced at once: a point must never ask for
+// what is not there.
 //
-// The file has three slots that are written in turn: one that is synced, one that is being synced, one that is written.
+// The file has three slots that are written in turn: one that is synced, one that is being synced, one that
+// is written.
 type recovery struct {
 	guard *guard
 	file  vfs.File
-	wake  chan struct{} // has one element if the slot was written since the last sync
+	wake  chan struct{} // capacity 1; filled if the slot was written since the last sync
 	stop  chan struct{}
 	done  sync.WaitGroup
 
-	mu    sync.Mutex // of what follows
+	mu    sync.Mutex // of the fields up to buf
 	point recoveryPoint
 	slot  int
 	dirty bool // the slot was written since the last sync
@@ -38,10 +41,10 @@ type recovery struct {
 // recoveryLag is the longest time between a write of the recovery point and the sync after it.
 const recoveryLag = 20 * time.Millisecond
 
-// errManyFiles says that Pebble has more logs and manifests than a recovery point holds.
+// errManyFiles reports that Pebble has more logs and manifests than a recovery point holds.
 var errManyFiles = errors.New("too many logs for the recovery point")
 
-// newRecovery takes over the point of the file, which it writes anew, durably.
+// newRecovery takes over the point of the file, which it writes again, durably.
 func newRecovery(f *folder, g *guard, p recoveryPoint) (*recovery, error) {
 	r := &recovery{guard: g, point: p, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	r.point.version++
@@ -110,7 +113,7 @@ func (r *recovery) commit(change func(p *recoveryPoint)) {
 	r.sync()
 }
 
-// sync makes what was noted so far durable.
+// sync makes everything noted so far durable.
 func (r *recovery) sync() {
 	r.syncing.Lock()
 	defer r.syncing.Unlock()
@@ -122,7 +125,7 @@ func (r *recovery) sync() {
 	}
 }
 
-// turn begins another slot, so that the one that is to be synced stays as it is; false says that there is nothing to sync.
+// turn starts another slot, so that the one to be synced stays as it is; false: there is nothing to sync.
 func (r *recovery) turn() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +136,7 @@ func (r *recovery) turn() bool {
 	return true
 }
 
-// close ends the background work. Of a store that is closed as it should be the logs hold nothing any more.
+// close ends the background work. After a clean close of the store the logs hold nothing any more.
 func (r *recovery) close(clean bool) error {
 	close(r.stop)
 	r.done.Wait()
@@ -163,7 +166,7 @@ func (r *recovery) synced(e extent) {
 	r.note(move)
 }
 
-// forget takes a file out of the point before it is removed or becomes another.
+// forget removes a file from the point before it is removed or reused.
 func (r *recovery) forget(kind byte, number uint64) {
 	r.mu.Lock()
 	known := r.point.find(kind, number) != nil
@@ -175,7 +178,7 @@ func (r *recovery) forget(kind byte, number uint64) {
 	}
 }
 
-// moved notes the generation of the marker file that is in force.
+// moved records the generation of the marker file in force.
 func (r *recovery) moved(marker uint64) {
 	r.commit(func(p *recoveryPoint) { p.marker = max(p.marker, marker) })
 }

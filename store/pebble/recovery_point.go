@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// recoveryPoint says what a start must find in the folder. It holds only what an fsync has made durable; more may be there.
+// recoveryPoint is what a start must find in the folder. It holds only what an fsync has made durable; more
+// may be there.
 type recoveryPoint struct {
 	version uint64 // grows with every write
 	clean   bool   // the store was closed: its logs hold nothing
@@ -19,7 +20,7 @@ type extent struct {
 	kind   byte // extentLog, extentManifest
 	number uint64
 	length int64
-	sum    uint32 // CRC-32C of so much of a manifest; the chunks of a log have checksums of their own
+	sum    uint32 // CRC-32C of that much of a manifest; the chunks of a log have checksums of their own
 }
 
 // Kinds of extents.
@@ -28,7 +29,8 @@ const (
 	extentManifest = 'M'
 )
 
-// A slot of the file is magic, length and CRC-32C of the rest, version, flags, marker, number of extents, extents.
+// A slot of the file is magic, length and CRC-32C of the rest, version, flags, marker, number of extents,
+// extents.
 const (
 	slotMagic  = "CRP1"
 	slotHead   = len(slotMagic) + 4 + 4
@@ -39,11 +41,11 @@ const (
 	slotClean  = 1 // flag
 )
 
-// mostExtents is how many fit into a slot. There are three logs in use, a few that wait to be used again, and two
+// mostExtents is how many fit into a slot. There are three logs in use, a few waiting to be reused, and two
 // manifests.
 const mostExtents = (slotSize - slotHead - slotFixed) / extentSize
 
-// find is the extent of a file, nil if there is none.
+// find returns the extent of a file, nil if there is none.
 func (p *recoveryPoint) find(kind byte, number uint64) *extent {
 	for i := range p.files {
 		if e := &p.files[i]; e.kind == kind && e.number == number {
@@ -56,7 +58,7 @@ func (p *recoveryPoint) find(kind byte, number uint64) *extent {
 // drop removes the extents that match.
 func (p *recoveryPoint) drop(match func(e extent) bool) { p.files = slices.DeleteFunc(p.files, match) }
 
-// append appends the slot's bytes.
+// append appends the encoded slot.
 func (p *recoveryPoint) append(b []byte) []byte {
 	start := len(b)
 	b = append(append(b, slotMagic...), make([]byte, slotHead-len(slotMagic))...)
@@ -78,7 +80,7 @@ func (p *recoveryPoint) append(b []byte) []byte {
 	return b
 }
 
-// parseSlot reads a slot; not ok is one that was not written whole, or is damaged.
+// parseSlot decodes a slot; ok is false if it was not written whole, or is damaged.
 func parseSlot(b []byte) (p recoveryPoint, ok bool) {
 	c := cutter{b: b}
 	magic, length, sum := c.bytes(uint64(len(slotMagic))), c.uint32(), c.uint32()
@@ -94,8 +96,8 @@ func parseSlot(b []byte) (p recoveryPoint, ok bool) {
 	return p, !c.bad
 }
 
-// parseRecovery is the newest slot of the file. There is always one that is whole: a write begins in another than the one
-// that was synced last.
+// parseRecovery returns the newest slot of the file. There is always a whole one: a write begins in another
+// slot than the one that was synced last.
 func parseRecovery(b []byte) (p recoveryPoint, ok bool) {
 	for at := 0; at < len(b); at += slotSize {
 		if slot, whole := parseSlot(b[at:min(at+slotSize, len(b))]); whole && (!ok || slot.version > p.version) {

@@ -7,7 +7,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// runs reads the history: one run, a job's, or the dead ones of a namespace. A cursor is a key without its head.
+// runs reads the history: one run, a job's, or the dead ones of a namespace. A cursor is a key without its
+// head.
 func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 	switch {
 	case q.ID != nil:
@@ -20,7 +21,7 @@ func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 	return v.deadRuns(q)
 }
 
-// oneRun reads a run by its id, which says where it is.
+// oneRun reads a run by its id, which leads to its key.
 func (v *view) oneRun(id *carillon.RunIdentity) ([]store.RunRecord, error) {
 	key := appendHistoryKey(nil, v.partition, id)
 	value, ok, err := get(v.source, key)
@@ -34,7 +35,7 @@ func (v *view) oneRun(id *carillon.RunIdentity) ([]store.RunRecord, error) {
 	return []store.RunRecord{r}, nil
 }
 
-// decodeRun reads a run; its cursor is the key that it was found by.
+// decodeRun decodes a run; its cursor is the key that it was found by.
 func decodeRun(value, key []byte) (store.RunRecord, error) {
 	r, err := store.DecodeRun(value)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// shard is a partition as the owner of one term sees it.
+// shard is a partition for the owner of one term.
 type shard struct {
 	s      *Store
 	number int
@@ -23,15 +23,16 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.s.apply(ctx, []change{{shard: s, batch: b}})
 }
 
-// view is what a read sees: one state of the partition, in the middle of no batch.
+// view is what a read sees: one state of the partition, never half of a batch.
 type view struct {
 	source
 	partition int
 	known     *headCache
-	turn      uint64 // of what is known; it was asked for before the snapshot was taken
+	turn      uint64 // of known; asked for before the snapshot was taken
 }
 
-// readView calls f with a view, and returns when what f saw is durable. If that fails, it asks what is left of the store.
+// readView calls f with a view, and returns when what f saw is durable. If the engine fails meanwhile, it
+// calls f again on the one that replaces it.
 func (s *shard) readView(ctx context.Context, f func(v *view) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -104,7 +105,7 @@ func (s *shard) Due(ctx context.Context, q store.DueQuery) (out []store.Record, 
 	return out, err
 }
 
-// Staged returns the records parked under a queue in (priority, run due, ref) order.
+// Staged returns the records staged under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) (out []store.Record, err error) {
 	err = s.readView(ctx, func(v *view) error {
 		out, err = v.staged(q)

@@ -9,11 +9,12 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 )
 
-// The leases of a process that was killed are gone with it, but not until when they would have lasted: one instant, later than that
-// of any of them, is written with each claim and renewal. Whoever opens the folder next learns from it until when the process may
-// have handed out runs. A lease is renewed every few seconds, so that is one small write as often.
+// The leases of a process that was killed end with it, but it must be known how long they would have lasted.
+// So an instant that is not before the end of any lease is written with each claim and renewal. Whoever opens
+// the folder next learns from it until when the process may have handed out runs. A lease is renewed every
+// few seconds, so that is one small write as often.
 
-// untilKey is where that instant is: 8 bytes, UTC ns.
+// untilKey returns the key of that instant: 8 bytes, UTC ns.
 func untilKey() []byte { return appendHead(nil, storePartition, kindUntil) }
 
 // readUntil reads it; the zero time if there is none.
@@ -33,7 +34,7 @@ func readUntil(db *pebbledb.DB) (at time.Time, err error) {
 	return at, errors.Join(err, closer.Close())
 }
 
-// lasts writes that leases last until then, unless it is known that some last longer. It is held with o.mu.
+// lasts writes until when leases last: until, unless others last longer. o.mu is held.
 func (o *owners) lasts(out *pebbledb.Batch, until time.Time) error {
 	if until.After(o.until) {
 		o.until = until

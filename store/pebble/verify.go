@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Names of Pebble's files that are of interest here.
+// Names of Pebble's files that matter here.
 const (
 	logSuffix      = ".log"
 	manifestPrefix = "MANIFEST-"
 	markerPrefix   = "marker.manifest."
 )
 
-// extentOf says of what kind the file is; a kind of 0 is any other.
+// extentOf returns the kind and number of a file by its name; kind 0 is any other file.
 func extentOf(name string) extent {
 	if digits, ok := strings.CutSuffix(name, logSuffix); ok {
 		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
@@ -37,7 +37,7 @@ func manifestNumber(name string) (number uint64, ok bool) {
 	return number, ok && err == nil
 }
 
-// markerOf is the generation of a file whose name says which manifest is in force.
+// markerOf returns the generation of a file whose name tells which manifest is in force.
 func markerOf(name string) (generation uint64, ok bool) {
 	generation, _, ok = cutMarker(name)
 	return generation, ok
@@ -51,13 +51,13 @@ func cutMarker(name string) (generation uint64, manifest string, ok bool) {
 	return generation, manifest, ok && cut && err == nil
 }
 
-// broken is what a file lacks.
+// broken returns the error of a damaged file.
 func (f *folder) broken(name, format string, args ...any) error {
 	return &FolderError{Kind: ErrDamaged, Dir: f.dir, Err: fmt.Errorf("file %s: %s", name, fmt.Sprintf(format, args...))}
 }
 
-// loadRecovery reads the recovery point and compares the folder with it. Of a folder that was written before there was one,
-// it makes one of what is there.
+// loadRecovery reads the recovery point and compares the folder with it. For a folder that was written before
+// there were recovery points, it makes one of what is there.
 func (f *folder) loadRecovery() (recoveryPoint, error) {
 	switch {
 	case !f.ready:
@@ -80,7 +80,7 @@ func (f *folder) loadRecovery() (recoveryPoint, error) {
 	return p, folderError(f.dir, err)
 }
 
-// verify refuses a folder in which something is missing of what the recovery point says.
+// verify refuses a folder that lacks something that the recovery point lists.
 func (f *folder) verify(p *recoveryPoint) error {
 	first, err := f.verifyManifest(p)
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *folder) verifyManifest(p *recoveryPoint) (first uint64, err error) {
 	return firstLogOf(text)
 }
 
-// firstLogOf is the first log that a manifest needs.
+// firstLogOf returns the first log that a manifest needs.
 func firstLogOf(manifest []byte) (first uint64, err error) {
 	err = newLogReader(bytes.NewReader(manifest), 0).each(func(record []byte) error {
 		if n := firstLog(record); n != 0 {
@@ -174,7 +174,7 @@ func (f *folder) verifyLog(e extent) error {
 	return nil
 }
 
-// adopt is the recovery point of a folder that has none: what is there.
+// adopt returns a recovery point for a folder that has none: what is there.
 func (f *folder) adopt() (p recoveryPoint, err error) {
 	generation, name, err := f.inForce()
 	if err != nil {
@@ -196,7 +196,7 @@ func (f *folder) adopt() (p recoveryPoint, err error) {
 // read reads a file of the folder.
 func (f *folder) read(name string) ([]byte, error) { return f.readAll(f.file(name)) }
 
-// readDB reads a file of Pebble's.
+// readDB reads one of Pebble's files.
 func (f *folder) readDB(name string) ([]byte, error) { return f.readAll(f.fs.PathJoin(f.path(), name)) }
 
 func (f *folder) readAll(path string) ([]byte, error) {

@@ -28,7 +28,7 @@ func (v *view) record(ref store.Ref) (store.Record, error) {
 	return r, err
 }
 
-// recordOf reads what a head leads to.
+// recordOf reads the record that a head leads to.
 func (v *view) recordOf(ref store.Ref, value []byte, maxSpec int) (store.Record, error) {
 	h, err := parseHead(v.partition, value)
 	if err != nil {
@@ -46,7 +46,7 @@ func (v *view) recordOf(ref store.Ref, value []byte, maxSpec int) (store.Record,
 	return v.fromBody(ref, body, maxSpec)
 }
 
-// fromBody makes a record of its body; a spec longer than maxSpec (0 = any) is left out.
+// fromBody decodes a record from its body; a spec longer than maxSpec (0: any) is left out.
 func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, error) {
 	r := store.Record{Ref: ref, Exists: true}
 	state, sp, err := splitBody(body)
@@ -98,7 +98,7 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 	return out, err
 }
 
-// listBounds are the first head key that a list can begin with and the one that it ends before.
+// listBounds returns the first head key that a list can begin with and the one that it ends before.
 func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
 	after := carillon.Key{Namespace: q.Namespace, Name: q.After}
 	lower, upper = bounds(appendHead(nil, v.partition, kindHead))
@@ -109,7 +109,7 @@ func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
 		_, upper = bounds(lower)
 		if q.Prefix != "" {
 			lower = appendText(lower, q.Prefix)
-			lower = lower[:len(lower)-1] // without the end
+			lower = lower[:len(lower)-1] // without the terminator
 			_, upper = bounds(lower)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Refuses implements [dispatch.Refuser] for hosts that are addresses, and for localhost. What another name will resolve to
-// nobody knows before it is dialled.
+// Refuses implements [dispatch.Refuser] for hosts that are IP addresses, and for localhost. What another name
+// resolves to is not known before it is dialled.
 func (t *Target) Refuses(address string) string {
 	if t.guard == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// judge says what an answer means for the run, and whether the host asks for fewer requests.
+// judge returns what an answer means for the run, and whether the host asks for fewer requests.
 func judge(resp *http.Response, now time.Time) (r partition.Report, slow bool) {
 	code := resp.StatusCode
 	if code/100 == 2 {
@@ -42,7 +42,7 @@ func judge(resp *http.Response, now time.Time) (r partition.Report, slow bool) {
 	return r, slow
 }
 
-// retryAfter is what a Retry-After says, in seconds or as a date: 0 if it cannot be read, at most [MaxRetryAfter].
+// retryAfter parses a Retry-After header, in seconds or as a date: 0 if invalid, at most [MaxRetryAfter].
 func retryAfter(s string, now time.Time) time.Duration {
 	if s == "" {
 		return 0
@@ -57,7 +57,8 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return min(max(0, at.Sub(now)), MaxRetryAfter)
 }
 
-// keepAlive is how long a target keeps a connection open that nobody uses, if it says so: Keep-Alive: timeout=5, max=100.
+// keepAlive returns how long a target keeps an idle connection open, if it says so: Keep-Alive: timeout=5,
+// max=100.
 func keepAlive(s string) (time.Duration, bool) {
 	for parameter := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
@@ -70,20 +71,20 @@ func keepAlive(s string) (time.Duration, bool) {
 	return 0, false
 }
 
-// read keeps the beginning of a body and reads on, within a limit, so that the connection can be used again.
+// read returns the beginning of a body and reads on, within a bound, so that the connection can be reused.
 func read(resp *http.Response) []byte {
 	defer resp.Body.Close()
-	if resp.ContentLength == 0 { // also of 101, whose body would be the bare connection
+	if resp.ContentLength == 0 { // also for 101, whose body would be the bare connection
 		return nil
 	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, carillon.MaxResponse))
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, resp.Body, MaxResponseRead-carillon.MaxResponse) // the status has decided
+		_, _ = io.CopyN(io.Discard, resp.Body, MaxResponseRead-carillon.MaxResponse) // the status decided
 	}
 	return kept
 }
 
-// Why an attempt was ended from here.
+// Reasons for which this node ends an attempt.
 var (
 	errTimeout   = errors.New("timeout")
 	errCancelled = errors.New("cancelled")
@@ -91,7 +92,8 @@ var (
 	errBroken    = errors.New("connection: it broke before an answer, the target may have done it")
 )
 
-// unanswered says why there is no answer, in words that tell DNS, TLS, timeouts and refused addresses apart.
+// unanswered returns why there is no answer. The message tells DNS, TLS, timeouts and refused addresses
+// apart.
 func unanswered(err, cause error, timeout time.Duration) (message string, permanent bool) {
 	switch {
 	case errors.Is(cause, errTimeout):
@@ -117,7 +119,8 @@ func unanswered(err, cause error, timeout time.Duration) (message string, perman
 	return "connection: " + plain(err), false
 }
 
-// lookupFailure is why a name was not found. The error itself names the resolver, which is the operator's business.
+// lookupFailure returns why a name was not found. The error itself names the resolver, which is for the
+// operator only.
 func lookupFailure(err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:
@@ -128,7 +131,8 @@ func lookupFailure(err *net.DNSError) string {
 	return "the lookup failed"
 }
 
-// plain is a network error without the addresses of both ends: the node's own, and what the target's name has resolved to.
+// plain returns a network error without the addresses of both ends: the node's own, and what the target's
+// name resolved to.
 func plain(err error) string {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok {

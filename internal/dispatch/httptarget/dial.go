@@ -6,16 +6,17 @@ import (
 	"net"
 )
 
-// dialFunc is the shape of [net.Dialer.DialContext].
+// dialFunc has the signature of [net.Dialer.DialContext].
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// handshakeError says that TLS could not be agreed on, whatever the reason; crypto/tls has no type for most of them.
+// handshakeError reports that the TLS handshake failed for any reason; crypto/tls has no type for most of
+// them.
 type handshakeError struct{ err error }
 
 func (e *handshakeError) Error() string { return e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// dialTLS dials and shakes hands, offering HTTP/2 and HTTP/1.1.
+// dialTLS returns a dialler that does a TLS handshake and offers HTTP/2 and HTTP/1.1.
 func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
 	if base == nil {
 		base = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -30,7 +31,7 @@ func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
 		}
 		conf := base.Clone()
 		if conf.ServerName == "" {
-			conf.ServerName, _, _ = net.SplitHostPort(address) // the dialler has read it
+			conf.ServerName, _, _ = net.SplitHostPort(address) // the dialler has parsed it
 		}
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()

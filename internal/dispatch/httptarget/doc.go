@@ -1,6 +1,6 @@
 // Package httptarget delivers runs by HTTP request.
 //
-//	request.go   what is sent: the payload, who it is from, and its signature
+//	request.go   what is sent: the payload, its origin, and its signature
 //	guard.go     which addresses may be dialled
 //	answer.go    what an answer, or none, means
 //	host.go      how many requests a host gets at once, and when it has asked for fewer
@@ -10,12 +10,12 @@
 //
 // # What is sent
 //
-// The payload with the job's method and headers, and beside them, not to be replaced by the job's:
+// The payload, with the job's method and headers and the following headers, which the job's cannot replace:
 //
 //	ce-specversion ce-id ce-source ce-type ce-subject ce-time    CloudEvents 1.0, binary mode; ce-id is the run id
 //	Idempotency-Key           the run id, equal on every attempt
 //	Carillon-Job              namespace/name, percent-encoded like the ce- headers where it is not plain ASCII
-//	Carillon-Scheduled-Time   when the schedule meant it, RFC 3339
+//	Carillon-Scheduled-Time   the time that the schedule gives, RFC 3339
 //	Carillon-Attempt          from 1
 //	Carillon-Deadline         end of the attempt's timeout, RFC 3339
 //	Carillon-Token            proves the attempt; an asynchronous target completes the run with it
@@ -24,24 +24,26 @@
 //
 // # What an answer means
 //
-//	2xx                       done
-//	202, Carillon-Async: 1    the target has taken the run and completes it later with its token
-//	400, 413, 415, 422        failed for good
-//	410                       failed for good, and the job is paused
+//	2xx                       succeeded
+//	202, Carillon-Async: 1    the target has accepted the run and completes it later with its token
+//	400, 413, 415, 422        failed permanently
+//	410                       failed permanently, and the job is paused
 //	3xx                       failed; never followed
 //	429, 503                  failed; the whole host is slowed down, as with HTTP/2's REFUSED_STREAM
 //	anything else, or none    failed
 //
-// What failed is retried by the job's policy, no earlier than Retry-After (seconds or a date, at most [MaxRetryAfter]).
-// The status decides: once it is here, the body has [BodyTimeout] to arrive and what is missing of it does not matter.
+// A failed attempt is retried by the job's policy, no earlier than Retry-After (seconds or a date, at most
+// [MaxRetryAfter]). The status decides: once it has arrived, the body has [BodyTimeout] to arrive, and what
+// is missing of it does not matter.
 //
-// An address that is refused fails for good, so that a misconfiguration is loud instead of being retried for hours; after
-// --allow-target is set, the dead runs can be redriven.
+// A refused address fails permanently, so that a misconfiguration is noticed instead of being retried for
+// hours. After --allow-target is set, the dead runs can be redriven.
 //
 // # Slowing down
 //
-// A host begins with [Options.HostLimit] requests at once. On 429 or 503 that is halved, once for all the requests that
-// were under way together, and nothing is delivered before Retry-After (at most [MaxPause]) or else for a pause of 1 s,
-// twice as long each time until another answer comes, at most 30 s. Each full round of other answers raises the number by
-// one again. Hosts are told apart per namespace, so no tenant slows another down.
+// A host begins with [Options.HostLimit] concurrent requests. On 429 or 503 that limit is halved, once for
+// all requests that were under way together, and deliveries pause: for Retry-After (at most [MaxPause]) or
+// else for 1 s, twice as long each time until another answer comes, at most 30 s. Each full round of other
+// answers raises the limit by one. Each namespace counts its hosts separately, so no tenant slows another
+// down.
 package httptarget

@@ -6,25 +6,25 @@ import (
 	"syscall"
 )
 
-// guard decides which addresses may be dialled. It is asked after names are resolved, about the very address that is
-// connected to, so no DNS answer can change it afterwards.
+// guard decides which addresses may be dialled. It checks after names are resolved, and checks the very
+// address that is connected to, so no DNS answer can change it afterwards.
 type guard struct {
 	allow []netip.Prefix
 }
 
-// RefusedError says that an address is not public and not allowed.
+// RefusedError reports an address that is neither public nor allowed.
 type RefusedError struct {
 	Addr netip.Addr
 	Why  string
 }
 
-// Error names the way out. It does not name the address: whoever puts jobs would learn from it what names within the operator's
-// network resolve to.
+// Error says how to allow the address. It does not name it, since whoever puts jobs would learn what names
+// within the operator's network resolve to.
 func (e *RefusedError) Error() string {
 	return "the target's address is refused: it is not a public one (an operator can allow it with --allow-target)"
 }
 
-// Detail is the error for somebody who has given the address, and learns nothing from it.
+// Detail is the error for a caller that gave the address itself, so it reveals nothing.
 func (e *RefusedError) Detail() string {
 	return fmt.Sprintf("address %s is refused: %s (an operator can allow it with --allow-target %s/%d)",
 		e.Addr, e.Why, e.Addr, e.Addr.BitLen())
@@ -39,7 +39,7 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	return g.check(ap.Addr())
 }
 
-// check is nil if addr may be dialled.
+// check returns nil if addr may be dialled.
 func (g guard) check(addr netip.Addr) error {
 	if refused := g.refuses(addr); refused != nil {
 		return refused
@@ -47,7 +47,7 @@ func (g guard) check(addr netip.Addr) error {
 	return nil
 }
 
-// refuses is why addr may not be dialled; nil if it may.
+// refuses returns why addr may not be dialled; nil if it may.
 func (g guard) refuses(addr netip.Addr) *RefusedError {
 	addr = addr.Unmap().WithZone("")
 	for _, p := range g.allow {
@@ -66,11 +66,11 @@ func (g guard) refuses(addr netip.Addr) *RefusedError {
 	return nil
 }
 
-// globalUnicast is all of IPv6 that has been given out.
+// globalUnicast is all of IPv6 that has been allocated.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// notPublic is what the IANA registries of special-purpose addresses list as not globally reachable, the transition
-// networks through which an IPv4 address could hide, and metadata services on public addresses.
+// notPublic lists what the IANA registries of special-purpose addresses call not globally reachable, the
+// transition networks that could hide an IPv4 address, and metadata services on public addresses.
 var notPublic = []struct {
 	prefix netip.Prefix
 	why    string

@@ -14,11 +14,11 @@ type host struct {
 	subscription *dispatch.Subscription
 
 	mu      sync.Mutex
-	limit   int           // requests at once
+	limit   int           // concurrent requests
 	round   int           // answers since the limit last changed
 	slowed  time.Time     // when the limit was last halved
-	pause   time.Duration // last made up for want of a Retry-After; 0 since another answer came
-	until   time.Time     // nothing is delivered before
+	pause   time.Duration // the last pause chosen without a Retry-After; 0 since another answer came
+	until   time.Time     // deliveries pause until then
 	resumer *time.Timer
 }
 
@@ -28,7 +28,8 @@ func (h *host) Deliver(ds []partition.Delivery) bool { return h.target.start(h, 
 // Cancel implements [dispatch.Consumer].
 func (h *host) Cancel(token string) { h.target.cancel(token) }
 
-// done frees the slot of a request begun at start; slow says that the host asked for fewer, after says for how long.
+// done frees the slot of a request that began at start. slow: the host asked for fewer requests, after for
+// how long.
 func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {
 	again := 1
 	if slow {
@@ -40,8 +41,8 @@ func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {
 	h.subscription.Done(1, again)
 }
 
-// slowDown halves the limit, once for all requests that were under way together, and begins or extends the pause. It
-// returns the change of the limit.
+// slowDown halves the limit, once for all requests that were under way together, and starts or extends the
+// pause. It returns the change of the limit.
 func (h *host) slowDown(start, now time.Time, after time.Duration) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +67,7 @@ func (h *host) slowDown(start, now time.Time, after time.Duration) int {
 	return change
 }
 
-// held reports whether the host still wants to be left alone.
+// held reports whether deliveries to the host still pause.
 func (h *host) held() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

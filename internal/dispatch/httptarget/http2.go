@@ -12,20 +12,21 @@ import (
 	"sync/atomic"
 )
 
-// http2Conns holds the connections on which TLS has agreed on HTTP/2, one for each authority.
+// http2Conns holds the connections on which TLS negotiated HTTP/2, one for each authority.
 //
-// net/http's own HTTP/2 transport replays requests without asking: after GOAWAY and REFUSED_STREAM, with which a target
-// says that it has not read them, but also after a stream's PROTOCOL_ERROR, with which it says nothing of the kind. An
-// [http.ClientConn] replays nothing, so each connection is one, and what happens next is decided here.
+// net/http's own HTTP/2 transport replays requests by itself: after GOAWAY and REFUSED_STREAM, by which a
+// target declares that it has not read them, but also after a stream's PROTOCOL_ERROR, which declares nothing
+// of the kind. An [http.ClientConn] replays nothing. So each connection is one, and whether to send again is
+// decided here.
 type http2Conns struct {
-	transport *http.Transport // makes client connections of network connections
+	transport *http.Transport // turns network connections into client connections
 
 	mu     sync.Mutex
 	conns  map[string]*http2Conn // by authority
 	closed bool
 }
 
-// agreedKey is the key of the network connection that [http2Conns.transport] is to use.
+// agreedKey is the context key of the network connection that [http2Conns.transport] is to use.
 type agreedKey struct{}
 
 func newHTTP2Conns() *http2Conns {
@@ -51,7 +52,7 @@ func (h *http2Conns) upgrade(authority string, raw *tls.Conn) http.RoundTripper 
 		_ = raw.Close()
 		return noConn{err}
 	}
-	c := &http2Conn{conn: made, meter: raw.NetConn().(*meter)} // dialTLS has made it
+	c := &http2Conn{conn: made, meter: raw.NetConn().(*meter)} // dialTLS made it
 	shared, err := h.share(authority, c)
 	if shared != c {
 		_ = made.Close() // another connection was ready first
@@ -62,7 +63,7 @@ func (h *http2Conns) upgrade(authority string, raw *tls.Conn) http.RoundTripper 
 	return shared
 }
 
-// share gives an authority its connection, unless it has one that can take requests.
+// share makes c the connection of an authority, unless it has one that can take requests.
 func (h *http2Conns) share(authority string, c *http2Conn) (*http2Conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,13 +76,13 @@ func (h *http2Conns) share(authority string, c *http2Conn) (*http2Conn, error) {
 	h.conns[authority] = c
 	c.conn.SetStateHook(func(conn *http.ClientConn) {
 		if conn.Err() != nil {
-			go h.forget(authority, c) // the hook may run below share
+			go h.forget(authority, c) // share may be on the stack below the hook
 		}
 	})
 	return c, nil
 }
 
-// forget lets go of a connection that is closed.
+// forget drops a closed connection.
 func (h *http2Conns) forget(authority string, c *http2Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +91,7 @@ func (h *http2Conns) forget(authority string, c *http2Conn) {
 	}
 }
 
-// close closes the connections, and those that are still being made.
+// close closes the connections, and those that are still being opened.
 func (h *http2Conns) close() {
 	h.mu.Lock()
 	conns := h.conns
@@ -101,11 +102,12 @@ func (h *http2Conns) close() {
 	}
 }
 
-// http2Conn sends requests on one connection, and says of those that failed whether another may be tried.
+// http2Conn sends requests on one connection, and decides for failed ones whether another connection may be
+// tried.
 type http2Conn struct {
 	conn     *http.ClientConn
 	meter    *meter
-	answered atomic.Bool // at least once: what fails before may fail on every connection
+	answered atomic.Bool // at least once; what fails before may fail on every connection
 	gone     atomic.Bool // it takes no more requests
 }
 
@@ -154,18 +156,18 @@ func (b *meteredBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// errGoAway is what net/http says when a GOAWAY has left out a request: the target promises that it has not been and will
-// not be processed (RFC 9113, section 6.8). The error has no other mark. Should the text ever change, such an attempt
-// fails in place of being sent again, and TestGoAwaySendsAgain says so.
+// errGoAway is the error text of net/http when a GOAWAY excludes a request: the target promises that it was
+// not and will not be processed (RFC 9113, section 6.8). The error has no other mark. Should the text ever
+// change, such an attempt fails instead of being sent again, and TestGoAwaySendsAgain detects it.
 const errGoAway = "http2: Transport received Server's graceful shutdown GOAWAY"
 
-// maxUnread is how often an attempt is sent again because the target says that it has not read it.
+// maxUnread is how often an attempt is sent again because the target declares that it has not read it.
 const maxUnread = 2
 
 // codeRefusedStream is REFUSED_STREAM (RFC 9113, section 7).
 const codeRefusedStream = 7
 
-// streamError has the form in which net/http gives away a stream's error.
+// streamError has the form in which net/http exposes a stream's error.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -175,7 +177,7 @@ type streamError struct {
 // Error implements error.
 func (e streamError) Error() string { return fmt.Sprintf("stream %d: error %d", e.StreamID, e.Code) }
 
-// refusedStreamError says that the target had no room for a request and has not read it.
+// refusedStreamError reports that the target had no room for a request and has not read it.
 type refusedStreamError struct{}
 
 // Error implements error.
@@ -183,13 +185,13 @@ func (*refusedStreamError) Error() string {
 	return "the target refused the request without reading it (HTTP/2 REFUSED_STREAM)"
 }
 
-// otherConnError asks net/http to take a connection out of use and the request to another one.
+// otherConnError makes net/http stop using a connection and try the request on another one.
 type otherConnError struct{ err error }
 
 func (e *otherConnError) Error() string { return e.err.Error() }
 func (e *otherConnError) Unwrap() error { return e.err }
 
-// IsHTTP2NoCachedConnError is the mark that net/http looks for.
+// IsHTTP2NoCachedConnError is the method that net/http looks for.
 func (*otherConnError) IsHTTP2NoCachedConnError() {}
 
 // noConn is what [http2Conns.upgrade] returns in place of a connection.
@@ -198,5 +200,5 @@ type noConn struct{ err error }
 // RoundTrip implements [http.RoundTripper].
 func (n noConn) RoundTrip(*http.Request) (*http.Response, error) { return nil, n.err }
 
-// RoundTripErr is how net/http learns of it in time.
+// RoundTripErr tells net/http of the error before it sends a request.
 func (n noConn) RoundTripErr() error { return n.err }

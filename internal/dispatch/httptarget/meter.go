@@ -7,22 +7,24 @@ import (
 	"sync"
 )
 
-// A target of HTTP/2 may send frames that nobody asked for, such as SETTINGS and PING, as fast as the network carries them,
-// and net/http reads and answers each of them for as long as the connection lasts. So what may be read from a connection is
-// metered: a share for each attempt that is under way on it, and little while there is none. A target that exceeds it loses
-// its connection. HTTP/1 needs none of this: net/http closes a connection on which something comes that was not asked for,
-// and reads no more than the headers and the body of one answer.
+// An HTTP/2 target may send unsolicited frames such as SETTINGS and PING as fast as the network carries them,
+// and net/http reads and answers each of them for as long as the connection lasts. So what may be read from a
+// connection is metered: a share for each attempt that is under way on it, and little while there is none. A
+// target that exceeds it loses its connection. HTTP/1 needs none of this: net/http closes a connection on
+// which something unsolicited arrives, and reads no more than the headers and the body of one answer.
 const (
-	// perAttempt is what one attempt may read: headers, what is read of a body, and as much again that was on its way.
+	// perAttempt is what one attempt may read: headers, what is read of a body, and as much again that was on
+	// its way.
 	perAttempt = 512 << 10
-	// whileIdle is what may come while there is none: the end of bodies that were not read, pings for an hour.
+	// whileIdle is what may arrive while there is none: the end of bodies that were not read, pings for an
+	// hour.
 	whileIdle = 64 << 10
 )
 
-// errUnasked says that a target sends what nobody has asked for.
+// errUnasked reports that a target sent too much that nothing asked for.
 var errUnasked = errors.New("the target sent more than an answer needs")
 
-// meter is a network connection, below TLS, from which only so much is read.
+// meter is a network connection, below TLS, with a bound on what is read.
 type meter struct {
 	net.Conn
 
@@ -31,7 +33,7 @@ type meter struct {
 	left   int // bytes
 }
 
-// newMeter makes a meter with room for a handshake.
+// newMeter returns a meter with room for a handshake.
 func newMeter(c net.Conn) *meter { return &meter{Conn: c, left: perAttempt} }
 
 // off ends the metering.
@@ -55,7 +57,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin makes room for what one more attempt reads.
+// begin adds room for what one more attempt reads.
 func (m *meter) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +68,7 @@ func (m *meter) begin() {
 	m.left += perAttempt
 }
 
-// end takes the room of an attempt away.
+// end removes the room of an attempt.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,7 +21,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// newRequest is the request of a delivery. An error means that no request can ever be made of the job's target.
+// newRequest returns the request of a delivery. An error means that no request can ever be made for the job's
+// target.
 func newRequest(ctx context.Context, d *partition.Delivery, secrets [][]byte, now time.Time) (*http.Request, error) {
 	to := d.Target.HTTP
 	if to == nil {
@@ -50,23 +51,23 @@ func newRequest(ctx context.Context, d *partition.Delivery, secrets [][]byte, no
 	return req, nil
 }
 
-// ownHeaders is how many headers are ours.
+// ownHeaders is how many headers newRequest sets itself.
 const ownHeaders = 18
 
-// header is a header under construction; values is room for our own, so that each is not allocated by itself.
+// header is a header under construction; values is room for Carillon's own, to avoid an allocation for each.
 type header struct {
 	fields http.Header
 	values []string
 }
 
-// set sets a header of a canonical name.
+// set sets a header by its canonical name.
 func (h *header) set(name, value string) {
 	h.values = append(h.values, value)
 	n := len(h.values)
 	h.fields[name] = h.values[n-1 : n : n]
 }
 
-// describe says what is sent.
+// describe sets the headers that describe the run.
 func (h *header) describe(r *carillon.Run) {
 	if r.Data.ContentType != "" {
 		h.set("Content-Type", r.Data.ContentType)
@@ -87,7 +88,7 @@ func (h *header) describe(r *carillon.Run) {
 	h.set("Traceparent", traceparent(r.ID))
 }
 
-// escape percent-encodes what CloudEvents' HTTP binding (§3.1.3.2) does not let stand in a header.
+// escape percent-encodes what CloudEvents' HTTP binding (§3.1.3.2) does not allow in a header.
 func escape(s string) string {
 	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
 	n := 0
@@ -108,7 +109,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// traceparent is a sampled W3C trace context: all attempts of a run share the trace, each has a span of its own.
+// traceparent returns a sampled W3C trace context: all attempts of a run share the trace, each has a span of
+// its own.
 func traceparent(runID string) string {
 	sum := sha256.Sum256([]byte(runID))
 	var raw [16 + 8]byte
@@ -119,7 +121,7 @@ func traceparent(runID string) string {
 	return "00-" + string(text[:32]) + "-" + string(text[32:]) + "-01"
 }
 
-// sign adds the headers of Standard Webhooks, a signature for each secret.
+// sign adds the headers of Standard Webhooks, with a signature for each secret.
 func (h *header) sign(id string, body []byte, secrets [][]byte, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	h.set("Webhook-Id", id)
@@ -134,7 +136,7 @@ func (h *header) sign(id string, body []byte, secrets [][]byte, now time.Time) {
 	h.set("Webhook-Signature", strings.Join(signatures, " "))
 }
 
-// ParseSecret reads a signing secret as Standard Webhooks writes it: whsec_ and base64 of 24 to 64 bytes.
+// ParseSecret parses a signing secret as Standard Webhooks writes it: whsec_ and base64 of 24 to 64 bytes.
 func ParseSecret(s string) ([]byte, error) {
 	text, ok := strings.CutPrefix(s, "whsec_")
 	if !ok {

@@ -9,30 +9,31 @@ import (
 	"time"
 )
 
-// sending watches one attempt pass through net/http and allows it to be written once.
+// sending follows one attempt through net/http and makes sure that it is written only once.
 //
-// net/http sends a request again on another connection when the one it was written to breaks before an answer, if the
-// request looks idempotent to it; ours always does, because it has an Idempotency-Key. A target that reads requests and
-// closes its connections would get one attempt as often as there are idle connections. So a second connection is only
-// given to an attempt of which not one byte was written to the first. That happens to every connection that a target has
-// closed while it was idle, and nobody else could repeat it without costing the run an attempt.
+// When a connection breaks before an answer, net/http sends the request again on another one if it looks
+// idempotent; ours always does, because it has an Idempotency-Key. A target that reads requests and closes
+// its connections would get one attempt as often as there are idle connections. So an attempt gets a second
+// connection only if not one byte of it was written to the first. That happens with every connection that a
+// target closed while it was idle, and only net/http can then repeat the request without using an attempt of
+// the run.
 //
-// On HTTP/1 a connection belongs to one request at a time, so its count of written bytes tells. Requests on HTTP/2 share
-// one; [http2Conn] decides there.
+// On HTTP/1 a connection belongs to one request at a time, so its count of written bytes tells. HTTP/2
+// requests share a connection; [http2Conn] decides for them.
 type sending struct {
 	end     context.CancelCauseFunc
 	now     func() time.Time
 	conn    *conn       // chosen last, HTTP/1
-	before  int64       // what had been written to conn when it was chosen
-	headers atomic.Bool // the headers have been given to an HTTP/2 connection
-	unread  int         // times that an HTTP/2 target has said that it will not read the request
+	before  int64       // bytes written to conn before it was chosen
+	headers atomic.Bool // the headers were given to an HTTP/2 connection
+	unread  int         // how often an HTTP/2 target declared the request unread
 	trace   httptrace.ClientTrace
 }
 
-// sendingKey is the key of a context's *sending.
+// sendingKey is the context key of a *sending.
 type sendingKey struct{}
 
-// watch makes the context of an attempt's request; end ends it.
+// watch returns the context of an attempt's request; end ends it.
 func watch(ctx context.Context, end context.CancelCauseFunc, now func() time.Time) (context.Context, *sending) {
 	s := &sending{end: end, now: now}
 	s.trace = httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, WroteHeaders: s.wroteHeaders}
@@ -49,8 +50,9 @@ func (s *sending) getConn(string) {
 	}
 }
 
-// gotConn is told which connection the request will be written to, before it is. An ended context alone would not do: an
-// idle connection may still be chosen, and would be written to at the same time as the context is looked at.
+// gotConn is called with the connection that the request will be written to, before it is written. Ending the
+// context alone would not do: an idle connection may still be chosen, and written to while the context is
+// checked.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	c, ok := info.Conn.(*conn)
 	if !ok {
@@ -62,14 +64,14 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		s.end(errBroken)
 		return
 	case info.Reused && c.stale(s.now()):
-		c.refused.Store(true) // nothing will have been written, so net/http goes on to the next
+		c.refused.Store(true) // nothing is written, so net/http tries the next one
 	}
 	s.conn, s.before = c, c.written.Load()
 }
 
 func (s *sending) wroteHeaders() { s.headers.Store(true) }
 
-// answered keeps in mind how long the target keeps the connection of an answer open.
+// answered records how long the target keeps the connection of an answer open.
 func (s *sending) answered(h http.Header) {
 	if s.conn == nil {
 		return
@@ -79,17 +81,17 @@ func (s *sending) answered(h http.Header) {
 	}
 }
 
-// conn counts what is written to a connection of HTTP/1.
+// conn counts the bytes written to an HTTP/1 connection.
 type conn struct {
 	net.Conn
 
 	written atomic.Int64
 	refused atomic.Bool  // nothing may be written any more
-	retire  atomic.Int64 // Unix nanoseconds: the target may close it at any time after; 0 if it has not said so
+	retire  atomic.Int64 // Unix nanoseconds; from then on the target may close it. 0: not known
 }
 
-// Write implements [net.Conn]. Over TLS a count of 0 with an error means that no whole record was written, so that the
-// target cannot have decrypted anything.
+// Write implements [net.Conn]. Over TLS, a count of 0 with an error means that no whole record was written,
+// so the target cannot have decrypted anything.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.refused.Load() {
 		return 0, errBroken
@@ -105,7 +107,7 @@ func (c *conn) stale(now time.Time) bool {
 	return at != 0 && now.UnixNano() >= at
 }
 
-// counted makes a dialler's connections count.
+// counted returns a dialler whose connections count what is written.
 func counted(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)

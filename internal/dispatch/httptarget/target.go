@@ -15,13 +15,13 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Target is the [dispatch.Transport] of HTTP targets. Each attempt has a goroutine: starting it is 1 % of what a callback
-// costs, so a pool would gain nothing (BenchmarkHTTP).
+// Target is the [dispatch.Transport] of HTTP targets. Each attempt has a goroutine: starting it is 1 % of the
+// cost of a callback, so a pool would gain nothing (BenchmarkHTTP).
 //
 // An attempt is at most one request that the target may have read: see [sending] and [http2Conns].
 type Target struct {
 	options Options
-	guard   *guard // nil: somebody else dials
+	guard   *guard // nil: Options.Dial dials
 	client  *http.Transport
 	http2   *http2Conns
 
@@ -29,7 +29,7 @@ type Target struct {
 	flights map[string]*flight // by token
 	flying  int
 	leaving bool
-	landed  chan struct{} // closed when leaving and nothing flies
+	landed  chan struct{} // closed when leaving and nothing is in flight
 }
 
 // flight is an attempt in flight.
@@ -39,7 +39,7 @@ type flight struct {
 	end      context.CancelCauseFunc
 }
 
-// New makes the transport.
+// New returns the transport.
 func New(o Options) *Target {
 	if o.Dial != nil {
 		return newTarget(o, o.Dial)
@@ -60,7 +60,7 @@ func newTarget(o Options, dial dialFunc) *Target {
 		o.Secrets = func(string) [][]byte { return nil }
 	}
 	h2 := newHTTP2Conns()
-	client := &http.Transport{ // Proxy stays nil: the environment has no say
+	client := &http.Transport{ // Proxy stays nil: the environment must not set one
 		DialContext:            counted(dial),
 		DialTLSContext:         dialTLS(dial, o.TLS),
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{"h2": h2.upgrade},
@@ -78,7 +78,7 @@ func (t *Target) Open(_ partition.Queue, seat *dispatch.Subscription) (dispatch.
 	return &host{target: t, subscription: seat, limit: t.options.HostLimit}, t.options.HostLimit
 }
 
-// start lets attempts fly, or none when leaving.
+// start sends attempts, or none if the node is leaving.
 func (t *Target) start(h *host, ds []partition.Delivery) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *Target) start(h *host, ds []partition.Delivery) bool {
 	return true
 }
 
-// fly makes the request and reports its outcome; what was cancelled is not reported.
+// fly makes the request and reports its outcome, unless it was cancelled.
 func (t *Target) fly(ctx context.Context, f *flight) {
 	start := time.Now()
 	r, answered, slow := t.attempt(ctx, f)
@@ -140,7 +140,7 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, an
 	return r, true, slow
 }
 
-// land takes an attempt out of those in flight.
+// land removes an attempt from those in flight.
 func (t *Target) land(f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +152,7 @@ func (t *Target) land(f *flight) {
 	}
 }
 
-// cancel ends the attempt of a token without a report.
+// cancel ends the attempt with a token without a report.
 func (t *Target) cancel(token string) {
 	t.mu.Lock()
 	f := t.flights[token]
@@ -162,8 +162,8 @@ func (t *Target) cancel(token string) {
 	}
 }
 
-// Drain implements [dispatch.Transport]. Requests that are ended by force are reported as failed: the target may have
-// done the run, and only its policy can say whether to try again.
+// Drain implements [dispatch.Transport]. Requests that are ended by force are reported as failed: the target
+// may have done the run, and only the job's policy can say whether to try again.
 func (t *Target) Drain(ctx context.Context) error {
 	t.leave()
 	select {
@@ -180,7 +180,7 @@ func (t *Target) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leave lets nothing new begin.
+// leave prevents new attempts.
 func (t *Target) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *Target) leave() {
 func (t *Target) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = t.Drain(now) // it says only that requests were ended
+	_ = t.Drain(now) // it only reports that requests were ended
 	t.client.CloseIdleConnections()
 	t.http2.close()
 	return nil

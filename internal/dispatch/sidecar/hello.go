@@ -13,39 +13,40 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Hello is what a sidecar says of itself when it begins to watch.
+// Hello describes a sidecar that begins to watch.
 type Hello struct {
 	Namespace, AppID string
 	Jobs             bool     // it takes the jobs of its app
-	ActorTypes       []string // whose reminders it takes; what is empty or said twice changes nothing
-	Gates            []Gate   // in force as long as one who named them is here; the newest word counts
+	ActorTypes       []string // whose reminders it takes; empty and repeated ones are ignored
+	Gates            []Gate   // in force while a sidecar that named them is connected; the last one decides
 }
 
-// Gate is the most runs of an actor type that may be in flight at once in the namespace, or of those of them that have a
-// concurrency key in common. The sidecar need not host the type.
+// Gate limits how many runs of an actor type, or of those with a common concurrency key, may be in flight at
+// once in the namespace. The sidecar need not host the type.
 type Gate struct {
 	ActorType string // empty: no gate
 	Key       string // empty: the whole type
 	Most      int    // below 1: no gate
 }
 
-// Options limit a session; the zero value means the defaults.
+// Options bound a session; the zero value means the defaults.
 type Options struct {
 	// Credits is how many runs of one queue may be in flight or wait for the sidecar; default 32,768.
 	Credits int
-	// MaxBatchBytes is about how much [Session.Receive] returns at once; default 1 MiB. A single run may be larger.
+	// MaxBatchBytes is the approximate size of what [Session.Receive] returns at once; default 1 MiB. A
+	// single run may be larger.
 	MaxBatchBytes int
 	// MaxBatchItems is the most runs that Receive returns at once; default 4,096.
 	MaxBatchItems int
-	// MaxPendingBytes is how much waits to be received before the session's credits are held back; default 64 MiB. What comes
-	// all the same goes back at twice that.
+	// MaxPendingBytes is how much may wait to be received before the session's credits are held back; default
+	// 64 MiB. At twice that, runs that come all the same are handed back.
 	MaxPendingBytes int
-	// Stall is for how long something may wait, or be on its way to the sidecar, without a call of Receive; then the session
-	// ends. Default 30 s.
+	// Stall is how long runs may wait, or be on their way to the sidecar, without a call of Receive before
+	// the session ends; default 30 s.
 	Stall time.Duration
 }
 
-// Defaults of the options, and limits of a hello.
+// Defaults of the options, and bounds on a hello.
 const (
 	DefaultCredits         = 1 << 15
 	DefaultMaxBatchBytes   = 1 << 20
@@ -107,7 +108,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// addresses is where the sidecar takes runs from, each once.
+// addresses returns the addresses of the queues that the sidecar serves, each once.
 func (h *Hello) addresses() []string {
 	var all []string
 	if h.Jobs {
@@ -123,7 +124,7 @@ func (h *Hello) addresses() []string {
 	return slices.Clip(all)
 }
 
-// gates is what the sidecar asks of the hub.
+// gates returns the gates that the sidecar asks the hub for.
 func (h *Hello) gates() []dispatch.Gate {
 	var all []dispatch.Gate
 	for _, g := range h.Gates {

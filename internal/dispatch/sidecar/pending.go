@@ -2,17 +2,17 @@ package sidecar
 
 import "github.com/carillonhq/carillon"
 
-// pending is what waits to be received. The session's lock guards it.
+// pending holds what waits to be received. The session's lock guards it.
 type pending struct {
-	queue []*attempt // cancelled ones included, until their turn comes
-	void  int        // how many those are
-	bytes int        // of the others, about
+	queue []*attempt // including cancelled ones, until their turn comes
+	void  int        // number of cancelled ones in queue
+	bytes int        // of the others, approximately
 }
 
-// overhead is about how many bytes a field costs beside its text.
+// overhead is the approximate size of a field in bytes without its text.
 const overhead = 16
 
-// sizeOf is about how many bytes a run takes here.
+// sizeOf returns the approximate size of a run in bytes.
 func sizeOf(r *carillon.Run) int {
 	n := 8*overhead + len(r.ID) + len(r.Namespace) + len(r.Job) + len(r.Token) + len(r.Queue) + len(r.Data.Bytes) +
 		len(r.Data.ContentType)
@@ -27,7 +27,8 @@ func (p *pending) add(a *attempt) {
 	p.bytes += a.size
 }
 
-// drop takes out one that was cancelled. Its place goes when its turn comes, or when most of the queue is such places.
+// drop removes a cancelled run. Its place stays until its turn comes, or until half of the queue is such
+// places.
 func (p *pending) drop(a *attempt) {
 	p.bytes -= a.size
 	a.run, a.target = nil, nil
@@ -38,7 +39,7 @@ func (p *pending) drop(a *attempt) {
 	p.void = 0
 }
 
-// inForce is what was not cancelled, in a slice of its own.
+// inForce returns what was not cancelled, in a new slice.
 func (p *pending) inForce() []*attempt {
 	left := make([]*attempt, 0, len(p.queue)-p.void)
 	for _, a := range p.queue {
@@ -56,7 +57,7 @@ func (p *pending) clear() []*attempt {
 	return left
 }
 
-// take is at least one run, however large, and as many more as fit.
+// take removes at least one run, however large, and as many more as fit.
 func (p *pending) take(bytes, items int, hand func(*attempt) Delivery) []Delivery {
 	var ds []Delivery
 	n := 0

@@ -16,8 +16,8 @@ import (
 // kind is the kind of the queues that sidecars serve.
 const kind = "dapr"
 
-// Session is one sidecar's stream. It is a [dispatch.Worker] towards the hub. Its lock is never held while the hub or the
-// engine is called.
+// Session is one sidecar's stream. It is a [dispatch.Worker] for the hub. Its lock is never held while the
+// hub or the engine is called.
 type Session struct {
 	options       Options
 	hello         Hello
@@ -25,42 +25,42 @@ type Session struct {
 	member        *dispatch.Registration
 	subscriptions map[string]*dispatch.Subscription // by address
 
-	news chan struct{} // holds a token when there may be something to receive
+	news chan struct{} // capacity 1; filled when there may be something to receive
 	over chan struct{} // closed when err is set
 
 	mu        sync.Mutex
 	pending   pending
 	byToken   map[string]*attempt // held and in force
 	received  map[uint64]*attempt // not answered
-	last      uint64              // the number of the newest that was received
-	receiving int                 // calls of Receive
+	last      uint64              // number of the latest run that was received
+	receiving int                 // running calls of Receive
 	draining  bool
 	err       error // why the session is over
 
 	stall *time.Timer
-	idle  time.Time // since when nobody has called Receive although there is reason to; zero = there is none
+	idle  time.Time // since when a call of Receive is due and missing; zero: none is
 }
 
-// attempt is a run that the sidecar has or is about to get.
+// attempt is a run that the sidecar has or is about to receive.
 type attempt struct {
 	token        string
 	key          string
 	subscription *dispatch.Subscription
 	id           uint64        // 0 = not received
-	void         bool          // cancelled: its result is nobody's business
+	void         bool          // cancelled: its result is ignored
 	size         int           // until it is received, like the next two
-	run          *carillon.Run // nil afterwards, for its data are no longer needed here
+	run          *carillon.Run // nil once received, as its data is no longer needed
 	target       *carillon.DaprTarget
 }
 
 // Delivery is a run on its way to the sidecar.
 type Delivery struct {
-	ID     uint64 // of this session, from 1; the result names it
+	ID     uint64 // unique in this session, from 1; the result names it
 	Run    *carillon.Run
 	Target *carillon.DaprTarget
 }
 
-// Open begins a session at a hub. While the node is leaving it is refused as Unavailable.
+// Open starts a session at a hub. A node that is leaving refuses it as Unavailable.
 func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
 	if err := hello.check(); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
 	return s, nil
 }
 
-// Deliver implements [dispatch.Consumer]. What would be far too much to wait here goes back at once: a sidecar that reads must
-// not lose its stream because many large runs are due at the same time.
+// Deliver implements [dispatch.Consumer]. Runs far beyond what may wait here are handed back at once: a
+// sidecar that reads must not lose its stream because many large runs are due at the same time.
 func (s *Session) Deliver(ds []partition.Delivery) bool {
 	s.mu.Lock()
 	if s.err != nil || s.draining {
@@ -101,7 +101,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 		d, a := &ds[i], &attempts[i]
 		*a = attempt{token: d.Run.Token, key: d.Key, subscription: s.subscriptions[d.Queue.Address],
 			size: sizeOf(d.Run), run: d.Run, target: d.Target.Dapr}
-		if before := s.byToken[a.token]; before != nil && s.letGo(before) { // delivered before, and now anew
+		if before := s.byToken[a.token]; before != nil && s.letGo(before) { // delivered before, and now again
 			done = append(done, before)
 		}
 		if s.pending.bytes > 2*s.options.MaxPendingBytes {
@@ -115,7 +115,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	s.announce()
 	s.mu.Unlock()
 	if full {
-		s.hold() // first, or what goes back would come again
+		s.hold() // first, or runs handed back would come here again
 	}
 	for _, a := range append(done, beyond...) {
 		a.subscription.DoneOf(a.key, 1, 1)
@@ -127,8 +127,8 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 // full reports whether too much waits to be received. The lock is held.
 func (s *Session) full() bool { return s.pending.bytes > s.options.MaxPendingBytes }
 
-// hold holds the credits back while too much waits to be received. Whoever adds to that or takes from it when it was, or is, too
-// much calls this.
+// hold holds the credits back while too much waits to be received. It must be called after each change to
+// pending that starts or ends being full, or happens while it is.
 func (s *Session) hold() {
 	for _, seat := range s.member.Subscriptions {
 		seat.Hold(func() bool {
@@ -139,7 +139,7 @@ func (s *Session) hold() {
 	}
 }
 
-// announce wakes Receive, or starts the clock of a stall if nobody is in there. The lock is held.
+// announce wakes Receive, or starts the stall timer if no call is running. The lock is held.
 func (s *Session) announce() {
 	select {
 	case s.news <- struct{}{}:
@@ -150,7 +150,7 @@ func (s *Session) announce() {
 	}
 }
 
-// watch starts the clock of a stall. The lock is held.
+// watch starts the stall timer. The lock is held.
 func (s *Session) watch() {
 	if s.idle.IsZero() && s.err == nil {
 		s.idle = time.Now()
@@ -168,8 +168,8 @@ func (s *Session) stalled() {
 	}
 }
 
-// Receive waits for runs and returns those that have come. After an error of the session's end there is nothing more to
-// come; one of ctx ends no more than the call.
+// Receive waits for runs and returns those that have come. If the session has ended it returns why, and
+// nothing more comes. If ctx ends, only the call ends.
 func (s *Session) Receive(ctx context.Context) ([]Delivery, error) {
 	s.enter(1)
 	defer s.enter(-1)
@@ -187,7 +187,8 @@ func (s *Session) Receive(ctx context.Context) ([]Delivery, error) {
 	}
 }
 
-// enter counts the calls of Receive. Without any, what waits and what the last one took is on the clock.
+// enter counts the calls of Receive. While none runs, the stall timer runs for what waits and what the last
+// one took.
 func (s *Session) enter(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *Session) enter(n int) {
 	}
 }
 
-// take is what waits, if anything does.
+// take returns what waits, if anything does.
 func (s *Session) take() ([]Delivery, error) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -220,7 +221,7 @@ func (s *Session) take() ([]Delivery, error) {
 	return ds, nil
 }
 
-// numbered numbers an attempt. The lock is held.
+// numbered gives an attempt its number. The lock is held.
 func (s *Session) numbered(a *attempt) Delivery {
 	s.last++
 	a.id = s.last
@@ -230,8 +231,9 @@ func (s *Session) numbered(a *attempt) Delivery {
 	return d
 }
 
-// Result reports the end of the run that was received as id; message says why it failed. Of a run that was cancelled
-// meanwhile it is taken in silence. An id that the session never gave out, or whose result it has, is InvalidArgument.
+// Result reports the end of the run that was received as id; message is the reason of a failure. The result
+// of a run that was cancelled meanwhile is ignored. An id that was never given out, or already has a result,
+// is InvalidArgument.
 func (s *Session) Result(id uint64, ok bool, message string) error {
 	s.mu.Lock()
 	if s.err != nil {
@@ -268,14 +270,14 @@ func (s *Session) report(token string, ok bool, message string) {
 	s.sink.Reports([]partition.Report{{Result: r, Namespace: s.hello.Namespace, Worker: s.hello.AppID, From: s}})
 }
 
-// Accepted implements [partition.Reporter]: a sidecar waits for no answer.
+// Accepted implements [partition.Reporter]: a sidecar expects no answer.
 func (s *Session) Accepted(string) {}
 
 // Stale implements [partition.Reporter].
 func (s *Session) Stale(token string) { s.Cancel(token) }
 
-// Cancel implements [dispatch.Consumer]. A run that has been received goes on and counts until its result comes: a sidecar
-// cannot be told to stop.
+// Cancel implements [dispatch.Consumer]. A run that was received goes on and counts until its result comes: a
+// sidecar cannot be told to stop.
 func (s *Session) Cancel(token string) {
 	s.mu.Lock()
 	a := s.byToken[token]
@@ -297,7 +299,7 @@ func (s *Session) Cancel(token string) {
 	}
 }
 
-// letGo lets go of an attempt and reports whether the sidecar will never see it. The lock is held.
+// letGo releases an attempt and reports whether the sidecar will never see it. The lock is held.
 func (s *Session) letGo(a *attempt) (unsent bool) {
 	delete(s.byToken, a.token)
 	a.void = true
@@ -308,7 +310,8 @@ func (s *Session) letGo(a *attempt) (unsent bool) {
 	return true
 }
 
-// Drain implements [dispatch.Worker]: nothing more is handed over, and the session ends when what has been is answered.
+// Drain implements [dispatch.Worker]: nothing more is sent, and the session ends when all that was received
+// is answered.
 func (s *Session) Drain() {
 	s.mu.Lock()
 	if s.err != nil || s.draining {
@@ -331,7 +334,7 @@ func (s *Session) Drain() {
 	}
 }
 
-// Close ends the session; everything it holds is delivered elsewhere at once.
+// Close ends the session; its runs are delivered elsewhere at once.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	draining := s.draining
@@ -344,7 +347,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// end closes the session for a reason, once.
+// end closes the session with an error; only the first one counts.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -356,11 +359,11 @@ func (s *Session) end(err error) {
 	s.stall.Stop()
 	held := s.drop()
 	s.mu.Unlock()
-	s.member.Leave() // first, or they would come back here
+	s.member.Leave() // first, or they would come here again
 	s.giveBack(held)
 }
 
-// drop lets go of all attempts in force: those received first, in the order in which they came. The lock is held.
+// drop releases all attempts in force: those received first, in the order of their numbers. The lock is held.
 func (s *Session) drop() []*attempt {
 	held := make([]*attempt, 0, len(s.byToken))
 	for _, a := range s.received {
@@ -375,7 +378,7 @@ func (s *Session) drop() []*attempt {
 	return held
 }
 
-// giveBack says that attempts are nobody's.
+// giveBack hands back attempts that the sidecar does not run.
 func (s *Session) giveBack(held []*attempt) {
 	if len(held) == 0 {
 		return
@@ -391,7 +394,7 @@ func leaving() error {
 	return carillon.Errorf(carillon.Unavailable, "", "this node is leaving: connect to another")
 }
 
-// ended is the error of a context.
+// ended returns the error for a context that has ended.
 func ended(err error) error {
 	kind := carillon.Canceled
 	if errors.Is(err, context.DeadlineExceeded) {

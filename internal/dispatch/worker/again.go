@@ -2,24 +2,25 @@ package worker
 
 import "github.com/carillonhq/carillon/internal/dispatch"
 
-// An attempt in doubt is delivered again under its token (docs/decisions/0033), perhaps to the session that has it already. That
-// holds each token once, so it must not hold a slot for each delivery: nobody would give the others back.
+// An attempt in doubt is delivered again under its token (docs/decisions/0033), perhaps to the session that
+// has it already. A session holds each token once, so it must not use a slot for each delivery: the slots of
+// the others would never be freed.
 
-// freed is a slot that a session has let go of.
+// freed is a slot that a session has released.
 type freed struct {
-	subscription *dispatch.Subscription // nil: there is none, as the attempt was not held, or was adopted
+	subscription *dispatch.Subscription // nil: no slot, as the attempt was not held, or was adopted
 	again        int                    // credits that come back with it
 }
 
-// done gives the slot back. The session's lock must not be held.
+// done frees the slot. The session's lock must not be held.
 func (f freed) done() {
 	if f.subscription != nil {
 		f.subscription.Done(1, f.again)
 	}
 }
 
-// release ends the session's hold on a token. What the worker has not received stays here, and its credit is not used. The lock
-// is held.
+// release ends the session's hold on a token. A run that the worker has not received is not sent any more,
+// and its credit is unused. The lock is held.
 func (s *Session) release(token string) (f freed) {
 	a := s.held[token]
 	if a == nil {
@@ -33,7 +34,8 @@ func (s *Session) release(token string) (f freed) {
 	return f
 }
 
-// replace lets the session hold an attempt that is delivered, instead of what it held under that token. The lock is held.
+// replace makes the session hold a delivered attempt instead of what it held under its token. The lock is
+// held.
 func (s *Session) replace(token string, a *attempt) freed {
 	if before := s.held[token]; before != nil {
 		a.had = before.sent || before.had

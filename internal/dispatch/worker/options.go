@@ -11,22 +11,24 @@ import (
 	"github.com/carillonhq/carillon/internal/dispatch"
 )
 
-// Options limit a session.
+// Options bound a session.
 type Options struct {
-	// MaxCredits is the most runs of one queue that are granted or in flight; default 65,536. A grant beyond is refused.
+	// MaxCredits is the most runs of one queue that are granted or in flight; default 65,536. A grant beyond
+	// it is refused.
 	MaxCredits int
-	// MaxMessageBytes is about how large a message to the worker may be; default 1 MiB. A single run may be larger.
+	// MaxMessageBytes is the approximate size of the largest message to the worker; default 1 MiB. A single
+	// run may be larger.
 	MaxMessageBytes int
 	// MaxMessageItems is the most runs and tokens in a message; default 4,096.
 	MaxMessageItems int
-	// MaxPendingBytes is how much waits to be received before a session's credits are held back; default 64 MiB. At twice
-	// that the session is dropped.
+	// MaxPendingBytes is how much may wait to be received before the session's credits are held back; default
+	// 64 MiB. At twice that the session is dropped.
 	MaxPendingBytes int
-	// Stall is how long something may wait to be received before the session is dropped; default 30 s.
+	// Stall is how long a message may wait to be received before the session is dropped; default 30 s.
 	Stall time.Duration
 }
 
-// Defaults of the options, and limits of a hello.
+// Defaults of the options, and bounds on a hello.
 const (
 	DefaultMaxCredits      = 1 << 16
 	DefaultMaxMessageBytes = 1 << 20
@@ -39,7 +41,7 @@ const (
 	MaxLabelsBytes = 4 << 10 // keys and values together
 )
 
-// Accept is how a hub with these options opens sessions ([dispatch.Options.Accept]).
+// Accept returns the function by which a hub opens sessions with these options ([dispatch.Options.Accept]).
 func Accept(o Options) func(context.Context, *dispatch.Hub, carillon.Hello) (carillon.Session, error) {
 	o.MaxCredits = cmp.Or(o.MaxCredits, DefaultMaxCredits)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, DefaultMaxMessageBytes)

@@ -6,13 +6,13 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// outbox is what waits to be received. The session's lock guards it.
+// outbox holds what waits to be received. The session's lock guards it.
 type outbox struct {
 	runs    []outgoing
 	cancels []string
 	stales  []string
 	acks    []string
-	alive   []string // attempts in force about which the worker asked
+	alive   []string // attempts in force that the worker asked about
 	drain   bool
 	ping    bool
 
@@ -20,9 +20,9 @@ type outbox struct {
 	withdrawn []carillon.Credit
 	nodes     []string
 	version   uint64     // of nodes
-	moved     bool       // nodes are to be said
-	over      []outgoing // runs that were not said in time, to be handed back
-	bytes     int        // of all that, about
+	moved     bool       // nodes is to be sent
+	over      []outgoing // runs whose lease ended here, to be handed back
+	bytes     int        // of all that, approximately
 }
 
 type outgoing struct {
@@ -31,10 +31,10 @@ type outgoing struct {
 	attempt *attempt
 }
 
-// overhead is about how many bytes an item costs beside its text.
+// overhead is the approximate size of an item in bytes without its text.
 const overhead = 16
 
-// sizeOf is about how many bytes a run takes in a message.
+// sizeOf returns the approximate size of a run in a message, in bytes.
 func sizeOf(r *carillon.Run) int {
 	n := 8*overhead + len(r.ID) + len(r.Namespace) + len(r.Job) + len(r.Token) + len(r.Queue) + len(r.Data.Bytes) +
 		len(r.Data.ContentType)
@@ -50,25 +50,25 @@ func (o *outbox) addRun(r *carillon.Run, a *attempt) {
 	o.bytes += size
 }
 
-// addToken adds to one of the lists of tokens.
+// addToken appends to one of the lists of tokens.
 func (o *outbox) addToken(list *[]string, token string) {
 	*list = append(*list, token)
 	o.bytes += len(token) + overhead
 }
 
-// addWanted adds a queue of which runs wait.
+// addWanted adds a queue whose runs wait for credits.
 func (o *outbox) addWanted(queue string) {
 	o.wanted = append(o.wanted, queue)
 	o.bytes += len(queue) + overhead
 }
 
-// addWithdrawn adds an answer to a worker that took credits back.
+// addWithdrawn adds the answer to a worker that took credits back.
 func (o *outbox) addWithdrawn(c carillon.Credit) {
 	o.withdrawn = append(o.withdrawn, c)
 	o.bytes += len(c.Queue) + overhead
 }
 
-// takeCredits takes what is to be said about credits.
+// takeCredits moves the messages about credits to msg.
 func (o *outbox) takeCredits(msg *carillon.WorkResponse) {
 	msg.Wanted, msg.Withdrawn = o.wanted, o.withdrawn
 	for _, q := range o.wanted {
@@ -88,7 +88,7 @@ func (o *outbox) empty() bool {
 // budget is how much still fits into a message.
 type budget struct{ bytes, items int }
 
-// take is the next message, if there is anything to say: what stops runs goes first, new runs last.
+// take returns the next message, if there is anything to send. What stops runs goes first, new runs last.
 func (o *outbox) take(bytes, items int, now time.Time) (msg carillon.WorkResponse, ok bool) {
 	left := budget{bytes, items}
 	msg.Drain, msg.Ping = o.drain, o.ping
@@ -129,8 +129,8 @@ func (o *outbox) takeTokens(list *[]string, left *budget) []string {
 	return taken
 }
 
-// takeRuns takes at least one run, however large, so that tokens cannot hold runs up for ever. A run whose lease has ended is not
-// taken: the process was halted, and somebody else has been given it, or will be.
+// takeRuns takes at least one run, however large, so that tokens cannot hold up runs for ever. A run whose
+// lease has ended is not taken: the process was halted, and the run was or will be given to another worker.
 func (o *outbox) takeRuns(left *budget, now time.Time) []carillon.Run {
 	var runs []carillon.Run
 	n := 0
@@ -169,7 +169,7 @@ func (o *outbox) takeRuns(left *budget, now time.Time) []carillon.Run {
 	return runs
 }
 
-// late reports whether the lease of a run that nobody has is over.
+// late reports whether the lease of a run that was not received is over.
 func late(r *carillon.Run, now time.Time) bool {
 	return r.Lease > 0 && now.After(r.Started.Add(r.Lease))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Send implements [carillon.Session]. Results and heartbeats of any authentic token are taken, whichever session it was
-// delivered through, and also those of a message that is refused for its credits.
+// Send implements [carillon.Session]. It accepts results and heartbeats for any authentic token, whichever
+// session delivered it, even if the request's credits are refused.
 func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err := ctx.Err(); err != nil {
 		return ended(err)
@@ -23,7 +23,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if s.speech(&req) {
 		s.spoke()
 	}
-	s.heartbeat(goingOn(req.Heartbeats, req.Results)) // first: a heartbeat of an attempt that has been reported would be stale
+	s.heartbeat(goingOn(req.Heartbeats, req.Results)) // first: stale after a result
 	s.report(req.Results)
 	if gone && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
@@ -69,13 +69,13 @@ func (s *Session) takeBack(seat *dispatch.Subscription, c carillon.Credit) {
 	}
 }
 
-// report passes results on; the session no longer holds their runs, but for those that only tell of progress.
+// report passes results on. The session no longer holds their runs, except those that only report progress.
 func (s *Session) report(results []carillon.Result) {
 	if len(results) == 0 {
 		return
 	}
 	reports := make([]partition.Report, len(results))
-	var seats []*dispatch.Subscription // in the order of the results, so that no decision hangs on that of a map
+	var seats []*dispatch.Subscription // in the order of the results, not of a map
 	type ended struct{ n, again int }
 	done := map[*dispatch.Subscription]ended{}
 	s.mu.Lock()
@@ -85,7 +85,7 @@ func (s *Session) report(results []carillon.Result) {
 			s.adopt(r.Token)
 			continue
 		}
-		if f := s.release(r.Token); f.subscription != nil { // also what was to be delivered again
+		if f := s.release(r.Token); f.subscription != nil { // including a run that was to be delivered again
 			e := done[f.subscription]
 			if e.n == 0 {
 				seats = append(seats, f.subscription)
@@ -100,8 +100,8 @@ func (s *Session) report(results []carillon.Result) {
 	s.sink.Reports(reports)
 }
 
-// heartbeat passes heartbeats on. A token unknown here was delivered through another session: this one holds it from now on, within
-// a bound, so that the worker can be told to stop it.
+// heartbeat passes heartbeats on. An unknown token was delivered through another session: this one holds it
+// from now on, within a bound, so that the worker can be told to stop it.
 func (s *Session) heartbeat(bs []carillon.Heartbeat) {
 	if len(bs) == 0 {
 		return
@@ -118,7 +118,8 @@ func (s *Session) heartbeat(bs []carillon.Heartbeat) {
 	s.sink.Heartbeats(bs, heartbeats{s})
 }
 
-// goingOn is the heartbeats of attempts that do not end by what is told along with them: the answer to that is the answer to both.
+// goingOn drops heartbeats of attempts that results of the same request end: the answer to the result answers
+// both.
 func goingOn(beats []carillon.Heartbeat, results []carillon.Result) []carillon.Heartbeat {
 	if len(beats) == 0 || len(results) == 0 {
 		return beats
@@ -138,7 +139,7 @@ func goingOn(beats []carillon.Heartbeat, results []carillon.Result) []carillon.H
 	return left
 }
 
-// adopt holds a token that was delivered through another session. The lock is held.
+// adopt makes the session hold a token that another session delivered. The lock is held.
 func (s *Session) adopt(token string) {
 	if s.held[token] == nil && s.adopted < s.options.MaxCredits && !s.goodbye {
 		s.held[token] = &attempt{sent: true}
@@ -146,7 +147,8 @@ func (s *Session) adopt(token string) {
 	}
 }
 
-// leave is the worker's goodbye: what it holds is free at once. The session stays for the answers to its last results.
+// leave handles the worker's goodbye: its runs are free at once. The session stays for the answers to its
+// last results.
 func (s *Session) leave() {
 	s.mu.Lock()
 	if s.goodbye || s.err != nil {

@@ -15,43 +15,44 @@ import (
 // kind is the kind of the queues that workers serve.
 const kind = "worker"
 
-// Session is one worker's connection. It is a [carillon.Session] towards the worker, a [dispatch.Spread] and
-// [dispatch.Learner] towards the hub and a [partition.Reporter] towards the engine. Its lock is never held while any of them is called.
+// Session is one worker's connection. It is a [carillon.Session] for the worker, a
+// [dispatch.MultiNodeConsumer] and [dispatch.NodeWatcher] for the hub and a [partition.Reporter] for the
+// engine. Its lock is never held while any of them is called.
 type Session struct {
 	options       Options
 	id            string // of the worker
 	namespace     string // what it may report on
-	direct        bool   // it spreads its credits itself
+	direct        bool   // the worker has sessions with other nodes, too, and distributes its credits itself
 	sink          dispatch.Sink
 	now           func() time.Time
 	member        *dispatch.Registration
 	subscriptions map[string]*dispatch.Subscription // by queue
 
-	news chan struct{} // holds a token when there may be something to receive
+	news chan struct{} // capacity 1; filled when there may be something to receive
 	over chan struct{} // closed when err is set
 
 	mu      sync.Mutex
 	out     outbox
 	held    map[string]*attempt // by token
-	adopted int                 // how many of held were heard of by a heartbeat
+	adopted int                 // how many of held were adopted
 	goodbye bool
-	words   uint64 // that the worker has said; see speech
-	silent  bool   // it let an attempt end without a word since that was delivered
-	asked   bool   // for a sign of life, and has not spoken since
+	words   uint64 // requests of the worker that are a sign of life; see speech
+	silent  bool   // it let an attempt end without a sign of life since its delivery
+	asked   bool   // it was pinged and has not answered
 	err     error  // why the session is over
 
 	stall  *time.Timer
-	waited time.Time // since when something has waited
+	waited time.Time // since when something waits to be received
 }
 
-// attempt is a run that the worker has or is about to get.
+// attempt is a run that the worker has or is about to receive.
 type attempt struct {
-	subscription *dispatch.Subscription // nil: adopted, delivered through another session
+	subscription *dispatch.Subscription // nil: adopted, since another session delivered it
 	sent         bool                   // received by the worker
-	void         bool                   // let go of before that: it stays here
+	void         bool                   // released before it was sent, so it is not sent
 	had          bool                   // an earlier delivery of its token was received
 
-	words uint64 // that the worker had said when it was delivered
+	words uint64 // the session's words when it was delivered
 }
 
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
@@ -111,7 +112,7 @@ func (s *Session) hold() {
 	}
 }
 
-// announce wakes Receive and starts the clock of a stall. The lock is held.
+// announce wakes Receive and starts the stall timer. The lock is held.
 func (s *Session) announce() {
 	select {
 	case s.news <- struct{}{}:
@@ -122,7 +123,7 @@ func (s *Session) announce() {
 		s.stall.Reset(s.options.Stall)
 	}
 	if s.out.bytes > 2*s.options.MaxPendingBytes {
-		s.stall.Reset(0) // on a goroutine of its own: whoever announces must not be held up
+		s.stall.Reset(0) // on a goroutine of its own, so that the caller is not held up
 	}
 }
 
@@ -166,7 +167,7 @@ func (s *Session) Drain() {
 	s.announce()
 }
 
-// Wanted implements [dispatch.Spread].
+// Wanted implements [dispatch.MultiNodeConsumer].
 func (s *Session) Wanted(q partition.Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *Session) Wanted(q partition.Queue) {
 	}
 }
 
-// Nodes implements [dispatch.Learner].
+// Nodes implements [dispatch.NodeWatcher].
 func (s *Session) Nodes(version uint64, addresses []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,11 +247,11 @@ func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	}
 }
 
-// take is the next message, if there is one.
+// take returns the next message, if there is one.
 func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	s.mu.Lock()
 	full := s.out.bytes > s.options.MaxPendingBytes
-	since := time.Now() // before the leases are looked at
+	since := time.Now() // before the leases are checked
 	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems, s.now())
 	if len(msg.Runs) > 0 {
 		msg.Since = since
@@ -266,7 +267,7 @@ func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 		s.announce()
 	}
 	if !ok {
-		err = s.err // what was said before the end is told first
+		err = s.err // only after all earlier messages
 	}
 	s.mu.Unlock()
 	if full {
@@ -276,7 +277,7 @@ func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
 	return msg, ok, err
 }
 
-// giveBack hands back runs that have not left and are not to; their credits are unused.
+// giveBack hands back runs that were not sent and will not be; their credits are unused.
 func (s *Session) giveBack(runs []outgoing) {
 	if len(runs) == 0 {
 		return
@@ -295,7 +296,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// end closes the session for a reason, once.
+// end closes the session with an error; only the first one counts.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -313,7 +314,7 @@ func (s *Session) end(err error) {
 	}
 }
 
-// drop lets go of all attempts: those that never left, in order, and those that the worker has. The lock is held.
+// drop releases all attempts: those never sent, in order, and those that the worker has. The lock is held.
 func (s *Session) drop() (unsent, sent []string) {
 	unsent = s.out.clearRuns()
 	for token, a := range s.held {
@@ -327,7 +328,7 @@ func (s *Session) drop() (unsent, sent []string) {
 	return unsent, sent
 }
 
-// ended is the error of a context.
+// ended returns the error for a context that has ended.
 func ended(err error) error {
 	kind := carillon.Canceled
 	if errors.Is(err, context.DeadlineExceeded) {

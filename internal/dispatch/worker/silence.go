@@ -2,13 +2,13 @@ package worker
 
 import "github.com/carillonhq/carillon"
 
-// speech reports whether a request is a sign of life. One that moves credits alone is none if the worker's
-// credits are spread: a relay moves them by itself.
+// speech reports whether a request is a sign of life. If the worker is direct, one that only moves credits is
+// none: its multi-node session moves them by itself.
 func (s *Session) speech(req *carillon.WorkRequest) bool {
 	return !s.direct || req.Pong || req.Goodbye || len(req.Heartbeats)+len(req.Results) > 0
 }
 
-// spoke takes note of a sign of life.
+// spoke records a sign of life.
 func (s *Session) spoke() {
 	s.mu.Lock()
 	s.words++
@@ -20,8 +20,8 @@ func (s *Session) spoke() {
 	}
 }
 
-// Unheard implements [dispatch.Listener]: a worker that has not said a word since it was handed the attempt
-// gets no more before it does.
+// Unheard implements [dispatch.Listener]. A worker that has sent nothing since it was given the attempt gets
+// no more runs until it does.
 func (s *Session) Unheard(token string) {
 	s.mu.Lock()
 	a := s.held[token]
