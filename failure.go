@@ -39,7 +39,7 @@ const (
 	ExhaustedDrop
 )
 
-// Defaults of the failure policies (semantics.md, "Run life").
+// Defaults of the failure policies.
 const (
 	DefaultInitial            = 2 * time.Second
 	DefaultFactor             = 2.0

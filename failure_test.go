@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestPolicyDefaults is the table of semantics.md, "Run life".
+// TestPolicyDefaults is what each policy resolves to.
 func TestPolicyDefaults(t *testing.T) {
 	exponential := func(initial time.Duration, retries uint32, end carillon.OnExhausted) carillon.FailurePolicy {
 		return carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: initial, Factor: 2, Max: time.Hour, MaxRetries: &retries, OnExhausted: end}
@@ -73,7 +73,7 @@ func TestRetryWarning(t *testing.T) {
 		policy         carillon.FailurePolicy
 		says           string // both numbers; "" for no warning
 	}{
-		{"the example of semantics.md", "@every 2900ms", 0, withJitter, "2.9s 2.9s"},
+		{"with jitter", "@every 2900ms", 0, withJitter, "2.9s 2.9s"},
 		{"just below the interval", "@every 2901ms", 0, withJitter, ""},
 		{"a one-shot", "", 0, withJitter, ""},
 		{"the default", "@every 3s", 0, carillon.FailurePolicy{}, "3s 3s"},

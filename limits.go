@@ -18,7 +18,7 @@ type Bounds struct {
 	Note      int // bytes of a note; default 4 KiB
 }
 
-// DefaultBounds returns the limits of security.md.
+// DefaultBounds returns the bounds that hold unless a node is configured otherwise.
 func DefaultBounds() Bounds { return Bounds{}.withDefaults() }
 
 // Maximum bytes of names, whatever the configuration: keys in the store are built from them.

@@ -29,7 +29,7 @@ type patchField struct {
 	apply  func(to, from *Job)
 }
 
-// patchFields are in the order of semantics.md.
+// patchFields are in the order in which docs/concepts.md has them.
 var patchFields = []patchField{
 	{"schedule", EffectTimes, func(to, from *Job) { to.Schedule = from.Schedule }},
 	{"time_zone", EffectTimes, func(to, from *Job) { to.TimeZone = from.TimeZone }},

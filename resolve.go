@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// Defaults of a job's fields (semantics.md, "Job"); those of failure policies are in failure.go.
+// Defaults of a job's fields; those of failure policies are in failure.go.
 const (
 	DefaultBrokerTimeout = 30 * time.Second // http and brokers
 	DefaultWorkerTimeout = 24 * time.Hour   // worker and exec

@@ -16,7 +16,7 @@ type fault struct {
 	change func(*carillon.Job)
 }
 
-// faults has every field of a job wrong in turn, in the order of semantics.md.
+// faults has every field of a job wrong in turn, in the order of docs/concepts.md.
 var faults = append(append(append(fieldFaults, ruleFaults...), targetFaults...), policyFaults...)
 
 var fieldFaults = []fault{

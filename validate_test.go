@@ -133,7 +133,7 @@ func TestNoFieldIsUnchecked(t *testing.T) {
 	}
 }
 
-// TestTheFirstFaultIsNamed: with several faults, always the same one, the first of semantics.md.
+// TestTheFirstFaultIsNamed: with several faults, always the same one, the first of docs/concepts.md.
 func TestTheFirstFaultIsNamed(t *testing.T) {
 	j := validJob()
 	j.Note, j.Jitter, j.Schedule, j.TimeZone = "\xff", -1, "bad", "Nowhere/At_All"

@@ -43,8 +43,8 @@ func TestGlossaryNamesTypes(t *testing.T) {
 	}
 }
 
-// citedFile is a Go file that a comment names.
-var citedFile = regexp.MustCompile(`\b[a-z][a-z0-9_/]*\.go\b`)
+// citedFile is a Go file, or a page, that a comment names.
+var citedFile = regexp.MustCompile(`\b[a-z][a-z0-9_/-]*\.(?:go|md)\b`)
 
 // TestCommentsNameFilesThatExist: of this repository, by name or by path.
 func TestCommentsNameFilesThatExist(t *testing.T) {
@@ -53,13 +53,21 @@ func TestCommentsNameFilesThatExist(t *testing.T) {
 	for _, s := range all {
 		there[filepath.Base(s.path)] = true
 	}
+	walk(t, func(path string) {
+		if strings.HasSuffix(path, ".md") {
+			there[path] = true
+		}
+	})
 	for _, s := range all {
 		if ast.IsGenerated(s.file) {
 			continue
 		}
 		for _, group := range s.file.Comments {
 			for _, name := range citedFile.FindAllString(group.Text(), -1) {
-				if !there[filepath.Base(name)] {
+				if strings.HasSuffix(name, ".go") {
+					name = filepath.Base(name)
+				}
+				if !there[name] {
 					t.Errorf("%s:%d names %s, which is not there", s.path, s.line(group.Pos()), name)
 				}
 			}

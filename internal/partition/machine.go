@@ -45,13 +45,13 @@ const (
 	DefaultWindowJobs     = 4096
 	DefaultWindowBytes    = 8 << 20
 	DefaultHorizon        = time.Hour
-	DefaultMisfireAfter   = 5 * time.Second // decisions.md 15
-	DefaultGrantAfter     = time.Second     // decisions.md 1
+	DefaultMisfireAfter   = 5 * time.Second
+	DefaultGrantAfter     = time.Second
 	DefaultGrantsKept     = 128
 	DefaultTakeoverGrace  = 2 * time.Second
 	DefaultStageAfter     = time.Second
 	DefaultDeadRetention  = 30 * 24 * time.Hour
-	DefaultHistoryMost    = 50_000 // semantics.md, "history"
+	DefaultHistoryMost    = 50_000
 	DefaultHistoryExpires = 1000
 )
 

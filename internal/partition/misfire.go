@@ -9,7 +9,7 @@ import (
 // A job without an unfinished run may find several scheduled times due: it was not fired in time, or its run
 // took longer than its period. choose decides which of them runs and leaves one history record of those that
 // do not. A lone due time simply runs unless it was missed, that is, unless it is late because nobody owned
-// the partition (decisions.md 15). Otherwise the job's misfire rule applies, to the times from first to
+// the partition. Otherwise the job's misfire rule applies, to the times from first to
 // newest:
 //
 //	rule           what runs                                              handled by

@@ -23,5 +23,6 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m.loadNotices(s.Notices)
 	m.loadApplied(s.Applied)
 	held = m.loadLimited(s.Limited, s.InForce)
-	return m, held, m.loadBackfills(s.Backfills, cfg.Since)
+	err = m.loadBackfills(s.Backfills, cfg.Since)
+	return m, held, err
 }

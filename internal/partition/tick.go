@@ -271,6 +271,5 @@ func (m *Machine) jitter(e *entry, t int64) int64 {
 	return by
 }
 
-// heartbeatInterval returns how often a worker heartbeats: four times a lease, at most 10 s apart
-// (semantics.md, "Lease and heartbeats").
+// heartbeatInterval returns how often a worker sends heartbeats: four times a lease, at most 10 s apart.
 func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }

@@ -9,15 +9,14 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// InlineSpec is the size in bytes of the longest spec that is kept in memory before its run is due
-// (decisions.md 10).
+// InlineSpec is the size in bytes of the longest spec that is kept in memory before its run is due.
 const InlineSpec = 1 << 10
 
 // window describes which slice of the store's due index is in memory. The due index orders the records of
 // each priority by when something happens to them next. The window holds, for each priority, all of that
 // order up to a frontier:
 //
-//	             overdue              now                      now + horizon
+//	             overdue              now                      one horizon later
 //	priority 0   ██████████████████████│███████████████┊·················│   █ in memory   · only stored
 //	priority 1   ██████████████████████│█████████┊·······················│   ┊ frontier
 //
@@ -274,7 +273,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 }
 
 // takeOver continues an attempt that an earlier owner handed out. Heartbeats may have extended its lease
-// since it was stored, so it gets at least one heartbeat interval (decisions.md 18).
+// since it was stored, so it gets at least one heartbeat interval.
 func (m *Machine) takeOver(e *entry, now int64) {
 	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
 	m.grants++

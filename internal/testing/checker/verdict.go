@@ -39,7 +39,7 @@ type Verdict struct {
 	windows []must
 }
 
-// Violation is a broken invariant of checker.md (S1 … S14, L1 … L3) or testing.md (I11).
+// Violation is a broken invariant (S1 … S17, L1 … L4, I11); each is where it is checked.
 type Violation struct {
 	Invariant string
 	Job       string

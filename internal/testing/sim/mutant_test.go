@@ -34,7 +34,7 @@ var (
 	}()
 )
 
-// mutants are those of checker.md §8 that make sense on one node, and more.
+// mutants are faults of one node that the checker must find.
 var mutants = []mutant{
 	{"acknowledged before it is durable", chaos, []string{"S3", "S8", "S11", "L1"}, disk(forgetful)},
 	{"a write of an earlier owner lands", killing, []string{"S7"}, disk(unfenced)},
