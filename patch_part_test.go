@@ -23,7 +23,7 @@ func policies(n int) map[string]carillon.FailurePolicy {
 	return all
 }
 
-// partFields are the fields of Go that the last words of paths stand for.
+// partFields are the fields of Go that the last elements of paths stand for.
 var partFields = map[string]string{"interval": "Interval", "cron": "Schedule", "initial": "Initial", "factor": "Factor", "max": "Max",
 	"jitter": "Jitter", "max_retries": "MaxRetries", "on_exhausted": "OnExhausted", "runs": "Runs", "keep": "Keep"}
 

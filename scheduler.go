@@ -149,7 +149,7 @@ const MaxBatch = 1000
 type PutOptions struct {
 	IfAbsent     bool
 	IfGeneration uint64 // 0 = any
-	Anew         bool
+	Replace      bool
 }
 
 // PutOption restricts or changes a put.
@@ -161,11 +161,11 @@ func IfAbsent() PutOption { return func(o *PutOptions) { o.IfAbsent = true } }
 // IfGeneration puts the job only over generation n; otherwise FailedPrecondition.
 func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGeneration = n } }
 
-// Anew puts the job as if an older one with its name had been deleted first, in one step: it gets another
+// Replace puts the job as if an older one with its name had been deleted first, in one step: it gets another
 // uid, its times and counts start again even if nothing else changes, and unfinished runs of the older job
 // are cancelled. With [IfAbsent] there is no older one; [IfGeneration] refers to the older one, and the new
 // one starts at generation 1. It is not part of the API on the wire.
-func Anew() PutOption { return func(o *PutOptions) { o.Anew = true } }
+func Replace() PutOption { return func(o *PutOptions) { o.Replace = true } }
 
 // ResolvePut applies the options.
 func ResolvePut(opts []PutOption) PutOptions {

@@ -16,8 +16,8 @@ func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 		return carillon.PutResult{}, err
 	}
 	o := carillon.ResolvePut(opts)
-	if o.Anew {
-		return carillon.PutResult{}, carillon.NotSupported("anew")
+	if o.Replace {
+		return carillon.PutResult{}, carillon.NotSupported("replace")
 	}
 	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *connector) run(ctx context.Context) error {
 		case l := <-c.ended:
 			err = c.lost(l)
 		case <-c.asked():
-			c.log.Info("the server asks the worker to connect anew")
+			c.log.Info("the server asks the worker to connect again")
 			c.wanted = true
 		case <-c.inFlight.drained:
 		}

@@ -80,7 +80,7 @@ func TestAnOldRunStartsWhenItIsConfirmed(t *testing.T) {
 				t.Errorf("%d have begun", begun.Load())
 			}
 			if r := c.said(); grants(r, "q") != 2 {
-				t.Errorf("the room of what did not start is not granted anew: %+v", r)
+				t.Errorf("the room of what did not start is not granted again: %+v", r)
 			}
 			close(goOn)
 			r := c.said()

@@ -182,7 +182,7 @@ func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
 	}
 	if f.store == "" {
 		if found := etcdOf(f.dataDir); found != "" {
-			log.Warn("jobs that Dapr's own scheduler keeps here are not taken over: they must be scheduled anew", "folder", found)
+			log.Warn("jobs that Dapr's own scheduler keeps here are not taken over: they must be scheduled again", "folder", found)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // rewrite makes the tests write what they would otherwise compare: go test ./cmd/carillon -rewrite.
-var rewrite = flag.Bool("rewrite", false, "write docs/cli.md and the outputs in testdata anew")
+var rewrite = flag.Bool("rewrite", false, "write docs/cli.md and the outputs in testdata again")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"carillon": main})

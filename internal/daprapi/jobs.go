@@ -40,7 +40,7 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 	}
 	mode := carillon.IfAbsent()
 	if m.GetOverwrite() {
-		mode = carillon.Anew()
+		mode = carillon.Replace()
 	}
 	_, err = s.jobs.PutJob(ctx, job, mode)
 	switch e, _ := errors.AsType[*carillon.Error](err); {

@@ -231,7 +231,7 @@ func TestMissedTimes(t *testing.T) {
 	})
 }
 
-// TestOverwrite: times and counts begin anew, and the unfinished run of the old job counts no more.
+// TestOverwrite: times and counts begin again, and the unfinished run of the old job counts no more.
 func TestOverwrite(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watchApp("app")

@@ -12,7 +12,7 @@ import (
 
 // ScheduleText is a schedule that Dapr's scheduler would take, in words that mean the same to Carillon. Most mean the same
 // as they stand. Dapr's grammar is that of robfig/cron: exactly six fields, seconds first, no L, W or #, no range that wraps
-// around, and it takes forms that Carillon refuses or reads otherwise; a field with one is written anew, as a list.
+// around, and it takes forms that Carillon refuses or reads otherwise; a field with one is written again, as a list.
 func ScheduleText(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("it is empty")

@@ -38,7 +38,7 @@ func startSentry(t *testing.T) Sentry {
 	if binary == "" {
 		t.Skip("CARILLON_DAPR_SENTRY is not set: it takes the path of the sentry binary of Dapr 1.18, to be tested against")
 	}
-	dir, issuer := t.TempDir(), t.TempDir() // it looks for changes in the issuer's folder, and starts anew with each
+	dir, issuer := t.TempDir(), t.TempDir() // it looks for changes in the issuer's folder, and starts again with each
 	config := filepath.Join(dir, "config.yaml")
 	newDisk(t).write(config, []byte(realConfig))
 	address := freeAddress(t)

@@ -83,7 +83,7 @@ func TestAskedConsumersComeLast(t *testing.T) {
 		if len(awake.got) != 4 || len(a.got) != 2 || len(b.got) != 2 {
 			t.Fatalf("%d to the one that answered, %d and %d to the others", len(awake.got), len(a.got), len(b.got))
 		}
-		a.member.Silence(always) // within a second nobody is asked anew
+		a.member.Silence(always) // within a second nobody is asked again
 		if awake.pings != 1 {
 			t.Fatalf("%d pings", awake.pings)
 		}

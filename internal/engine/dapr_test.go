@@ -234,7 +234,7 @@ func TestAPutAnewIsOneStep(t *testing.T) {
 				before := len(log.all)
 				log.mu.Unlock()
 				f.fail(c.fault)
-				put, err := n.PutJob(ctx, job, carillon.Anew())
+				put, err := n.PutJob(ctx, job, carillon.Replace())
 				if (err == nil) != (c.fault == nil) {
 					t.Fatalf("%+v %v", put, err)
 				}

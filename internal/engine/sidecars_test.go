@@ -142,10 +142,10 @@ func (w *parish) overwrite(rnd *rand.Rand) {
 			_, err = w.DeleteJob(context.Background(), carillon.Key{Namespace: "default", Name: j.Name})
 		case 1:
 			j.Schedule, j.Repeats = "@every 1s", 3
-			_, err = w.PutJob(context.Background(), j, carillon.Anew())
+			_, err = w.PutJob(context.Background(), j, carillon.Replace())
 		default:
 			j.Due = carillon.In(time.Duration(rnd.IntN(3)) * time.Second)
-			_, err = w.PutJob(context.Background(), j, carillon.Anew())
+			_, err = w.PutJob(context.Background(), j, carillon.Replace())
 		}
 		if err != nil && !errors.Is(err, carillon.NotFound) && !errors.Is(err, carillon.Unavailable) {
 			w.t.Error(err)

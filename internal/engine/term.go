@@ -222,9 +222,9 @@ func taken(cause error) bool {
 // takeBack keeps pending deliveries, which will now not be sent, for the next term of this node. The store
 // may hold their attempts as handed out, and without this their runs would wait until the attempts' leases
 // run out.
-func (p *partitionRunner) takeBack(pledged []partition.Token) {
+func (p *partitionRunner) takeBack(pending []partition.Token) {
 	p.box.keep(func(m *mail) {
-		for _, tok := range pledged {
+		for _, tok := range pending {
 			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
 		}
 	})

@@ -67,7 +67,7 @@ func (s *stub) Connect(ctx context.Context, h carillon.Hello) (carillon.Session,
 	return s.connect(ctx, h)
 }
 
-// stored answers every put as if it had been stored anew.
+// stored answers every put as if it had been stored again.
 func stored(_ context.Context, j carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
 	j.Status = &carillon.JobStatus{Generation: 1}
 	return carillon.PutResult{Job: j, Created: true, Changed: true}, nil

@@ -123,7 +123,7 @@ func (w *worker) write(ctx context.Context) error {
 	}
 }
 
-// sendAway asks the worker to connect anew, shortly before the transport closes the old connection. If that cannot be
+// sendAway asks the worker to connect again, shortly before the transport closes the old connection. If that cannot be
 // said any more, the stream is over anyway.
 func (w *worker) sendAway() {
 	_ = Safely(func() error { return w.send(&carillon.WorkResponse{Drain: true}) })

@@ -196,7 +196,7 @@ func TestWorkPeerThatNeverReads(t *testing.T) {
 	})
 }
 
-// TestWorkOldStream: before the transport cuts an old connection, the worker is asked to connect anew.
+// TestWorkOldStream: before the transport cuts an old connection, the worker is asked to connect again.
 func TestWorkOldStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -87,9 +87,9 @@ func (m *Machine) expireWaiting(e *entry, now int64) {
 }
 
 // waits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
-// out for the put about the other names. With anew, a one-shot that begins again takes the fresh wait if that
+// out for the put about the other names. With replace, a one-shot that begins again takes the fresh wait if that
 // is open, so it may begin with successes of before.
-func waits(now int64, after []string, old, fresh []store.Wait, anew bool) []store.Wait {
+func waits(now int64, after []string, old, fresh []store.Wait, replace bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {
 		named := func(w store.Wait) bool { return w.Name == name }
@@ -97,7 +97,7 @@ func waits(now int64, after []string, old, fresh []store.Wait, anew bool) []stor
 		if i := slices.IndexFunc(fresh, named); i >= 0 {
 			w = fresh[i]
 		}
-		if i := slices.IndexFunc(old, named); i >= 0 && !(anew && w.Open) {
+		if i := slices.IndexFunc(old, named); i >= 0 && !(replace && w.Open) {
 			w = old[i]
 		} else if i >= 0 {
 			w.Told = old[i].Told

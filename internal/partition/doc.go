@@ -30,7 +30,7 @@
 //	New, Begin, After     machine.go          configuration, fields, and the bounds of a round
 //	                      entry.go            one record in memory, and what its timer waits for
 //	Put Patch Delete …    ops.go              what callers ask for
-//	                      anew.go             a put that replaces the job as if it had been deleted first
+//	                      replace.go          a put that replaces the job as if it had been deleted first
 //	                      retime.go           when a job runs next after an edit
 //	                      counters.go         what a job counts, and when that is written
 //	Trigger, Skip, Cancel runs.go             what callers ask for single runs

@@ -61,8 +61,8 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 	switch {
 	case e == nil:
 		return m.create(now, &req)
-	case req.Options.Anew:
-		return m.anew(now, e, &req)
+	case req.Options.Replace:
+		return m.replaceJob(now, e, &req)
 	}
 	return m.replace(now, e, &req, replans(e, m.jobOf(e), req.Job))
 }

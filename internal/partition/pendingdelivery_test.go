@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// pledgeOne grants an attempt of the job "a", which must not be handed out yet.
-func (r *rig) pledgeOne(j carillon.Job) {
+// deliverPending grants an attempt of the job "a", which must not be handed out yet.
+func (r *rig) deliverPending(j carillon.Job) {
 	r.t.Helper()
 	j.Name = "a"
 	r.mustPut(j)
@@ -60,7 +60,7 @@ var keyA = carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 
 func TestADurableAttemptLeavesOnceItIsInTheStore(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.pledgeOne(carillon.Job{Timeout: time.Minute, Lease: 20 * time.Second})
+	r.deliverPending(carillon.Job{Timeout: time.Minute, Lease: 20 * time.Second})
 	r.take()
 	r.now += int64(30 * time.Second) // the store is slow: neither lease nor timeout runs
 	r.step()
@@ -120,17 +120,17 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 					r.flush()
 					r.m.Deliver(r.now, queueQ, 1, true)
 				} else {
-					r.pledgeOne(carillon.Job{})
+					r.deliverPending(carillon.Job{})
 				}
-				pledged := r.m.PendingDeliveries()
-				if len(pledged) != 1 || pledged[0].Attempt != 1 {
-					t.Fatalf("pledged: %+v", pledged)
+				pending := r.m.PendingDeliveries()
+				if len(pending) != 1 || pending[0].Attempt != 1 {
+					t.Fatalf("pending: %+v", pending)
 				}
 				if landed {
 					r.land()
 				}
 				r.start()
-				r.m.Undelivered(r.now, pledged[0])
+				r.m.Undelivered(r.now, pending[0])
 				r.flush()
 				ds := r.deliver(2)
 				if len(ds) != 1 || ds[0].Run.Attempt != 1 || r.succeed(ds[0]) != partition.Accepted {
@@ -154,18 +154,18 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 // TestWhatHasLeftIsNotPledged: what was handed out or withdrawn is not among the pending deliveries.
 func TestWhatHasLeftIsNotPledged(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.pledgeOne(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
+	r.deliverPending(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
 	if _, err := r.m.Delete(r.now, keyA); err != nil {
 		t.Fatal(err)
 	}
-	if pledged := r.m.PendingDeliveries(); len(pledged) != 0 {
-		t.Errorf("deleted, and pledged: %+v", pledged)
+	if pending := r.m.PendingDeliveries(); len(pending) != 0 {
+		t.Errorf("deleted, and pending: %+v", pending)
 	}
 	r.flush()
 	r.m.Granted(r.now)
-	r.pledgeOne(carillon.Job{})
+	r.deliverPending(carillon.Job{})
 	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.PendingDeliveries()) != 0 {
-		t.Errorf("left: %+v, pledged: %+v", ds, r.m.PendingDeliveries())
+		t.Errorf("left: %+v, pending: %+v", ds, r.m.PendingDeliveries())
 	}
 }
 
@@ -201,7 +201,7 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 		for _, landed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				r := newRig(t, partition.Config{})
-				r.pledgeOne(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
+				r.deliverPending(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
 				if landed {
 					r.land()
 				}

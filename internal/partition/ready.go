@@ -14,7 +14,7 @@ const ageStep = 30 * time.Second
 
 // queue holds the due runs in memory for one target address.
 type queue struct {
-	name   *Queue // allocated anew for each use of this memory: attempts in force still point to the old one
+	name   *Queue // allocated again for each use of this memory: attempts in force still point to the old one
 	lists  [priorities]readyList
 	listed bool // in Machine.active
 	parked parked

@@ -317,9 +317,9 @@ var patchWords = map[string]func(*patched){
 			p.t.Errorf("its run is not taken back: %+v", b)
 		}
 	},
-	"anew": func(p *patched) { p.anew() },
+	"again": func(p *patched) { p.again() },
 	"another run": func(p *patched) {
-		next := p.anew()
+		next := p.again()
 		a := &p.before.State
 		if next == a.Run.Scheduled {
 			p.sameRun()
@@ -335,8 +335,8 @@ var patchWords = map[string]func(*patched){
 	},
 }
 
-// anew checks that the times are those of a job put now, and returns the first.
-func (p *patched) anew() int64 {
+// again checks that the times are those of a job put now, and returns the first.
+func (p *patched) again() int64 {
 	p.t.Helper()
 	j := p.put.Job
 	sched, err := j.ParseSchedule()

@@ -16,7 +16,7 @@ import (
 
 // round does what a round of the engine does: permits, reads, and deliveries to consumers that have room for
 // n.
-func (w *estate) round(n int, first bool) {
+func (w *randomRig) round(n int, first bool) {
 	w.step()
 	var lines []partition.Line
 	for l := range w.bank.waits {
@@ -50,7 +50,7 @@ func (w *estate) round(n int, first bool) {
 }
 
 // hand takes what is handed out, and checks it.
-func (w *estate) hand(ds []partition.Delivery, _ []partition.Queue) {
+func (w *randomRig) hand(ds []partition.Delivery, _ []partition.Queue) {
 	for _, d := range ds {
 		if !w.backs && (w.now < d.Run.Due.UnixNano() || w.now < d.Run.Scheduled.UnixNano()) {
 			w.t.Fatalf("I1: %s is early", d.Run.Job)
@@ -77,7 +77,7 @@ func (w *estate) hand(ds []partition.Delivery, _ []partition.Queue) {
 }
 
 // withinLimits counts the attempts in force, in the machine and in the store.
-func (w *estate) withinLimits() {
+func (w *randomRig) withinLimits() {
 	n := map[partition.Limit]int{}
 	counted := map[string]bool{}
 	for _, d := range w.inForce {
@@ -97,7 +97,7 @@ func (w *estate) withinLimits() {
 	}
 }
 
-func (w *estate) token(s string) partition.Token {
+func (w *randomRig) token(s string) partition.Token {
 	tok, err := partition.ParseToken(s, w.store.Meta().MACKey)
 	if err != nil {
 		w.t.Fatal(err)
@@ -105,12 +105,12 @@ func (w *estate) token(s string) partition.Token {
 	return tok
 }
 
-func (w *estate) Deliver(rt *rapid.T) {
+func (w *randomRig) Deliver(rt *rapid.T) {
 	w.round(rapid.SampledFrom([]int{2, 4, 1, 0}).Draw(rt, "n"), rapid.IntRange(0, 2).Draw(rt, "first") == 0)
 }
 
 // one returns an attempt that a consumer believes to have.
-func (w *estate) one(rt *rapid.T) (i int, d partition.Delivery) {
+func (w *randomRig) one(rt *rapid.T) (i int, d partition.Delivery) {
 	if len(w.inForce) == 0 {
 		return -1, d
 	}
@@ -119,7 +119,7 @@ func (w *estate) one(rt *rapid.T) (i int, d partition.Delivery) {
 }
 
 // load brings the run of a token into memory, if it is unfinished.
-func (w *estate) load(tok partition.Token) {
+func (w *randomRig) load(tok partition.Token) {
 	ref, ok := w.m.Holds(tok.Run)
 	if !ok {
 		var err error
@@ -133,7 +133,7 @@ func (w *estate) load(tok partition.Token) {
 }
 
 // say makes a report, and checks that only the newest attempt is accepted.
-func (w *estate) say(d partition.Delivery, res carillon.Result) partition.Verdict {
+func (w *randomRig) say(d partition.Delivery, res carillon.Result) partition.Verdict {
 	tok := w.token(d.Run.Token)
 	w.load(tok)
 	before, had := w.m.Run(tok.Run)
@@ -153,7 +153,7 @@ func (w *estate) say(d partition.Delivery, res carillon.Result) partition.Verdic
 	return v
 }
 
-func (w *estate) Report(rt *rapid.T) {
+func (w *randomRig) Report(rt *rapid.T) {
 	i, d := w.one(rt)
 	if i < 0 {
 		return
@@ -177,7 +177,7 @@ func (w *estate) Report(rt *rapid.T) {
 	}
 }
 
-func (w *estate) succeedIn(d partition.Delivery) {
+func (w *randomRig) succeedIn(d partition.Delivery) {
 	w.m.Begin()
 	if w.say(d, carillon.Result{Outcome: carillon.OutcomeSuccess}) != partition.Accepted {
 		return
@@ -186,7 +186,7 @@ func (w *estate) succeedIn(d partition.Delivery) {
 }
 
 // Voice is everything else that consumers report of attempts.
-func (w *estate) Voice(rt *rapid.T) {
+func (w *randomRig) Voice(rt *rapid.T) {
 	i, d := w.one(rt)
 	if i < 0 {
 		return
@@ -213,7 +213,7 @@ func (w *estate) Voice(rt *rapid.T) {
 }
 
 // CancelOne cancels the unfinished run of a job, wherever it is.
-func (w *estate) CancelOne(*rapid.T) {
+func (w *randomRig) CancelOne(*rapid.T) {
 	k := keyOf(w.someName())
 	w.whole(k)
 	if j, err := w.m.Job(k); err == nil && j.Status.Current != nil {
@@ -225,7 +225,7 @@ func (w *estate) CancelOne(*rapid.T) {
 	}
 }
 
-func (w *estate) Stage(rt *rapid.T) {
+func (w *randomRig) Stage(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "aside") {
 		w.m.StageAside(w.now, 1000)
 		return
@@ -234,7 +234,7 @@ func (w *estate) Stage(rt *rapid.T) {
 }
 
 // Post delivers notices and, unless they are lost, their answers.
-func (w *estate) Post(rt *rapid.T) {
+func (w *randomRig) Post(rt *rapid.T) {
 	w.mail = append(w.mail, w.m.Notices(w.now, 10)...)
 	for ; len(w.mail) > 0; w.mail = w.mail[1:] {
 		l := w.mail[0]
@@ -247,7 +247,7 @@ func (w *estate) Post(rt *rapid.T) {
 	}
 }
 
-func (w *estate) commit() {
+func (w *randomRig) commit() {
 	w.flush()
 	for _, f := range w.pending {
 		f()
@@ -258,7 +258,7 @@ func (w *estate) commit() {
 	}
 }
 
-func (w *estate) maybeCommit(rt *rapid.T) {
+func (w *randomRig) maybeCommit(rt *rapid.T) {
 	switch rapid.IntRange(0, 4).Draw(rt, "commit") {
 	case 0: // later
 	case 1:
@@ -273,7 +273,7 @@ func (w *estate) maybeCommit(rt *rapid.T) {
 }
 
 // Crash loses what is not durable. The batch in flight may have been applied or not.
-func (w *estate) Crash(rt *rapid.T) {
+func (w *randomRig) Crash(rt *rapid.T) {
 	if rapid.IntRange(0, 2).Draw(rt, "how") == 0 {
 		w.m.KeepGrants() // it ends in order
 		w.commit()
@@ -306,7 +306,7 @@ func (w *estate) Crash(rt *rapid.T) {
 	}
 }
 
-func (w *estate) Advance(rt *rapid.T) {
+func (w *randomRig) Advance(rt *rapid.T) {
 	w.advance(time.Duration(rapid.SampledFrom([]int{2000, 5000, 900, 1, 20_000}).Draw(rt, "ms")) * time.Millisecond)
 	for _, f := range w.pending { // this applies everything
 		f()
@@ -315,14 +315,14 @@ func (w *estate) Advance(rt *rapid.T) {
 }
 
 // Back sets the clock back.
-func (w *estate) Back(rt *rapid.T) {
+func (w *randomRig) Back(rt *rapid.T) {
 	if w.backs {
 		w.now -= int64(rapid.IntRange(1, 5000).Draw(rt, "back ms")) * int64(time.Millisecond)
 	}
 }
 
 // toTheEnd lets everything happen that can, with consumers that succeed.
-func (w *estate) toTheEnd(idleFor int) {
+func (w *randomRig) toTheEnd(idleFor int) {
 	for idle := 0; idle < idleFor; {
 		w.round(100, false)
 		w.commit()
@@ -342,7 +342,7 @@ func (w *estate) toTheEnd(idleFor int) {
 	}
 }
 
-func (w *estate) finish() {
+func (w *randomRig) finish() {
 	w.commit()
 	for l := range w.bank.most {
 		w.setLimit(l, 100)
@@ -377,7 +377,7 @@ func (w *estate) finish() {
 }
 
 // once checks that no scheduled time has both run and been skipped, or been skipped twice.
-func (w *estate) once(name string) {
+func (w *randomRig) once(name string) {
 	type stretch struct{ from, to int64 }
 	passed := map[carillon.UID][]stretch{}
 	records := w.history(name)
@@ -411,7 +411,7 @@ func (w *estate) once(name string) {
 }
 
 // gone checks that nothing is left when the jobs are gone.
-func (w *estate) gone() {
+func (w *randomRig) gone() {
 	for range 4 {
 		w.toTheEnd(1)
 		w.advance(time.Minute)
@@ -454,7 +454,7 @@ func (w *estate) gone() {
 }
 
 // acts are the operations that may happen. Those that drive the others forward come more often.
-func (w *estate) acts() []func(*rapid.T) {
+func (w *randomRig) acts() []func(*rapid.T) {
 	return []func(*rapid.T){
 		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report, w.Voice, w.Advance, w.Post,
 		w.Crash, w.Redrive, w.Deliver, w.Batch, w.Stage, w.Report, w.Advance, w.Voice, w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne,
@@ -474,15 +474,15 @@ func (w *estate) acts() []func(*rapid.T) {
 
 // TestEverythingTogether does everything at once to jobs with any of the features, crashes, lost answers and
 // failed commits included, and checks what all features promise.
-func TestEverythingTogether(t *testing.T) { everythingTogether(t, newEstate) }
+func TestEverythingTogether(t *testing.T) { everythingTogether(t, newRandomRig) }
 
 // TestEverythingTogetherOfDapr does the same to jobs of Dapr, whose attempts end with the node that handed
 // them out.
 func TestEverythingTogetherOfDapr(t *testing.T) {
-	everythingTogether(t, func(rt *rapid.T) *estate { return newEstate(rt).ofDapr() })
+	everythingTogether(t, func(rt *rapid.T) *randomRig { return newRandomRig(rt).ofDapr() })
 }
 
-func everythingTogether(t *testing.T, begin func(*rapid.T) *estate) {
+func everythingTogether(t *testing.T, begin func(*rapid.T) *randomRig) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := begin(rt)
 		acts := w.acts()

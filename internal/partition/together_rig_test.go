@@ -53,8 +53,8 @@ type attempt struct {
 	n          int
 }
 
-// estate is a rig on which anything is done at any moment, with what must be true of it all the same.
-type estate struct {
+// randomRig is a rig on which anything is done at any moment, with what must be true of it all the same.
+type randomRig struct {
 	*rig
 	rt      *rapid.T
 	bank    *bank
@@ -83,19 +83,19 @@ type estate struct {
 }
 
 // target is that of the i-th queue.
-func (w *estate) target(i int) carillon.Target {
+func (w *randomRig) target(i int) carillon.Target {
 	if w.dapr {
 		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x", ConcurrencyKey: fmt.Sprint(i)}}
 	}
 	return carillon.WorkerQueue(w.queues[i].Address)
 }
 
-func (w *estate) someTarget() carillon.Target {
+func (w *randomRig) someTarget() carillon.Target {
 	return w.target(rapid.IntRange(0, len(w.queues)-1).Draw(w.rt, "queue"))
 }
 
 // ofDapr makes all jobs those of one app.
-func (w *estate) ofDapr() *estate {
+func (w *randomRig) ofDapr() *randomRig {
 	w.dapr, w.names = true, nil
 	for _, n := range []string{"a", "b", "c", "d"} {
 		w.names = append(w.names, "dapr/app/x/"+n)
@@ -104,12 +104,12 @@ func (w *estate) ofDapr() *estate {
 	return w
 }
 
-func newEstate(rt *rapid.T) *estate {
+func newRandomRig(rt *rapid.T) *randomRig {
 	b := newBank()
 	for _, key := range []string{"k", "l"} {
 		b.most[partition.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt, "limit")
 	}
-	w := &estate{
+	w := &randomRig{
 		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
 		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[carillon.RunIdentity]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
 		names: []string{"a", "b", "c", "d"}, queues: workQueues,
@@ -123,10 +123,10 @@ func newEstate(rt *rapid.T) *estate {
 	return w
 }
 
-func (w *estate) someName() string { return rapid.SampledFrom(w.names).Draw(w.rt, "name") }
+func (w *randomRig) someName() string { return rapid.SampledFrom(w.names).Draw(w.rt, "name") }
 
 // some returns a job with any of the features.
-func (w *estate) some() carillon.Job {
+func (w *randomRig) some() carillon.Job {
 	rt := w.rt
 	j := carillon.Job{
 		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: w.someTarget(),
@@ -168,7 +168,7 @@ func (w *estate) some() carillon.Job {
 }
 
 // register registers the dependencies of j, and finds out which jobs have succeeded durably.
-func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
+func (w *randomRig) register(j *carillon.Job) (waits []store.Wait) {
 	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
 		exists, err := w.m.Register(w.now, partition.Dependency{Of: keyOf(of), Name: j.Name})
@@ -184,7 +184,7 @@ func (w *estate) register(j *carillon.Job) (waits []store.Wait) {
 	return waits
 }
 
-func (w *estate) request(j carillon.Job) partition.PutRequest {
+func (w *randomRig) request(j carillon.Job) partition.PutRequest {
 	if err := j.Validate(carillon.DefaultBounds()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -198,21 +198,21 @@ func (w *estate) request(j carillon.Job) partition.PutRequest {
 	return req
 }
 
-func (w *estate) Put(*rapid.T) {
+func (w *randomRig) Put(*rapid.T) {
 	w.putNow(w.request(w.some()))
 }
 
-// putNow puts a job, sometimes with Anew: then it gets another uid, and nothing of the older job is left.
-func (w *estate) putNow(req partition.PutRequest) {
+// putNow puts a job, sometimes with Replace: then it gets another uid, and nothing of the older job is left.
+func (w *randomRig) putNow(req partition.PutRequest) {
 	old, err := w.m.Job(req.Job.Key())
-	req.Options.Anew = rapid.IntRange(0, 2).Draw(w.rt, "anew") == 0
+	req.Options.Replace = rapid.IntRange(0, 2).Draw(w.rt, "again") == 0
 	put, failed := w.m.Put(w.now, req)
 	if failed != nil {
 		w.t.Fatal(failed)
 	}
-	if st := put.Job.Status; req.Options.Anew {
+	if st := put.Job.Status; req.Options.Replace {
 		if st.Generation != 1 || !put.Created || st.Counters != (carillon.Counters{}) || st.Current != nil || st.LastRun != nil {
-			w.t.Fatalf("put anew: %+v", put)
+			w.t.Fatalf("put again: %+v", put)
 		}
 		if err == nil && old.Status.UID == st.UID {
 			w.t.Fatalf("%s has its uid still", req.Job.Name)
@@ -221,7 +221,7 @@ func (w *estate) putNow(req partition.PutRequest) {
 }
 
 // Again puts a job again with some of its content changed, but not its times.
-func (w *estate) Again(rt *rapid.T) {
+func (w *randomRig) Again(rt *rapid.T) {
 	key := keyOf(w.someName())
 	w.whole(key)
 	j, err := w.m.Job(key)
@@ -246,7 +246,7 @@ func (w *estate) Again(rt *rapid.T) {
 }
 
 // Batch decides a batch and stores it, unless a crash comes between.
-func (w *estate) Batch(rt *rapid.T) {
+func (w *randomRig) Batch(rt *rapid.T) {
 	a, b := w.some(), w.some()
 	reqs := []partition.PutRequest{w.request(a)}
 	if a.Name != b.Name {
@@ -272,7 +272,7 @@ func (w *estate) Batch(rt *rapid.T) {
 	w.seeThrough(id, reqs, false)
 }
 
-func (w *estate) seeThrough(id string, reqs []partition.PutRequest, late bool) {
+func (w *randomRig) seeThrough(id string, reqs []partition.PutRequest, late bool) {
 	for i := range reqs {
 		w.whole(reqs[i].Job.Key())
 	}
@@ -286,7 +286,7 @@ func (w *estate) seeThrough(id string, reqs []partition.PutRequest, late bool) {
 }
 
 // on does something to some job, if there is one.
-func (w *estate) on(f func(k carillon.Key)) func(*rapid.T) {
+func (w *randomRig) on(f func(k carillon.Key)) func(*rapid.T) {
 	return func(*rapid.T) {
 		k := keyOf(w.someName())
 		w.whole(k)
@@ -295,7 +295,7 @@ func (w *estate) on(f func(k carillon.Key)) func(*rapid.T) {
 	}
 }
 
-func (w *estate) Backfill(rt *rapid.T) {
+func (w *randomRig) Backfill(rt *rapid.T) {
 	name := w.someName()
 	to := w.now - int64(rapid.IntRange(0, 30).Draw(rt, "to"))*int64(time.Second)
 	spec := carillon.BackfillSpec{From: instant(to - int64(rapid.IntRange(0, 40).Draw(rt, "from"))*int64(time.Second)), To: instant(to)}
@@ -308,7 +308,7 @@ func (w *estate) Backfill(rt *rapid.T) {
 	}
 }
 
-func (w *estate) CancelBackfill(rt *rapid.T) {
+func (w *randomRig) CancelBackfill(rt *rapid.T) {
 	if len(w.fills) == 0 {
 		return
 	}
@@ -322,7 +322,7 @@ func (w *estate) CancelBackfill(rt *rapid.T) {
 	w.m.CancelBackfill(w.now, id)
 }
 
-func (w *estate) Redrive(rt *rapid.T) {
+func (w *randomRig) Redrive(rt *rapid.T) {
 	name := w.someName()
 	for _, h := range w.history(name) {
 		if h.Status != carillon.RunDead {
@@ -336,7 +336,7 @@ func (w *estate) Redrive(rt *rapid.T) {
 			return
 		}
 		if _, err := w.m.Job(keyOf(name)); err != nil {
-			w.retimed[name] = true // a put of what comes back counts its times anew
+			w.retimed[name] = true // a put of what comes back counts its times again
 		}
 		_, _ = w.m.Redrive(w.now, h) // unless it is being tried again already
 		return
@@ -344,12 +344,12 @@ func (w *estate) Redrive(rt *rapid.T) {
 }
 
 // Limit changes a limit. Those who wait learn of it in the next round.
-func (w *estate) Limit(rt *rapid.T) {
+func (w *randomRig) Limit(rt *rapid.T) {
 	l := partition.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
 	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))
 }
 
-func (w *estate) setLimit(l partition.Limit, n int) {
+func (w *randomRig) setLimit(l partition.Limit, n int) {
 	w.bank.most[l] = n
 	w.ceiling[l] = max(n, w.bank.inForce[l])
 }

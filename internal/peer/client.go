@@ -201,7 +201,7 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 	if err != nil {
 		return fmt.Errorf("forward %s: %w", method, err)
 	}
-	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Anew: isAnew(ctx)}
+	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Replace: isReplace(ctx)}
 	if at := engine.SeenAt(ctx); !at.IsZero() {
 		req.SeenAt = timestamppb.New(at)
 	}
@@ -220,18 +220,18 @@ func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errNoStreams
 }
 
-// anewKey is the context key of a put option that the public API does not have.
-type anewKey struct{}
+// replaceKey is the context key of a put option that the public API does not have.
+type replaceKey struct{}
 
-func isAnew(ctx context.Context) bool {
-	anew, _ := ctx.Value(anewKey{}).(bool) // false if it is not set
-	return anew
+func isReplace(ctx context.Context) bool {
+	replace, _ := ctx.Value(replaceKey{}).(bool) // false if it is not set
+	return replace
 }
 
 // PutJob implements [carillon.Jobs].
 func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	o := carillon.ResolvePut(opts)
-	if !o.Anew {
+	if !o.Replace {
 		return c.Client.PutJob(ctx, job, opts...)
 	}
 	var rest []carillon.PutOption
@@ -241,5 +241,5 @@ func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.P
 	if o.IfGeneration != 0 {
 		rest = append(rest, carillon.IfGeneration(o.IfGeneration))
 	}
-	return c.Client.PutJob(context.WithValue(ctx, anewKey{}, true), job, rest...)
+	return c.Client.PutJob(context.WithValue(ctx, replaceKey{}, true), job, rest...)
 }

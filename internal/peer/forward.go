@@ -45,7 +45,7 @@ func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1
 	if m.GetSeenAt() != nil {
 		ctx = engine.WithSeen(ctx, m.GetSeenAt().AsTime())
 	}
-	ctx = context.WithValue(ctx, anewKey{}, m.GetAnew())
+	ctx = context.WithValue(ctx, replaceKey{}, m.GetReplace())
 	reply, err := do(s.service, ctx, func(into any) error { return decode(m.GetMessage(), into) }, nil)
 	if err != nil {
 		return nil, marked(err)
@@ -81,8 +81,8 @@ type onlyHere struct{ cluster.Services }
 
 // PutJob implements [carillon.Jobs], with the option that the public API does not have.
 func (h onlyHere) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	if isAnew(ctx) {
-		opts = append(opts, carillon.Anew())
+	if isReplace(ctx) {
+		opts = append(opts, carillon.Replace())
 	}
 	return h.Services.PutJob(ctx, job, opts...)
 }

@@ -109,13 +109,13 @@ func job() carillon.Job {
 func TestACallIsForwardedWhole(t *testing.T) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
-		if !o.Anew || !o.IfAbsent || !engine.SeenAt(ctx).Equal(seen) {
+		if !o.Replace || !o.IfAbsent || !engine.SeenAt(ctx).Equal(seen) {
 			t.Errorf("options %+v, seen at %v", o, engine.SeenAt(ctx))
 		}
 		return carillon.PutResult{Job: job, Created: true, Warnings: []string{"careful"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{})
-	put, err := c.PutJob(engine.WithSeen(t.Context(), seen), job(), carillon.Anew(), carillon.IfAbsent())
+	put, err := c.PutJob(engine.WithSeen(t.Context(), seen), job(), carillon.Replace(), carillon.IfAbsent())
 	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` || len(put.Warnings) != 1 {
 		t.Errorf("put %+v, %v", put, err)
 	}

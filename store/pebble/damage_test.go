@@ -127,7 +127,7 @@ func (d *damager) together(pattern string) {
 	})
 }
 
-// files are the folder's, without the lock files, which are empty and made anew.
+// files are the folder's, without the lock files, which are empty and made again.
 func (d *damager) files() (names []string) {
 	d.t.Helper()
 	err := filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {

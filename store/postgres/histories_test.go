@@ -134,7 +134,7 @@ func TestARestartDeposes(t *testing.T) {
 func TestRestoredTablesDepose(t *testing.T) {
 	const save, fill = "CREATE TABLE saved AS TABLE carillon_owners", "INSERT INTO carillon_owners TABLE saved"
 	for name, restore := range map[string][]string{
-		"made anew":     {"ALTER TABLE carillon_owners RENAME TO saved", "CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL)", fill},
+		"made again":    {"ALTER TABLE carillon_owners RENAME TO saved", "CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL)", fill},
 		"emptied":       {save, "TRUNCATE carillon_owners; " + fill},
 		"rows put back": {save, "DELETE FROM carillon_owners; " + fill},
 	} {
@@ -196,7 +196,7 @@ func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
 	}
 }
 
-// A store that was removed and made anew is not the one that was opened: it may have other partitions, and has another secret.
+// A store that was removed and made again is not the one that was opened: it may have other partitions, and has another secret.
 func TestAnotherStoreInItsPlace(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)

@@ -29,7 +29,7 @@ func lasts(table string) string { return fmt.Sprintf(lastsSQL, table) }
 // inForceSQL is whether the term of an owner is in force where the statement is done. After a failover, or the return of an older
 // copy, the table may have the term of an owner that remembers more than the table does: but it was given by another server, or
 // by one that has been started again since, or is in another place than hereSQL said when it was written. A table that was made
-// anew or emptied has another file, as has one in a copy of the database; a row that was put back is of another transaction.
+// again or emptied has another file, as has one in a copy of the database; a row that was put back is of another transaction.
 const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o.place = pg_relation_filepath(o.tableoid) || ' ' || o.xmin`
 
 // hereSQL is the place of a row of owners that is being written; xmin has the lower half of the transaction's number.

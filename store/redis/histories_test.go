@@ -215,7 +215,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A store that is gone, or was made anew, is not the one that was opened.
+// A store that is gone, or was made again, is not the one that was opened.
 func TestAnotherStoreInItsPlace(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o := fresh(r)

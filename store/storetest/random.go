@@ -87,7 +87,7 @@ func (p *player) play() {
 	p.compare()
 }
 
-// takeOver claims the partition again. The store may have been opened again, so older shards are made anew too.
+// takeOver claims the partition again. The store may have been opened again, so older shards are made again too.
 func (p *player) takeOver() {
 	for i := range p.old {
 		p.old[i] = p.at(p.model.partition, p.old[i].term)

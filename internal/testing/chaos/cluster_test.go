@@ -21,7 +21,7 @@ var (
 const clusterCycles = 2
 
 // clusterSeed is what a campaign draws that is given no seed: the same each time, so that a change is not blamed for what another
-// draw finds. `make chaos-cluster` draws anew.
+// draw finds. `make chaos-cluster` draws again.
 const clusterSeed = 7
 
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.

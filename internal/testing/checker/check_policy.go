@@ -268,7 +268,7 @@ func (c *check) after(j *job) {
 		if a.Cause != CauseSchedule || redriven(r, a.At) || c.vanished(r) {
 			continue
 		}
-		if c.anew(j, last, a.At) {
+		if c.begunAgain(j, last, a.At) {
 			clear(since)
 			clear(used)
 		}
@@ -284,9 +284,9 @@ func (c *check) after(j *job) {
 	}
 }
 
-// anew reports whether a job may have begun a new life, or have been armed again as a one-shot, between two instants: it then
+// begunAgain reports whether a job may have begun a new life, or have been armed again as a one-shot, between two instants: it then
 // may begin with what had succeeded for good before.
-func (c *check) anew(j *job, from, to time.Time) bool {
+func (c *check) begunAgain(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		afresh := e.op.Outcome == Info || e.op.Answer.Created || (e.job != nil && e.job.Schedule == "")
 		return e.job != nil && afresh && !e.lo.After(to) && !e.hi.Before(from)

@@ -124,7 +124,7 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 	return defs, c.afresh(r, from, to) || redriven(r, to)
 }
 
-// uncounted is the number of the last attempt before a that asked for another time: from there on retries count anew.
+// uncounted is the number of the last attempt before a that asked for another time: from there on retries count again.
 // One that was answered stale counts if its owner may not have learnt that it was written.
 func (c *check) uncounted(r *run, a *Attempt) int {
 	n := 0

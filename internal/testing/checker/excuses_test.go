@@ -80,7 +80,7 @@ func revivedRun() *tale {
 	return t
 }
 
-// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of it was tried anew.
+// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of it was tried again.
 func broughtBack() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "old"}, 0, 10)
@@ -97,7 +97,7 @@ func broughtBack() *tale {
 	return t
 }
 
-// thereAgain is the same, where the run that was tried anew goes on at the end.
+// thereAgain is the same, where the run that was tried again goes on at the end.
 func thereAgain() *tale {
 	t := broughtBack()
 	t.Results, t.Final.Runs = t.Results[:1], nil
@@ -581,7 +581,7 @@ var excused = []corruption{
 		t.ran("b", 1, 1.1)
 		return t
 	}, func(t *tale) { t.Faults = nil }},
-	{"a reschedule does not count anew from one", "S2", rescheduled, func(t *tale) { t.Attempts[1].Number = 1 }},
+	{"a reschedule does not count again from one", "S2", rescheduled, func(t *tale) { t.Attempts[1].Number = 1 }},
 	{"a failure is no reschedule", "I11", rescheduled, func(t *tale) { t.Results[0].Kind = Failure }},
 	{"handed out long after the pause", "S2", handedOver, func(t *tale) { t.Faults[0].From = sec(12.5) }},
 	{"beside the others, and paused", "S2", func() *tale {

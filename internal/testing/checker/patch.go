@@ -32,7 +32,7 @@ func object(j Job) map[string]json.RawMessage {
 	return out
 }
 
-// retimes reports whether an operation may count a job's times anew: a patch does only if it names one of them.
+// retimes reports whether an operation may count a job's times again: a patch does only if it names one of them.
 func (o *Op) retimes() bool {
 	times := []string{"schedule", "zone", "due", "relative", "due_in", "ttl", "expires"}
 	return o.defines() && (o.Kind != Patch || slices.ContainsFunc(o.Fields, func(f string) bool { return slices.Contains(times, f) }))

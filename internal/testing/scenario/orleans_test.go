@@ -297,7 +297,7 @@ func TestOrleansOneWrongRequestDisturbsNoOther(t *testing.T) {
 }
 
 // A handler that asks to be run again later has not failed: the same run comes at that time, over a hand-over too, and its
-// retries begin anew.
+// retries begin again.
 func TestOrleansRescheduleByResult(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		at := time.Now().Add(time.Minute)

@@ -40,7 +40,7 @@ func (w *world) failover(f Fault, actor int) {
 	for _, n := range w.nodes {
 		n.faults.remove(vague)
 	}
-	pause(actor, w.plan.LeaseTTL*2/3) // until every owner of before has asked for its lease, has said that it lives, and has claimed anew
+	pause(actor, w.plan.LeaseTTL*2/3) // until every owner of before has asked for its lease, has said that it lives, and has claimed again
 	healed()
 	for i := range w.plan.Faults {
 		if w.plan.Faults[i].At > f.At {

@@ -25,7 +25,7 @@ type Profile struct {
 
 	Cluster bool // several nodes, and the faults of a cluster
 
-	Limited []int         // the limits that are set, anew and anew; half the jobs have the key. nil = 1 to 3, of one job in eight
+	Limited []int         // the limits that are set, again and again; half the jobs have the key. nil = 1 to 3, of one job in eight
 	Work    time.Duration // Plan.Work
 }
 

@@ -71,7 +71,7 @@ func (s tardy) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOp
 	return j, err
 }
 
-// rearmed makes a put of each patch: one-shots begin anew.
+// rearmed makes a put of each patch: one-shots begin again.
 type rearmed struct{ sim.Scheduler }
 
 // PatchJob is for [sim.Scheduler].

@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{"the retry delay is ignored", chaos, []string{"I11"}, edit(func(j *carillon.Job) {
 		j.FailurePolicy.Interval, j.FailurePolicy.Initial = 0, time.Millisecond
 	})},
-	{"attempts are counted anew after a restart", chaos, []string{"I11", "S11", "S2"}, seen(func(r *store.Record) { r.State.Run.Attempt = 0 })},
+	{"attempts are counted again after a restart", chaos, []string{"I11", "S11", "S2"}, seen(func(r *store.Record) { r.State.Run.Attempt = 0 })},
 	{"runs overlap", chaos, []string{"S9"}, edit(func(j *carillon.Job) { j.Overlap = carillon.OverlapAllow })},
 	{"all missed times are made up for", chaos, []string{"S12"}, edit(func(j *carillon.Job) { j.Misfire, j.CatchUpLimit = carillon.MisfireAll, 0 })},
 	{"what did not run is not recorded", chaos, []string{"S3", "S12"}, batches(func(b *store.Batch) {

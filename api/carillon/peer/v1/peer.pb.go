@@ -503,7 +503,7 @@ type ForwardRequest struct {
 	// Its request.
 	Message []byte `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// Of PutJob: as if an older job of the name had been deleted first.
-	Anew          bool `protobuf:"varint,5,opt,name=anew,proto3" json:"anew,omitempty"`
+	Replace       bool `protobuf:"varint,5,opt,name=replace,proto3" json:"replace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,9 +566,9 @@ func (x *ForwardRequest) GetMessage() []byte {
 	return nil
 }
 
-func (x *ForwardRequest) GetAnew() bool {
+func (x *ForwardRequest) GetReplace() bool {
 	if x != nil {
-		return x.Anew
+		return x.Replace
 	}
 	return false
 }
@@ -2567,13 +2567,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x0e\n" +
 	"\x02on\x18\x02 \x01(\bR\x02on\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\"\x15\n" +
-	"\x13SetDrainingResponse\"\xc4\x01\n" +
+	"\x13SetDrainingResponse\"\xca\x01\n" +
 	"\x0eForwardRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x123\n" +
 	"\aseen_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\fR\amessage\x12\x12\n" +
-	"\x04anew\x18\x05 \x01(\bR\x04anew\"+\n" +
+	"\amessage\x18\x04 \x01(\fR\amessage\x12\x18\n" +
+	"\areplace\x18\x05 \x01(\bR\areplace\"+\n" +
 	"\x0fForwardResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\fR\amessage\"H\n" +
 	"\x04Edge\x12\x1c\n" +

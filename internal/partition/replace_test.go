@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// anewRequest returns a put of the job "a". All of the job is brought into memory first, as the engine does.
-func (r *rig) anewRequest(j carillon.Job, o carillon.PutOptions) partition.PutRequest {
+// replaceRequest returns a put of the job "a". All of the job is brought into memory first, as the engine does.
+func (r *rig) replaceRequest(j carillon.Job, o carillon.PutOptions) partition.PutRequest {
 	j.Namespace, j.Name = carillon.DefaultNamespace, "a"
 	if j.Target.Kind() == "" {
 		j.Target = carillon.WorkerQueue("q")
@@ -56,7 +56,7 @@ var lives = map[string]func(r *rig){
 	},
 	"running":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
 	"run durably": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
-	"pledged":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
+	"pending":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
 	"retrying": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
@@ -72,7 +72,7 @@ var lives = map[string]func(r *rig){
 		r.flush()
 		r.recall()
 	},
-	"pending": func(r *rig) {
+	"delivery pending": func(r *rig) {
 		r.mustPut(everySecond)
 		for range 5 {
 			r.trigger("a")
@@ -134,11 +134,11 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 				ours, theirs := newRig(t, partition.Config{}), newRig(t, partition.Config{})
 				begin(ours)
 				begin(theirs)
-				put, err := ours.m.Put(ours.now, ours.anewRequest(j, carillon.PutOptions{Anew: true}))
+				put, err := ours.m.Put(ours.now, ours.replaceRequest(j, carillon.PutOptions{Replace: true}))
 				if err != nil || !put.Created || !put.Changed {
 					t.Fatalf("%+v %v", put, err)
 				}
-				req := theirs.anewRequest(j, carillon.PutOptions{})
+				req := theirs.replaceRequest(j, carillon.PutOptions{})
 				deleted, err := theirs.m.Delete(theirs.now, keyA)
 				if existed := err == nil; existed != (name != "nothing") {
 					t.Fatal(err)
@@ -231,9 +231,9 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 		options carillon.PutOptions
 		want    error
 	}{
-		"it exists":          {everySecond, carillon.PutOptions{Anew: true, IfAbsent: true}, carillon.AlreadyExists},
-		"another generation": {everySecond, carillon.PutOptions{Anew: true, IfGeneration: 7}, carillon.FailedPrecondition},
-		"it ends first":      {carillon.Job{Schedule: "@hourly", TTL: carillon.In(time.Minute)}, carillon.PutOptions{Anew: true}, carillon.ErrEndsFirst},
+		"it exists":          {everySecond, carillon.PutOptions{Replace: true, IfAbsent: true}, carillon.AlreadyExists},
+		"another generation": {everySecond, carillon.PutOptions{Replace: true, IfGeneration: 7}, carillon.FailedPrecondition},
+		"it ends first":      {carillon.Job{Schedule: "@hourly", TTL: carillon.In(time.Minute)}, carillon.PutOptions{Replace: true}, carillon.ErrEndsFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, partition.Config{})
@@ -242,7 +242,7 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 			r.flush()
 			ds := r.deliver(1)
 			before := r.m.Stats()
-			if _, err := r.m.Put(r.now, r.anewRequest(c.job, c.options)); !errors.Is(err, c.want) {
+			if _, err := r.m.Put(r.now, r.replaceRequest(c.job, c.options)); !errors.Is(err, c.want) {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
 			if r.take(); len(r.batches) != 0 || r.m.Stats() != before {
@@ -260,7 +260,7 @@ func TestAPutAnewOverTheRightGeneration(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly"})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@daily"})
-	put, err := r.m.Put(r.now, r.anewRequest(carillon.Job{Schedule: "@daily"}, carillon.PutOptions{Anew: true, IfGeneration: 2}))
+	put, err := r.m.Put(r.now, r.replaceRequest(carillon.Job{Schedule: "@daily"}, carillon.PutOptions{Replace: true, IfGeneration: 2}))
 	if err != nil || put.Job.Status.Generation != 1 {
 		t.Fatalf("%+v %v", put, err)
 	}
@@ -273,7 +273,7 @@ func TestNoRunOfAnOlderJobIsHeardOf(t *testing.T) {
 	seen := map[string]bool{}
 	for range 5 {
 		j := carillon.Job{Due: carillon.At(toTime(epoch)), History: carillon.History{Runs: 10_000}}
-		if _, err := r.m.Put(r.now, r.anewRequest(j, carillon.PutOptions{Anew: true})); err != nil {
+		if _, err := r.m.Put(r.now, r.replaceRequest(j, carillon.PutOptions{Replace: true})); err != nil {
 			t.Fatal(err)
 		}
 		r.trigger("a") // in the same batch

@@ -2,10 +2,10 @@ package partition
 
 import "github.com/carillonhq/carillon"
 
-// anew puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
+// replaceJob puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
 // everything in it becomes the new job's. Only the number of the last pending run and the count of history
 // records go on, because both belong to the name.
-func (m *Machine) anew(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
+func (m *Machine) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
 	if int(e.state.Pending) > int(e.children) {
 		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
