@@ -25,8 +25,8 @@ func blamed(err error) string {
 	return e.Field
 }
 
-// TestFieldsWithoutEffectAreRefused: a one-shot with a field that only a schedule goes by is refused by that field, and
-// the same job with a schedule is not.
+// TestFieldsWithoutEffectAreRefused: a one-shot with a field that only a schedule goes by is refused by that
+// field, and the same job with a schedule is not.
 func TestFieldsWithoutEffectAreRefused(t *testing.T) {
 	for field, j := range ofSchedules() {
 		j.Target = carillon.WorkerQueue("q")
@@ -62,7 +62,8 @@ func TestTimeZonesOfOneShots(t *testing.T) {
 	}
 }
 
-// TestFieldsThatHadNoEffectBefore: a job that was stored with a field without effect can be patched, but for that field.
+// TestFieldsThatHadNoEffectBefore: a job that was stored with a field without effect can be patched, but for
+// that field.
 func TestFieldsThatHadNoEffectBefore(t *testing.T) {
 	for field, old := range ofSchedules() {
 		old.Target = carillon.WorkerQueue("q")

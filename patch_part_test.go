@@ -61,8 +61,8 @@ func TestAPatchOfOnePart(t *testing.T) {
 	}
 }
 
-// TestAPatchOfAnotherForm gives the job that form; of the form before only on_exhausted stays, and the defaults of a job without
-// a policy count as one.
+// TestAPatchOfAnotherForm gives the job that form; of the form before only on_exhausted stays, and the
+// defaults of a job without a policy count as one.
 func TestAPatchOfAnotherForm(t *testing.T) {
 	type policy = carillon.FailurePolicy
 	const constant, interval = "failure_policy.constant", "failure_policy.constant.interval"

@@ -42,8 +42,8 @@ func TestPatchWithItself(t *testing.T) {
 	})
 }
 
-// TestPatchChangesExactlyTheNamed: each field of the API changes its own field of the job and no other, and all together
-// change every field but the names and the status.
+// TestPatchChangesExactlyTheNamed: each field of the API changes its own field of the job and no other, and
+// all together change every field but the names and the status.
 func TestPatchChangesExactlyTheNamed(t *testing.T) {
 	from, all := validJob(), map[string]bool{}
 	from.ConcurrencyKey, from.DependsOn, from.Status = "k", []string{"x"}, &carillon.JobStatus{}

@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestFirstRunOfDapr: a job of Dapr with a due time runs at it, be it past and whether or not the schedule has it, and its life
-// may be over as long as it begins before that.
+// TestFirstRunOfDapr: a job of Dapr with a due time runs at it, be it past and whether or not the schedule
+// has it, and its life may be over as long as it begins before that.
 func TestFirstRunOfDapr(t *testing.T) {
 	for _, c := range []struct{ what, schedule, due, ttl, next, expires string }{
 		{"no due time", "0 0 * * * *", "", "", "2026-11-21T12:00:00Z", ""},

@@ -122,8 +122,8 @@ func TestFirstRunThatNeverComes(t *testing.T) {
 	}
 }
 
-// TestFirstRunMissesNothing: whatever a valid job says, it either never runs or runs first at a time of its schedule, with no
-// other between that and now, and within its life.
+// TestFirstRunMissesNothing: whatever a valid job says, it either never runs or runs first at a time of its
+// schedule, with no other between that and now, and within its life.
 func TestFirstRunMissesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)

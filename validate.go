@@ -13,10 +13,10 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// Validate checks every field, in the order of docs/concepts.md, and returns an error about the first wrong one:
-// an *[Error] of kind InvalidArgument with the field's API name. An empty namespace is the default one, the
-// server makes up an empty name, and a status is ignored. [FirstRun] checks what depends on the time of the
-// put.
+// Validate checks every field, in the order of docs/concepts.md, and returns an error about the first wrong
+// one: an *[Error] of kind InvalidArgument with the field's API name. An empty namespace is the default one,
+// the server makes up an empty name, and a status is ignored. [FirstRun] checks what depends on the time of
+// the put.
 func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), j.checkEffects()) }
 
 // validateFields is Validate without the check for fields that have no effect.

@@ -218,7 +218,8 @@ func TestACallThatLostItsAnswerIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestAReadLeavesNothingOpen: whatever became of it, nothing was changed; what changes something may have been done.
+// TestAReadLeavesNothingOpen: whatever became of it, nothing was changed; what changes something may have
+// been done.
 func TestAReadLeavesNothingOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()

@@ -113,8 +113,8 @@ func wordCalls(s *stub) []wordCall {
 	}
 }
 
-// TestWordsCross: what the caller says reaches the scheduler as it is, what the scheduler answers reaches the caller, and so
-// do errors.
+// TestWordsCross: what the caller says reaches the scheduler as it is, what the scheduler answers reaches the
+// caller, and so do errors.
 func TestWordsCross(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}

@@ -156,7 +156,8 @@ func TestProgressAndReschedule(t *testing.T) {
 	})
 }
 
-// TestProgressIsNotAcknowledged: a worker forgets a result once its token is acknowledged, so progress must not be.
+// TestProgressIsNotAcknowledged: a worker forgets a result once its token is acknowledged, so progress must
+// not be.
 func TestProgressIsNotAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := embedded.OpenMemory(embedded.WithPartitions(1))

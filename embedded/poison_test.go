@@ -34,9 +34,9 @@ const (
 	poisonSpan       = 8 * time.Second
 )
 
-// TestS08AHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each time: it runs out
-// of attempts, the other jobs of its partition run, and those of other partitions are on time whenever the
-// process is there.
+// TestS08AHandlerThatKillsItsProcess runs a job whose handler ends the process, which is started again each
+// time: it runs out of attempts, the other jobs of its partition run, and those of other partitions are on
+// time whenever the process is there.
 func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 	if dir := os.Getenv(poisonDir); dir != "" {
 		if err := poisoned(dir); err != nil {
@@ -87,7 +87,8 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 			len(elsewhere), poisonElsewhere)
 	}
 	slices.Sort(late)
-	// S08 wants a second, which a machine has that does nothing else; a partition that stands still takes longer than this.
+	// S08 wants a second, which a machine has that does nothing else; a partition that stands still takes
+	// longer than this.
 	p99 := late[len(late)*99/100]
 	t.Logf("of the other partitions' jobs one in a hundred was %v late", p99)
 	if p99 > 10*time.Second {

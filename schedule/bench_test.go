@@ -89,7 +89,8 @@ func BenchmarkImpossible(b *testing.B) {
 	}
 }
 
-// BenchmarkNeverShown is the longest search: a time that the clocks skip on each of its dates, for four hundred years.
+// BenchmarkNeverShown is the longest search: a time that the clocks skip on each of its dates, for four
+// hundred years.
 func BenchmarkNeverShown(b *testing.B) {
 	s := parsed(b, "0/30 30 2 8-14 3 +SUN", schedule.Options{Location: zoneOf(b, "America/New_York")})
 	after := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

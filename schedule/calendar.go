@@ -12,8 +12,8 @@ type period struct {
 // Mean lengths in seconds; a Gregorian month is 146,097 days / 4,800.
 const meanMonth = 146097 * secondsPerDay / 4800.0
 
-// after is k periods after an anchor. Years and months come first and clamp to the length of the month, then weeks and
-// days, all on the wall clock of loc; then elapsed time. ok is false past the year 9999.
+// after is k periods after an anchor. Years and months come first and clamp to the length of the month, then
+// weeks and days, all on the wall clock of loc; then elapsed time. ok is false past the year 9999.
 func (p period) after(anchor time.Time, loc *time.Location, k int64) (t time.Time, ok bool) {
 	t = anchor.UTC()
 	if k > 0 && (p.months != 0 || p.days != 0) {

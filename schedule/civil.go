@@ -2,8 +2,8 @@ package schedule
 
 import "math/bits"
 
-// Civil time is what a clock on the wall shows, as seconds since 1970-01-01 00:00:00 on that wall. It is a plain number
-// line: gaps and overlaps exist only where instants are mapped to it (segments.go).
+// Civil time is what a clock on the wall shows, as seconds since 1970-01-01 00:00:00 on that wall. It is a
+// plain number line: gaps and overlaps exist only where instants are mapped to it (segments.go).
 
 const (
 	secondsPerDay = 86400

@@ -66,7 +66,8 @@ func (c *cronRule) nextSecond(from int) (second int, ok bool) {
 	return 0, false
 }
 
-// nextDay finds the first matching day, from a day number on. It gives up past the limit, a civil time in seconds.
+// nextDay finds the first matching day, from a day number on. It gives up past the limit, a civil time in
+// seconds.
 func (c *cronRule) nextDay(number, limit int64) (int64, bool) {
 	year, month, day := dateOf(number)
 	first := number - int64(day-1)

@@ -88,7 +88,8 @@ func (c *cronRule) parseDates(words []span) *Error {
 	return yearField.parse(words[3], &c.year, nil)
 }
 
-// parse adds the values of a comma list to the set. special, if given, sees each item first and says whether it took it.
+// parse adds the values of a comma list to the set. special, if given, sees each item first and says whether
+// it took it.
 func (f *field) parse(list span, into *bitset, special func(item span) (bool, *Error)) *Error {
 	for {
 		item, last := list, true
@@ -167,7 +168,8 @@ func (f *field) bounds(head span, stepped bool) (low, high int, err *Error) {
 	return low, high, nil
 }
 
-// index is where a value goes in a bitset: years count from the first, the rest is its own value in its cycle.
+// index is where a value goes in a bitset: years count from the first, the rest is its own value in its
+// cycle.
 func (f *field) index(v int) int {
 	v = (v - f.min) % f.size
 	if f == &yearField {
@@ -176,8 +178,8 @@ func (f *field) index(v int) int {
 	return v + f.min
 }
 
-// step reads a step. One that is longer than the cycle leaves the first value only, as in every other cron; see
-// [Schedule.Warnings].
+// step reads a step. One that is longer than the cycle leaves the first value only, as in every other cron;
+// see [Schedule.Warnings].
 func (f *field) step(text span) (int, *Error) {
 	n, ok := number(text.text)
 	switch {

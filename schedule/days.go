@@ -1,6 +1,7 @@
 package schedule
 
-// days is the pair of day fields. All it needs to know of a month is its shape: the weekday of its 1st and its length.
+// days is the pair of day fields. All it needs to know of a month is its shape: the weekday of its 1st and
+// its length.
 type days struct {
 	dom          uint32   // bit d: day d
 	fromEnd      uint32   // bit n: n days before the last (L is bit 0)

@@ -1,8 +1,8 @@
 // Package schedule answers one question: when does it fire next?
 //
-// [Parse] turns a text into an immutable [Schedule]; [Schedule.Next] gives the first fire time after an instant. Nothing
-// here reads a clock, keeps state or starts a goroutine: the next time follows from the last one, so a late node, a restart
-// or a takeover never moves a schedule.
+// [Parse] turns a text into an immutable [Schedule]; [Schedule.Next] gives the first fire time after an
+// instant. Nothing here reads a clock, keeps state or starts a goroutine: the next time follows from the last
+// one, so a late node, a restart or a takeover never moves a schedule.
 //
 // # What can be written
 //
@@ -40,32 +40,33 @@
 //     nL       the last such weekday of the month: FRIL
 //     n#k      the k-th such weekday of the month (1-5): FRI#2
 //
-// When both day fields are restricted, which is to say anything but * or ?, a date that matches either will do: 0 0 13 * FRI
-// is each 13th and each Friday. With + before the day of week it takes both: 0 0 13 * +FRI is Friday the 13th.
+// When both day fields are restricted, which is to say anything but * or ?, a date that matches either will
+// do: 0 0 13 * FRI is each 13th and each Friday. With + before the day of week it takes both: 0 0 13 * +FRI
+// is Friday the 13th.
 //
-// An expression that can never fire (0 0 30 2 *) is refused, proved over the whole 400-year cycle of the calendar. A list of
-// years that are all over is not: Next just finds nothing. The proof is about dates; whether the clocks of a zone ever show
-// a time of day on them is found by Next.
+// An expression that can never fire (0 0 30 2 *) is refused, proved over the whole 400-year cycle of the
+// calendar. A list of years that are all over is not: Next just finds nothing. The proof is about dates;
+// whether the clocks of a zone ever show a time of day on them is found by Next.
 //
 // # When the clocks change
 //
-// This is the rule of cronie, Cronos and croner. A cron without *, ? or / in second, minute and hour has fixed times. Each
-// runs exactly once on each matching day:
+// This is the rule of cronie, Cronos and croner. A cron without *, ? or / in second, minute and hour has
+// fixed times. Each runs exactly once on each matching day:
 //
 //   - a time that is skipped runs at the instant the gap ends; several such times make one run;
 //   - a time that occurs twice runs at the first.
 //
-// Any other cron follows elapsed time: what does not exist is not run, what exists twice runs twice. So does everything
-// with [Options].Literal. A change of more than three hours is a change of the calendar, as when Samoa left out 30
-// December 2011: nothing is made up for, and a day that repeats counts twice.
+// Any other cron follows elapsed time: what does not exist is not run, what exists twice runs twice. So does
+// everything with [Options].Literal. A change of more than three hours is a change of the calendar, as when
+// Samoa left out 30 December 2011: nothing is made up for, and a day that repeats counts twice.
 //
 // # Intervals
 //
-// @every and ISO 8601 repeats without a start count from an anchor, the first due time: they fire at anchor + k·period,
-// k = 0, 1, 2, … ([Schedule.Anchored]). Years and months of an ISO period move the wall clock in the schedule's location and
-// clamp from the anchor (31 January, 28 February, 31 March); then weeks and days move it; then hours, minutes and seconds
-// are added as elapsed time. A wall clock time in a gap, of whatever length, becomes the instant the gap ends; one that
-// occurs twice, the first.
+// @every and ISO 8601 repeats without a start count from an anchor, the first due time: they fire at anchor +
+// k·period, k = 0, 1, 2, … ([Schedule.Anchored]). Years and months of an ISO period move the wall clock in
+// the schedule's location and clamp from the anchor (31 January, 28 February, 31 March); then weeks and days
+// move it; then hours, minutes and seconds are added as elapsed time. A wall clock time in a gap, of whatever
+// length, becomes the instant the gap ends; one that occurs twice, the first.
 //
 // # Where to find what
 //

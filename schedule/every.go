@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// intervalRule fires at base + k·period, k ≥ 0. All of it is arithmetic, in 128 bits: nine thousand years of nanoseconds
-// do not fit 64.
+// intervalRule fires at base + k·period, k ≥ 0. All of it is arithmetic, in 128 bits: nine thousand years of
+// nanoseconds do not fit 64.
 type intervalRule struct {
 	period   time.Duration
 	base     time.Time // start of an ISO 8601 repeat, or the first instant of year 1 in phase
@@ -54,7 +54,8 @@ func (s *Schedule) parseEvery(words []span) *Error {
 	return nil
 }
 
-// firstInPhase is the first instant of year 1 that is a whole number of intervals from the Unix epoch plus the phase.
+// firstInPhase is the first instant of year 1 that is a whole number of intervals from the Unix epoch plus
+// the phase.
 func firstInPhase(interval, phase time.Duration) time.Time {
 	_, rest := divide(time.Unix(0, int64(phase)), minTime, interval)
 	return minTime.Add(rest)
@@ -120,7 +121,8 @@ func (r *intervalRule) passed(t, base time.Time) uint64 {
 	return k + 1
 }
 
-// divide gives how often d fits between base and t, and what is left. t is not before base; both are in range.
+// divide gives how often d fits between base and t, and what is left. t is not before base; both are in
+// range.
 func divide(t, base time.Time, d time.Duration) (times uint64, rest time.Duration) {
 	seconds, nanos := t.Unix()-base.Unix(), int64(t.Nanosecond()-base.Nanosecond())
 	if nanos < 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sample is a cron expression made together with what it means, so that no second parser is needed. The meaning is put
-// as plainly as it can be: questions about one second, one hour, one date.
+// sample is a cron expression made together with what it means, so that no second parser is needed. The
+// meaning is put as plainly as it can be: questions about one second, one hour, one date.
 type sample struct {
 	expr                 string
 	second, minute, hour func(int) bool

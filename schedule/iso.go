@@ -36,7 +36,8 @@ func (s *Schedule) parseRepeat(text span, loc *time.Location) *Error {
 	return s.parsePeriod(parts[n-1], loc)
 }
 
-// isRepeat reports whether the text is meant as a repeating interval: R, and a number or a slash if anything follows.
+// isRepeat reports whether the text is meant as a repeating interval: R, and a number or a slash if anything
+// follows.
 func isRepeat(text string) bool {
 	if text[0] != 'R' && text[0] != 'r' {
 		return false

@@ -2,21 +2,21 @@ package schedule
 
 import "time"
 
-// Next is the first fire time strictly after `after`, in UTC; ok is false when there is none before the year 10000.
-// anchor is the first due time, from which anchored schedules count: they fire at anchor + k·period, k ≥ 0, so at anchor
-// itself as well. Other schedules ignore it. Next reads no clock and allocates nothing.
+// Next is the first fire time strictly after `after`, in UTC; ok is false when there is none before the year
+// 10000. anchor is the first due time, from which anchored schedules count: they fire at anchor + k·period, k
+// ≥ 0, so at anchor itself as well. Other schedules ignore it. Next reads no clock and allocates nothing.
 func (s *Schedule) Next(after, anchor time.Time) (t time.Time, ok bool) {
 	return s.rule.next(after, anchor)
 }
 
-// Last is the newest fire time at or before until, in UTC; ok is false when there is none. It takes a few dozen steps,
-// however many fire times lie before.
+// Last is the newest fire time at or before until, in UTC; ok is false when there is none. It takes a few
+// dozen steps, however many fire times lie before.
 func (s *Schedule) Last(until, anchor time.Time) (t time.Time, ok bool) {
 	return s.rule.last(until, anchor)
 }
 
-// Count counts the fire times in (after, until] and stops at limit. Constant periods are counted by arithmetic, others
-// one by one.
+// Count counts the fire times in (after, until] and stops at limit. Constant periods are counted by
+// arithmetic, others one by one.
 func (s *Schedule) Count(after, until, anchor time.Time, limit int) int {
 	return s.rule.count(after, until, anchor, limit)
 }
@@ -45,14 +45,15 @@ var (
 	maxTime = time.Unix(maxUnix, 999_999_999).UTC()
 )
 
-// horizon bounds a search that finds nothing, such as 02:30 on days that always skip it. From 2100 on the calendar and
-// the rules of every zone repeat after 400 years: what does not come by then never comes.
+// horizon bounds a search that finds nothing, such as 02:30 on days that always skip it. From 2100 on the
+// calendar and the rules of every zone repeat after 400 years: what does not come by then never comes.
 func horizon(from int64) int64 {
 	const year2100, fourHundredYears = 4102444800, 146097 * secondsPerDay
 	return max(from, year2100) + fourHundredYears + 2*maxOffset
 }
 
-// nextUnix finds the first fire time in [from, limit], segment by segment: within one, civil time runs evenly.
+// nextUnix finds the first fire time in [from, limit], segment by segment: within one, civil time runs
+// evenly.
 func (c *cronRule) nextUnix(from, limit int64) (int64, bool) {
 	limit = min(limit, horizon(from))
 	for from <= limit {
@@ -69,8 +70,8 @@ func (c *cronRule) nextUnix(from, limit int64) (int64, bool) {
 		if ok && found < seg.end+seg.offset {
 			return found - seg.offset, found-seg.offset <= limit
 		}
-		// Any later instant shows at least seg.end-maxOffset, so the search can go on where a match after that may be
-		// shown first: rare dates do not cost a visit to every change of offset on the way.
+		// Any later instant shows at least seg.end-maxOffset, so the search can go on where a match after
+		// that may be shown first: rare dates do not cost a visit to every change of offset on the way.
 		if resume := seg.end - maxOffset; civil > resume {
 			found, ok = c.nextCivil(resume, limit+maxOffset)
 		}
@@ -82,8 +83,8 @@ func (c *cronRule) nextUnix(from, limit int64) (int64, bool) {
 	return 0, false
 }
 
-// afterChange applies the daylight saving rule for fixed times. due: a time fell in the gap that ends at `from`. Civil
-// times before `shown` have been shown by the clocks already.
+// afterChange applies the daylight saving rule for fixed times. due: a time fell in the gap that ends at
+// `from`. Civil times before `shown` have been shown by the clocks already.
 func (c *cronRule) afterChange(from int64) (shown int64, due bool) {
 	change, ok := recentChange(c.loc, from)
 	if !ok {

@@ -125,7 +125,8 @@ func (x sample) matcher() func(time.Time) bool {
 	}
 }
 
-// TestAgainstOracle holds Next against the oracle, over random expressions, around odd changes, in both modes.
+// TestAgainstOracle holds Next against the oracle, over random expressions, around odd changes, in both
+// modes.
 func TestAgainstOracle(t *testing.T) {
 	for _, days := range stretches {
 		t.Run(days.zone+"/"+days.date, func(t *testing.T) {
@@ -183,8 +184,9 @@ func (s stretch) compare(t *testing.T, x sample, opt schedule.Options) int {
 	}
 }
 
-// compareOneDay holds the calendar part of a period against the oracle: from one second of the stretch, P1D leads to the
-// first second that shows the same time of the next day, or, when none does, to the first that shows a later one.
+// compareOneDay holds the calendar part of a period against the oracle: from one second of the stretch, P1D
+// leads to the first second that shows the same time of the next day, or, when none does, to the first that
+// shows a later one.
 func (s stretch) compareOneDay(t *testing.T, second int, loc *time.Location) {
 	t.Helper()
 	target := s.wall[second].Add(24 * time.Hour)

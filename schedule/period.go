@@ -26,8 +26,8 @@ var (
 	timeUnits = []unit{{letter: 'H', elapsed: time.Hour}, {letter: 'M', elapsed: time.Minute}, {letter: 'S', elapsed: time.Second}}
 )
 
-// parseISO reads an ISO 8601 duration: P, then nY nM nW nD, then T with nH nM nS, the last of which may have a fraction.
-// Weeks may stand beside other parts, as in ISO 8601-2.
+// parseISO reads an ISO 8601 duration: P, then nY nM nW nD, then T with nH nM nS, the last of which may have
+// a fraction. Weeks may stand beside other parts, as in ISO 8601-2.
 func parseISO(text span, field string) (period, *Error) {
 	var p period
 	date, clock := text, span{}

@@ -1,8 +1,9 @@
 package schedule
 
-// The Gregorian calendar repeats after 400 years, 146,097 days, a whole number of weeks. Within that cycle there are only
-// 14 kinds of year: 1 January falls on one of seven weekdays, leap or not, and all 14 occur. What matches no day in any of
-// them never fires: the proof looks at 14 × 12 months at most, not at 4,800, and those have only 28 shapes (days.go).
+// The Gregorian calendar repeats after 400 years, 146,097 days, a whole number of weeks. Within that cycle
+// there are only 14 kinds of year: 1 January falls on one of seven weekdays, leap or not, and all 14 occur.
+// What matches no day in any of them never fires: the proof looks at 14 × 12 months at most, not at 4,800,
+// and those have only 28 shapes (days.go).
 
 // yearKind is the weekday of 1 January, plus 7 in a leap year.
 func yearKind(year int) int {
@@ -52,8 +53,8 @@ func (c *cronRule) matchesIn(kinds uint32) bool {
 	return false
 }
 
-// refuseImpossible takes the fields from day of month on. It judges dates alone: whether the clocks of a zone ever show a
-// time of day on them is for Next to find.
+// refuseImpossible takes the fields from day of month on. It judges dates alone: whether the clocks of a zone
+// ever show a time of day on them is for Next to find.
 func (c *cronRule) refuseImpossible(words []span) *Error {
 	if c.matchesIn(c.listedKinds()) {
 		return nil

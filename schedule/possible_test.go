@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestYearKinds: the 14 kinds of year are all there are in 400 years, and each occurs; the calendar repeats after that.
+// TestYearKinds: the 14 kinds of year are all there are in 400 years, and each occurs; the calendar repeats
+// after that.
 func TestYearKinds(t *testing.T) {
 	var seen uint32
 	for year := 2000; year < 2400; year++ {
@@ -25,7 +26,8 @@ func TestYearKinds(t *testing.T) {
 	}
 }
 
-// TestImpossible holds the proof against a walk through all 146,097 days of the cycle, over random day and month fields.
+// TestImpossible holds the proof against a walk through all 146,097 days of the cycle, over random day and
+// month fields.
 func TestImpossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	impossible := 0

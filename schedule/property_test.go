@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// moment is a schedule of any kind, an anchor, and an instant to ask about, often near a change of the clocks.
+// moment is a schedule of any kind, an anchor, and an instant to ask about, often near a change of the
+// clocks.
 type moment struct {
 	s      *schedule.Schedule
 	anchor time.Time

@@ -25,16 +25,17 @@ type rule interface {
 
 // Options are what the text itself does not say.
 type Options struct {
-	// Location is the time zone of cron expressions and of the calendar parts of ISO 8601 periods. nil is UTC. A TZ= or
-	// CRON_TZ= prefix in the text wins.
+	// Location is the time zone of cron expressions and of the calendar parts of ISO 8601 periods. nil is
+	// UTC. A TZ= or CRON_TZ= prefix in the text wins.
 	Location *time.Location
-	// Literal takes cron's fixed times literally where the clocks change, as robfig/cron does: a time that is skipped is
-	// not run, one that occurs twice runs twice.
+	// Literal takes cron's fixed times literally where the clocks change, as robfig/cron does: a time that is
+	// skipped is not run, one that occurs twice runs twice.
 	Literal bool
 }
 
-// Parse reads a cron expression (5, 6 or 7 fields), a macro such as @daily, "@every D", "@every D/PHASE" or an ISO 8601
-// repeat such as "R4/PT3S". The package documentation has the grammar. An error is always an *Error.
+// Parse reads a cron expression (5, 6 or 7 fields), a macro such as @daily, "@every D", "@every D/PHASE" or
+// an ISO 8601 repeat such as "R4/PT3S". The package documentation has the grammar. An error is always an
+// *Error.
 func Parse(expr string, opt Options) (*Schedule, error) {
 	s, err := parse(expr, opt)
 	if err != nil {
@@ -109,18 +110,21 @@ func (s *Schedule) parseMacro(text span, loc *time.Location, literal bool) *Erro
 	return s.parseCron(span{expansion, text.pos}, loc, literal)
 }
 
-// Repeats is n of an ISO 8601 repeat Rn/…, the number of runs; ok is false when it has no limit or is something else.
+// Repeats is n of an ISO 8601 repeat Rn/…, the number of runs; ok is false when it has no limit or is
+// something else.
 func (s *Schedule) Repeats() (n uint64, ok bool) { return s.runs, s.runs > 0 }
 
-// Start is the start written in an ISO 8601 repeat, in UTC. With one, Next ends after n runs; without, the caller counts.
+// Start is the start written in an ISO 8601 repeat, in UTC. With one, Next ends after n runs; without, the
+// caller counts.
 func (s *Schedule) Start() (t time.Time, ok bool) { return s.start, s.hasStart }
 
-// Anchored reports whether fire times count from the anchor: @every without a phase, ISO 8601 repeats without a start.
-// Such a schedule fires at its first due time itself; any other fires at its first match at or after it.
+// Anchored reports whether fire times count from the anchor: @every without a phase, ISO 8601 repeats without
+// a start. Such a schedule fires at its first due time itself; any other fires at its first match at or after
+// it.
 func (s *Schedule) Anchored() bool { return s.anchored }
 
-// Period is the elapsed time from one fire time to the next, of @every and of ISO 8601 periods of hours, minutes and
-// seconds; 0 when it is not constant.
+// Period is the elapsed time from one fire time to the next, of @every and of ISO 8601 periods of hours,
+// minutes and seconds; 0 when it is not constant.
 func (s *Schedule) Period() time.Duration { return s.period }
 
 // String is the expression as it was written.

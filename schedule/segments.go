@@ -11,9 +11,10 @@ const (
 	forever = 1 << 60
 )
 
-// segment is a stretch of instants, up to end in Unix seconds, over which civil = instant + offset. It has no start:
-// ZoneBounds may report one too early in the year of a zone's last listed change (America/Ciudad_Juarez 2022,
-// America/Indiana/Winamac 2007, America/Metlakatla 2019 with the embedded data), so changes are found going forward.
+// segment is a stretch of instants, up to end in Unix seconds, over which civil = instant + offset. It has no
+// start: ZoneBounds may report one too early in the year of a zone's last listed change
+// (America/Ciudad_Juarez 2022, America/Indiana/Winamac 2007, America/Metlakatla 2019 with the embedded data),
+// so changes are found going forward.
 type segment struct {
 	end    int64
 	offset int64
@@ -30,7 +31,8 @@ func segmentAt(loc *time.Location, unix int64) segment {
 		seg.end = end.Unix()
 	}
 	if seg.end <= unix {
-		// On 31 December of a leap year, ZoneBounds may put the end of the year a day early (golang/go#81583).
+		// On 31 December of a leap year, ZoneBounds may put the end of the year a day early
+		// (golang/go#81583).
 		day, _ := splitCivil(unix)
 		seg.end = (day + 1) * secondsPerDay
 	}
@@ -59,8 +61,8 @@ func recentChange(loc *time.Location, unix int64) (newest change, ok bool) {
 	return newest, ok
 }
 
-// instantOf maps a wall clock reading to the first instant that shows it, or, when none does, to the instant at which
-// the gap it falls in ends.
+// instantOf maps a wall clock reading to the first instant that shows it, or, when none does, to the instant
+// at which the gap it falls in ends.
 func instantOf(loc *time.Location, civil int64) int64 {
 	seg := segmentAt(loc, civil-maxOffset) // nothing before that can show it
 	for civil >= seg.end+seg.offset {

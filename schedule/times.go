@@ -54,8 +54,8 @@ func parseTime(text span, now time.Time, loc *time.Location) (t time.Time, relat
 	return t, true, nil
 }
 
-// OnCalendar reports whether [ParseTime] of the text goes by the wall clock of a time zone: whether it is a duration with
-// years, months, weeks or days.
+// OnCalendar reports whether [ParseTime] of the text goes by the wall clock of a time zone: whether it is a
+// duration with years, months, weeks or days.
 func OnCalendar(text string) bool {
 	s := trim(span{text, 0})
 	if s.text == "" || s.text[0] != 'P' {
@@ -65,9 +65,9 @@ func OnCalendar(text string) bool {
 	return err == nil && (p.months != 0 || p.days != 0)
 }
 
-// ParseDuration reads a duration in Go's form ("90s", "1h30m") or ISO 8601 ("PT90S", "P1DT12H"; a day is 24 hours, a week
-// 7 days). Years and months have no fixed length and are refused, as are negative durations. Errors are *Error, with field
-// "duration".
+// ParseDuration reads a duration in Go's form ("90s", "1h30m") or ISO 8601 ("PT90S", "P1DT12H"; a day is 24
+// hours, a week 7 days). Years and months have no fixed length and are refused, as are negative durations.
+// Errors are *Error, with field "duration".
 func ParseDuration(text string) (time.Duration, error) {
 	d, err := parseSpan(trim(span{text, 0}), "duration")
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Warnings says what the expression means that its author may not expect: a step that is longer than its field, and two
-// restricted day fields of which either is enough. Each is a sentence without a full stop. The schedule is valid.
+// Warnings says what the expression means that its author may not expect: a step that is longer than its
+// field, and two restricted day fields of which either is enough. Each is a sentence without a full stop. The
+// schedule is valid.
 func (s *Schedule) Warnings() []string {
 	rule, ok := s.rule.(*cronRule)
 	if !ok {

@@ -22,7 +22,8 @@ func cutZone(text span) (zone, rest span, ok bool) {
 	return text, text, false
 }
 
-// zones keeps what was loaded by name, as each load reads and parses a file. It holds no more than there are zones.
+// zones keeps what was loaded by name, as each load reads and parses a file. It holds no more than there are
+// zones.
 var zones sync.Map // string → *time.Location
 
 func loadZone(name span) (*time.Location, *Error) {

@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Whatever the bytes are: no panic, an error that wraps ErrDamaged, or a value whose own bytes are read as themselves.
+// Whatever the bytes are: no panic, an error that wraps ErrDamaged, or a value whose own bytes are read as
+// themselves.
 
 func FuzzDecodeSpec(f *testing.F) {
 	job := sampleJob()

@@ -52,12 +52,13 @@ var codecs = map[string]struct {
 	},
 }
 
-// notCarried are the fields that are not in the bytes, because the record's key holds them or they are made up by a read.
+// notCarried are the fields that are not in the bytes, because the record's key holds them or they are made
+// up by a read.
 var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true,
 	"Namespace.Name": true}
 
-// Every field of every struct is in record.proto under its own name, and what one side writes the other reads. A field
-// that is added to a struct and not to the codec, or not to record.proto, fails here.
+// Every field of every struct is in record.proto under its own name, and what one side writes the other
+// reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.
 func TestCodecAgreesWithRecordProto(t *testing.T) {
 	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{}}
 	files, err := compiler.Compile(context.Background(), "record.proto")
@@ -245,7 +246,8 @@ func number(v reflect.Value) string {
 	return fmt.Sprint(v.Uint())
 }
 
-// snake is a Go name as record.proto writes it: CatchUpLimit → catch_up_limit, TimeZone → time_zone, SHA256 → sha256.
+// snake is a Go name as record.proto writes it: CatchUpLimit → catch_up_limit, TimeZone → time_zone, SHA256 →
+// sha256.
 func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

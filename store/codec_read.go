@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// reader walks the fields of a protobuf message. The first thing that is wrong ends the walk and stays in err; a field
-// that was read wrong is zero.
+// reader walks the fields of a protobuf message. The first thing that is wrong ends the walk and stays in
+// err; a field that was read wrong is zero.
 //
 //	for r.next() {
 //		switch r.field {

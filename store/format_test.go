@@ -16,8 +16,9 @@ var fieldsOf = map[int]string{
 	2: "196 fields, 894b74398c7ed464",
 }
 
-// TestFieldsAreOfTheFormat: a program drops what it does not know of a record that it writes again. So another field is another
-// format: raise it in format.go, write down what it adds, and its fields here. Nodes of the format before are then refused.
+// TestFieldsAreOfTheFormat: a program drops what it does not know of a record that it writes again. So
+// another field is another format: raise it in format.go, write down what it adds, and its fields here. Nodes
+// of the format before are then refused.
 func TestFieldsAreOfTheFormat(t *testing.T) {
 	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{}}
 	files, err := compiler.Compile(t.Context(), "record.proto")

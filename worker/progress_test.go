@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// TestProgress: the first word goes out at once, then one a second with the newest; nothing is said once the attempt has
-// ended.
+// TestProgress: the first word goes out at once, then one a second with the newest; nothing is said once the
+// attempt has ended.
 func TestProgress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})
@@ -110,7 +110,8 @@ func TestProgressNeverWaits(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedProgressIsNoEnd: whatever a server answers to progress, the result is said until it is acknowledged itself.
+// TestAcknowledgedProgressIsNoEnd: whatever a server answers to progress, the result is said until it is
+// acknowledged itself.
 func TestAcknowledgedProgressIsNoEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})
@@ -170,7 +171,8 @@ func TestProgressOfManyGoesIntoSeveralMessages(t *testing.T) {
 	})
 }
 
-// TestWrongProgress: what is wrong is told to the handler, and nothing is sent: the server would end the session.
+// TestWrongProgress: what is wrong is told to the handler, and nothing is sent: the server would end the
+// session.
 func TestWrongProgress(t *testing.T) {
 	if err := worker.Progress(t.Context(), 1, ""); !errors.Is(err, worker.ErrNoRun) {
 		t.Errorf("outside of a handler: %v", err)

@@ -42,7 +42,8 @@ func carillonContestants(binary string) []contestant {
 	return all
 }
 
-// backend starts what a node keeps its jobs in, and returns the URL that the node is given; the server is nil if there is none.
+// backend starts what a node keeps its jobs in, and returns the URL that the node is given; the server is nil
+// if there is none.
 type backend func(ctx context.Context, dir string) (s *server, url, version string, err error)
 
 // embedded is a folder of the node's.

@@ -17,7 +17,8 @@ type job struct {
 type subject interface {
 	// put stores a job and returns when it is acknowledged.
 	put(ctx context.Context, queue string, j job) error
-	// putMany stores many jobs in one call, the fastest way there is. The error is errors.ErrUnsupported if there is none.
+	// putMany stores many jobs in one call, the fastest way there is. The error is errors.ErrUnsupported if
+	// there is none.
 	putMany(ctx context.Context, queue string, jobs []job) error
 	// work calls handle for every run of a queue until stop is called. It is called once.
 	work(ctx context.Context, queue string, handle func(n int)) (stop func() error, err error)

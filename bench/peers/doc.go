@@ -1,7 +1,8 @@
-// Command peers measures Carillon beside other schedulers: the same work, on the same machine, in the same run.
+// Command peers measures Carillon beside other schedulers: the same work, on the same machine, in the same
+// run.
 //
-// It starts every server itself, on free ports and in temporary folders, and ends them all. What is not installed is left out
-// with a line that says so. Run it by `make bench-peers` in the root of the project.
+// It starts every server itself, on free ports and in temporary folders, and ends them all. What is not
+// installed is left out with a line that says so. Run it by `make bench-peers` in the root of the project.
 //
 //	main.go       flags, and one contestant after the other
 //	contest.go    what a contestant must be able to do, and who they are
@@ -13,5 +14,6 @@
 //	version.go    versions of modules
 //	carillon.go (embedded, on PostgreSQL, on Redis), river.go (on postgres.go), asynq.go, dapr.go   one contestant each
 //
-// It is a module of its own so that nobody who uses Carillon depends on its peers. It needs Unix; CPU times need Linux.
+// It is a module of its own so that nobody who uses Carillon depends on its peers. It needs Unix; CPU times
+// need Linux.
 package main

@@ -22,7 +22,8 @@ const daprCallers = 128
 // The apps of the goals.
 const p1App, p3App, p5App, p7App, p8App = "p1", "p3", "p5", "p7", "p8"
 
-// daprGoals measures the goals that can be measured over Dapr's protocol; memory first, while the server has done nothing else.
+// daprGoals measures the goals that can be measured over Dapr's protocol; memory first, while the server has
+// done nothing else.
 func (b *bout) daprGoals(ctx context.Context) error {
 	d, n := b.subject.(*daprScheduler), b.dapr
 	for _, goal := range []func(context.Context, *daprScheduler, daprSizes) error{b.p7, b.p8, b.p1, b.p3, b.p5} {
@@ -108,8 +109,8 @@ func (b *bout) p7(ctx context.Context, d *daprScheduler, n daprSizes) error {
 	return err
 }
 
-// p8 kills the server while it holds the jobs of P7 and one that is due meanwhile, and starts it again: how long it takes from the
-// start to the run, and how much memory it has then.
+// p8 kills the server while it holds the jobs of P7 and one that is due meanwhile, and starts it again: how
+// long it takes from the start to the run, and how much memory it has then.
 func (b *bout) p8(ctx context.Context, d *daprScheduler, n daprSizes) error {
 	const lead = time.Second
 	l := b.open(1)

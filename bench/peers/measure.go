@@ -131,7 +131,8 @@ func (b *bout) far(ctx context.Context, measure, queue string, n int) error {
 	return err
 }
 
-// nowDue puts jobs that are due at once while a worker waits: from the first put until all are durably finished.
+// nowDue puts jobs that are due at once while a worker waits: from the first put until all are durably
+// finished.
 func (b *bout) nowDue(ctx context.Context) error {
 	l, m := b.open(b.now), b.meter()
 	if _, err := b.singles(ctx, workQueue, l, func(int) time.Time { return time.Now() }); err != nil {
@@ -145,8 +146,8 @@ func (b *bout) nowDue(ctx context.Context) error {
 	return err
 }
 
-// oneInstant puts jobs that are all due at one instant, a whole second because Asynq knows no other: the rate counts from
-// there until all are durably finished, the CPU time from the put.
+// oneInstant puts jobs that are all due at one instant, a whole second because Asynq knows no other: the rate
+// counts from there until all are durably finished, the CPU time from the put.
 func (b *bout) oneInstant(ctx context.Context) error {
 	l, m := b.open(b.herd), b.meter()
 	due := time.Now().Add(time.Duration(b.herd)*time.Second/slowest + b.ahead + time.Second).Truncate(time.Second)
@@ -170,7 +171,8 @@ func (b *bout) oneInstant(ctx context.Context) error {
 	return err
 }
 
-// steadily puts jobs at a steady rate, each at a time of its own and due some time later. A put that is slow makes its run late.
+// steadily puts jobs at a steady rate, each at a time of its own and due some time later. A put that is slow
+// makes its run late.
 func (b *bout) steadily(ctx context.Context) error {
 	n := int(b.steady.Seconds() * float64(b.rate))
 	l, m := b.open(n), b.meter()

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startPostgres starts a PostgreSQL server with its defaults, durability included, on an empty cluster, and returns where it
-// is.
+// startPostgres starts a PostgreSQL server with its defaults, durability included, on an empty cluster, and
+// returns where it is.
 func startPostgres(ctx context.Context) (s *server, url, version string, err error) {
 	bin, err := postgresBinaries()
 	if err != nil {

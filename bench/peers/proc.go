@@ -19,8 +19,8 @@ type process struct {
 	resident    int64         // bytes
 }
 
-// treeCPU is the CPU time of a process and all below it, those that have ended included; 0 where there is no /proc. A
-// process group would not do: each of PostgreSQL's backends makes a session of its own.
+// treeCPU is the CPU time of a process and all below it, those that have ended included; 0 where there is no
+// /proc. A process group would not do: each of PostgreSQL's backends makes a session of its own.
 func treeCPU(root int) time.Duration {
 	var sum time.Duration
 	for _, p := range tree(root) {

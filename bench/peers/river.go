@@ -14,8 +14,8 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverSettings are what River lets its users tune; zero is its default. Its completer works in batches in any case, and how
-// often it looks for scheduled jobs, every 5 s and as far ahead, cannot be set.
+// riverSettings are what River lets its users tune; zero is its default. Its completer works in batches in
+// any case, and how often it looks for scheduled jobs, every 5 s and as far ahead, cannot be set.
 type riverSettings struct {
 	connections  int32
 	workers      int

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// server is a process that was started here, with a folder of its own. It is a process group, so that whatever it starts
-// ends with it.
+// server is a process that was started here, with a folder of its own. It is a process group, so that
+// whatever it starts ends with it.
 type server struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -22,8 +22,8 @@ type server struct {
 	exited chan struct{}
 }
 
-// startServer starts a command that keeps its data in dir; dir is removed when the server is closed. A nil owner is the user
-// who runs this program.
+// startServer starts a command that keeps its data in dir; dir is removed when the server is closed. A nil
+// owner is the user who runs this program.
 func startServer(dir string, owner *syscall.Credential, command string, args ...string) (*server, error) {
 	s := &server{dir: dir, log: filepath.Join(dir, "log")}
 	if err := s.run(owner, command, args...); err != nil {
@@ -106,8 +106,8 @@ func (s *server) lastWords() string {
 // cpu is what the server and all that it has started have used.
 func (s *server) cpu() time.Duration { return treeCPU(s.cmd.Process.Pid) }
 
-// close ends the server at once: SIGQUIT is what PostgreSQL calls an immediate shutdown, and ends its children too; the
-// others have nothing to lose. Its folder is removed.
+// close ends the server at once: SIGQUIT is what PostgreSQL calls an immediate shutdown, and ends its
+// children too; the others have nothing to lose. Its folder is removed.
 func (s *server) close() error {
 	group := -s.cmd.Process.Pid
 	_ = syscall.Kill(group, syscall.SIGQUIT) // it may have ended

@@ -10,8 +10,8 @@ import (
 	daprpb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
-// ticks is a ledger of jobs that run every second: the k-th run of a job belongs to its k-th time, so a run too many makes the
-// next ones early.
+// ticks is a ledger of jobs that run every second: the k-th run of a job belongs to its k-th time, so a run
+// too many makes the next ones early.
 type ticks struct {
 	first int         // number of the first job
 	due   []time.Time // when each runs first
@@ -68,7 +68,8 @@ func (t *ticks) lateness() *quantiles {
 	return quantilesOf(late)
 }
 
-// p5 has more and more jobs run every second, each durably advanced, until the server falls behind by more than a second.
+// p5 has more and more jobs run every second, each durably advanced, until the server falls behind by more
+// than a second.
 func (b *bout) p5(ctx context.Context, d *daprScheduler, n daprSizes) error {
 	for _, many := range n.ticks {
 		holds, err := b.tick(ctx, d, many, n.hold)

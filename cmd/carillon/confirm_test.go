@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTheNullDeviceIsNoTerminal: services and cron read from it, and nobody is there who could answer a question.
+// TestTheNullDeviceIsNoTerminal: services and cron read from it, and nobody is there who could answer a
+// question.
 func TestTheNullDeviceIsNoTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// TestWhatANodeSaysIsNotNoAnswer: only who was not heard is said to be away, and only that says how to choose another node.
+// TestWhatANodeSaysIsNotNoAnswer: only who was not heard is said to be away, and only that says how to choose
+// another node.
 func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
 	c := connection{server: "127.0.0.1:1", wait: 5 * time.Second}
 	said := func(k carillon.Kind) error {
@@ -44,7 +45,8 @@ func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnHTTPPortIsTold: however the address is written, who gives that of something that is no node's gRPC is told so.
+// TestAnHTTPPortIsTold: however the address is written, who gives that of something that is no node's gRPC is
+// told so.
 func TestAnHTTPPortIsTold(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)

@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// flagsOfDapr are all flags of the scheduler of Dapr 1.18.3, as its --help shows them: type and default. Types that differ
-// here take the same texts.
+// flagsOfDapr are all flags of the scheduler of Dapr 1.18.3, as its --help shows them: type and default.
+// Types that differ here take the same texts.
 var flagsOfDapr = map[string][2]string{
 	"enable-metrics":              {"bool", "true"},
 	"etcd-backend-batch-interval": {"string", "100ms"},
@@ -229,7 +229,8 @@ func TestLevelsInCapitals(t *testing.T) {
 	}
 }
 
-// TestWhatSidecarsAreTold: what the flags or the environment say, otherwise nothing but where they have reached the node.
+// TestWhatSidecarsAreTold: what the flags or the environment say, otherwise nothing but where they have
+// reached the node.
 func TestWhatSidecarsAreTold(t *testing.T) {
 	told := func(line string) string {
 		f, flags := daprLine(t, strings.Fields(line)...)

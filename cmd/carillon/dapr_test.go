@@ -93,8 +93,8 @@ func page(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s%s: %d\n%s", args[1], args[2], code, text)
 }
 
-// sidecar does what a sidecar of the app "app" does: sidecar LOG schedule NAME DUE, or gone NAME, or work NAME, which takes
-// the next run and reports a success, or hosts ADDRESS.
+// sidecar does what a sidecar of the app "app" does: sidecar LOG schedule NAME DUE, or gone NAME, or work
+// NAME, which takes the next run and reports a success, or hosts ADDRESS.
 func sidecar(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: sidecar LOG VERB ARG...")

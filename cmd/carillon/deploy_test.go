@@ -18,12 +18,13 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// The files in deploy/ are held against the commands: every setting in them exists and is accepted, every command line is one,
-// and what ends a node waits until it has left.
+// The files in deploy/ are held against the commands: every setting in them exists and is accepted, every
+// command line is one, and what ends a node waits until it has left.
 
 const deploy = "../../deploy/"
 
-// leaving is how long a node may take to leave: the grace, what it hands over and makes durable, and its listeners.
+// leaving is how long a node may take to leave: the grace, what it hands over and makes durable, and its
+// listeners.
 const leaving = server.DefaultDrainGrace + 20*time.Second
 
 // podIP stands for what only a cluster knows.

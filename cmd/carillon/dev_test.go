@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// TestWhatIsSuggestedWorks: who has a binary has no source beside it, and who runs the source may have no binary.
+// TestWhatIsSuggestedWorks: who has a binary has no source beside it, and who runs the source may have no
+// binary.
 func TestWhatIsSuggestedWorks(t *testing.T) {
 	for _, c := range []struct{ program, called, want string }{
 		{"/usr/local/bin/carillon", "carillon", "carillon"},

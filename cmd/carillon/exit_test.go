@@ -24,7 +24,8 @@ func runInProcess(args ...string) ran {
 // nobody is an address at which nothing listens.
 const nobody = "127.0.0.1:1"
 
-// hostile are command lines that begin a refusal of the word that is put for X. Each is wrong usage, whatever the word is.
+// hostile are command lines that begin a refusal of the word that is put for X. Each is wrong usage, whatever
+// the word is.
 var hostile = [][]string{
 	{"X"}, {"job", "X"}, {"bench", "X"}, {"help", "X"}, {"help", "job", "X"}, {"help", "job", "put", "X"}, {"completion", "X"},
 	{"completion", "bash", "X"}, {"job", "get", "a", "X"},
@@ -41,8 +42,8 @@ var hostile = [][]string{
 	{"serve", "--store", "X:x"}, {"work", "q", "--", "X"}, {"dapr-scheduler", "--X"},
 }
 
-// TestWhatIsRefusedIsShort: a message shows neither all of a long word nor what a terminal would act upon, and has no words of the
-// libraries below; the exit code is that of wrong usage.
+// TestWhatIsRefusedIsShort: a message shows neither all of a long word nor what a terminal would act upon,
+// and has no words of the libraries below; the exit code is that of wrong usage.
 func TestWhatIsRefusedIsShort(t *testing.T) {
 	for kind, word := range map[string]string{
 		"long": strings.Repeat("x", 10_000), "many words": strings.Repeat("x y ", 2_500), "escape": "\x1b]52;c;aGk\a\x1b[2J\u202e\u009b",

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"carillon": main})
 }
 
-// TestScripts runs testdata/script: each script has a node of its own, in this process, at $CARILLON_SERVER and $HTTP.
+// TestScripts runs testdata/script: each script has a node of its own, in this process, at $CARILLON_SERVER
+// and $HTTP.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

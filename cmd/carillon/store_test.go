@@ -56,7 +56,8 @@ func TestStoreCheck(t *testing.T) {
 	}
 }
 
-// startOf starts a node on a folder, and returns its exit code and what it says. A node that comes up is ended after a while.
+// startOf starts a node on a folder, and returns its exit code and what it says. A node that comes up is
+// ended after a while.
 func startOf(t *testing.T, dir string) (code int, said string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -69,7 +70,8 @@ func startOf(t *testing.T, dir string) (code int, said string) {
 	return code, out.String() + errs.String()
 }
 
-// TestADamagedStartPromisesNothing: a start that finds damage ends with one line that says what to do, not that it goes on by itself.
+// TestADamagedStartPromisesNothing: a start that finds damage ends with one line that says what to do, not
+// that it goes on by itself.
 func TestADamagedStartPromisesNothing(t *testing.T) {
 	matching := func(pattern string, spoil func(path string) error) func(dir string) error {
 		return func(dir string) error {

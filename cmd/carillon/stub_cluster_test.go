@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// stubCluster is a Cluster of the nodes a, b and c, which owns nothing, and one that is gone and keeps what it had. A drain of b moves one of its
-// partitions each time that somebody looks.
+// stubCluster is a Cluster of the nodes a, b and c, which owns nothing, and one that is gone and keeps what
+// it had. A drain of b moves one of its partitions each time that somebody looks.
 type stubCluster struct {
 	carillon.Cluster
 	mu     sync.Mutex

@@ -14,7 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/grpcapi"
 )
 
-// TestStubScripts runs testdata/stub: each script has a stub of its own, in this process, at $CARILLON_SERVER.
+// TestStubScripts runs testdata/stub: each script has a stub of its own, in this process, at
+// $CARILLON_SERVER.
 func TestStubScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/stub",
@@ -60,8 +61,9 @@ func serveStub(env *testscript.Env, name string, o grpcapi.Options) error {
 // stubNow is the stub's clock.
 var stubNow = time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// stub is a Scheduler of one job, "nightly", with the calls that the scripts make; the others panic. A backfill of it ends
-// one more of its three runs each time that somebody looks; with an overlap of allow, one fails.
+// stub is a Scheduler of one job, "nightly", with the calls that the scripts make; the others panic. A
+// backfill of it ends one more of its three runs each time that somebody looks; with an overlap of allow, one
+// fails.
 type stub struct {
 	carillon.Scheduler
 	mu        sync.Mutex

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// The words of the API, in the order of the constants that they stand for, so that the n-th word is constant n.
+// The words of the API, in the order of the constants that they stand for, so that the n-th word is constant
+// n.
 var (
 	dstWords       = wordsOf(carillon.DSTSafe, carillon.DSTLiteral)
 	overlapWords   = wordsOf(carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace)

@@ -1,5 +1,5 @@
-// Command embedded runs the scheduler inside the program: a reminder is put, kept in a folder, and delivered to a handler of
-// this process a second later.
+// Command embedded runs the scheduler inside the program: a reminder is put, kept in a folder, and delivered
+// to a handler of this process a second later.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command remote uses a node in another process: it puts a job that recurs every second and fails now and then, works on its
-// queue until it is interrupted, and removes the job. Start a node first: go run ./cmd/carillon dev
+// Command remote uses a node in another process: it puts a job that recurs every second and fails now and
+// then, works on its queue until it is interrupted, and removes the job. Start a node first: go run
+// ./cmd/carillon dev
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command webhook receives runs of HTTP targets, each once: the idempotency key tells a repeated attempt from a new run.
-// Try it with a node on the same machine (go run ./cmd/carillon dev):
+// Command webhook receives runs of HTTP targets, each once: the idempotency key tells a repeated attempt from
+// a new run. Try it with a node on the same machine (go run ./cmd/carillon dev):
 //
 //	go run ./examples/webhook
 //	go run ./cmd/carillon job put hello --in 1s --http http://127.0.0.1:9999/ --data '{"x":1}'
@@ -26,7 +26,8 @@ func main() {
 // maxPayload is the most that a node sends by default.
 const maxPayload = 1 << 20
 
-// receiver does each run once. A real one keeps what it has done where it keeps its data, in the same transaction.
+// receiver does each run once. A real one keeps what it has done where it keeps its data, in the same
+// transaction.
 type receiver struct {
 	out io.Writer
 

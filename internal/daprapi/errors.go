@@ -17,8 +17,8 @@ func refuse(field, format string, args ...any) error {
 	return status.Error(codes.Unknown, field+": "+fmt.Sprintf(format, args...))
 }
 
-// toStatus is err as a sidecar gets it. What only Carillon refuses is InvalidArgument; what is wrong with the node is logged,
-// and the caller is not shown it.
+// toStatus is err as a sidecar gets it. What only Carillon refuses is InvalidArgument; what is wrong with the
+// node is logged, and the caller is not shown it.
 func (s *Service) toStatus(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,8 @@ type followed struct {
 	changed   chan struct{} // closed when the addresses are replaced
 }
 
-// follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing new can be learnt.
+// follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
+// new can be learnt.
 func follow(cluster carillon.Cluster, log *slog.Logger) (hosts func() ([]string, <-chan struct{}), stop func()) {
 	f := &followed{changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())

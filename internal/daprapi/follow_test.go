@@ -34,8 +34,8 @@ func (c *said) WatchNodes(ctx context.Context, f func([]carillon.Node) error) er
 	}
 }
 
-// TestHostsOfACluster: sidecars are told of every node that takes them, and of changes; what was said last holds while the cluster
-// cannot be asked.
+// TestHostsOfACluster: sidecars are told of every node that takes them, and of changes; what was said last
+// holds while the cluster cannot be asked.
 func TestHostsOfACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &said{nodes: make(chan []carillon.Node), fail: make(chan error)}

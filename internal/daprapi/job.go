@@ -17,8 +17,9 @@ import (
 // contentType of the data of a Dapr job: an encoded google.protobuf.Any. A job without has none.
 const contentType = "application/protobuf"
 
-// What a caller wrote in words that Carillon does not know, or reads otherwise, is kept in the metadata of the job under
-// these keys, with the words that stand for it: as long as those are the job's, a sidecar is shown what was written.
+// What a caller wrote in words that Carillon does not know, or reads otherwise, is kept in the metadata of
+// the job under these keys, with the words that stand for it: as long as those are the job's, a sidecar is
+// shown what was written.
 const (
 	writtenSchedule = "dapr.schedule"
 	writtenDue      = "dapr.due_time"
@@ -27,7 +28,8 @@ const (
 	writtenPolicy   = "dapr.failure_policy"
 )
 
-// jobOf is a job of Dapr as Carillon keeps it. The errors are those of Dapr's scheduler, but for what only Carillon refuses.
+// jobOf is a job of Dapr as Carillon keeps it. The errors are those of Dapr's scheduler, but for what only
+// Carillon refuses.
 func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (carillon.Job, error) {
 	job := carillon.Job{
 		Namespace: key.Namespace, Name: key.Name, Target: carillon.Target{Dapr: t},
@@ -123,7 +125,8 @@ func keep(job *carillon.Job, key, has, written string) {
 	job.Metadata[key] = has + "\n" + written
 }
 
-// written is what was written for what the job has; ok is false if that was the same, or has been changed since.
+// written is what was written for what the job has; ok is false if that was the same, or has been changed
+// since.
 func written(job *carillon.Job, key, has string) (text string, ok bool) {
 	return strings.CutPrefix(job.Metadata[key], has+"\n")
 }
@@ -164,8 +167,8 @@ func jobToDapr(job *carillon.Job) *pb.Job {
 	}
 }
 
-// anyOf is a job's data as its sidecar gave them. Data of another kind, given through Carillon's own API, are the bytes of a
-// google.protobuf.BytesValue.
+// anyOf is a job's data as its sidecar gave them. Data of another kind, given through Carillon's own API, are
+// the bytes of a google.protobuf.BytesValue.
 func anyOf(d carillon.Data) *anypb.Any {
 	if d.ContentType == contentType {
 		a := new(anypb.Any)

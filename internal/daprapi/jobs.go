@@ -56,7 +56,8 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 	return err
 }
 
-// scheduleNothing is about a job whose life ends before its first run. Dapr's scheduler takes it, and it is gone at once.
+// scheduleNothing is about a job whose life ends before its first run. Dapr's scheduler takes it, and it is
+// gone at once.
 func (s *Service) scheduleNothing(ctx context.Context, a address, m *pb.ScheduleJobRequest) error {
 	key := a.key(m.GetName())
 	if m.GetOverwrite() {

@@ -323,7 +323,8 @@ func TestAuthorize(t *testing.T) {
 func strangers(m *pb.JobMetadata) *pb.JobMetadata { m.AppId = "other"; return m }
 func elsewhere(m *pb.JobMetadata) *pb.JobMetadata { m.Namespace = "elsewhere"; return m }
 
-// TestNamesThatCannotBe: a name that is too long when it is escaped is that of no job, so there is nothing to get or delete.
+// TestNamesThatCannotBe: a name that is too long when it is escaped is that of no job, so there is nothing to
+// get or delete.
 func TestNamesThatCannotBe(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	r.put(":", appOf("app"), far())

@@ -12,7 +12,8 @@ const (
 	KindUnknown Kind = "unknown"
 )
 
-// Metrics counts what Dapr's own scheduler counts. Its methods are called from many goroutines and must not wait.
+// Metrics counts what Dapr's own scheduler counts. Its methods are called from many goroutines and must not
+// wait.
 type Metrics interface {
 	Scheduled(k Kind)                         // a job was stored
 	ScheduleFailed(k Kind)                    // a job was refused, or could not be stored

@@ -40,7 +40,8 @@ func kindOfTarget(t *carillon.DaprTarget) Kind {
 	return KindActor
 }
 
-// noName stands for the empty name, as no level of a name may be empty: Dapr's names have no control characters.
+// noName stands for the empty name, as no level of a name may be empty: Dapr's names have no control
+// characters.
 const noName = "%00"
 
 // key is where the job of that name is kept.
@@ -52,8 +53,8 @@ func (a address) key(name string) carillon.Key {
 	return carillon.Key{Namespace: a.namespace, Name: a.target.Prefix() + level}
 }
 
-// prefix is what the names begin with of all jobs at the address; without an actor's id, of all actors of the type. Other
-// ids (other types if there is none, other apps) that begin alike count too if alike is set.
+// prefix is what the names begin with of all jobs at the address; without an actor's id, of all actors of the
+// type. Other ids (other types if there is none, other apps) that begin alike count too if alike is set.
 func (a address) prefix(alike bool) string {
 	end := "/"
 	if alike {

@@ -18,8 +18,8 @@ const (
 	defaultRetries  = 3
 )
 
-// setPolicy sets what follows a failure. A pause that is negative or without end, and retries beyond counting, become the
-// nearest that Carillon knows.
+// setPolicy sets what follows a failure. A pause that is negative or without end, and retries beyond
+// counting, become the nearest that Carillon knows.
 func setPolicy(job *carillon.Job, m *common.JobFailurePolicy) {
 	p := carillon.Constant(defaultInterval).WithMaxRetries(defaultRetries)
 	switch of := m.GetPolicy().(type) {
@@ -50,7 +50,8 @@ func constantOf(m *common.JobFailurePolicyConstant) carillon.FailurePolicy {
 	return p
 }
 
-// policyToDapr is a job's policy as its sidecar gave it; nil if it has one that Dapr's protocol does not know.
+// policyToDapr is a job's policy as its sidecar gave it; nil if it has one that Dapr's protocol does not
+// know.
 func policyToDapr(job *carillon.Job) *common.JobFailurePolicy {
 	if text, ok := written(job, writtenPolicy, policyText(job.FailurePolicy)); ok {
 		m := new(common.JobFailurePolicy)

@@ -421,7 +421,8 @@ func TestHosts(t *testing.T) {
 	expect("a:1", "b:2")
 }
 
-// TestKilledNode: what was in flight when the node ended is delivered again by its next life, and no attempt is used.
+// TestKilledNode: what was in flight when the node ended is delivered again by its next life, and no attempt
+// is used.
 func TestKilledNode(t *testing.T) {
 	store := "pebble:" + t.TempDir()
 	r := start(t, store, Options{})

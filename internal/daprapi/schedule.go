@@ -10,9 +10,10 @@ import (
 	"unicode"
 )
 
-// ScheduleText is a schedule that Dapr's scheduler would take, in words that mean the same to Carillon. Most mean the same
-// as they stand. Dapr's grammar is that of robfig/cron: exactly six fields, seconds first, no L, W or #, no range that wraps
-// around, and it takes forms that Carillon refuses or reads otherwise; a field with one is written again, as a list.
+// ScheduleText is a schedule that Dapr's scheduler would take, in words that mean the same to Carillon. Most
+// mean the same as they stand. Dapr's grammar is that of robfig/cron: exactly six fields, seconds first, no
+// L, W or #, no range that wraps around, and it takes forms that Carillon refuses or reads otherwise; a field
+// with one is written again, as a list.
 func ScheduleText(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("it is empty")
@@ -74,7 +75,8 @@ func cutZone(text string) (zone, rest string, err error) {
 
 const every = "@every "
 
-// shortest is the shortest interval that Carillon takes. Dapr takes any, also none and negative ones: the job is always due.
+// shortest is the shortest interval that Carillon takes. Dapr takes any, also none and negative ones: the job
+// is always due.
 const shortest = time.Millisecond
 
 // sameWord is what begins with "@" in words that mean the same to Carillon.

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// TestServe: the face is on a server's gRPC listener beside Carillon's own service, and its streams do not hold the server up
-// when it leaves.
+// TestServe: the face is on a server's gRPC listener beside Carillon's own service, and its streams do not
+// hold the server up when it leaves.
 func TestServe(t *testing.T) {
 	node, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", DrainGrace: -1,
 		APIs: []server.API{API(Options{})}})

@@ -16,10 +16,12 @@ import (
 
 // Options says how the face behaves. The zero value of a field is its default, given here.
 type Options struct {
-	// Authorize refuses callers that are not the app they say they are, with a gRPC status. Default: all are believed.
+	// Authorize refuses callers that are not the app they say they are, with a gRPC status. Default: all are
+	// believed.
 	Authorize func(ctx context.Context, namespace, appID string) error
-	// Hosts is where the schedulers are, host:port each, and a channel that is closed when that changes; nil: it never does.
-	// No address stands for the one at which the sidecar has reached this one. Default: those of the node's cluster.
+	// Hosts is where the schedulers are, host:port each, and a channel that is closed when that changes; nil:
+	// it never does. No address stands for the one at which the sidecar has reached this one. Default: those
+	// of the node's cluster.
 	Hosts func() (addresses []string, changed <-chan struct{})
 	// Metrics counts what Dapr's scheduler counts. Default: nothing does.
 	Metrics Metrics
@@ -79,8 +81,8 @@ func New(jobs carillon.Jobs, connect func(sidecar.Hello) (*sidecar.Session, erro
 // Register puts the service on a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer(r, s) }
 
-// Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end with their
-// sessions, when the node's hub is closed.
+// Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end
+// with their sessions, when the node's hub is closed.
 func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 
 // API puts the service on the gRPC listener of a node (package server).

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// instantOf is the point in time that a text means to Dapr's scheduler: RFC 3339, a Go duration from now, also back, or an
-// ISO 8601 duration from now.
+// instantOf is the point in time that a text means to Dapr's scheduler: RFC 3339, a Go duration from now,
+// also back, or an ISO 8601 duration from now.
 func instantOf(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
@@ -28,9 +28,9 @@ func instantOf(text string, now time.Time) (time.Time, error) {
 	return now.AddDate(p.years, p.months, p.days).Add(p.elapsed), nil
 }
 
-// whenOf is a text whose instant is t in words that mean the same to Carillon: as they stand if they do. Carillon's calendar
-// clamps (a month after 31 January is 28 February), Dapr's runs over (3 March). What is too early or too late for Carillon
-// becomes the earliest or the latest time that it knows.
+// whenOf is a text whose instant is t in words that mean the same to Carillon: as they stand if they do.
+// Carillon's calendar clamps (a month after 31 January is 28 February), Dapr's runs over (3 March). What is
+// too early or too late for Carillon becomes the earliest or the latest time that it knows.
 func whenOf(text string, t, now time.Time) carillon.When {
 	if alike, _, err := schedule.ParseTime(text, now, time.UTC); err == nil && alike.Equal(t) && carillon.Storable(t) {
 		return carillon.WhenText(text)
@@ -50,8 +50,8 @@ type period struct {
 	elapsed             time.Duration
 }
 
-// parsePeriod reads an ISO 8601 duration with the leniency of Dapr's: parts may come in any order, and a number without a
-// letter, at the end, says nothing. A repetition is refused unless it is none (R0/).
+// parsePeriod reads an ISO 8601 duration with the leniency of Dapr's: parts may come in any order, and a
+// number without a letter, at the end, says nothing. A repetition is refused unless it is none (R0/).
 func parsePeriod(text string) (period, error) {
 	var p period
 	if len(text) < 2 {

@@ -51,8 +51,8 @@ func (a address) nowhere() bool {
 	return a.reminder && (a.target.ActorType == "" || a.target.ActorID == "")
 }
 
-// unkept reports whether Carillon keeps no job of that name, or of a name that begins so: it is nobody's, or too long when it
-// is escaped.
+// unkept reports whether Carillon keeps no job of that name, or of a name that begins so: it is nobody's, or
+// too long when it is escaped.
 func (a address) unkept(name string) bool {
 	return a.nowhere() || len(a.key(name).Name) > carillon.MaxName
 }
@@ -60,8 +60,8 @@ func (a address) unkept(name string) bool {
 // maxKey is the most bytes of a job's key as Dapr's scheduler writes it.
 const maxKey = 512
 
-// check holds a job's key to the rules of Dapr's scheduler, and its namespace to Carillon's, which is that of Kubernetes.
-// name is the job's, or what names begin with.
+// check holds a job's key to the rules of Dapr's scheduler, and its namespace to Carillon's, which is that of
+// Kubernetes. name is the job's, or what names begin with.
 func (a address) check(field, name string) error {
 	for _, part := range [...]struct{ field, text string }{
 		{"metadata.namespace", a.namespace},

@@ -19,9 +19,9 @@ import (
 
 type watchStream = grpc.BidiStreamingServer[pb.WatchJobsRequest, pb.WatchJobsResponse]
 
-// WatchJobs implements the rpc: it ties a sidecar's stream to a session. Three goroutines, none of which can hold up another
-// sidecar: this one watches, one carries runs to the sidecar, one carries its results here. Whichever ends first ends the
-// session, and what the sidecar still held is delivered elsewhere.
+// WatchJobs implements the rpc: it ties a sidecar's stream to a session. Three goroutines, none of which can
+// hold up another sidecar: this one watches, one carries runs to the sidecar, one carries its results here.
+// Whichever ends first ends the session, and what the sidecar still held is delivered elsewhere.
 func (s *Service) WatchJobs(stream watchStream) error {
 	hello, err := s.introduction(stream)
 	if err != nil {
@@ -86,7 +86,8 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 	return hello, nil
 }
 
-// first is the first message of a stream, unless the node leaves before it comes. What waits for it ends with the stream.
+// first is the first message of a stream, unless the node leaves before it comes. What waits for it ends with
+// the stream.
 func (s *Service) first(stream watchStream) (*pb.WatchJobsRequest, error) {
 	came, failed := make(chan *pb.WatchJobsRequest, 1), make(chan error, 1)
 	go func() {
@@ -162,8 +163,8 @@ type handed struct {
 	at   time.Time
 }
 
-// stalled says that a message waits too long. It may be called again: a sidecar that reads after all, just when it has lost
-// its stream, has the clock started once more.
+// stalled says that a message waits too long. It may be called again: a sidecar that reads after all, just
+// when it has lost its stream, has the clock started once more.
 func (w *watch) stalled() {
 	select {
 	case w.deaf <- struct{}{}:
@@ -217,7 +218,8 @@ func (w *watch) read() error {
 	}
 }
 
-// result takes one result. What is wrong with one ends the stream as Dapr's scheduler ends it, with the code Canceled.
+// result takes one result. What is wrong with one ends the stream as Dapr's scheduler ends it, with the code
+// Canceled.
 func (w *watch) result(r *pb.WatchJobsRequestResult) error {
 	if r == nil {
 		return status.Error(codes.Canceled, "result: it must be in every message after the first")

@@ -17,8 +17,8 @@ import (
 	"github.com/carillonhq/carillon/internal/dispatch/sidecar"
 )
 
-// lateStream is the stream of a sidecar that reads again just when it has lost its stream: one message goes out, the next
-// finds the stream ended.
+// lateStream is the stream of a sidecar that reads again just when it has lost its stream: one message goes
+// out, the next finds the stream ended.
 type lateStream struct {
 	grpc.ServerStream
 	ctx   context.Context
@@ -75,8 +75,8 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 	})
 }
 
-// TestResultAfterTheEnd: a result that comes while a stream ends counts once, as undelivered, not with the latency of the
-// beginning of time.
+// TestResultAfterTheEnd: a result that comes while a stream ends counts once, as undelivered, not with the
+// latency of the beginning of time.
 func TestResultAfterTheEnd(t *testing.T) {
 	c := &counts{}
 	w := &watch{service: New(nil, nil, Options{Metrics: c}), held: map[uint64]handed{1: {KindJob, time.Now()}}}

@@ -1,8 +1,9 @@
 // Package daprtls is the identity of the listener for Dapr's sidecars, and what is asked of theirs.
 //
-// Dapr names every workload spiffe://TRUST-DOMAIN/ns/NAMESPACE/APP-ID, in a certificate that its sentry has signed. A sidecar
-// accepts a scheduler whose name is /ns/NAMESPACE/dapr-scheduler in the trust domain and namespace of the control plane, and is
-// itself known by its certificate: it may speak for its own namespace and app id, and for nothing else.
+// Dapr names every workload spiffe://TRUST-DOMAIN/ns/NAMESPACE/APP-ID, in a certificate that its sentry has
+// signed. A sidecar accepts a scheduler whose name is /ns/NAMESPACE/dapr-scheduler in the trust domain and
+// namespace of the control plane, and is itself known by its certificate: it may speak for its own namespace
+// and app id, and for nothing else.
 //
 //	options.go   where the identity comes from: Dapr's sentry, or files
 //	source.go    the identity in force, and the goroutine that keeps it so

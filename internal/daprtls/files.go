@@ -16,8 +16,9 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 )
 
-// FromFiles keeps the identity that is in the files, read again within about a second when they change; a change that is
-// wrong is logged, and what was before it stays in force. Files that are wrong at the start are an error.
+// FromFiles keeps the identity that is in the files, read again within about a second when they change; a
+// change that is wrong is logged, and what was before it stays in force. Files that are wrong at the start
+// are an error.
 func FromFiles(o Files) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -51,8 +52,8 @@ func (f *files) look(_ context.Context, s *Source) error {
 	return errors.Join(err, f.lookAtKey(s))
 }
 
-// lookAtKey reads the certificate and its key. While they are replaced one after the other they do not fit: the pair before
-// stays in force until they do.
+// lookAtKey reads the certificate and its key. While they are replaced one after the other they do not fit:
+// the pair before stays in force until they do.
 func (f *files) lookAtKey(s *Source) error {
 	cert, err := os.ReadFile(f.o.Cert)
 	if err != nil {

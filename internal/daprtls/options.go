@@ -28,22 +28,24 @@ type Sentry struct {
 	Address string
 	// TrustDomain of Dapr's control plane. Default "localhost".
 	TrustDomain string
-	// Namespace of Dapr's control plane, which is this node's as well. Default: $NAMESPACE, otherwise "default".
+	// Namespace of Dapr's control plane, which is this node's as well. Default: $NAMESPACE, otherwise
+	// "default".
 	Namespace string
-	// TrustAnchorsFile has the certificates (PEM) that everything is verified against, sentry too. It is read again when it
-	// changes, and waited for while it is missing. Required.
+	// TrustAnchorsFile has the certificates (PEM) that everything is verified against, sentry too. It is read
+	// again when it changes, and waited for while it is missing. Required.
 	TrustAnchorsFile string
-	// Kubernetes: sentry is shown the service account token of this pod. Otherwise it is shown nothing, as sentry outside
-	// Kubernetes has it by default, unless there is a TokenFile.
+	// Kubernetes: sentry is shown the service account token of this pod. Otherwise it is shown nothing, as
+	// sentry outside Kubernetes has it by default, unless there is a TokenFile.
 	Kubernetes bool
 	// TokenFile has a token (JWT) to show to sentry instead. Default: $DAPR_SENTRY_TOKEN_FILE.
 	TokenFile string
-	// WriteTo is a folder that key.pem, cert.pem and ca.pem are written to at each renewal, all at once: it becomes a symbolic
-	// link to a folder beside it. Default: nothing is written.
+	// WriteTo is a folder that key.pem, cert.pem and ca.pem are written to at each renewal, all at once: it
+	// becomes a symbolic link to a folder beside it. Default: nothing is written.
 	WriteTo string
 
-	// ClientTrustDomains are those whose sidecars are let in. Default: every one that the trust anchors vouch for, as Dapr has
-	// it; there, the trust domain of an app is "public" unless its configuration says otherwise.
+	// ClientTrustDomains are those whose sidecars are let in. Default: every one that the trust anchors vouch
+	// for, as Dapr has it; there, the trust domain of an app is "public" unless its configuration says
+	// otherwise.
 	ClientTrustDomains []string
 	// Log is told of renewals and of what goes wrong. Default: nothing is.
 	Log *slog.Logger
@@ -62,7 +64,8 @@ type Files struct {
 	// CA has the certificates that sidecars are verified against. Required.
 	CA string
 
-	// ClientTrustDomains are those whose sidecars are let in. Default: every one that CA vouches for, as Dapr has it.
+	// ClientTrustDomains are those whose sidecars are let in. Default: every one that CA vouches for, as Dapr
+	// has it.
 	ClientTrustDomains []string
 	// Log is told of changes and of what goes wrong. Default: nothing is.
 	Log *slog.Logger
@@ -140,8 +143,8 @@ func clientDomains(names []string) (map[spiffeid.TrustDomain]bool, error) {
 	return domains, errors.Join(faults...)
 }
 
-// trustDomain reads the bare name of a trust domain. The library would take the domain out of a whole name as well, which
-// is more likely a mistake.
+// trustDomain reads the bare name of a trust domain. The library would take the domain out of a whole name as
+// well, which is more likely a mistake.
 func trustDomain(name string) (spiffeid.TrustDomain, error) {
 	if strings.Contains(name, "/") {
 		return spiffeid.TrustDomain{}, errors.New("this is not the bare name of a trust domain, such as cluster.local")

@@ -31,7 +31,8 @@ metadata: {name: sentry}
 spec: {mtls: {enabled: true, workloadCertTTL: 12s, allowedClockSkew: 2s}}
 `
 
-// startSentry runs the sentry of Dapr with an authority that it makes itself. The node's options for it are returned.
+// startSentry runs the sentry of Dapr with an authority that it makes itself. The node's options for it are
+// returned.
 func startSentry(t *testing.T) Sentry {
 	t.Helper()
 	binary := os.Getenv("CARILLON_DAPR_SENTRY")
@@ -118,7 +119,8 @@ func (v vouchForAll) GetX509BundleForTrustDomain(spiffeid.TrustDomain) (*x509bun
 	return v.bundle, nil
 }
 
-// The identity comes from Dapr's own sentry, sidecars that it signs for are let in, and it is renewed while they are connected.
+// The identity comes from Dapr's own sentry, sidecars that it signs for are let in, and it is renewed while
+// they are connected.
 func TestWithDaprsSentry(t *testing.T) {
 	o := startSentry(t)
 	s, err := FromSentry(o)

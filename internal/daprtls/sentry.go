@@ -16,9 +16,10 @@ const (
 	maxRetry = 10 * time.Second
 )
 
-// FromSentry keeps an identity that Dapr's sentry signs. It returns at once; sentry, and the file of trust anchors, are
-// waited for ([Source.Wait], [Source.Err]). A new key and certificate are had when half of the certificate's life is over,
-// as Dapr has it, and at once when the trust anchors no longer vouch for the one in force.
+// FromSentry keeps an identity that Dapr's sentry signs. It returns at once; sentry, and the file of trust
+// anchors, are waited for ([Source.Wait], [Source.Err]). A new key and certificate are had when half of the
+// certificate's life is over, as Dapr has it, and at once when the trust anchors no longer vouch for the one
+// in force.
 func FromSentry(o Sentry) (*Source, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {

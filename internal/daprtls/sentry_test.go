@@ -26,9 +26,8 @@ import (
 	sentryv1 "github.com/carillonhq/carillon/api/dapr/proto/sentry/v1"
 )
 
-// signer is a peer that speaks sentry's protocol, over real TLS, with an authority of its own: so the exchange is tested
-// wherever Go is.
-// real_test.go has the same with the sentry of Dapr, where there is one.
+// signer is a peer that speaks sentry's protocol, over real TLS, with an authority of its own: so the
+// exchange is tested wherever Go is. real_test.go has the same with the sentry of Dapr, where there is one.
 type signer struct {
 	sentryv1.UnimplementedCAServer
 	tb testing.TB
@@ -116,8 +115,8 @@ func (p *signer) called() (int, *sentryv1.SignCertificateRequest) {
 	return p.calls, p.last
 }
 
-// bubble runs a test with sentry, the file of trust anchors and a source, in a bubble where time stands still until the test
-// sleeps. A test that changes the options gives a function for that.
+// bubble runs a test with sentry, the file of trust anchors and a source, in a bubble where time stands still
+// until the test sleeps. A test that changes the options gives a function for that.
 func bubble(t *testing.T, change func(*Sentry), test func(t *testing.T, p *signer, disk disk, s *Source)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,8 +181,8 @@ func TestRenewedAtHalfItsLife(t *testing.T) {
 	})
 }
 
-// While sentry is away it is asked every 10 s at most; the identity stays in force until it ends, and then the node says so
-// once.
+// While sentry is away it is asked every 10 s at most; the identity stays in force until it ends, and then
+// the node says so once.
 func TestSentryIsAway(t *testing.T) {
 	logged := &strings.Builder{}
 	bubble(t, func(o *Sentry) { o.Log = textLog(logged) }, func(t *testing.T, p *signer, _ disk, s *Source) {

@@ -15,12 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ServerOptions make a listener speak mutual TLS with the identity in force, and refuse clients whose certificate the trust
-// anchors do not vouch for. Each connection is judged once, when it is made: what changes later holds for new ones. While
-// there is no identity every connection is refused.
+// ServerOptions make a listener speak mutual TLS with the identity in force, and refuse clients whose
+// certificate the trust anchors do not vouch for. Each connection is judged once, when it is made: what
+// changes later holds for new ones. While there is no identity every connection is refused.
 func (s *Source) ServerOptions() []grpc.ServerOption {
 	config := tlsconfig.MTLSServerConfig(&s.held, &s.held, tlsconfig.AdaptMatcher(s.letIn))
-	// A resumed session would skip the check of the client's certificate, against trust anchors that may have changed.
+	// A resumed session would skip the check of the client's certificate, against trust anchors that may have
+	// changed.
 	config.SessionTicketsDisabled = true
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}
 }
@@ -33,9 +34,10 @@ func (s *Source) letIn(id spiffeid.ID) error {
 	return nil
 }
 
-// Authorize reports whether the client of a call may speak for the app: only if its certificate names that namespace and app
-// id. The trust domain does not matter, as in Dapr; [Sentry.ClientTrustDomains] limits it. Errors are those of Dapr's
-// scheduler: Unauthenticated for a client that no certificate names, PermissionDenied for another app.
+// Authorize reports whether the client of a call may speak for the app: only if its certificate names that
+// namespace and app id. The trust domain does not matter, as in Dapr; [Sentry.ClientTrustDomains] limits it.
+// Errors are those of Dapr's scheduler: Unauthenticated for a client that no certificate names,
+// PermissionDenied for another app.
 func (s *Source) Authorize(ctx context.Context, namespace, appID string) error {
 	ns, app, ok := client(ctx)
 	if !ok {
@@ -64,8 +66,8 @@ func client(ctx context.Context) (namespace, app string, ok bool) {
 	return workload(id)
 }
 
-// workload splits /ns/NAMESPACE/APP. Dapr reads longer paths the same way; here they name nobody, because whoever signs such
-// a name means something else by it than sentry does.
+// workload splits /ns/NAMESPACE/APP. Dapr reads longer paths the same way; here they name nobody, because
+// whoever signs such a name means something else by it than sentry does.
 func workload(id spiffeid.ID) (namespace, app string, ok bool) {
 	rest, ok := strings.CutPrefix(id.Path(), "/ns/")
 	if !ok {

@@ -198,8 +198,8 @@ func TestNobodyConnectsWithoutAnIdentity(t *testing.T) {
 	}
 }
 
-// Connections stay while identity and trust anchors change under them; new ones are judged by what is in force, also those
-// of a client that remembers a session.
+// Connections stay while identity and trust anchors change under them; new ones are judged by what is in
+// force, also those of a client that remembers a session.
 func TestRotationUnderLiveConnections(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	disk := newDisk(t)
@@ -252,7 +252,8 @@ func look(tb testing.TB, s *Source, k keeper) {
 	}
 }
 
-// A client that remembers a TLS session must show its certificate again: the session does not outlive its authority.
+// A client that remembers a TLS session must show its certificate again: the session does not outlive its
+// authority.
 func TestSessionsAreNotResumed(t *testing.T) {
 	a := newAuthority(t)
 	disk := newDisk(t)

@@ -17,8 +17,8 @@ import (
 	sentryv1 "github.com/carillonhq/carillon/api/dapr/proto/sentry/v1"
 )
 
-// sign has sentry certify a new key. Sentry proves itself by its certificate: the trust anchors must vouch for it, and it must
-// name Dapr's sentry in the control plane.
+// sign has sentry certify a new key. Sentry proves itself by its certificate: the trust anchors must vouch
+// for it, and it must name Dapr's sentry in the control plane.
 func (o Sentry) sign(ctx context.Context, anchors x509bundle.Source) (*signed, error) {
 	id, err := o.id("dapr-sentry")
 	if err != nil {

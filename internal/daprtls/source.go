@@ -13,7 +13,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 )
 
-// poll is how often files are looked at, and whether the identity is due: a change holds within about this time.
+// poll is how often files are looked at, and whether the identity is due: a change holds within about this
+// time.
 const poll = time.Second
 
 // ErrNoIdentity is why nobody can connect: the node has no certificate yet, or the last one has ended.
@@ -88,7 +89,8 @@ func (s *Source) put(svid *x509svid.SVID) {
 	}
 }
 
-// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why there is none yet.
+// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why
+// there is none yet.
 func (s *Source) Wait(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -100,9 +102,9 @@ func (s *Source) Wait(ctx context.Context) error {
 	}
 }
 
-// Ready is nil once there has been an identity, before that an [ErrNoIdentity] with its cause. It is meant for the probes of a
-// node: like Dapr's scheduler it stays ready when its identity ends, since a restart would not bring a new one and would cut
-// the connections that there are.
+// Ready is nil once there has been an identity, before that an [ErrNoIdentity] with its cause. It is meant
+// for the probes of a node: like Dapr's scheduler it stays ready when its identity ends, since a restart
+// would not bring a new one and would cut the connections that there are.
 func (s *Source) Ready() error {
 	select {
 	case <-s.ready:
@@ -112,13 +114,15 @@ func (s *Source) Ready() error {
 	}
 }
 
-// Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its cause.
+// Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its
+// cause.
 func (s *Source) Err() error {
 	_, err := s.held.GetX509SVID()
 	return err
 }
 
-// Close ends the goroutine and waits for it. The identity stays in force for as long as its certificate is valid.
+// Close ends the goroutine and waits for it. The identity stays in force for as long as its certificate is
+// valid.
 func (s *Source) Close() error {
 	s.cancel()
 	<-s.done

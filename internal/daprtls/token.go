@@ -17,15 +17,15 @@ import (
 // tokenFileVariable names a file with a token, as in Dapr.
 const tokenFileVariable = "DAPR_SENTRY_TOKEN_FILE"
 
-// serviceAccountTokens are where a pod finds its token: the one meant for sentry, which Dapr's chart mounts, then the general
-// one, which older charts rely on.
+// serviceAccountTokens are where a pod finds its token: the one meant for sentry, which Dapr's chart mounts,
+// then the general one, which older charts rely on.
 var serviceAccountTokens = []string{
 	"/var/run/secrets/dapr.io/sentrytoken/token",
 	"/var/run/secrets/kubernetes.io/serviceaccount/token",
 }
 
-// token is what proves to sentry who is asking, and how sentry is to judge it. It is read for every request, because tokens
-// are short-lived files. None at all is for sentry to judge as well.
+// token is what proves to sentry who is asking, and how sentry is to judge it. It is read for every request,
+// because tokens are short-lived files. None at all is for sentry to judge as well.
 func (o Sentry) token() (string, sentryv1.SignCertificateRequest_TokenValidator, error) {
 	if path := cmp.Or(o.TokenFile, os.Getenv(tokenFileVariable)); path != "" {
 		validator := sentryv1.SignCertificateRequest_JWKS

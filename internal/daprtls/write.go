@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// folder is a folder whose files change all at once: it is a symbolic link to a folder beside it, replaced by one to the next.
+// folder is a folder whose files change all at once: it is a symbolic link to a folder beside it, replaced by
+// one to the next.
 type folder struct {
 	path  string
 	stale string // where the link pointed before; readers may still be in there

@@ -102,7 +102,8 @@ func TestGateOfQueue(t *testing.T) {
 	}
 }
 
-// TestGateHoldsNotForEver: a delivery goes back before its timeout, which runs while it is held, has half passed.
+// TestGateHoldsNotForEver: a delivery goes back before its timeout, which runs while it is held, has half
+// passed.
 func TestGateHoldsNotForEver(t *testing.T) {
 	for timeout, most := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour, 20 * time.Minute: 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,7 +139,8 @@ func TestGateHoldsNotForEver(t *testing.T) {
 	}
 }
 
-// TestGateComesAndGoes has a gate named by one that takes nothing itself, changed by a newer word, and lifted by the last.
+// TestGateComesAndGoes has a gate named by one that takes nothing itself, changed by a newer word, and lifted
+// by the last.
 func TestGateComesAndGoes(t *testing.T) {
 	h, l := hub(Options{})
 	namer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 1}})
@@ -189,7 +191,8 @@ func TestHeldIsHandedBack(t *testing.T) {
 	}
 }
 
-// TestTooMuchHeld fills what may be held: from there on partitions wait, and each that goes on makes room for one.
+// TestTooMuchHeld fills what may be held: from there on partitions wait, and each that goes on makes room for
+// one.
 func TestTooMuchHeld(t *testing.T) {
 	h, l := hub(Options{})
 	a := sidecar(t, h, 2*MaxHeld, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)

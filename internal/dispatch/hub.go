@@ -96,7 +96,8 @@ func (l local) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 	return l.hub.Connect(context.WithValue(ctx, localKey{}, true), hello)
 }
 
-// localKey marks the context of a connection from within the process. Nothing that comes over a network can set it.
+// localKey marks the context of a connection from within the process. Nothing that comes over a network can
+// set it.
 type localKey struct{}
 
 // IsLocal reports whether a connection comes from within the process.

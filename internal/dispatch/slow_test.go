@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestSlowStart lets two partitions hand out a backlog through two queues, never more at a time than the bound.
+// TestSlowStart lets two partitions hand out a backlog through two queues, never more at a time than the
+// bound.
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const step = 2 * time.Second

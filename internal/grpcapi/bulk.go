@@ -14,8 +14,8 @@ import (
 // maxBulkWarnings is how many warnings the answer to a bulk load holds.
 const maxBulkWarnings = 100
 
-// PutJobs implements the rpc. One message is stored at a time: while it is being made durable, the transport receives the
-// next ones, up to its flow-control window.
+// PutJobs implements the rpc. One message is stored at a time: while it is being made durable, the transport
+// receives the next ones, up to its flow-control window.
 func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, pb.PutJobsResponse]) error {
 	out := &pb.PutJobsResponse{}
 	for {

@@ -12,9 +12,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// gRPC answers a message that it cannot decode as INTERNAL, before any of our code is asked: a server's fault, which callers try
-// again. A string that is not UTF-8 is the usual cause, and the caller's fault. The code of that answer is not in a codec's hand. So
-// the codec hands on a message of this contract empty and with a mark among its unknown fields, and what looks at those refuses it.
+// gRPC answers a message that it cannot decode as INTERNAL, before any of our code is asked: a server's
+// fault, which callers try again. A string that is not UTF-8 is the usual cause, and the caller's fault. The
+// code of that answer is not in a codec's hand. So the codec hands on a message of this contract empty and
+// with a mark among its unknown fields, and what looks at those refuses it.
 
 // unreadable is the mark: a field of the highest number that there may be, which no message has.
 var unreadable = protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, protowire.VarintType), 1)

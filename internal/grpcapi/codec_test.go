@@ -33,7 +33,8 @@ func (bare) Unmarshal(data mem.BufferSlice, v any) error {
 
 var _ encoding.CodecV2 = bare{}
 
-// unreadables are messages that cannot be decoded: of every call here field 1 is a string, or a message that has one.
+// unreadables are messages that cannot be decoded: of every call here field 1 is a string, or a message that
+// has one.
 func unreadables() map[string][]byte {
 	text := func(field protowire.Number, s string) []byte {
 		return protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), s)
@@ -60,8 +61,8 @@ func exchange(ctx context.Context, conn *grpc.ClientConn, method string, m []byt
 	return stream.RecvMsg(&reply)
 }
 
-// TestWhatCannotBeReadIsTheCallersFault: in a unary call, in one of many messages and in a worker's stream, and without a line of the
-// log.
+// TestWhatCannotBeReadIsTheCallersFault: in a unary call, in one of many messages and in a worker's stream,
+// and without a line of the log.
 func TestWhatCannotBeReadIsTheCallersFault(t *testing.T) {
 	var log bytes.Buffer
 	conn := serve(t, &stub{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

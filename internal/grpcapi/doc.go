@@ -1,4 +1,5 @@
-// Package grpcapi is the gRPC face of a [carillon.Scheduler]: carillon.v1.SchedulerService, health and reflection.
+// Package grpcapi is the gRPC face of a [carillon.Scheduler]: carillon.v1.SchedulerService, health and
+// reflection.
 //
 //	service.go   the service, and what its calls have in common
 //	jobs.go      calls about jobs
@@ -10,6 +11,6 @@
 //	server.go    the gRPC server around it, its limits
 //	guard.go     what is around every call: panics, errors, deadlines
 //
-// A [Service] returns *[carillon.Error]; the server turns it into a status that carries it whole. REST (internal/httpapi)
-// calls the same Service in the process, without the server.
+// A [Service] returns *[carillon.Error]; the server turns it into a status that carries it whole. REST
+// (internal/httpapi) calls the same Service in the process, without the server.
 package grpcapi

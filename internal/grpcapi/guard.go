@@ -25,8 +25,9 @@ func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	return reply, ToStatus(err)
 }
 
-// known refuses what a caller of this contract says and this version does not understand. Others on the same server, such as
-// sidecars and nodes of other versions, keep to rules of their own. What could not be decoded is refused of all.
+// known refuses what a caller of this contract says and this version does not understand. Others on the same
+// server, such as sidecars and nodes of other versions, keep to rules of their own. What could not be decoded
+// is refused of all.
 func known(method string, m any) error {
 	message, ok := m.(proto.Message)
 	if !ok {
@@ -58,8 +59,8 @@ func (s strict) RecvMsg(m any) error {
 	return known(s.method, m)
 }
 
-// Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline gets one, a
-// panic becomes an error, and what is nobody's fault but ours is logged.
+// Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline
+// gets one, a panic becomes an error, and what is nobody's fault but ours is logged.
 func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -95,7 +96,8 @@ func ToStatus(err error) error {
 	return wire.ErrorToStatus(err)
 }
 
-// fromGRPC reports whether an error is what gRPC itself said: about health, reflection, or a stream that is gone.
+// fromGRPC reports whether an error is what gRPC itself said: about health, reflection, or a stream that is
+// gone.
 func fromGRPC(err error) bool {
 	if _, ours := errors.AsType[*carillon.Error](err); ours {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// maxPart is about how many bytes one message to a worker has at most, unless a single run is larger. Clients receive at
-// most 4 MiB.
+// maxPart is about how many bytes one message to a worker has at most, unless a single run is larger. Clients
+// receive at most 4 MiB.
 const maxPart = 1 << 20
 
 // parts cuts a response into messages of at most about maxPart bytes each: first the words, then the runs.

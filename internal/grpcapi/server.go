@@ -87,8 +87,8 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	return server
 }
 
-// NewFrame makes a server with health alone: for services of others behind the guard and the limits of this package.
-// Extra options, such as credentials, come last.
+// NewFrame makes a server with health alone: for services of others behind the guard and the limits of this
+// package. Extra options, such as credentials, come last.
 func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 	o = o.withDefaults()
 	s := &Service{options: o} // whose interceptors need no more

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Service is carillon.v1.SchedulerService over a Scheduler. It judges the form of a request; what it means is judged by
-// the Scheduler.
+// Service is carillon.v1.SchedulerService over a Scheduler. It judges the form of a request; what it means is
+// judged by the Scheduler.
 type Service struct {
 	pb.UnsafeSchedulerServiceServer // a new call fails to compile until it is here
 
@@ -53,9 +53,9 @@ func key(ns, name string) (carillon.Key, error) {
 	return carillon.Key{Namespace: namespace(ns), Name: name}, nil
 }
 
-// place gives the job in a request the namespace and the name that the request has outside of it, or the default
-// namespace. Where both say something they must agree. The status is the server's word: what a caller sends back of it is
-// ignored.
+// place gives the job in a request the namespace and the name that the request has outside of it, or the
+// default namespace. Where both say something they must agree. The status is the server's word: what a caller
+// sends back of it is ignored.
 func place(j *pb.Job, ns, name string) error {
 	j.Status = nil
 	if err := agree(&j.Namespace, ns, "namespace"); err != nil {

@@ -119,8 +119,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownFields: a field of another version is refused by where it is, in calls and in streams; what came before it in a bulk
-// load is stored.
+// TestUnknownFields: a field of another version is refused by where it is, in calls and in streams; what came
+// before it in a bulk load is stored.
 func TestUnknownFields(t *testing.T) {
 	c := dial(t, &stub{putJob: stored, putJobs: func(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
 		return make([]carillon.PutResult, len(jobs)), nil

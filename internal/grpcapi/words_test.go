@@ -73,7 +73,8 @@ func TestSkipAndSettings(t *testing.T) {
 	}
 }
 
-// TestResultsOfAWorker: progress and reschedules reach the session; one that is wrong ends the stream, by name.
+// TestResultsOfAWorker: progress and reschedules reach the session; one that is wrong ends the stream, by
+// name.
 func TestResultsOfAWorker(t *testing.T) {
 	s := newSession()
 	c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) { return s, nil }}, Options{})

@@ -14,9 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// Work implements the rpc: it ties a worker's stream to a session. Three goroutines, none of which can hold up another
-// worker: this one watches; one carries what the worker says to the session; one carries what the session says to the
-// worker. All that the session gathers while a message is being written goes into the next one.
+// Work implements the rpc: it ties a worker's stream to a session. Three goroutines, none of which can hold
+// up another worker: this one watches; one carries what the worker says to the session; one carries what the
+// session says to the worker. All that the session gathers while a message is being written goes into the
+// next one.
 func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkResponse]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -38,7 +39,8 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		return err
 	}
 	defer func() { _ = session.Close() }()
-	// A worker that moves from one session to another must know that it was accepted before it leaves the old one.
+	// A worker that moves from one session to another must know that it was accepted before it leaves the old
+	// one.
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}
@@ -62,8 +64,8 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	return err
 }
 
-// finish ends the session of a worker that has said all it had to say. What the session has handed out counts as delivered,
-// so it must still reach the worker.
+// finish ends the session of a worker that has said all it had to say. What the session has handed out counts
+// as delivered, so it must still reach the worker.
 func (w *worker) finish(written <-chan error) {
 	_ = w.session.Close()
 	select {
@@ -123,8 +125,8 @@ func (w *worker) write(ctx context.Context) error {
 	}
 }
 
-// sendAway asks the worker to connect again, shortly before the transport closes the old connection. If that cannot be
-// said any more, the stream is over anyway.
+// sendAway asks the worker to connect again, shortly before the transport closes the old connection. If that
+// cannot be said any more, the stream is over anyway.
 func (w *worker) sendAway() {
 	_ = Safely(func() error { return w.send(&carillon.WorkResponse{Drain: true}) })
 }
@@ -139,8 +141,8 @@ func (w *worker) send(resp *carillon.WorkResponse) error {
 	return w.stream.Send(m)
 }
 
-// stall notices a send that does not end because the peer does not read. Only the handler can end its stream, by
-// returning, so it is told.
+// stall notices a send that does not end because the peer does not read. Only the handler can end its stream,
+// by returning, so it is told.
 type stall struct {
 	timeout time.Duration
 	timer   *time.Timer

@@ -153,7 +153,8 @@ func TestWorkPanics(t *testing.T) {
 	}
 }
 
-// TestWorkPeerThatNeverReads: its stream ends, its session is closed, and another worker is not held up meanwhile.
+// TestWorkPeerThatNeverReads: its stream ends, its session is closed, and another worker is not held up
+// meanwhile.
 func TestWorkPeerThatNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stallTimeout = 30 * time.Second
@@ -215,7 +216,8 @@ func TestWorkOldStream(t *testing.T) {
 	})
 }
 
-// TestParts: however much a session hands over at once, no message is too large, nothing is lost, the order is kept.
+// TestParts: however much a session hands over at once, no message is too large, nothing is lost, the order
+// is kept.
 func TestParts(t *testing.T) {
 	for _, size := range []int{0, 100, maxPart / 3, 3 * maxPart} {
 		resp := carillon.WorkResponse{Acks: []string{strings.Repeat("t", 100)}, Drain: true}

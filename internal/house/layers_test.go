@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// coreFloors are the floors whose packages use the standard library only; the partition stands above them and does too.
+// coreFloors are the floors whose packages use the standard library only; the partition stands above them and
+// does too.
 const coreFloors = 3
 
 // mayUseProtobuf are the packages of those floors that translate to protobuf and gRPC.

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine, channel, lock
-// or context either.
+// pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine,
+// channel, lock or context either.
 var (
 	pure   = []string{"schedule", ".", "internal/partition", "internal/permit", "internal/wire", "store"}
 	silent = []string{"internal/partition", "internal/permit"}
@@ -19,8 +19,8 @@ var (
 // clocks are the functions of package time that read a clock or wait for one.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTicker", "NewTimer"}
 
-// outsideWorld are packages of the standard library that do I/O or differ from call to call. net/url and the status codes
-// of net/http are words, not I/O.
+// outsideWorld are packages of the standard library that do I/O or differ from call to call. net/url and the
+// status codes of net/http are words, not I/O.
 var outsideWorld = []string{"os", "os/exec", "os/signal", "net", "net/rpc", "log", "log/slog", "syscall", "io/fs", "path/filepath",
 	"runtime", "runtime/debug", "crypto/rand", "math/rand", "math/rand/v2"}
 

@@ -61,7 +61,8 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// walk calls f for every file of the module; folders that hold another module, data or nothing of ours are left out.
+// walk calls f for every file of the module; folders that hold another module, data or nothing of ours are
+// left out.
 func walk(t *testing.T, f func(path string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

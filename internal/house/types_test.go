@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Budgets of types in the product. What is over one is in a list below with its number, which may only go down: whoever makes it smaller
-// writes the new number there, so that it cannot grow back.
+// Budgets of types in the product. What is over one is in a list below with its number, which may only go
+// down: whoever makes it smaller writes the new number there, so that it cannot grow back.
 const (
 	typeMethods  = 60
 	typeFields   = 25
@@ -46,7 +46,8 @@ func isHarness(pkg string) bool {
 	return slices.ContainsFunc(harnesses, func(h string) bool { return within(pkg, h) })
 }
 
-// TestTypesAreSmall: a type with many methods or fields, and an interface that asks for much, are several things in one.
+// TestTypesAreSmall: a type with many methods or fields, and an interface that asks for much, are several
+// things in one.
 func TestTypesAreSmall(t *testing.T) {
 	over := map[string]int{}
 	measured := 0
@@ -80,7 +81,8 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// typeSizes is how many methods and fields each type of the product has, and how many methods each interface asks for.
+// typeSizes is how many methods and fields each type of the product has, and how many methods each interface
+// asks for.
 func typeSizes(t *testing.T) map[string]int {
 	t.Helper()
 	sizes := map[string]int{}

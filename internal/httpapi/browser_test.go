@@ -46,8 +46,8 @@ type saw struct {
 	Refused              string
 }
 
-// TestTrustedPageInABrowser: a page of a trusted origin uses the API, conditions and all, and one of another changes
-// and reads nothing. The browser is a real one.
+// TestTrustedPageInABrowser: a page of a trusted origin uses the API, conditions and all, and one of another
+// changes and reads nothing. The browser is a real one.
 func TestTrustedPageInABrowser(t *testing.T) {
 	browser := findBrowser(t)
 	said := make(chan map[string]saw, 1)

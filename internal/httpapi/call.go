@@ -29,8 +29,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
 	respond(w, reply.(proto.Message))
 }
 
-// fill makes the request's message out of its body, path, query and headers, in this order: the path cannot be
-// contradicted by what comes before it.
+// fill makes the request's message out of its body, path, query and headers, in this order: the path cannot
+// be contradicted by what comes before it.
 func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req proto.Message) error {
 	m := req.ProtoReflect()
 	if err := h.readBody(w, r, f.route, m); err != nil {
@@ -50,7 +50,8 @@ func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req prot
 	return readHeaders(r, req)
 }
 
-// readBody reads the body into the message, or into the field of it that the route says. No body is an empty one.
+// readBody reads the body into the message, or into the field of it that the route says. No body is an empty
+// one.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m protoreflect.Message) error {
 	if rt.body == "" {
 		return nil

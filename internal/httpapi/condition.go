@@ -18,11 +18,12 @@ const (
 	headerToken       = "Carillon-Token"
 )
 
-// conditional reports whether a request is to be done under a condition only. HTTP has a status of its own for that.
+// conditional reports whether a request is to be done under a condition only. HTTP has a status of its own
+// for that.
 func conditional(r *http.Request) bool { return has(r, headerIfMatch) || has(r, headerIfNoneMatch) }
 
-// has reports whether a request has a header. One that is empty is there: a caller whose ETag was lost on the way must not
-// change what it has not seen.
+// has reports whether a request has a header. One that is empty is there: a caller whose ETag was lost on the
+// way must not change what it has not seen.
 func has(r *http.Request, header string) bool { return len(r.Header.Values(header)) > 0 }
 
 // only is the value of a header that may be given once.
@@ -34,8 +35,8 @@ func only(r *http.Request, header string) (string, error) {
 	return values[0], nil
 }
 
-// readHeaders puts what the headers say into the message. A condition that the call cannot honour is refused: ignoring it
-// would do what the caller asked not to be done.
+// readHeaders puts what the headers say into the message. A condition that the call cannot honour is refused:
+// ignoring it would do what the caller asked not to be done.
 func readHeaders(r *http.Request, req proto.Message) error {
 	if m, ok := req.(*pb.CompleteRunRequest); ok && r.Header.Get(headerToken) != "" {
 		m.Token = r.Header.Get(headerToken)

@@ -28,7 +28,8 @@ func (n *node) remote(t *testing.T) *client.Client {
 	return c
 }
 
-// TestDeletesOfOneGeneration: over REST, gRPC and the SDK a delete of another generation is refused and does nothing.
+// TestDeletesOfOneGeneration: over REST, gRPC and the SDK a delete of another generation is refused and does
+// nothing.
 func TestDeletesOfOneGeneration(t *testing.T) {
 	n := startNode(t)
 	c := n.remote(t)
@@ -85,8 +86,8 @@ func TestDeletesOfOneGeneration(t *testing.T) {
 	}
 }
 
-// TestSettingsOfTwoOperators: over REST, gRPC and the SDK, who puts settings over a generation that is no more is refused,
-// as is who would remove all limits without saying so.
+// TestSettingsOfTwoOperators: over REST, gRPC and the SDK, who puts settings over a generation that is no
+// more is refused, as is who would remove all limits without saying so.
 func TestSettingsOfTwoOperators(t *testing.T) {
 	n := startNode(t)
 	c := n.remote(t)

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// What a page of a trusted origin may say and read besides what any page may. Pages are given no credentials of the node: it has none.
+// What a page of a trusted origin may say and read besides what any page may. Pages are given no credentials
+// of the node: it has none.
 const (
 	corsMethods = "GET, HEAD, PUT, PATCH, POST, DELETE"
 	corsHeaders = "Content-Type, " + headerIfMatch + ", " + headerIfNoneMatch + ", " + headerToken
@@ -13,9 +14,10 @@ const (
 	corsMaxAge  = "600" // seconds for which a browser need not ask again
 )
 
-// cors lets pages of trusted origins call the API from a browser: it answers the question that a browser asks before it sends
-// what a form could not have sent, and says that the page may read the answer. Whether a request may change something is not
-// decided here: [http.CrossOriginProtection] does that, and does it also for what a browser sends without asking.
+// cors lets pages of trusted origins call the API from a browser: it answers the question that a browser asks
+// before it sends what a form could not have sent, and says that the page may read the answer. Whether a
+// request may change something is not decided here: [http.CrossOriginProtection] does that, and does it also
+// for what a browser sends without asking.
 func cors(trusted []string, next http.Handler) http.Handler {
 	if len(trusted) == 0 {
 		return next

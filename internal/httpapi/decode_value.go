@@ -78,8 +78,8 @@ func quoted(path string, fd protoreflect.FieldDescriptor, s string) (protoreflec
 	return number(path, fd, s)
 }
 
-// number is the text of a number as a value of the field. Integers may come as strings, because JavaScript cannot hold
-// large ones.
+// number is the text of a number as a value of the field. Integers may come as strings, because JavaScript
+// cannot hold large ones.
 func number(path string, fd protoreflect.FieldDescriptor, s string) (protoreflect.Value, error) {
 	switch fd.Kind() {
 	case protoreflect.Int32Kind:
@@ -98,7 +98,8 @@ func number(path string, fd protoreflect.FieldDescriptor, s string) (protoreflec
 	return protoreflect.Value{}, wrongType(path, wanted(fd))
 }
 
-// plainDigits writes a whole number in digits alone: in JSON 3.0 and 3e2 are whole numbers as well. Anything else stays as it is.
+// plainDigits writes a whole number in digits alone: in JSON 3.0 and 3e2 are whole numbers as well. Anything
+// else stays as it is.
 func plainDigits(s string) string {
 	if !strings.ContainsAny(s, ".eE") {
 		return s

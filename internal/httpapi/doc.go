@@ -1,9 +1,11 @@
-// Package httpapi is the REST face: carillon.v1.SchedulerService and carillon.v1.ClusterService over net/http.
+// Package httpapi is the REST face: carillon.v1.SchedulerService and carillon.v1.ClusterService over
+// net/http.
 //
-// The paths are the google.api.http annotations of the .proto files, read when the handler is made, and a call goes straight
-// to the service's method, in the process: there is no second table of paths and no hop over gRPC. Bodies are the
-// messages in JSON as people write it (snake_case or camelCase in, snake_case out, payloads as they are, nothing unknown
-// accepted), which is why they are read and written here rather than by protojson:
+// The paths are the google.api.http annotations of the .proto files, read when the handler is made, and a
+// call goes straight to the service's method, in the process: there is no second table of paths and no hop
+// over gRPC. Bodies are the messages in JSON as people write it (snake_case or camelCase in, snake_case out,
+// payloads as they are, nothing unknown accepted), which is why they are read and written here rather than by
+// protojson:
 //
 //	handler.go        what is served where, and what is around every call
 //	cors.go           what pages of trusted origins may do in a browser

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// encode writes m as JSON, its fields in the order of the proto. What is empty is left out, except from what the server
-// says of itself: a response, a status, counters, a backfill.
+// encode writes m as JSON, its fields in the order of the proto. What is empty is left out, except from what
+// the server says of itself: a response, a status, counters, a backfill.
 func encode(m proto.Message) []byte {
 	e := encoder{}
 	e.object(m.ProtoReflect())
@@ -155,7 +155,8 @@ func (e *encoder) message(m protoreflect.Message) {
 	e.string(t.UTC().Format(time.RFC3339Nano))
 }
 
-// string writes s quoted. Characters that matter in HTML only are left as they are: nothing here is served as HTML.
+// string writes s quoted. Characters that matter in HTML only are left as they are: nothing here is served as
+// HTML.
 func (e *encoder) string(s string) {
 	enc := json.NewEncoder(&e.Buffer)
 	enc.SetEscapeHTML(false)

@@ -56,13 +56,14 @@ func (ms members) add(name string, m member) {
 // base64Suffix ends the name under which bytes are written in base64.
 const base64Suffix = "_base64"
 
-// hasBase64 reports whether a field of bytes has two names, one for what it holds and one for its base64. The proto says
-// so by its json_name.
+// hasBase64 reports whether a field of bytes has two names, one for what it holds and one for its base64. The
+// proto says so by its json_name.
 func hasBase64(fd protoreflect.FieldDescriptor) bool {
 	return fd.Kind() == protoreflect.BytesKind && strings.HasSuffix(fd.JSONName(), base64Suffix)
 }
 
-// rawForm is how bytes are written when not in base64: a payload, which has a content type beside it, or a text.
+// rawForm is how bytes are written when not in base64: a payload, which has a content type beside it, or a
+// text.
 func rawForm(fd protoreflect.FieldDescriptor) form {
 	if fd.Name() == "data" {
 		return payload
@@ -88,7 +89,8 @@ func camelCase(name string) string {
 	return b.String()
 }
 
-// words are the names of an enum's values in JSON: "serial" for OVERLAP_SERIAL. The value 0, "unspecified", has none.
+// words are the names of an enum's values in JSON: "serial" for OVERLAP_SERIAL. The value 0, "unspecified",
+// has none.
 type words struct {
 	name  map[protoreflect.EnumNumber]string
 	value map[string]protoreflect.EnumNumber

@@ -28,9 +28,9 @@ var rewrite = flag.Bool("rewrite", false, "write what the node answers into the 
 //	200 ETag="2"
 //	{"job": …}
 //
-// with a command, what it sends, and what it must answer, times and ids masked. The commands are rest METHOD PATH
-// HEADER=VALUE…, grpc METHOD, and work QUEUE, which connects a worker, takes one run and sends the result that follows.
-// {run} is the id of the run that was seen last, {token} its token.
+// with a command, what it sends, and what it must answer, times and ids masked. The commands are rest METHOD
+// PATH HEADER=VALUE…, grpc METHOD, and work QUEUE, which connects a worker, takes one run and sends the
+// result that follows. {run} is the id of the run that was seen last, {token} its token.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.golden")
 	if err != nil || len(files) == 0 {
@@ -198,8 +198,8 @@ var (
 	anyULID  = regexp.MustCompile(`[0-9A-Z]{26}`)
 )
 
-// mask hides what differs from one time to the next, and remembers the run that was seen last. A time long ahead was
-// written in the script and stays.
+// mask hides what differs from one time to the next, and remembers the run that was seen last. A time long
+// ahead was written in the script and stays.
 func (p *player) mask(answer string) string {
 	for _, m := range anyRun.FindAllStringSubmatch(answer, -1) {
 		p.run = m[1]

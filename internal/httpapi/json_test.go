@@ -13,8 +13,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// TestEveryFieldInJSON: every field of every message can be written and read back. It fails when the proto gets a kind of
-// field that JSON does not know yet.
+// TestEveryFieldInJSON: every field of every message can be written and read back. It fails when the proto
+// gets a kind of field that JSON does not know yet.
 func TestEveryFieldInJSON(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{pb.File_carillon_v1_job_proto, pb.File_carillon_v1_run_proto, pb.File_carillon_v1_scheduler_proto,
 		pb.File_carillon_v1_backfill_proto, pb.File_carillon_v1_namespace_proto} {
@@ -138,7 +138,8 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes, there is an error that names what is wrong, or a job that can be written and read again.
+// FuzzDecode: whatever comes, there is an error that names what is wrong, or a job that can be written and
+// read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"schedule":"@daily","target":{"http":{"url":"http://x"}},"data":{"a": 1}}`, `{"labels":{"a":"b"},"depends_on":["x"]}`,

@@ -12,8 +12,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// TestListsThatCannotBeAreRefused: over REST, gRPC and the SDK alike, a list that can find nothing names the field that is
-// wrong.
+// TestListsThatCannotBeAreRefused: over REST, gRPC and the SDK alike, a list that can find nothing names the
+// field that is wrong.
 func TestListsThatCannotBeAreRefused(t *testing.T) {
 	n := startNode(t)
 	remote := n.remote(t)

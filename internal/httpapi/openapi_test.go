@@ -100,8 +100,8 @@ func TestOpenAPIHasEveryCall(t *testing.T) {
 	}
 }
 
-// TestOpenAPIHasEveryField: a schema has the fields of its message under the names that REST writes, and those that are
-// always written are required.
+// TestOpenAPIHasEveryField: a schema has the fields of its message under the names that REST writes, and
+// those that are always written are required.
 func TestOpenAPIHasEveryField(t *testing.T) {
 	for name, schema := range readDocument(t).Components.Schemas {
 		mt, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("carillon.v1." + name))

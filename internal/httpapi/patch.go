@@ -10,8 +10,8 @@ import (
 // merged are the fields of a job of which a PATCH may give a part, as in a JSON merge patch (RFC 7396).
 var merged = []string{"failure_policy", "history"}
 
-// patchPaths says which fields a patch names: of policies those that are in the body, of anything else the whole field. given and m
-// are what has been read of the body.
+// patchPaths says which fields a patch names: of policies those that are in the body, of anything else the
+// whole field. given and m are what has been read of the body.
 func patchPaths(body []byte, given []string, m protoreflect.Message) ([]string, error) {
 	if !slices.ContainsFunc(given, func(f string) bool { return slices.Contains(merged, f) }) {
 		return given, nil

@@ -33,7 +33,8 @@ func TestTheFieldsThatAPatchNames(t *testing.T) {
 	}
 }
 
-// TestEachPartHasItsPlaceInABody: the paths that a patch may name are those of the bodies, but for the one that goes for all forms.
+// TestEachPartHasItsPlaceInABody: the paths that a patch may name are those of the bodies, but for the one
+// that goes for all forms.
 func TestEachPartHasItsPlaceInABody(t *testing.T) {
 	values := map[string]string{"max_retries": "1", "factor": "2", "runs": "1", "cron": `"@daily"`, "on_exhausted": `"dead"`}
 	for _, path := range carillon.PatchParts() {

@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// payload keeps the next value byte for byte: the spelling of its numbers and the white space inside are its author's.
+// payload keeps the next value byte for byte: the spelling of its numbers and the white space inside are its
+// author's.
 func (d *decoder) payload(m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
 	var raw json.RawMessage
 	if err := d.dec.Decode(&raw); err != nil {

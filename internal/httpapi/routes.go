@@ -79,8 +79,8 @@ func newRoute(r *annotations.HttpRule) route {
 	return rt
 }
 
-// cutVerb cuts a path at the ":" in its last part. One at the very end is part of the name, so that no name is taken for
-// another.
+// cutVerb cuts a path at the ":" in its last part. One at the very end is part of the name, so that no name
+// is taken for another.
 func cutVerb(path string) (rest, verb string) {
 	i := strings.LastIndexByte(path, ':')
 	if i < strings.LastIndexByte(path, '/') || i == len(path)-1 {
@@ -100,7 +100,8 @@ type found struct {
 	verb   string   // what follows ":" at the end of the path
 }
 
-// find looks a request up; path is as the caller escaped it. A ":" that is followed by no known verb belongs to the name.
+// find looks a request up; path is as the caller escaped it. A ":" that is followed by no known verb belongs
+// to the name.
 func find(routes []route, method, path string) found {
 	bare, verb := cutVerb(path)
 	f := lookUp(routes, method, bare, verb)

@@ -11,8 +11,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// JSON can write half of a character, "\ud800", of which no text can be made. encoding/json takes it for U+FFFD, and the caller
-// would find another text than was sent: under a name that two such texts share, in metadata that no longer match.
+// JSON can write half of a character, "\ud800", of which no text can be made. encoding/json takes it for
+// U+FFFD, and the caller would find another text than was sent: under a name that two such texts share, in
+// metadata that no longer match.
 
 // word is the next token, which is a value of the field.
 func (d *decoder) word(path string) (json.Token, error) {
@@ -39,7 +40,8 @@ func (d *decoder) name(path string) (string, error) {
 // escapeLength is that of "\ud800".
 const escapeLength = 6
 
-// loneSurrogate is the first escape in well formed JSON that stands for half a character; "" if there is none.
+// loneSurrogate is the first escape in well formed JSON that stands for half a character; "" if there is
+// none.
 func loneSurrogate(raw []byte) string {
 	for {
 		i := bytes.IndexByte(raw, '\\')

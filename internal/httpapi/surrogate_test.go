@@ -56,7 +56,8 @@ func TestHalfACharacterInData(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenIsWhatWasSent: a text is refused, or comes out as it went in: U+FFFD stands for itself alone.
+// TestWhatIsTakenIsWhatWasSent: a text is refused, or comes out as it went in: U+FFFD stands for itself
+// alone.
 func TestWhatIsTakenIsWhatWasSent(t *testing.T) {
 	parts := []string{`\ud83d`, `\ude00`, `\\`, `\ufffd`, "\uFFFD", `\n`, `u`, `d83d`, `😀`, `\uD7FF`, `\ue000`, `\udfff`, `\"`}
 	rapid.Check(t, func(t *rapid.T) {

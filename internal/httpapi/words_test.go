@@ -29,7 +29,8 @@ var restOf = map[string]struct {
 	"CompleteRun":    {"POST", "/v1/namespaces/{namespace}/runs/{id}:complete", map[string]string{"namespace": "default", "id": "r"}},
 }
 
-// TestWrongCalls: every field of the calls wrong in turn, over REST and over gRPC: the answer names the field.
+// TestWrongCalls: every field of the calls wrong in turn, over REST and over gRPC: the answer names the
+// field.
 func TestWrongCalls(t *testing.T) {
 	const from = `"from":"2026-01-01T00:00:00Z"`
 	n := startNode(t)

@@ -135,8 +135,8 @@ func wrongJobs() []wrong {
 	}
 }
 
-// TestWrongFields: every field of a job wrong in turn, over REST and over gRPC: the answer names the field and says what
-// is wrong with it, nothing is stored, and the node goes on.
+// TestWrongFields: every field of a job wrong in turn, over REST and over gRPC: the answer names the field
+// and says what is wrong with it, nothing is stored, and the node goes on.
 func TestWrongFields(t *testing.T) {
 	n := startNode(t)
 	seen := map[string]bool{}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// town is a credit pool with simulated nodes. What is said between the two arrives later, in order, when chance says so.
+// town is a credit pool with simulated nodes. What is said between the two arrives later, in order, when
+// chance says so.
 type town struct {
 	t       *testing.T
 	chance  *rand.Rand
@@ -206,7 +207,8 @@ func (w *town) step() {
 	}
 }
 
-// rest lets nothing new happen and delivers everything; runs stay where they are. It returns the rounds it took.
+// rest lets nothing new happen and delivers everything; runs stay where they are. It returns the rounds it
+// took.
 func (w *town) rest() (rounds int) {
 	for ; rounds < 200; rounds++ {
 		quiet := true
@@ -234,8 +236,8 @@ func (w *town) rest() (rounds int) {
 	return rounds
 }
 
-// TestThePurse lets anything happen in any order. The worker never has more than it granted, nothing is lost, and when it is
-// quiet no node has runs that wait while there is a credit that nobody uses.
+// TestThePurse lets anything happen in any order. The worker never has more than it granted, nothing is lost,
+// and when it is quiet no node has runs that wait while there is a credit that nobody uses.
 func TestThePurse(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -264,7 +266,8 @@ func TestThePurse(t *testing.T) {
 	}
 }
 
-// TestOneCreditForThree: with a single credit every node is served in turn, within two round trips of wanting it.
+// TestOneCreditForThree: with a single credit every node is served in turn, within two round trips of wanting
+// it.
 func TestOneCreditForThree(t *testing.T) {
 	w := newTown(t, 1, 1)
 	for range 3 {

@@ -61,8 +61,8 @@ func (w *world) serve(address string) (at string, stop func()) {
 	return at, stop
 }
 
-// TestOverGRPC: a worker of the SDK that knows one address is served by three nodes, whether it reaches all or is relayed, while
-// one of them goes and comes again.
+// TestOverGRPC: a worker of the SDK that knows one address is served by three nodes, whether it reaches all
+// or is relayed, while one of them goes and comes again.
 func TestOverGRPC(t *testing.T) {
 	for name, options := range map[string][]client.Option{"direct": nil, "relayed": {client.WithOneAddress()}} {
 		for _, concurrency := range []int{1, 20} {
@@ -151,8 +151,8 @@ func TestAClientFindsAnotherNode(t *testing.T) {
 	}
 }
 
-// TestARelayEndsWithItsNode: a worker that reaches one node only learns that it leaves, and its stream ends with it. That
-// another leaves it does not notice.
+// TestARelayEndsWithItsNode: a worker that reaches one node only learns that it leaves, and its stream ends
+// with it. That another leaves it does not notice.
 func TestARelayEndsWithItsNode(t *testing.T) {
 	w := newWorld(t)
 	first, _ := w.serve("127.0.0.1:0")

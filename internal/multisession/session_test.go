@@ -130,7 +130,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestADrainOfOneIsHidden: while another node is there the worker keeps its session, and what it has from the one that leaves.
+// TestADrainOfOneIsHidden: while another node is there the worker keeps its session, and what it has from the
+// one that leaves.
 func TestADrainOfOneIsHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b")
@@ -171,7 +172,8 @@ func TestADrainOfOneIsHidden(t *testing.T) {
 	})
 }
 
-// TestADrainIsHiddenWhileAnotherIsLost: what is said again of the one that is lost says nothing of the runs of the one that drains.
+// TestADrainIsHiddenWhileAnotherIsLost: what is said again of the one that is lost says nothing of the runs
+// of the one that drains.
 func TestADrainIsHiddenWhileAnotherIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b", "c")
@@ -290,8 +292,8 @@ func TestAResultThatANodeTookWithItIsSaidAgain(t *testing.T) {
 	})
 }
 
-// TestANodeThatIsCutOff without a word is given up once the others miss it: its credits are used elsewhere, and what was said to it is
-// said to another.
+// TestANodeThatIsCutOff without a word is given up once the others miss it: its credits are used elsewhere,
+// and what was said to it is said to another.
 func TestANodeThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b", "c")

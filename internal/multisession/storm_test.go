@@ -28,8 +28,8 @@ type storm struct {
 	answers map[string][]string // by token: "ack" and "stale"
 }
 
-// TestAnswersAreTrue: whatever befalls the nodes, a worker hears what has become of each of its results: of one that was accepted once,
-// unless it is said again, and nothing else before.
+// TestAnswersAreTrue: whatever befalls the nodes, a worker hears what has become of each of its results: of
+// one that was accepted once, unless it is said again, and nothing else before.
 func TestAnswersAreTrue(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

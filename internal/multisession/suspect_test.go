@@ -88,7 +88,8 @@ func TestBeatsFollowASilentNode(t *testing.T) {
 	})
 }
 
-// TestAResultFollowsASilentNode: it is acknowledged through another in about a second, and counts once, also when the node speaks again.
+// TestAResultFollowsASilentNode: it is acknowledged through another in about a second, and counts once, also
+// when the node speaks again.
 func TestAResultFollowsASilentNode(t *testing.T) {
 	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
 		w.nodes["b"].cut.Store(true)
@@ -112,7 +113,8 @@ func TestAResultFollowsASilentNode(t *testing.T) {
 	})
 }
 
-// TestANodeThatIsAskedIsNotDoubted: one with nothing to say hears heartbeats alone, and the credits that it is asked about are not lost.
+// TestANodeThatIsAskedIsNotDoubted: one with nothing to say hears heartbeats alone, and the credits that it
+// is asked about are not lost.
 func TestANodeThatIsAskedIsNotDoubted(t *testing.T) {
 	silence(t, 3, func(w *world, s carillon.Session, runs []carillon.Run) {
 		keepBeating(w, s, runs, 40)
@@ -136,8 +138,8 @@ func TestANodeThatIsAskedIsNotDoubted(t *testing.T) {
 	})
 }
 
-// TestNobodyToTurnTo: with all nodes silent what was said arrives when they speak, in whatever order, and a heartbeat that comes when the
-// result has been heard elsewhere is not taken for the last word.
+// TestNobodyToTurnTo: with all nodes silent what was said arrives when they speak, in whatever order, and a
+// heartbeat that comes when the result has been heard elsewhere is not taken for the last word.
 func TestNobodyToTurnTo(t *testing.T) {
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
 		for _, gap := range []time.Duration{0, time.Second} {
@@ -328,7 +330,8 @@ func awaitNodes(t *testing.T, s carillon.Session, n int) {
 	}
 }
 
-// TestWhoHearsOfALostNodesRunsStays: when a better one comes, what is on its way to the first is not answered once more.
+// TestWhoHearsOfALostNodesRunsStays: when a better one comes, what is on its way to the first is not answered
+// once more.
 func TestWhoHearsOfALostNodesRunsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b", "c")

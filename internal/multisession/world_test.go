@@ -20,8 +20,8 @@ const lease = 10 * time.Second
 
 var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 
-// world is a cluster with real hubs. In place of engines there are lists of runs; what is said of a run on any node is known to
-// all, as if the nodes passed it on.
+// world is a cluster with real hubs. In place of engines there are lists of runs; what is said of a run on
+// any node is known to all, as if the nodes passed it on.
 type world struct {
 	t *testing.T
 
@@ -195,7 +195,8 @@ func (y way) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	return r, err
 }
 
-// vanish takes a node that is cut off out of the cluster. end ends it, when it is no use to be cut off any more.
+// vanish takes a node that is cut off out of the cluster. end ends it, when it is no use to be cut off any
+// more.
 func (w *world) vanish(address string) (end func()) {
 	w.mu.Lock()
 	d := w.nodes[address]

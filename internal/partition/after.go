@@ -87,8 +87,8 @@ func (m *Machine) expireWaiting(e *entry, now int64) {
 }
 
 // waits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
-// out for the put about the other names. With replace, a one-shot that begins again takes the fresh wait if that
-// is open, so it may begin with successes of before.
+// out for the put about the other names. With replace, a one-shot that begins again takes the fresh wait if
+// that is open, so it may begin with successes of before.
 func waits(now int64, after []string, old, fresh []store.Wait, replace bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {

@@ -251,8 +251,8 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 		if puts[i], err = m.Put(now, *r); err == nil {
 			continue
 		}
-		// MayPut allowed it when the batch was decided. A job that cannot be created now existed then, and has
-		// been deleted since, as if after the batch.
+		// MayPut allowed it when the batch was decided. A job that cannot be created now existed then, and
+		// has been deleted since, as if after the batch.
 		puts[i] = carillon.PutResult{Job: *r.Job}
 		if first == nil {
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, or an app or actor
-// type of Dapr.
+// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, or an app or
+// actor type of Dapr.
 type Queue struct {
 	Namespace string
 	Kind      string // the target's kind: "worker", "http" or "dapr"

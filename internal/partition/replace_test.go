@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// replaceRequest returns a put of the job "a". All of the job is brought into memory first, as the engine does.
+// replaceRequest returns a put of the job "a". All of the job is brought into memory first, as the engine
+// does.
 func (r *rig) replaceRequest(j carillon.Job, o carillon.PutOptions) partition.PutRequest {
 	j.Namespace, j.Name = carillon.DefaultNamespace, "a"
 	if j.Target.Kind() == "" {

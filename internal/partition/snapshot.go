@@ -2,8 +2,9 @@ package partition
 
 import "github.com/carillonhq/carillon/store"
 
-// Snapshot is what a new owner of a partition must know before its machine begins: all metadata records of some kinds, and the records
-// that attempts with permits belong to. Everything else stays in the store and is read as it is needed.
+// Snapshot is what a new owner of a partition must know before its machine begins: all metadata records of
+// some kinds, and the records that attempts with permits belong to. Everything else stays in the store and is
+// read as it is needed.
 type Snapshot struct {
 	Parked       []store.MetaRecord // queues with parked runs
 	Dependencies []store.MetaRecord // jobs that wait for jobs of this partition; their puts may be on their way again
@@ -14,8 +15,9 @@ type Snapshot struct {
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
 }
 
-// Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that attempts in force hold, for
-// the limiter. An error names backfills that cannot be read: the machine leaves them alone and is of use without them.
+// Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
+// attempts in force hold, for the limiter. An error names backfills that cannot be read: the machine leaves
+// them alone and is of use without them.
 func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m = newMachine(cfg)
 	m.loadParked(s.Parked)

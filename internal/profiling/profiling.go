@@ -1,5 +1,5 @@
-// Package profiling serves profiles of the running program over HTTP: the paths and parameters of net/http/pprof, which
-// `go tool pprof` knows, but nothing is registered on a mux that others share.
+// Package profiling serves profiles of the running program over HTTP: the paths and parameters of
+// net/http/pprof, which `go tool pprof` knows, but nothing is registered on a mux that others share.
 package profiling
 
 import (
@@ -96,7 +96,8 @@ func index(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// cpu answers with a CPU profile. Its header goes out when the profile has begun, so that a caller knows what it covers.
+// cpu answers with a CPU profile. Its header goes out when the profile has begun, so that a caller knows what
+// it covers.
 func (p *profiles) cpu(w http.ResponseWriter, r *http.Request) {
 	d, err := duration(r, defaultCPU)
 	if err != nil {

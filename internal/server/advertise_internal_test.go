@@ -23,7 +23,8 @@ func (l at) Addr() net.Addr {
 	return a
 }
 
-// TestWhereOthersReachANode: what it listens at, what it is told to advertise, and its name if it listens everywhere.
+// TestWhereOthersReachANode: what it listens at, what it is told to advertise, and its name if it listens
+// everywhere.
 func TestWhereOthersReachANode(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {

@@ -80,8 +80,8 @@ func stores(t *testing.T, f func(t *testing.T, url string, up func())) {
 	})
 }
 
-// TestANodeWaitsForItsStore starts a node whose store is not there: it lives, is not ready and says why, refuses calls, logs one
-// line, and goes to work by itself when the store comes.
+// TestANodeWaitsForItsStore starts a node whose store is not there: it lives, is not ready and says why,
+// refuses calls, logs one line, and goes to work by itself when the store comes.
 func TestANodeWaitsForItsStore(t *testing.T) {
 	stores(t, func(t *testing.T, url string, up func()) {
 		w := awaits(t, url)

@@ -12,7 +12,8 @@ import (
 // mostOfAName is how long an error or a warning may be that is about a name, whatever the name is.
 const mostOfAName = 400
 
-// TestNamesAreClippedInErrors: what is refused, is not there or may not do what its author expects is named by a part of its name.
+// TestNamesAreClippedInErrors: what is refused, is not there or may not do what its author expects is named
+// by a part of its name.
 func TestNamesAreClippedInErrors(t *testing.T) {
 	everywhere(t, func(w *world) {
 		longest, huge := strings.Repeat("n", carillon.MaxName), strings.Repeat("h", 10_000)
@@ -37,7 +38,8 @@ func TestNamesAreClippedInErrors(t *testing.T) {
 	})
 }
 
-// refusals are the errors of calls about a job of the longest name that there may be, and about names that are longer.
+// refusals are the errors of calls about a job of the longest name that there may be, and about names that
+// are longer.
 func refusals(w *world, longest, huge string) map[string]error {
 	ctx, s, out := w.t.Context(), w.sched, map[string]error{}
 	job := func(name string) carillon.Job {

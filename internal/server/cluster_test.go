@@ -133,7 +133,8 @@ func TestANameIsGivenOnce(t *testing.T) {
 	}
 }
 
-// TestNodesOfOneStoreHaveTheSameSettings: one with other leases is refused by the name of its flag, one with other targets is warned of.
+// TestNodesOfOneStoreHaveTheSameSettings: one with other leases is refused by the name of its flag, one with
+// other targets is warned of.
 func TestNodesOfOneStoreHaveTheSameSettings(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	all, _ := nodes(t, database, 1)

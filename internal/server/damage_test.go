@@ -21,9 +21,9 @@ import (
 // damagedJobs are enough for a table of many blocks.
 const damagedJobs = 3000
 
-// TestADamagedTable flips a bit in a table of a node's store. What stands in that block is lost, and said to be so: in the answers,
-// in readiness, in the metrics and in one line of the log. Everything else runs. All jobs have to be stored before they are due, for which
-// the race detector is too slow.
+// TestADamagedTable flips a bit in a table of a node's store. What stands in that block is lost, and said to
+// be so: in the answers, in readiness, in the metrics and in one line of the log. Everything else runs. All
+// jobs have to be stored before they are due, for which the race detector is too slow.
 func TestADamagedTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of jobs within a second are not for -short")

@@ -42,9 +42,10 @@ func (d *badDisk) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// TestADiskInTrouble breaks the disk of a node under load in several ways. The node stops acknowledging and says why, in the
-// answers, in its readiness and in its metrics; it lives and can be read; once the disk is well it goes on by itself, although
-// nobody asks for anything; and what it acknowledged is there, then and after a crash.
+// TestADiskInTrouble breaks the disk of a node under load in several ways. The node stops acknowledging and
+// says why, in the answers, in its readiness and in its metrics; it lives and can be read; once the disk is
+// well it goes on by itself, although nobody asks for anything; and what it acknowledged is there, then and
+// after a crash.
 func TestADiskInTrouble(t *testing.T) {
 	for name, c := range map[string]struct {
 		kinds []errorfs.OpKind
@@ -83,8 +84,8 @@ func TestADiskInTrouble(t *testing.T) {
 	}
 }
 
-// putUntilRefused puts jobs, breaks the disk and puts on until a put is refused for the reason. It returns those that were
-// acknowledged.
+// putUntilRefused puts jobs, breaks the disk and puts on until a put is refused for the reason. It returns
+// those that were acknowledged.
 func (w *world) putUntilRefused(disk *badDisk, why string) (acked []string) {
 	w.t.Helper()
 	for i := range 1000 {

@@ -60,8 +60,8 @@ func created(t *testing.T, program, store string) {
 	_ = cmd.Wait() // it was told to end
 }
 
-// TestBuildsOfDifferentFormats: of two builds one has made the store. The other is refused, whichever is the newer, and says which
-// formats there are.
+// TestBuildsOfDifferentFormats: of two builds one has made the store. The other is refused, whichever is the
+// newer, and says which formats there are.
 func TestBuildsOfDifferentFormats(t *testing.T) {
 	later := build(t, "later", "store.format=3")
 	stores := map[string]func() string{
@@ -90,7 +90,8 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 	}
 }
 
-// TestBuildsOfDifferentProtocols: a node that speaks otherwise than one that lives is refused before it is a member.
+// TestBuildsOfDifferentProtocols: a node that speaks otherwise than one that lives is refused before it is a
+// member.
 func TestBuildsOfDifferentProtocols(t *testing.T) {
 	later := build(t, "later", "internal/cluster.protocol=2")
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)

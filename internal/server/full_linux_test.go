@@ -19,7 +19,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// small mounts a file system with room for a database and not much more. fill leaves nothing of it, and free gives it back.
+// small mounts a file system with room for a database and not much more. fill leaves nothing of it, and free
+// gives it back.
 func small(t *testing.T) (folder string, fill, free func()) {
 	t.Helper()
 	disk := t.TempDir()
@@ -61,8 +62,8 @@ func small(t *testing.T) (folder string, fill, free func()) {
 		}
 }
 
-// TestPutsOnAFullDiskAreRefused fills the disk on which a database has its tables: puts are answered at once and for certain, with
-// the reason, and are taken again when there is room.
+// TestPutsOnAFullDiskAreRefused fills the disk on which a database has its tables: puts are answered at once
+// and for certain, with the reason, and are taken again when there is room.
 func TestPutsOnAFullDiskAreRefused(t *testing.T) {
 	folder, fill, free := small(t)
 	p := realserver.StartPostgres(t, realserver.Volatile()...)

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// TestAWorkerThatEndsItsSessionLosesNoRuns checks that what a session has handed out reaches the worker that closes its
-// side, or goes to the next one: nothing waits for a lease.
+// TestAWorkerThatEndsItsSessionLosesNoRuns checks that what a session has handed out reaches the worker that
+// closes its side, or goes to the next one: nothing waits for a lease.
 func TestAWorkerThatEndsItsSessionLosesNoRuns(t *testing.T) {
 	s := serve(t, server.Config{Store: "memory:", Partitions: 4})
 	for round := range 5 {

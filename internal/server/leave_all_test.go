@@ -16,8 +16,9 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// TestAllNodesAreToldToEndAtOnce, as compose and Kubernetes do it, or shortly one after the other. What workers and endpoints have is
-// finished within the grace: each result is taken, and is there when a node starts again.
+// TestAllNodesAreToldToEndAtOnce, as compose and Kubernetes do it, or shortly one after the other. What
+// workers and endpoints have is finished within the grace: each result is taken, and is there when a node
+// starts again.
 func TestAllNodesAreToldToEndAtOnce(t *testing.T) {
 	postgres := realserver.StartPostgres(t, realserver.Volatile()...)
 	for _, n := range []int{1, 2, 3, 5} {

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// TestALastAnswerIsPassedOn: a node leaves while a request to an endpoint is under way. What comes of it reaches the partition's new
-// owner: the run has succeeded, and is not tried again.
+// TestALastAnswerIsPassedOn: a node leaves while a request to an endpoint is under way. What comes of it
+// reaches the partition's new owner: the run has succeeded, and is not tried again.
 func TestALastAnswerIsPassedOn(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	var hits atomic.Int32
@@ -66,8 +66,8 @@ func TestALastAnswerIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutItsStoreLeaves soon, however much grace it has: nothing can be handed over, and no result become durable. What was
-// acknowledged is there for the next life.
+// TestANodeWithoutItsStoreLeaves soon, however much grace it has: nothing can be handed over, and no result
+// become durable. What was acknowledged is there for the next life.
 func TestANodeWithoutItsStoreLeaves(t *testing.T) {
 	redis := realserver.StartRedis(t)
 	config := server.Config{Store: "redis://" + redis.Address(), Name: "a", Partitions: 4, LeaseTTL: 2 * time.Second, DrainGrace: time.Hour}

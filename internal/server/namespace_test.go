@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestAnEmptyNamespaceIsTheDefaultOne: every call does the same with an empty namespace as with "default", in the same process
-// and over gRPC.
+// TestAnEmptyNamespaceIsTheDefaultOne: every call does the same with an empty namespace as with "default", in
+// the same process and over gRPC.
 func TestAnEmptyNamespaceIsTheDefaultOne(t *testing.T) {
 	everywhere(t, func(w *world) {
 		said, meant := callAll(w, "", "empty/"), callAll(w, carillon.DefaultNamespace, "named/")
@@ -35,7 +35,8 @@ func kindOf(err error) carillon.Kind {
 	return 0
 }
 
-// callAll calls everything that a scheduler does, with jobs whose names begin with the prefix; it returns the errors by method.
+// callAll calls everything that a scheduler does, with jobs whose names begin with the prefix; it returns the
+// errors by method.
 func callAll(w *world, namespace, prefix string) map[string]error {
 	ctx, s, errs := w.t.Context(), w.sched, map[string]error{}
 	note := func(method string, err error) { errs[method] = cmp.Or(errs[method], err) }
@@ -111,7 +112,8 @@ func callRuns(ctx context.Context, w *world, key carillon.Key, note func(string,
 	note("CompleteRun", s.CompleteRun(ctx, key.Namespace, carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}))
 }
 
-// callBackfills calls what a scheduler does with backfills. Where one could not be started, the calls about it have no id.
+// callBackfills calls what a scheduler does with backfills. Where one could not be started, the calls about
+// it have no id.
 func callBackfills(ctx context.Context, s carillon.Scheduler, key carillon.Key, note func(string, error)) {
 	now := time.Now()
 	b, err := s.StartBackfill(ctx, key, carillon.BackfillSpec{From: now.Add(-2 * time.Hour), To: now})

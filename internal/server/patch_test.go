@@ -20,8 +20,8 @@ func patched() carillon.Job {
 		History: carillon.History{Runs: 5, Keep: time.Hour}}
 }
 
-// TestAPatchOfAPartKeepsTheRest in the same process and over gRPC, for each part that fits the policy of the job, whether or not the
-// patch says which form it is of.
+// TestAPatchOfAPartKeepsTheRest in the same process and over gRPC, for each part that fits the policy of the
+// job, whether or not the patch says which form it is of.
 func TestAPatchOfAPartKeepsTheRest(t *testing.T) {
 	everywhere(t, func(w *world) {
 		values := patched()

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// TestRedisIsRestartedUnderLoad kills Redis under a node that is being worked, and starts it again. The node says that it is
-// in trouble, goes on by itself, and has what it acknowledged, then and in its next life.
+// TestRedisIsRestartedUnderLoad kills Redis under a node that is being worked, and starts it again. The node
+// says that it is in trouble, goes on by itself, and has what it acknowledged, then and in its next life.
 func TestRedisIsRestartedUnderLoad(t *testing.T) {
 	redis := realserver.StartRedis(t)
 	config := server.Config{Store: "redis://" + redis.Address(), Name: "node", Partitions: 4}
@@ -49,8 +49,8 @@ func TestRedisIsRestartedUnderLoad(t *testing.T) {
 	stopAgain()
 }
 
-// load puts jobs for later, and some for now, until it is told to end, which gives the names of those for later that were
-// acknowledged. It returns when so many have been.
+// load puts jobs for later, and some for now, until it is told to end, which gives the names of those for
+// later that were acknowledged. It returns when so many have been.
 func (w *world) load(n int) (end func() []string) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var acked []string

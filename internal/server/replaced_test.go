@@ -32,8 +32,8 @@ func (b *buffer) count(text string) int {
 	return strings.Count(b.text.String(), text)
 }
 
-// TestANodeWhoseStoreWasReplacedLeaves at once, however much grace it has: it has no terms, and waits for none. Until then it has
-// said once that another store is in the place of its own.
+// TestANodeWhoseStoreWasReplacedLeaves at once, however much grace it has: it has no terms, and waits for
+// none. Until then it has said once that another store is in the place of its own.
 func TestANodeWhoseStoreWasReplacedLeaves(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := database.Database(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// patience is how long a test waits for something that should happen at once. It is long because machines are busy.
+// patience is how long a test waits for something that should happen at once. It is long because machines are
+// busy.
 const patience = 30 * time.Second
 
 // world is a running scheduler as a caller sees it, in one of several ways.
@@ -27,8 +28,8 @@ type world struct {
 	another func() carillon.Scheduler
 }
 
-// everywhere runs a test against a scheduler in the same process, in a bubble where time costs nothing, and against one over
-// gRPC on loopback.
+// everywhere runs a test against a scheduler in the same process, in a bubble where time costs nothing, and
+// against one over gRPC on loopback.
 func everywhere(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) {
@@ -169,8 +170,8 @@ func (w *world) put(j carillon.Job) carillon.PutResult {
 	return p
 }
 
-// ended checks how a run ended. Whoever calls it has waited for that, for example for the end of the worker, which comes when
-// all its results are durable.
+// ended checks how a run ended. Whoever calls it has waited for that, for example for the end of the worker,
+// which comes when all its results are durable.
 func (w *world) ended(id string, status carillon.RunStatus, attempts int) carillon.Run {
 	w.t.Helper()
 	r, err := w.sched.GetRun(w.t.Context(), carillon.DefaultNamespace, id)

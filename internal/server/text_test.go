@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestTextThatIsNotUTF8 is refused by the same field in the same process and over gRPC, and certainly has changed nothing.
+// TestTextThatIsNotUTF8 is refused by the same field in the same process and over gRPC, and certainly has
+// changed nothing.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	const bad = "caf\xe9"
 	everywhere(t, func(w *world) {

@@ -59,8 +59,8 @@ func (x *trio) end(i int) {
 	x.nodes, x.clients, x.ends = x.nodes[:i:i], x.clients[:i:i], x.ends[:i:i] // the last
 }
 
-// warned puts a job in every partition through every node, alone and in batches; it returns how many were told that nobody serves the
-// queue, and of how many.
+// warned puts a job in every partition through every node, alone and in batches; it returns how many were
+// told that nobody serves the queue, and of how many.
 func (x *trio) warned(queue string) (warned, all int) {
 	x.t.Helper()
 	see := func(puts ...carillon.PutResult) {
@@ -120,8 +120,8 @@ func (x *trio) serve(through carillon.Work, queue string, handle func() error) (
 	}
 }
 
-// TestEveryNodeWarnsAlike: whichever takes a put, and whichever owns its partition, a queue that a worker of one node serves is
-// served, and one that it has left is not.
+// TestEveryNodeWarnsAlike: whichever takes a put, and whichever owns its partition, a queue that a worker of
+// one node serves is served, and one that it has left is not.
 func TestEveryNodeWarnsAlike(t *testing.T) {
 	x := startTrio(t, server.Config{}.Arriving(time.Nanosecond), 3)
 	if warned, all := x.warned("mail"); warned != all {
@@ -190,7 +190,8 @@ func TestNodesThatComeAndGoWarnOfNothing(t *testing.T) {
 	none("when it has left")
 }
 
-// TestMetricsOfThreeNodesAddUp: what is staged and dead, by the sum over all nodes, before and after one of them has left.
+// TestMetricsOfThreeNodesAddUp: what is staged and dead, by the sum over all nodes, before and after one of
+// them has left.
 func TestMetricsOfThreeNodesAddUp(t *testing.T) {
 	x := startTrio(t, server.Config{}, 3)
 	stop := x.serve(x.clients[1], "doomed", func() error { return errors.New("no") })

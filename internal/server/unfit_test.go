@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// TestANodeWhoseSQLFailsIsUnfit: its user may write that it lives, and may not take partitions. It gets none, status, readiness and a
-// metric say so, and it has its share soon after it may.
+// TestANodeWhoseSQLFailsIsUnfit: its user may write that it lives, and may not take partitions. It gets none,
+// status, readiness and a metric say so, and it has its share soon after it may.
 func TestANodeWhoseSQLFailsIsUnfit(t *testing.T) {
 	postgres := realserver.StartPostgres(t, realserver.Volatile()...)
 	database := postgres.Database(t)

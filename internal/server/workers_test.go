@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
-// TestABeatDoesNotMakeItsResultStale sends the result of an attempt together with a heartbeat, and right after one: the node hears
-// both at once.
+// TestABeatDoesNotMakeItsResultStale sends the result of an attempt together with a heartbeat, and right
+// after one: the node hears both at once.
 func TestABeatDoesNotMakeItsResultStale(t *testing.T) {
 	everywhere(t, func(w *world) {
 		holder := w.connect("holder", 1)
@@ -137,7 +137,8 @@ func TestBeatsKeepALease(t *testing.T) {
 	})
 }
 
-// A worker that lost its connection says its last results again; it must not wait for the partition to write something else.
+// A worker that lost its connection says its last results again; it must not wait for the partition to write
+// something else.
 func TestAResultSaidTwiceIsAcknowledged(t *testing.T) {
 	everywhere(t, func(w *world) {
 		for i := range 50 {

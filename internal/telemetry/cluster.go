@@ -12,7 +12,8 @@ import (
 // clusterBuckets are of calls between nodes and of partitions on the move.
 var clusterBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// clusterMetrics are about a node's part in its cluster. A node that is alone has them too, and they stay zero.
+// clusterMetrics are about a node's part in its cluster. A node that is alone has them too, and they stay
+// zero.
 type clusterMetrics struct {
 	joinFailures prometheus.Counter
 	forwarded    prometheus.Histogram

@@ -21,8 +21,9 @@ func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, erro
 	return nil, fmt.Errorf("log format: %q is not one of %q", format, LogFormats)
 }
 
-// TakeStandardLog lets what libraries write to the standard logger, such as net/http about a connection that talks out of turn, come
-// out of to, at level debug: what others do wrong. It is for a program's main, since there is one standard logger.
+// TakeStandardLog lets what libraries write to the standard logger, such as net/http about a connection that
+// talks out of turn, come out of to, at level debug: what others do wrong. It is for a program's main, since
+// there is one standard logger.
 func TakeStandardLog(to *slog.Logger) {
 	slog.SetLogLoggerLevel(slog.LevelDebug)
 	slog.SetDefault(to)

@@ -23,7 +23,8 @@ var (
 	recordsBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
 )
 
-// Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label up.
+// Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label
+// up.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -68,8 +69,8 @@ func New(version string) *Metrics {
 	return m
 }
 
-// goRuntime are the metrics of the Go runtime; besides the usual ones, how long goroutines wait for a CPU, which tells a node
-// that has too little of it, and how long the garbage collector stops all of them.
+// goRuntime are the metrics of the Go runtime; besides the usual ones, how long goroutines wait for a CPU,
+// which tells a node that has too little of it, and how long the garbage collector stops all of them.
 func goRuntime() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
 		Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`),

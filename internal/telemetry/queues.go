@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// queueState is what the hub and the engine know of a queue. Either may know nothing: an idle consumer has no backlog, and
-// nobody may be there to take what waits.
+// queueState is what the hub and the engine know of a queue. Either may know nothing: an idle consumer has no
+// backlog, and nobody may be there to take what waits.
 type queueState struct {
 	dispatch.QueueStats
 	engine.Backlog

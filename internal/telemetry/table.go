@@ -74,7 +74,8 @@ const (
 
 var ofQueue = []string{"namespace", "kind", "queue"}
 
-// table is every metric of Carillon's own. Those of the Go runtime and of the process (go_*, process_*) come besides.
+// table is every metric of Carillon's own. Those of the Go runtime and of the process (go_*, process_*) come
+// besides.
 var table = []Metric{
 	{jobsScheduled, counter, nil, "Jobs put, changed or not."},
 

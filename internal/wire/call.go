@@ -110,7 +110,8 @@ func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequ
 		Progress: progressToProto(r), At: timestamp(r.At)}
 }
 
-// CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence means.
+// CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence
+// means.
 func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED {
 		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome",

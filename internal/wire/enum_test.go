@@ -9,7 +9,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// TestEveryEnumValue: each word of an enum and its value in the proto, both ways, and none left out on either side.
+// TestEveryEnumValue: each word of an enum and its value in the proto, both ways, and none left out on either
+// side.
 func TestEveryEnumValue(t *testing.T) {
 	checkEnum(t, pb.DaylightSaving_name, map[carillon.DST]pb.DaylightSaving{
 		carillon.DSTSafe:    pb.DaylightSaving_DAYLIGHT_SAVING_SAFE,

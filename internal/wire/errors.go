@@ -53,8 +53,9 @@ func GRPCCode(k carillon.Kind) codes.Code {
 	return kinds[k].code
 }
 
-// ToError is err as callers may see it. What is not an [carillon.Error] is a bug or a broken store: it becomes Internal
-// without its text, which may hold what a caller must not know; the caller of ToError logs it.
+// ToError is err as callers may see it. What is not an [carillon.Error] is a bug or a broken store: it
+// becomes Internal without its text, which may hold what a caller must not know; the caller of ToError logs
+// it.
 func ToError(err error) *carillon.Error {
 	if e, ok := errors.AsType[*carillon.Error](err); ok {
 		return e
@@ -75,8 +76,8 @@ func ProblemToProto(e *carillon.Error) *pb.Problem {
 	return &pb.Problem{Code: e.Kind.String(), Field: text(e.Field), Detail: text(e.Message), OutcomeUnknown: e.Unknown}
 }
 
-// ErrorDomain is the domain of the reasons in a google.rpc.ErrorInfo: the contract that has them. A reason is the code of
-// the problem in capitals.
+// ErrorDomain is the domain of the reasons in a google.rpc.ErrorInfo: the contract that has them. A reason is
+// the code of the problem in capitals.
 const ErrorDomain = "carillon.v1"
 
 // Keys of the metadata of a google.rpc.ErrorInfo: what else the problem says.
@@ -85,8 +86,8 @@ const (
 	infoUnknown = "outcome_unknown"
 )
 
-// details are the error as the details of a status: the problem, which says all, and what programs know that have never
-// heard of Carillon.
+// details are the error as the details of a status: the problem, which says all, and what programs know that
+// have never heard of Carillon.
 func details(e *carillon.Error) []protoadapt.MessageV1 {
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(e.Kind.String()), Domain: ErrorDomain}
 	if e.Field != "" {
@@ -106,8 +107,8 @@ func details(e *carillon.Error) []protoadapt.MessageV1 {
 	return list
 }
 
-// fromDetails is the error that a status says; said: a server of ours has said it. Its problem says all. Of what somebody in
-// between has passed on without it, as much as is left is taken.
+// fromDetails is the error that a status says; said: a server of ours has said it. Its problem says all. Of
+// what somebody in between has passed on without it, as much as is left is taken.
 func fromDetails(st *status.Status, cause error) (e *carillon.Error, said bool) {
 	e = &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: cause}
 	for _, d := range st.Details() {
@@ -148,9 +149,9 @@ func ErrorToStatus(err error) error {
 	return st.Err()
 }
 
-// ErrorFromStatus is a gRPC error as an [carillon.Error], equal to the one that ErrorToStatus was given; nil stays nil.
-// One without details of ours was made on the way: after a lost connection or a deadline nobody knows whether the server made
-// the change.
+// ErrorFromStatus is a gRPC error as an [carillon.Error], equal to the one that ErrorToStatus was given; nil
+// stays nil. One without details of ours was made on the way: after a lost connection or a deadline nobody
+// knows whether the server made the change.
 func ErrorFromStatus(err error) error {
 	if err == nil {
 		return nil

@@ -38,8 +38,8 @@ func TestErrorsCrossWhole(t *testing.T) {
 	}
 }
 
-// TestErrorsAsOthersReadThem: programs that do not know the problem find the reason and the field in google.rpc's details,
-// and what those say alone is the same error.
+// TestErrorsAsOthersReadThem: programs that do not know the problem find the reason and the field in
+// google.rpc's details, and what those say alone is the same error.
 func TestErrorsAsOthersReadThem(t *testing.T) {
 	for k := carillon.Internal; k <= carillon.DataLoss; k++ {
 		for _, sent := range []*carillon.Error{
@@ -173,7 +173,8 @@ func TestWrongValuesNameTheirField(t *testing.T) {
 	}
 }
 
-// TestPreviewFromNoTime: a time that Go takes for "none", or that is none, is refused rather than read as now.
+// TestPreviewFromNoTime: a time that Go takes for "none", or that is none, is refused rather than read as
+// now.
 func TestPreviewFromNoTime(t *testing.T) {
 	for _, from := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: 1 << 60}, {Nanos: -1}} {
 		_, err := PreviewFromProto(&pb.PreviewScheduleRequest{Schedule: "@daily", From: from})

@@ -12,7 +12,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// TestWrongResults: what an outcome needs is refused by name when it is missing or wrong, on both ways that results take.
+// TestWrongResults: what an outcome needs is refused by name when it is missing or wrong, on both ways that
+// results take.
 func TestWrongResults(t *testing.T) {
 	now := timestamppb.Now()
 	for _, c := range []struct {

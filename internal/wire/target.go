@@ -5,8 +5,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// targetToProto is the target as a message. One with no kind, or with several, crosses as a target that has none, so that
-// the server refuses what would otherwise lose a part on the way.
+// targetToProto is the target as a message. One with no kind, or with several, crosses as a target that has
+// none, so that the server refuses what would otherwise lose a part on the way.
 func targetToProto(t *carillon.Target) *pb.Target {
 	if *t == (carillon.Target{}) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// CheckText refuses a message with a text that is not UTF-8, which cannot be sent, by the field that it is in. To be asked when a
-// message could not be sent: it looks at every field.
+// CheckText refuses a message with a text that is not UTF-8, which cannot be sent, by the field that it is
+// in. To be asked when a message could not be sent: it looks at every field.
 func CheckText(message any) (err error) {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -40,7 +40,8 @@ func CheckText(message any) (err error) {
 	return err
 }
 
-// fieldAt names the place in a message as the API does: a job that a request is about has its fields beside the request's.
+// fieldAt names the place in a message as the API does: a job that a request is about has its fields beside
+// the request's.
 func fieldAt(p protopath.Path) string {
 	var b strings.Builder
 	for _, step := range p[1:] {

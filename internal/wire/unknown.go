@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Known refuses a message with a field that this version does not have: who has sent it expects something of it. The error
-// names the field by where it is and by its number, which is all that there is of it here.
+// Known refuses a message with a field that this version does not have: who has sent it expects something of
+// it. The error names the field by where it is and by its number, which is all that there is of it here.
 func Known(m proto.Message) error {
 	stray := StrayIn(m)
 	if stray == nil {

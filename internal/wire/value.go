@@ -73,8 +73,8 @@ func (f *first) time(ts *timestamppb.Timestamp, field string) time.Time {
 	return instant(ts)
 }
 
-// text is s fit for a proto string: what people and programs outside wrote may not be UTF-8, and one such byte would lose
-// the whole message.
+// text is s fit for a proto string: what people and programs outside wrote may not be UTF-8, and one such
+// byte would lose the whole message.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // clampInt32 keeps a number that is far out of its limits out of its limits.
@@ -83,7 +83,8 @@ func clampInt32(n int) int32 { return int32(max(-1<<31, min(n, 1<<31-1))) }
 // enumTo maps a word that begins with its default at 0 to an enum that begins with "unspecified" at 0.
 func enumTo[P ~int32, W ~uint8](w W) P { return P(w) + 1 }
 
-// enumFrom is the reverse; "unspecified" is the default. values are the enum's names, which say how many there are.
+// enumFrom is the reverse; "unspecified" is the default. values are the enum's names, which say how many
+// there are.
 func enumFrom[W ~uint8, P ~int32](p P, values map[int32]string, field string) (W, error) {
 	if p == 0 {
 		return 0, nil

@@ -164,7 +164,8 @@ func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunReco
 	return out
 }
 
-// newest is a position before every run of a job, and with an empty name before every dead run of a namespace.
+// newest is a position before every run of a job, and with an empty name before every dead run of a
+// namespace.
 func newest(k carillon.Key) *store.RunRecord {
 	return &store.RunRecord{Key: k, ID: carillon.RunIdentity{Scheduled: math.MaxInt64}, Finished: math.MaxInt64}
 }

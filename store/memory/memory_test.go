@@ -29,7 +29,8 @@ func TestConformanceWithClock(t *testing.T) {
 	})
 }
 
-// In a bubble the default clock is the bubble's: the suite's waits cost nothing and need no clock of their own.
+// In a bubble the default clock is the bubble's: the suite's waits cost nothing and need no clock of their
+// own.
 func TestConformanceInBubble(t *testing.T) {
 	o := storetest.Options{
 		Open:    func(testing.TB) store.Store { return memory.New(memory.Options{}) },

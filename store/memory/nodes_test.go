@@ -33,8 +33,8 @@ func put(name string) *store.Batch {
 	return &store.Batch{Puts: []store.Record{{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{}}}}
 }
 
-// TestNodes has several nodes share one store in a bubble: leases end at their very instant, and an owner that was deposed
-// writes nothing more, alone or in a group.
+// TestNodes has several nodes share one store in a bubble: leases end at their very instant, and an owner
+// that was deposed writes nothing more, alone or in a group.
 func TestNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{Partitions: 4})

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// partition is one partition of a store. A batch is applied, and the term compared, under its lock, which is all that
-// atomic and fenced mean here.
+// partition is one partition of a store. A batch is applied, and the term compared, under its lock, which is
+// all that atomic and fenced mean here.
 type partition struct {
 	number int // it never changes: it is read without the lock
 
@@ -89,7 +89,8 @@ func (p *partition) inForce(term store.Term) bool {
 	return !term.IsZero() && term == p.owner.Term && p.owner.Node != ""
 }
 
-// claim takes the partition for the node if it is free, expired or the node's own; otherwise the term is zero.
+// claim takes the partition for the node if it is free, expired or the node's own; otherwise the term is
+// zero.
 func (p *partition) claim(node string, nonce uint64, now time.Time, ttl time.Duration) store.Term {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +113,8 @@ func (p *partition) renew(node string, term store.Term, until time.Time) bool {
 	return true
 }
 
-// release frees the partition if the node still holds it under the term. The term stays, so that the next one is greater.
+// release frees the partition if the node still holds it under the term. The term stays, so that the next one
+// is greater.
 func (p *partition) release(node string, term store.Term) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

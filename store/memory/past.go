@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Past is what a store held at one moment, of all partitions alike: what a standby has received that follows asynchronously.
+// Past is what a store held at one moment, of all partitions alike: what a standby has received that follows
+// asynchronously.
 type Past struct {
 	partitions []pastPartition
 	members    map[string]member
@@ -34,8 +35,9 @@ func (s *Store) Past() *Past {
 	return past
 }
 
-// Revert makes the store go back to what it held, as when an asynchronous standby takes the place of a primary that has failed:
-// what was acknowledged since is lost, and every term is over. Epochs go on growing, as [store.Leaser] demands.
+// Revert makes the store go back to what it held, as when an asynchronous standby takes the place of a
+// primary that has failed: what was acknowledged since is lost, and every term is over. Epochs go on growing,
+// as [store.Leaser] demands.
 func (s *Store) Revert(past *Past) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// A store that goes back has what it had, and takes writes of new terms only, whose epochs are greater than any before.
+// A store that goes back has what it had, and takes writes of new terms only, whose epochs are greater than
+// any before.
 func TestAStoreGoesBack(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New(memory.Options{Partitions: 2})

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// records are the jobs and pending runs of a partition. A record is never changed, only replaced, so every index holds
-// the record itself and a query of an index is a record with the fields that the index compares.
+// records are the jobs and pending runs of a partition. A record is never changed, only replaced, so every
+// index holds the record itself and a query of an index is a record with the fields that the index compares.
 type records struct {
 	partition int
 	byRef     *btree.BTreeG[*store.Record]
@@ -56,8 +56,8 @@ func lessStaged(a, b *store.Record) bool {
 	return lessRef(a, b)
 }
 
-// put writes records. All old index entries go before the first new one comes, because a run may move from one record to
-// another within a batch.
+// put writes records. All old index entries go before the first new one comes, because a run may move from
+// one record to another within a batch.
 func (r *records) put(puts []store.Record) {
 	kept := make([]*store.Record, len(puts))
 	for i := range puts {

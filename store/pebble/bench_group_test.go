@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// BenchmarkGroup does what an engine does that commits all its partitions together: one goroutine, groups of a few records
-// of each of 64 partitions. An op is a record.
+// BenchmarkGroup does what an engine does that commits all its partitions together: one goroutine, groups of
+// a few records of each of 64 partitions. An op is a record.
 //
 //	put     a new job: the owner reads that it is not there, and puts it
 //	start   a one-shot's attempt becomes durable: its state is rewritten, its due time moves

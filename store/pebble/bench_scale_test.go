@@ -55,8 +55,9 @@ func scan(b *testing.B, shards []store.Shard, limit int) (n int) {
 	return n
 }
 
-// BenchmarkOpen opens a store of many far-future jobs and loads the first 1500 of each partition, as a node does at its
-// start. What was in the memtable is in the log only, as after a kill: Pebble writes no table when it is closed.
+// BenchmarkOpen opens a store of many far-future jobs and loads the first 1500 of each partition, as a node
+// does at its start. What was in the memtable is in the log only, as after a kill: Pebble writes no table
+// when it is closed.
 func BenchmarkOpen(b *testing.B) {
 	jobs, dir := scaleJobs(b), b.TempDir()
 	s, err := pebble.Open(dir, pebble.Options{})
@@ -86,8 +87,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkTombstones finishes many one-shots, and then scans the due index from its start: with a mark, and after an open
-// without one.
+// BenchmarkTombstones finishes many one-shots, and then scans the due index from its start: with a mark, and
+// after an open without one.
 func BenchmarkTombstones(b *testing.B) {
 	jobs, dir := scaleJobs(b), b.TempDir()
 	s := open(b, dir, pebble.Options{})

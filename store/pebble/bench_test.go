@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// The benchmarks work on a real folder with real fsyncs: one owner goroutine per partition, each applying batches of a
-// few records, as an engine under load does. An op is a record.
+// The benchmarks work on a real folder with real fsyncs: one owner goroutine per partition, each applying
+// batches of a few records, as an engine under load does. An op is a record.
 
 const (
 	benchOwners = 64
@@ -114,8 +114,8 @@ func BenchmarkFinish(b *testing.B) {
 	}
 }
 
-// BenchmarkLife is the whole life of one-shots, steadily: each is put, and finished with a history record when 64,000
-// others have been put.
+// BenchmarkLife is the whole life of one-shots, steadily: each is put, and finished with a history record
+// when 64,000 others have been put.
 func BenchmarkLife(b *testing.B) {
 	for _, mib := range []int{16, 32} {
 		b.Run(fmt.Sprintf("memtable=%dMiB", mib), func(b *testing.B) {

@@ -11,8 +11,9 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// TestCheck spoils a table here and there: every job that can no longer be read is named, and no other. A job whose entries stand in
-// the same block, the last one of the names and the first ones of the due times, leaves nothing to name it by.
+// TestCheck spoils a table here and there: every job that can no longer be read is named, and no other. A job
+// whose entries stand in the same block, the last one of the names and the first ones of the due times,
+// leaves nothing to name it by.
 func TestCheck(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	p := startWriter(t, dir, sizes{1 << 20, 5})

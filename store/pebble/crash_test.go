@@ -61,8 +61,9 @@ func batchOf(n uint64) *store.Batch {
 	return b
 }
 
-// TestCrash cuts the power at a random moment while every partition writes, some of them as a group: what was acknowledged is
-// there, and the rest is there whole or not at all. A disk of 0 % kept nothing that was not synced, others kept some of it.
+// TestCrash cuts the power at a random moment while every partition writes, some of them as a group: what was
+// acknowledged is there, and the rest is there whole or not at all. A disk of 0 % kept nothing that was not
+// synced, others kept some of it.
 func TestCrash(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

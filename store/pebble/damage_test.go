@@ -17,9 +17,9 @@ import (
 
 var damages = flag.Int("damages", 2, "places of each file at which TestDamage spoils it")
 
-// TestDamage spoils each file of a store, one at a time: bits, holes of zeros, cuts, files that are empty, missing, or
-// stand under each other's names. Each start has all that was acknowledged, or is refused, or says at the read that it is damaged. In the
-// short form the stores are small.
+// TestDamage spoils each file of a store, one at a time: bits, holes of zeros, cuts, files that are empty,
+// missing, or stand under each other's names. Each start has all that was acknowledged, or is refused, or
+// says at the read that it is damaged. In the short form the stores are small.
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -204,7 +204,8 @@ func linkAll(t *testing.T, from, to string) {
 	}
 }
 
-// start opens a folder and looks for all that was acknowledged: it is right, refused, found at a read, or wrong.
+// start opens a folder and looks for all that was acknowledged: it is right, refused, found at a read, or
+// wrong.
 func (d *damager) start(dir string) (got string, err error) {
 	s, err := pebble.Open(dir, pebble.Options{})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// TestDueWhileItMoves moves one record to and fro in the due index while others scan it: every scan finds it once, and
-// the mover finds it where it has just put it.
+// TestDueWhileItMoves moves one record to and fro in the due index while others scan it: every scan finds it
+// once, and the mover finds it where it has just put it.
 func TestDueWhileItMoves(t *testing.T) {
 	const moves = 3000
 	s := open(t, "store", pebble.Options{FS: vfs.NewMem(), Partitions: 1})

@@ -31,8 +31,8 @@ func (g *gate) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// TestNothingBeforeItIsDurable holds up an fsync: until it ends, neither the Apply nor a read that could show its record
-// returns, and other partitions are read as ever.
+// TestNothingBeforeItIsDurable holds up an fsync: until it ends, neither the Apply nor a read that could show
+// its record returns, and other partitions are read as ever.
 func TestNothingBeforeItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -73,8 +73,8 @@ func TestNothingBeforeItIsDurable(t *testing.T) {
 	})
 }
 
-// TestFenceIsInTheWrite holds up the committer, so that a claim and then a write of the owner it deposes wait for it. The
-// write was begun while its term was in force, and must be refused all the same.
+// TestFenceIsInTheWrite holds up the committer, so that a claim and then a write of the owner it deposes wait
+// for it. The write was begun while its term was in force, and must be refused all the same.
 func TestFenceIsInTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}

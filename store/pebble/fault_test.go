@@ -41,7 +41,8 @@ type faults struct {
 
 func (f *faults) String() string { return fmt.Sprintf("write %d fails", f.at) }
 
-// MaybeError counts what writes. A preallocation is only a wish, and a lock needs no room, so they are left alone.
+// MaybeError counts what writes. A preallocation is only a wish, and a lock needs no room, so they are left
+// alone.
 func (f *faults) MaybeError(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || op.Kind == errorfs.OpFilePreallocate ||
 		op.Kind == errorfs.OpLock || f.healed.Load() {
@@ -62,8 +63,9 @@ func faultOptions(fs vfs.FS) pebble.Options {
 // faultBatches is how many batches a history of writes has; they fill a few memtables.
 const faultBatches = 60
 
-// TestFaults fails every single write and sync of a history of groups, once or from there on. Whatever fails, the process
-// lives, no acknowledged batch is lost, no other is there in part, and the store works again when the disk does.
+// TestFaults fails every single write and sync of a history of groups, once or from there on. Whatever fails,
+// the process lives, no acknowledged batch is lost, no other is there in part, and the store works again when
+// the disk does.
 func TestFaults(t *testing.T) {
 	counter := &faults{at: -1}
 	history(t, vfs.NewCrashableMem(), counter)
@@ -84,7 +86,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// history opens a store, writes both partitions as a group, heals the disk at the first error, writes on, and looks at what a crash leaves of it.
+// history opens a store, writes both partitions as a group, heals the disk at the first error, writes on, and
+// looks at what a crash leaves of it.
 func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 	t.Helper()
 	disk := errorfs.Wrap(fs, f)
@@ -177,7 +180,8 @@ func claimHealed(t *testing.T, s store.Store) store.Shard {
 	return sh
 }
 
-// afterFault does what an owner does after an Apply that did not succeed, and checks what the store then holds.
+// afterFault does what an owner does after an Apply that did not succeed, and checks what the store then
+// holds.
 func afterFault(t *testing.T, s store.Store, d *diary, err error) []store.Shard {
 	t.Helper()
 	outcome := store.OutcomeOf(err)
@@ -220,7 +224,8 @@ func (s *seen) count(text string) (n int) {
 	return n
 }
 
-// TestDiskFull fills the disk: the node lives, says why, still reads, keeps its leases, and goes on when there is room.
+// TestDiskFull fills the disk: the node lives, says why, still reads, keeps its leases, and goes on when
+// there is room.
 func TestDiskFull(t *testing.T) {
 	f := &faults{at: 120, lasting: true, err: &errFull{}}
 	var events seen
@@ -266,8 +271,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestRecoversWithoutACaller heals the disk of a store that nobody asks for anything: a node that is not ready gets no
-// requests.
+// TestRecoversWithoutACaller heals the disk of a store that nobody asks for anything: a node that is not
+// ready gets no requests.
 func TestRecoversWithoutACaller(t *testing.T) {
 	f := &faults{at: 120, lasting: true, err: syscall.ENOSPC}
 	opt := faultOptions(errorfs.Wrap(vfs.NewMem(), f))
@@ -305,8 +310,8 @@ func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 func (d *smallDisk) Unwrap() vfs.FS { return d.FS }
 
-// TestNoAttemptWithoutRoom checks that the store does not try to open on a disk that has less room than its logs take: what
-// such an attempt leaves behind would eat the room that it waits for.
+// TestNoAttemptWithoutRoom checks that the store does not try to open on a disk that has less room than its
+// logs take: what such an attempt leaves behind would eat the room that it waits for.
 func TestNoAttemptWithoutRoom(t *testing.T) {
 	f := &faults{at: 120, lasting: true, err: syscall.ENOSPC}
 	disk := &smallDisk{FS: errorfs.Wrap(vfs.NewMem(), f)}

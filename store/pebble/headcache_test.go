@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// headKnown is the head that k knows for a key: "" if it knows nothing, "absent" if it knows that there is none.
+// headKnown is the head that k knows for a key: "" if it knows nothing, "absent" if it knows that there is
+// none.
 func headKnown(k *headCache, key string) string {
 	entry := k.look(nil, []byte(key))
 	if len(entry) == 0 {

@@ -33,7 +33,8 @@ func TestLockFilesAreDeleted(t *testing.T) {
 	checkAll(t, dir, p.end(t))
 }
 
-// A folder that is moved away, and another one in its place, end the acknowledgements of the node that had it.
+// A folder that is moved away, and another one in its place, end the acknowledgements of the node that had
+// it.
 func TestFolderIsReplaced(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		t.Run(fmt.Sprint("another=", another), func(t *testing.T) {

@@ -118,7 +118,8 @@ func TestBodyLengths(t *testing.T) {
 	}
 }
 
-// TestRunOrder holds the history's order against: newest scheduled first, and every run of a job under its prefix.
+// TestRunOrder holds the history's order against: newest scheduled first, and every run of a job under its
+// prefix.
 func TestRunOrder(t *testing.T) {
 	k := carillon.Key{Namespace: "ns", Name: "job"}
 	prefix := appendHistoryPrefix(nil, 7, k)

@@ -79,7 +79,8 @@ func put(m *marks, due int64) {
 	m.visible()
 }
 
-// TestMarksStart plays a scan whose snapshot is older than the mark: it must start where its snapshot has an entry.
+// TestMarksStart plays a scan whose snapshot is older than the mark: it must start where its snapshot has an
+// entry.
 func TestMarksStart(t *testing.T) {
 	m := newMarks()
 	m.end(m.begin(2), 100)

@@ -2,7 +2,8 @@ package pebble
 
 import "testing"
 
-// TestRemoteFileSystems looks up the numbers of statfs(2) that are refused, and of local file systems, which are not.
+// TestRemoteFileSystems looks up the numbers of statfs(2) that are refused, and of local file systems, which
+// are not.
 func TestRemoteFileSystems(t *testing.T) {
 	for magic, want := range map[uint32]string{0x6969: "NFS", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x65735546: "FUSE"} {
 		if got, remote := remoteMagicName(magic); !remote || got != want {

@@ -188,7 +188,8 @@ func TestOpenRefused(t *testing.T) {
 	}
 }
 
-// TestOpenAgain opens a store that was closed: what it was created with stays, and a mount's own folder is no stranger.
+// TestOpenAgain opens a store that was closed: what it was created with stays, and a mount's own folder is no
+// stranger.
 func TestOpenAgain(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
@@ -215,7 +216,8 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// TestOpenOtherFormats opens stores whose records are of another format: the one before is taken over, others are refused.
+// TestOpenOtherFormats opens stores whose records are of another format: the one before is taken over, others
+// are refused.
 func TestOpenOtherFormats(t *testing.T) {
 	for format, want := range map[int]error{1: nil, store.Format(): nil, store.Format() + 1: pebble.ErrNewer} {
 		t.Run(strconv.Itoa(format), func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// refuse builds a batch as an Apply does that loses its partition before its turn comes: nothing of it is written.
+// refuse builds a batch as an Apply does that loses its partition before its turn comes: nothing of it is
+// written.
 func refuse(t *testing.T, s *pebble.Store, sh store.Shard, b store.Batch) {
 	t.Helper()
 	if _, _, err := pebble.Built(s, []store.Write{{Shard: sh, Batch: &b}}); err != nil {
@@ -90,7 +91,8 @@ func TestRefusedDeleteOfTheLastPendingRun(t *testing.T) {
 	}
 }
 
-// A refused batch that takes the only run out of the history does not make the store believe that there is none.
+// A refused batch that takes the only run out of the history does not make the store believe that there is
+// none.
 func TestRefusedRedriveOfTheOnlyRun(t *testing.T) {
 	dead := run(1, 1000, carillon.RunDead)
 	s, sh := reopened(t, store.Batch{Runs: []store.RunRecord{dead}})
@@ -124,7 +126,8 @@ func (h *hitch) MaybeError(op errorfs.Op) error {
 	return syscall.EIO
 }
 
-// What a former owner sees of a batch before that is durable, and then lost, is forgotten when the store recovers.
+// What a former owner sees of a batch before that is durable, and then lost, is forgotten when the store
+// recovers.
 func TestLostBatchIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hitch{goOn: make(chan struct{})}
@@ -175,7 +178,8 @@ func (u *unsynced) MaybeError(op errorfs.Op) error {
 // turncoat is a disk that can become another.
 type turncoat struct{ vfs.FS }
 
-// What is read between a failed fsync and the recovery may be in the system's memory only: nothing is built on it.
+// What is read between a failed fsync and the recovery may be in the system's memory only: nothing is built
+// on it.
 func TestWhatWasReadMeanwhileIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, fs := &unsynced{}, vfs.NewCrashableMem()

@@ -28,8 +28,8 @@ func inProcess(t *testing.T) {
 	}
 }
 
-// A merge of tables that meets damage behind a deletion, where Pebble would end the process, leaves a store that goes on,
-// and loses nothing but what is damaged.
+// A merge of tables that meets damage behind a deletion, where Pebble would end the process, leaves a store
+// that goes on, and loses nothing but what is damaged.
 func TestMergeMeetsDamage(t *testing.T) {
 	if os.Getenv(apart) == "" {
 		inProcess(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
-// A writer is a process of its own that puts jobs into a store: this test program, started again with the folder in its
-// environment. It says what was acknowledged, and ends in order when its input does.
+// A writer is a process of its own that puts jobs into a store: this test program, started again with the
+// folder in its environment. It says what was acknowledged, and ends in order when its input does.
 const (
 	writerFolder = "CARILLON_PEBBLE_WRITER"
 	writerSizes  = "CARILLON_PEBBLE_SIZES" // of the memtable, in bytes, and of a batch, in jobs

@@ -47,8 +47,8 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	return err
 }
 
-// send does the statements in one round trip and one transaction. Once they are on their way it is not cancelled by ctx, but
-// it does not wait for ever.
+// send does the statements in one round trip and one transaction. Once they are on their way it is not
+// cancelled by ctx, but it does not wait for ever.
 func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
 	waiting, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
@@ -62,8 +62,9 @@ func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
 	return outcome(roundTrip(sending, conn.Conn(), b))
 }
 
-// roundTrip sends the statements without BEGIN and COMMIT: what stands between two Syncs of the protocol is one transaction,
-// and it is committed when the last statement has succeeded. Its end is what Close waits for.
+// roundTrip sends the statements without BEGIN and COMMIT: what stands between two Syncs of the protocol is
+// one transaction, and it is committed when the last statement has succeeded. Its end is what Close waits
+// for.
 func roundTrip(ctx context.Context, conn *pgx.Conn, b *pgx.Batch) error {
 	results := conn.SendBatch(ctx, b)
 	for range b.Len() {

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/postgres"
 )
 
-// BenchmarkGroup puts new jobs, and then moves all of them in the due index as a tick does, in groups of 256 over as many
-// partitions as named, on a server as it comes: every commit is synced.
+// BenchmarkGroup puts new jobs, and then moves all of them in the due index as a tick does, in groups of 256
+// over as many partitions as named, on a server as it comes: every commit is synced.
 func BenchmarkGroup(b *testing.B) {
 	server := realserver.StartPostgres(b)
 	for _, partitions := range []int{1, 64} {
@@ -46,9 +46,9 @@ func BenchmarkGroup(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth lets 10,000 jobs run again and again, in groups of 64 runs over all partitions: an attempt is begun, ends, its
-// run goes into the history, of which a job keeps 10. It reports what the tables need for a job, and what of that is dead.
-// 50,000 runs: -benchtime 50000x.
+// BenchmarkGrowth lets 10,000 jobs run again and again, in groups of 64 runs over all partitions: an attempt
+// is begun, ends, its run goes into the history, of which a job keeps 10. It reports what the tables need for
+// a job, and what of that is dead. 50,000 runs: -benchtime 50000x.
 func BenchmarkGrowth(b *testing.B) {
 	const jobs, size, kept = 10_000, 64, 10
 	server := realserver.StartPostgres(b, "fsync=off", "autovacuum_naptime=5s")

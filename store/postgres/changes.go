@@ -177,8 +177,8 @@ func (c *changes) addRun(partition int, r *store.RunRecord) {
 	c.runs.expires, c.runs.record = append(c.runs.expires, r.Expires), append(c.runs.record, record)
 }
 
-// labelsOf are the labels of a spec as JSON; empty if it has none. What jsonb cannot hold, and the API does not let in, is
-// left out.
+// labelsOf are the labels of a spec as JSON; empty if it has none. What jsonb cannot hold, and the API does
+// not let in, is left out.
 func labelsOf(spec []byte) (string, error) {
 	labels := store.SpecLabels(spec)
 	for key, value := range labels {

@@ -26,7 +26,8 @@ SELECT current_setting('server_version_num')::int AS version_number, current_set
 	current_setting('synchronous_commit') AS commit, current_setting('synchronous_standby_names') AS standbys,
 	(SELECT count(*) FROM pg_stat_replication) AS following`
 
-// checkServer refuses a server that cannot keep a store, and warns of settings that keep less than they could.
+// checkServer refuses a server that cannot keep a store, and warns of settings that keep less than they
+// could.
 func (s *Store) checkServer(ctx context.Context) error {
 	conn, err := s.leases.Acquire(ctx)
 	if err != nil {

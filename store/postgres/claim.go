@@ -12,13 +12,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// patience is how long a claim waits for a lock before it ends sessions that hold it and wait for their clients. A group is on
-// its way for some milliseconds; the lease of its owner has ended by then.
+// patience is how long a claim waits for a lock before it ends sessions that hold it and wait for their
+// clients. A group is on its way for some milliseconds; the lease of its owner has ended by then.
 const patience = time.Second
 
 var (
-	// An epoch is at least the seconds since 1970: also one that is given after a failover, or in an older copy of the table, is
-	// greater than those that were lost.
+	// An epoch is at least the seconds since 1970: also one that is given after a failover, or in an older
+	// copy of the table, is greater than those that were lost.
 	claimSQL = `
 WITH free AS MATERIALIZED (
 	SELECT o.partition, t.nonce FROM unnest($2::int[], $3::bigint[]) AS t (partition, nonce)
@@ -29,15 +29,16 @@ UPDATE carillon_owners o SET epoch = greatest(o.epoch + 1, floor(extract(epoch F
 	renewed = t.now, until = t.now + $4::bigint * interval '1 microsecond', server = pg_postmaster_start_time(), place = ` + hereSQL + `
 FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETURNING o.partition, o.epoch, o.nonce`
 
-	// Who takes partitions must have opened this very store: another may have been made in its place, with other partitions. And
-	// its sessions must be what they were made: a pooler may give it another one for each transaction.
+	// Who takes partitions must have opened this very store: another may have been made in its place, with
+	// other partitions. And its sessions must be what they were made: a pooler may give it another one for
+	// each transaction.
 	sessionOfSQL = `
 SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND signing_key = $2),
 	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
 
-	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in the middle of a
-	// group: no timeout of the server's ends it, and the client's machine still answers. One that waits for another lock, as
-	// another claim does, or works, is left alone.
+	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in
+	// the middle of a group: no timeout of the server's ends it, and the client's machine still answers. One
+	// that waits for another lock, as another claim does, or works, is left alone.
 	endBlockersSQL = `
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid = ANY(pg_blocking_pids($1)) AND wait_event_type = 'Client' AND xact_start <= clock_timestamp() - $2::bigint * interval '1 microsecond'
@@ -104,8 +105,8 @@ func (l *leaser) claimRows(ctx context.Context, args ...any) ([]store.Holding, e
 	return pgx.CollectRows(rows, scanHolding)
 }
 
-// endBlockers ends, again and again until ctx ends, the sessions that block another one and wait for their clients. Its own
-// errors are nobody's: a claim that goes on being blocked fails by itself.
+// endBlockers ends, again and again until ctx ends, the sessions that block another one and wait for their
+// clients. Its own errors are nobody's: a claim that goes on being blocked fails by itself.
 func (l *leaser) endBlockers(ctx context.Context, blocked int32) {
 	again := time.NewTicker(patience)
 	defer again.Stop()

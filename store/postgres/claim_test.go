@@ -34,7 +34,8 @@ func lives(t *testing.T, c *pgx.Conn) bool {
 	return c.Ping(t.Context()) == nil
 }
 
-// halfSent sends the first statement of a group and not its end, as a node does that is stopped in the middle of it.
+// halfSent sends the first statement of a group and not its end, as a node does that is stopped in the middle
+// of it.
 func halfSent(t *testing.T, c *pgx.Conn) {
 	t.Helper()
 	p := c.PgConn().StartPipeline(t.Context())
@@ -70,7 +71,8 @@ func expired(t *testing.T) (url string, s *postgres.Store) {
 	return url, s
 }
 
-// TestClaimEndsBlockers has nodes stopped in the middle of a group, or of a transaction: whoever claims gets their partition.
+// TestClaimEndsBlockers has nodes stopped in the middle of a group, or of a transaction: whoever claims gets
+// their partition.
 func TestClaimEndsBlockers(t *testing.T) {
 	for name, block := range map[string]func(t *testing.T, c *pgx.Conn){"half a group": halfSent, "an open transaction": lock} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// How long things may take. A lease of the engine is 15 s: what takes longer than these is of an owner that is about to lose
-// its partitions.
+// How long things may take. A lease of the engine is 15 s: what takes longer than these is of an owner that
+// is about to lose its partitions.
 const (
 	connectTimeout   = 5 * time.Second
 	acquireTimeout   = 10 * time.Second // of a connection of the pool
@@ -33,11 +33,12 @@ const (
 	leaseConns   = 3 // leases are renewed however busy the others are: one to claim, one to renew, one to end who blocks a claim
 )
 
-// sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's default is not;
-// every statement sees what was committed before it; a client that vanished holds its locks for a short time only, and has
-// nothing done any more (servers of other systems than Linux may refuse to look). That a commit was not waited for is told as a
-// warning. All queries have an index made for them: a plan that reads a whole table, or sorts it, is one of a table that was never
-// analysed. Whether transactions may write is left to the server: an operator who forbids it has a reason.
+// sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's
+// default is not; every statement sees what was committed before it; a client that vanished holds its locks
+// for a short time only, and has nothing done any more (servers of other systems than Linux may refuse to
+// look). That a commit was not waited for is told as a warning. All queries have an index made for them: a
+// plan that reads a whole table, or sorts it, is one of a table that was never analysed. Whether transactions
+// may write is left to the server: an operator who forbids it has a reason.
 var sessionSQL = fmt.Sprintf(`
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 SELECT set_config('client_connection_check_interval', '2s', false)
@@ -100,8 +101,9 @@ func CheckURL(url string) error {
 	return err
 }
 
-// withoutCancels has connections not ask the server to cancel what it does when they are given up. A commit that waits for a
-// synchronous standby would then be done without: what nobody was told, and the standby does not have, could be read.
+// withoutCancels has connections not ask the server to cancel what it does when they are given up. A commit
+// that waits for a synchronous standby would then be done without: what nobody was told, and the standby does
+// not have, could be read.
 func withoutCancels(c *pgxpool.Config) {
 	c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
 		var connected atomic.Bool
@@ -126,8 +128,8 @@ var errNoCancel = errors.New("what the server does is not cancelled")
 // unreplicated is the name of a mark on a connection.
 const unreplicated = "carillon: unreplicated"
 
-// noteUnreplicated marks the connection of a commit that is told as done, and only warned of: an operator has cancelled its wait
-// for a synchronous standby, so the standby may not have it.
+// noteUnreplicated marks the connection of a commit that is told as done, and only warned of: an operator has
+// cancelled its wait for a synchronous standby, so the standby may not have it.
 func noteUnreplicated(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == "SyncRepWaitForLSN" {
 		c.CustomData()[unreplicated] = true

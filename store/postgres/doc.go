@@ -1,5 +1,5 @@
-// Package postgres keeps a store in a PostgreSQL database: jobs, finished runs and ownership are tables that an operator may
-// read. It needs PostgreSQL 12 or later, and one database, or one schema of it, for itself.
+// Package postgres keeps a store in a PostgreSQL database: jobs, finished runs and ownership are tables that
+// an operator may read. It needs PostgreSQL 12 or later, and one database, or one schema of it, for itself.
 //
 //	open.go        Store and its options
 //	connect.go     connections, and what every session sets
@@ -17,15 +17,15 @@
 //
 // # The fence
 //
-// All batches of a group travel in one round trip and are one transaction. Its first statement locks the rows of the
-// partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of them. It must be the row
-// that this very server has written since it was started, where it was written: a promoted standby, or a copy that was restored,
-// may have the term of an owner that remembers more than it does. A claim updates the row: it waits until the transaction has
-// ended, or the transaction finds that its term is over. (A plain SELECT, EXISTS and even FOR KEY SHARE let a stale write land
-// beside a claim.)
+// All batches of a group travel in one round trip and are one transaction. Its first statement locks the rows
+// of the partitions' owners FOR SHARE where epoch and nonce are as expected, and fails unless it finds all of
+// them. It must be the row that this very server has written since it was started, where it was written: a
+// promoted standby, or a copy that was restored, may have the term of an owner that remembers more than it
+// does. A claim updates the row: it waits until the transaction has ended, or the transaction finds that its
+// term is over. (A plain SELECT, EXISTS and even FOR KEY SHARE let a stale write land beside a claim.)
 //
 // # Order
 //
-// Names are compared as bytes (COLLATE "C"). Unsigned numbers are stored as PostgreSQL's signed ones: a sequence of 2^63 or
-// more, which no job reaches, would stand before the others.
+// Names are compared as bytes (COLLATE "C"). Unsigned numbers are stored as PostgreSQL's signed ones: a
+// sequence of 2^63 or more, which no job reaches, would stand before the others.
 package postgres

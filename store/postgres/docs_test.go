@@ -32,7 +32,8 @@ func statements(t *testing.T) (out []string) {
 	return out
 }
 
-// What the documentation shows to operators runs, and a user with the rights that it names is enough for a node.
+// What the documentation shows to operators runs, and a user with the rights that it names is enough for a
+// node.
 func TestDocumentedSQL(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)

@@ -26,7 +26,8 @@ func Refused(version int) string {
 // Query is a statement with its arguments.
 type Query struct{ c conditions }
 
-// Queries are the queries of the due and staged indexes that begin after a record, by the name of their index.
+// Queries are the queries of the due and staged indexes that begin after a record, by the name of their
+// index.
 func Queries(after store.Cursor) map[string]Query {
 	var due, staged conditions
 	due.due(3, store.DueQuery{Priority: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})

@@ -37,8 +37,8 @@ func job(i int) store.Record {
 	}
 }
 
-// TestOutcomes ends the sessions of a store again and again while it writes. What was applied is there, what was certainly not
-// applied is not; the writes between may be either.
+// TestOutcomes ends the sessions of a store again and again while it writes. What was applied is there, what
+// was certainly not applied is not; the writes between may be either.
 func TestOutcomes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	s := open(t, server.Database(t), postgres.Options{})
@@ -75,8 +75,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestServerGoes ends the server and starts it again. Every call returns; those after its return succeed, without a new store, but
-// under a new term.
+// TestServerGoes ends the server and starts it again. Every call returns; those after its return succeed,
+// without a new store, but under a new term.
 func TestServerGoes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	var mu sync.Mutex
@@ -121,7 +121,8 @@ func TestServerGoes(t *testing.T) {
 	}
 }
 
-// TestReadsAfterRestart has all connections of the pool broken at once, by a server that was started again: no read fails for that.
+// TestReadsAfterRestart has all connections of the pool broken at once, by a server that was started again:
+// no read fails for that.
 func TestReadsAfterRestart(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	s := open(t, server.Database(t), postgres.Options{})
@@ -214,8 +215,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPlans asks the server how it would do the queries that are asked all the time: with an index made for them, and without
-// sorting.
+// TestPlans asks the server how it would do the queries that are asked all the time: with an index made for
+// them, and without sorting.
 func TestPlans(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	s := open(t, server.Database(t), postgres.Options{})

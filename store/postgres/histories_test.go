@@ -16,7 +16,8 @@ import (
 	"github.com/carillonhq/carillon/store/postgres"
 )
 
-// until calls f until it is true: a server takes a while to notice what it was told, and a node that a server has gone.
+// until calls f until it is true: a server takes a while to notice what it was told, and a node that a server
+// has gone.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -60,7 +61,8 @@ func put(t testing.TB, shard store.Shard, i int) store.Outcome {
 	return store.OutcomeOf(err)
 }
 
-// wantDeposed has the term of a shard be over: it neither writes nor is renewed, and the next one has a greater epoch.
+// wantDeposed has the term of a shard be over: it neither writes nor is renewed, and the next one has a
+// greater epoch.
 func wantDeposed(t *testing.T, s store.Store, shard store.Shard, held store.Holding) {
 	t.Helper()
 	until(t, "the term is over", func() bool {
@@ -120,7 +122,8 @@ func TestAFailoverDeposes(t *testing.T) {
 	wantDeposed(t, s, shard, held)
 }
 
-// What a server had acknowledged before it was started again may be gone, as where fsync is off, or from an older copy of its files.
+// What a server had acknowledged before it was started again may be gone, as where fsync is off, or from an
+// older copy of its files.
 func TestARestartDeposes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	s := open(t, server.Database(t), postgres.Options{})
@@ -171,7 +174,8 @@ func TestACopyOfTheDatabaseDeposes(t *testing.T) {
 	wantDeposed(t, s, shard, held)
 }
 
-// Two primaries live after a failover, and connections are to both. What a partition is claimed of is what it is read from.
+// Two primaries live after a failover, and connections are to both. What a partition is claimed of is what it
+// is read from.
 func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
 	first := realserver.StartPostgres(t)
 	first.Exec(t, "postgres", "CREATE DATABASE test")
@@ -196,7 +200,8 @@ func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
 	}
 }
 
-// A store that was removed and made again is not the one that was opened: it may have other partitions, and has another secret.
+// A store that was removed and made again is not the one that was opened: it may have other partitions, and
+// has another secret.
 func TestAnotherStoreInItsPlace(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)

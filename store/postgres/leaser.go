@@ -11,28 +11,32 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// leaser is the store as a Leaser. The server's clock is the store's: clock_timestamp, which goes on within a transaction.
+// leaser is the store as a Leaser. The server's clock is the store's: clock_timestamp, which goes on within a
+// transaction.
 type leaser Store
 
 var _ store.Leaser = (*leaser)(nil)
 
-// leaseTries is how often a statement is tried that the server has rolled back, or that met a broken connection.
+// leaseTries is how often a statement is tried that the server has rolled back, or that met a broken
+// connection.
 const leaseTries = 5
 
-// lastsSQL is whether what was renewed for a time lasts still. A server's clock that was set back would have it last as much
-// longer: so it does not from before it was renewed on, by more than the same time again.
+// lastsSQL is whether what was renewed for a time lasts still. A server's clock that was set back would have
+// it last as much longer: so it does not from before it was renewed on, by more than the same time again.
 const lastsSQL = `(clock_timestamp() < %[1]s.until AND clock_timestamp() > %[1]s.renewed - (%[1]s.until - %[1]s.renewed))`
 
 // lasts is lastsSQL of a table, under its name in a statement.
 func lasts(table string) string { return fmt.Sprintf(lastsSQL, table) }
 
-// inForceSQL is whether the term of an owner is in force where the statement is done. After a failover, or the return of an older
-// copy, the table may have the term of an owner that remembers more than the table does: but it was given by another server, or
-// by one that has been started again since, or is in another place than hereSQL said when it was written. A table that was made
-// again or emptied has another file, as has one in a copy of the database; a row that was put back is of another transaction.
+// inForceSQL is whether the term of an owner is in force where the statement is done. After a failover, or
+// the return of an older copy, the table may have the term of an owner that remembers more than the table
+// does: but it was given by another server, or by one that has been started again since, or is in another
+// place than hereSQL said when it was written. A table that was made again or emptied has another file, as
+// has one in a copy of the database; a row that was put back is of another transaction.
 const inForceSQL = `o.node <> '' AND o.server = pg_postmaster_start_time() AND o.place = pg_relation_filepath(o.tableoid) || ' ' || o.xmin`
 
-// hereSQL is the place of a row of owners that is being written; xmin has the lower half of the transaction's number.
+// hereSQL is the place of a row of owners that is being written; xmin has the lower half of the transaction's
+// number.
 const hereSQL = `pg_relation_filepath(o.tableoid) || ' ' || (txid_current() & 4294967295)`
 
 // The statements. Rows of owners are locked in order of their numbers, as the fence of a write locks them.
@@ -46,7 +50,8 @@ ON CONFLICT (id) DO UPDATE SET address = EXCLUDED.address, http = EXCLUDED.http,
 	nonce = EXCLUDED.nonce, settings = EXCLUDED.settings, state = EXCLUDED.state, renewed = EXCLUDED.renewed, until = EXCLUDED.until
 WHERE m.nonce = EXCLUDED.nonce OR NOT ` + lasts("m") + ` RETURNING true`
 
-	// Of another store than was opened nobody becomes a member: others would leave partitions to a node that may not take them.
+	// Of another store than was opened nobody becomes a member: others would leave partitions to a node that
+	// may not take them.
 	openedSQL = `
 WITH opened AS MATERIALIZED (SELECT FROM carillon_meta WHERE partitions = $9 AND signing_key = $10),`
 
@@ -56,8 +61,9 @@ SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'written' WHEN NOT EXISTS (SE
 	joinSQL = openedSQL + `
 written AS (` + writeSQL + `, opened` + overSQL + `)` + writtenSQL + ` ELSE 'taken' END`
 
-	// Whoever may own something is locked, in order of the ids, until the member that retires is written: of two that retire at once
-	// the second waits for the first, and sees what that has written. Rows are read, and locked, until one is another's.
+	// Whoever may own something is locked, in order of the ids, until the member that retires is written: of
+	// two that retire at once the second waits for the first, and sees what that has written. Rows are read,
+	// and locked, until one is another's.
 	retireSQL = openedSQL + `
 able AS MATERIALIZED (
 	SELECT id FROM carillon_members AS m WHERE capacity > 0 AND ` + lasts("m") + ` ORDER BY id FOR UPDATE),
@@ -111,8 +117,9 @@ func (l *leaser) heed(err error) {
 	}
 }
 
-// asked does something of the leaser's, and does it again where the server has rolled it back, or where a connection was lost,
-// once for each there may be: whether it was done before is not known then, and does not matter.
+// asked does something of the leaser's, and does it again where the server has rolled it back, or where a
+// connection was lost, once for each there may be: whether it was done before is not known then, and does not
+// matter.
 func asked[T any](ctx context.Context, l *leaser, what string, do func(context.Context) ([]T, error)) (out []T, err error) {
 	end, err := (*Store)(l).begin()
 	if err != nil {

@@ -26,7 +26,8 @@ var ErrReplaced = errors.New("the database has another store in the place of the
 // migrationLock keeps those who start at the same time from making the same tables.
 const migrationLock = 0x6361_7269_6c6c_6f6e // "carillon"
 
-// migrateTries is how often a start is tried where the server has no advisory locks, so that others can get in between.
+// migrateTries is how often a start is tried where the server has no advisory locks, so that others can get
+// in between.
 const migrateTries = 10
 
 // migrate brings the tables up to date, in one transaction, and reads what the store was created with.
@@ -83,7 +84,8 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 	return readMeta(ctx, tx, partitions)
 }
 
-// additive are the migrations after which nodes of the version before go on: they add what those nodes need not know.
+// additive are the migrations after which nodes of the version before go on: they add what those nodes need
+// not know.
 var additive = map[int]bool{2: true, 3: true}
 
 // ErrInUse says that nodes live that know the tables only as they are.

@@ -27,8 +27,8 @@ func olderDatabase(t *testing.T) (url string, do func(sql string)) {
 	return url, do
 }
 
-// TestOlderTablesAreTakenOver: nobody lives that knows them as they are, so they become what this version makes of them, and
-// what is in them stays.
+// TestOlderTablesAreTakenOver: nobody lives that knows them as they are, so they become what this version
+// makes of them, and what is in them stays.
 func TestOlderTablesAreTakenOver(t *testing.T) {
 	url, _ := olderDatabase(t)
 	s := open(t, url, postgres.Options{})
@@ -64,7 +64,8 @@ func TestOlderTablesAreTakenOver(t *testing.T) {
 	open(t, url, postgres.Options{}) // the second start changes nothing
 }
 
-// TestOlderTablesStayUnderOlderNodes: a node of the older build lives. The start is refused, and all is as it was.
+// TestOlderTablesStayUnderOlderNodes: a node of the older build lives. The start is refused, and all is as it
+// was.
 func TestOlderTablesStayUnderOlderNodes(t *testing.T) {
 	url, do := olderDatabase(t)
 	do(`INSERT INTO carillon_members (id, address, http, sidecars, capacity, nonce, renewed, until)
@@ -79,8 +80,8 @@ func TestOlderTablesStayUnderOlderNodes(t *testing.T) {
 	open(t, url, postgres.Options{})
 }
 
-// TestAnOlderNodeCannotComeBack: it opened the store before the tables were brought up to date. What it says to become a
-// member, and to claim, asks for the key under the name that it had.
+// TestAnOlderNodeCannotComeBack: it opened the store before the tables were brought up to date. What it says
+// to become a member, and to claim, asks for the key under the name that it had.
 func TestAnOlderNodeCannotComeBack(t *testing.T) {
 	url, do := olderDatabase(t)
 	open(t, url, postgres.Options{})
@@ -90,8 +91,8 @@ func TestAnOlderNodeCannotComeBack(t *testing.T) {
 	EXCEPTION WHEN undefined_column THEN NULL; END $$`)
 }
 
-// TestOtherTablesStayAsTheyAre: tables that cannot be brought up to date are refused, and nothing of them is changed, so that
-// the build that made them goes on.
+// TestOtherTablesStayAsTheyAre: tables that cannot be brought up to date are refused, and nothing of them is
+// changed, so that the build that made them goes on.
 func TestOtherTablesStayAsTheyAre(t *testing.T) {
 	url, do := olderDatabase(t)
 	do(`ALTER TABLE carillon_jobs DROP COLUMN run_due`)

@@ -27,8 +27,9 @@ func linked(t *testing.T, address string) (string, *link.Link) {
 	return u.String(), k
 }
 
-// TestAWriteIsSentOnce loses the answer of a write and its connection: the driver does not send it again, and the outcome is
-// unknown. Each execution of the statement, whether it is committed or not, takes a number of the sequence.
+// TestAWriteIsSentOnce loses the answer of a write and its connection: the driver does not send it again, and
+// the outcome is unknown. Each execution of the statement, whether it is committed or not, takes a number of
+// the sequence.
 func TestAWriteIsSentOnce(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	direct := server.Database(t)

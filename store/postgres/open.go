@@ -26,8 +26,8 @@ type Options struct {
 
 // Events are told what happens. Any may be nil; they must not block.
 type Events struct {
-	// Failed: a write or a call of the leaser failed, and the one before had not, or not with [ErrReplaced] as this one; not for a
-	// write that is fenced.
+	// Failed: a write or a call of the leaser failed, and the one before had not, or not with [ErrReplaced]
+	// as this one; not for a write that is fenced.
 	Failed func(err error)
 	// Recovered: one succeeded, and the one before had failed.
 	Recovered func()
@@ -57,10 +57,10 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store of a database, and creates it if there is none. The URL is one of libpq's, "postgres://…", or its
-// list of "keyword=value"; search_path says in which schema the tables are, pool_max_conns how many connections there may be
-// for reads and writes (default 16). Several nodes may open a store at the same time. An error is [store.ErrAway] if the server
-// cannot be reached, or is starting.
+// Open opens the store of a database, and creates it if there is none. The URL is one of libpq's,
+// "postgres://…", or its list of "keyword=value"; search_path says in which schema the tables are,
+// pool_max_conns how many connections there may be for reads and writes (default 16). Several nodes may open
+// a store at the same time. An error is [store.ErrAway] if the server cannot be reached, or is starting.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := open(ctx, url, o)
 	if err != nil && away(err) {
@@ -150,8 +150,8 @@ func (s *Store) begin() (end func(), err error) {
 	return s.flying.Done, nil
 }
 
-// heed tells of the first failure, and of the first success after it. That a statement finds nothing to do in a store that was put in
-// the place of the one that was opened is no success.
+// heed tells of the first failure, and of the first success after it. That a statement finds nothing to do in
+// a store that was put in the place of the one that was opened is no success.
 func (s *Store) heed(err error) {
 	if store.OutcomeOf(err) == store.Fenced {
 		err = nil
@@ -182,8 +182,8 @@ func (s *Store) isSame() {
 	s.replaced = false
 }
 
-// isAt takes note of the server that partitions are claimed of. Connections may be to another one, which lives on beside it: what
-// that has is not to be read any more.
+// isAt takes note of the server that partitions are claimed of. Connections may be to another one, which
+// lives on beside it: what that has is not to be read any more.
 func (s *Store) isAt(server time.Time) {
 	s.mu.Lock()
 	was := s.server

@@ -44,8 +44,8 @@ func codeOf(err error) string {
 
 // outcome gives an error of a group that was sent the meaning that the contract knows.
 //
-// What the server answers with severity ERROR has rolled the transaction back. With FATAL it also ended the session, possibly
-// after the commit, and a lost connection says nothing at all; unless nothing was sent.
+// What the server answers with severity ERROR has rolled the transaction back. With FATAL it also ended the
+// session, possibly after the commit, and a lost connection says nothing at all; unless nothing was sent.
 func outcome(err error) error {
 	e, answered := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -71,7 +71,8 @@ func failed(what string, err error) error {
 	return fmt.Errorf("store: %s: %w", what, explained(err))
 }
 
-// explained says what is behind an error that does not say so itself: statements that were prepared in another session.
+// explained says what is behind an error that does not say so itself: statements that were prepared in
+// another session.
 func explained(err error) error {
 	if code := codeOf(err); code == codeOtherStatement || code == codeNoStatement {
 		return fmt.Errorf("%w (%w)", err, errSession)
@@ -99,8 +100,8 @@ func lost(err error) bool {
 	return err != nil
 }
 
-// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be used. What it answers
-// otherwise (another password, no such database) is for people.
+// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be
+// used. What it answers otherwise (another password, no such database) is for people.
 func away(err error) bool {
 	switch code := codeOf(err); code {
 	case codeStarting, codeShutdown, codeCrash, codeTooMany:

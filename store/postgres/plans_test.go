@@ -18,8 +18,8 @@ func finished(i int, status carillon.RunStatus) store.RunRecord {
 		Finished: int64(i), Expires: int64(i) + 1, Attempt: 1}
 }
 
-// TestPlansOfWrites asks the server how it would do all that a batch can hold, with tables that were never analysed: nothing reads
-// more of a table than it changes.
+// TestPlansOfWrites asks the server how it would do all that a batch can hold, with tables that were never
+// analysed: nothing reads more of a table than it changes.
 func TestPlansOfWrites(t *testing.T) {
 	const jobs, each = 20_000, 5000
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), "autovacuum=off")...)

@@ -125,8 +125,8 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 // isText reports whether the server can hold a text: nothing that it has is one that it cannot.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// isAfter asks for names after a place in the list. If that is not text for the server, bytes are compared, without the help of the
-// index.
+// isAfter asks for names after a place in the list. If that is not text for the server, bytes are compared,
+// without the help of the index.
 func (c *conditions) isAfter(q store.ListQuery) {
 	namespace, name := q.Namespace, q.After
 	if namespace == "" {
@@ -144,8 +144,8 @@ func (c *conditions) isAfter(q store.ListQuery) {
 	}
 }
 
-// hasPrefix asks for names that begin with a prefix. A prefix that ends within a character is not text for the server: names
-// are then compared as bytes, without the help of the index.
+// hasPrefix asks for names that begin with a prefix. A prefix that ends within a character is not text for
+// the server: names are then compared as bytes, without the help of the index.
 func (c *conditions) hasPrefix(prefix string) {
 	if !utf8.ValidString(prefix) {
 		c.add(" AND substring(convert_to(name, 'UTF8') FROM 1 FOR ", c.arg(len(prefix)), "::int) = ", c.arg([]byte(prefix)), "::bytea")

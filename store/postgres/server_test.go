@@ -86,7 +86,8 @@ func nobody(t *testing.T, server *realserver.Postgres, write func(i int) store.O
 	return waits
 }
 
-// A commit that waits for a synchronous standby is not done without it because nobody waits for its answer any more.
+// A commit that waits for a synchronous standby is not done without it because nobody waits for its answer
+// any more.
 func TestACommitWaitsForItsStandby(t *testing.T) {
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local") // local: for the sessions of the test
 	url := server.Database(t) + "&synchronous_commit=on"
@@ -113,7 +114,8 @@ func TestACommitWaitsForItsStandby(t *testing.T) {
 	}
 }
 
-// A commit whose wait for a synchronous standby was cancelled is told as done by the server, and is not where it should be.
+// A commit whose wait for a synchronous standby was cancelled is told as done by the server, and is not where
+// it should be.
 func TestAWaitForAStandbyIsCancelled(t *testing.T) {
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
 	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", postgres.Options{}) // it hears of it all the same

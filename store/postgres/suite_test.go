@@ -25,7 +25,8 @@ func open(t testing.TB, url string, o postgres.Options) *postgres.Store {
 	return s
 }
 
-// TestSuite runs the suite on a server; every store has a database of its own, which a store that is opened again finds.
+// TestSuite runs the suite on a server; every store has a database of its own, which a store that is opened
+// again finds.
 func TestSuite(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	var mu sync.Mutex

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrOtherTables says that the tables are not those of their version: a build of this program that was never released made them, or
-// somebody changed them.
+// ErrOtherTables says that the tables are not those of their version: a build of this program that was never
+// released made them, or somebody changed them.
 var ErrOtherTables = errors.New("the tables are not what this version of carillon makes of them: run the build that made them, " +
 	"or start on an empty schema")
 
@@ -18,7 +18,8 @@ var ErrOtherTables = errors.New("the tables are not what this version of carillo
 var used = []string{fenceSQL, deleteSQL, putSQL, redriveSQL, runSQL, trimSQL, expireSQL, smallGoneSQL, smallSQL, claimSQL, joinSQL, retireSQL,
 	leaveSQL, membersSQL, renewSQL, releaseSQL, ownersSQL}
 
-// checkTables refuses tables that lack what the statements name, or have it with another type, whatever version they say they are of.
+// checkTables refuses tables that lack what the statements name, or have it with another type, whatever
+// version they say they are of.
 func checkTables(ctx context.Context, tx pgx.Tx) error {
 	for _, sql := range used {
 		_, err := tx.Conn().Prepare(ctx, "", sql)
@@ -32,6 +33,7 @@ func checkTables(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// otherTables reports whether a statement of ours fails with a code because tables are not what it was written for. The class is that of
-// syntax and access: names that are not there, operators and functions that types do not have.
+// otherTables reports whether a statement of ours fails with a code because tables are not what it was
+// written for. The class is that of syntax and access: names that are not there, operators and functions that
+// types do not have.
 func otherTables(code string) bool { return strings.HasPrefix(code, "42") && code != codeNoRight }

@@ -74,7 +74,8 @@ func TestTLS(t *testing.T) {
 	wantNames(t, sh, "a")
 }
 
-// The files that a URL names are used: a server of a private authority that wants a certificate of its clients.
+// The files that a URL names are used: a server of a private authority that wants a certificate of its
+// clients.
 func TestTLSOfAURL(t *testing.T) {
 	certificate, key, _ := authority(t)
 	port := realserver.Port(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// Bounds of a batch, which is one script: while it runs, Redis does nothing else. A batch beyond them is refused. A delete
-// of a job counts as one, however many pending runs go with it.
+// Bounds of a batch, which is one script: while it runs, Redis does nothing else. A batch beyond them is
+// refused. A delete of a job counts as one, however many pending runs go with it.
 const (
 	// MaxBatchItems is how many records, runs and so on a batch may have; about a second of Redis's time.
 	MaxBatchItems = 100_000

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// The benchmarks work on a real server with real fsyncs: one owner goroutine per partition, each applying batches of a few
-// records, as an engine under load does. An op is a record.
+// The benchmarks work on a real server with real fsyncs: one owner goroutine per partition, each applying
+// batches of a few records, as an engine under load does. An op is a record.
 
 const benchOwners = 64
 

@@ -11,11 +11,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// oldest is the first major version of Redis whose scripts say in their first line that they may not be begun where they
-// cannot be ended: on a replica, or with memory or disk exhausted.
+// oldest is the first major version of Redis whose scripts say in their first line that they may not be begun
+// where they cannot be ended: on a replica, or with memory or disk exhausted.
 const oldest = 7
 
-// checkServers refuses servers that cannot keep a store, and warns of settings that keep less than they could.
+// checkServers refuses servers that cannot keep a store, and warns of settings that keep less than they
+// could.
 func (s *Store) checkServers(ctx context.Context) error {
 	nodes := s.client.Nodes()
 	for _, address := range slices.Sorted(maps.Keys(nodes)) {

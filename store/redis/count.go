@@ -12,8 +12,8 @@ import (
 
 var _ store.Counter = (*Store)(nil)
 
-// Count implements [store.Counter]. An index is a sorted set, which counts a stretch of it without reading it: it takes a few
-// commands for each partition and for each queue and namespace in it.
+// Count implements [store.Counter]. An index is a sorted set, which counts a stretch of it without reading
+// it: it takes a few commands for each partition and for each queue and namespace in it.
 func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
 	out := make([]store.Counts, len(partitions))
 	for i, number := range partitions {
@@ -37,7 +37,8 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 	return out, nil
 }
 
-// countStaged counts what is staged. The members of a queue are in order of priority first, so each priority has an oldest one.
+// countStaged counts what is staged. The members of a queue are in order of priority first, so each priority
+// has an oldest one.
 func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
 		for class := range byte(priorities) {

@@ -30,7 +30,8 @@ func ofFormat1(t *testing.T, r *realserver.Redis) (o redis.Options, key string) 
 
 func metaOf(o redis.Options) string { return "{" + o.Prefix + "}:meta" }
 
-// TestAnOlderStoreIsTakenOver: nobody lives that knows only its format. It becomes one of this, and keeps what is in it.
+// TestAnOlderStoreIsTakenOver: nobody lives that knows only its format. It becomes one of this, and keeps
+// what is in it.
 func TestAnOlderStoreIsTakenOver(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o, key := ofFormat1(t, r)
@@ -54,8 +55,8 @@ func TestAnOlderStoreIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestAnOlderStoreStaysUnderOlderNodes: a node of format 1 lives, be it of a build that wrote until when it does or one that also
-// wrote for how long. The start is refused, and all is as it was.
+// TestAnOlderStoreStaysUnderOlderNodes: a node of format 1 lives, be it of a build that wrote until when it
+// does or one that also wrote for how long. The start is refused, and all is as it was.
 func TestAnOlderStoreStaysUnderOlderNodes(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o, _ := ofFormat1(t, r)

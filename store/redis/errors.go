@@ -16,8 +16,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// before are the answers that Redis gives instead of beginning a script. Any other error of a script may have left a batch
-// half done, though only a key of another type than ours can cause one.
+// before are the answers that Redis gives instead of beginning a script. Any other error of a script may have
+// left a batch half done, though only a key of another type than ours can cause one.
 var before = []string{"OOM", "LOADING", "BUSY", "READONLY", "MISCONF", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
 	"ASK", "CROSSSLOT", "NOAUTH", "WRONGPASS", "NOPERM", "NOSCRIPT", "EXECABORT", "UNKILLABLE"}
 
@@ -37,8 +37,8 @@ func notBegun(err error) bool {
 	return errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// broken reports whether a connection ended before an answer came: another one may do better at once. One that was given up
-// because no answer came in time is none of those.
+// broken reports whether a connection ended before an answer came: another one may do better at once. One
+// that was given up because no answer came in time is none of those.
 func broken(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, end) {
@@ -68,8 +68,8 @@ var errLoading = errors.New("it is starting: its data are being read")
 // passing are the answers of servers that may take commands later, whoever asks.
 var passing = []string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
-// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be used. What it answers
-// otherwise (another password, no such database) is for people.
+// away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be
+// used. What it answers otherwise (another password, no such database) is for people.
 func away(err error) bool {
 	if answer, ok := answerOf(err); ok {
 		code, _, _ := strings.Cut(answer.Error(), " ")

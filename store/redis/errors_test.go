@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store/redis"
 )
 
-// TestAServerThatIsStarting answers everything with an error that passes: the store is away, and is waited for. Any other answer is for
-// people.
+// TestAServerThatIsStarting answers everything with an error that passes: the store is away, and is waited
+// for. Any other answer is for people.
 func TestAServerThatIsStarting(t *testing.T) {
 	for answer, away := range map[string]bool{
 		"LOADING Redis is loading the dataset in memory": true,

@@ -117,8 +117,8 @@ func reown(t *testing.T, s store.Store, partition int) store.Shard {
 	return shardOf(t, s, partition, terms[0])
 }
 
-// wantFenced applies a batch until it is known that it was not and never will be: a connection that turns out to be broken says
-// nothing.
+// wantFenced applies a batch until it is known that it was not and never will be: a connection that turns out
+// to be broken says nothing.
 func wantFenced(t *testing.T, sh store.Shard, b *store.Batch) {
 	t.Helper()
 	until(t, func() error {
@@ -134,7 +134,8 @@ func wantFenced(t *testing.T, sh store.Shard, b *store.Batch) {
 	})
 }
 
-// applied claims a partition and applies a batch, as an owner does that is not told what became of one: until it is known.
+// applied claims a partition and applies a batch, as an owner does that is not told what became of one: until
+// it is known.
 func applied(t *testing.T, s store.Store, partition int, b *store.Batch) (sh store.Shard) {
 	t.Helper()
 	until(t, func() error {
@@ -224,7 +225,8 @@ func TestBounds(t *testing.T) {
 	want(t, "as many as may be", sh, many, store.Applied)
 }
 
-// A server of a cluster that goes down takes its partitions along and no others, and they are back when it is.
+// A server of a cluster that goes down takes its partitions along and no others, and they are back when it
+// is.
 func TestAClusterLosesANode(t *testing.T) {
 	nodes := realserver.StartRedisCluster(t, 3, "cluster-require-full-coverage=no")
 	s := open(t, fresh(nodes...))

@@ -19,7 +19,8 @@ import (
 	"github.com/carillonhq/carillon/store/redis"
 )
 
-// A server that was restarted may have lost what it acknowledged: who owned something before does not write to it.
+// A server that was restarted may have lost what it acknowledged: who owned something before does not write
+// to it.
 func TestARestartDeposes(t *testing.T) {
 	r := realserver.StartRedis(t)
 	s := open(t, fresh(r))
@@ -30,7 +31,8 @@ func TestARestartDeposes(t *testing.T) {
 	if got := names(t, sh); !slices.Equal(got, []string{"a"}) { // a read tries again until it is connected
 		t.Fatalf("after the restart there are %q", got)
 	}
-	// Each of the connections may find out only now that it is gone: but for Apply, the store tries the next one.
+	// Each of the connections may find out only now that it is gone: but for Apply, the store tries the next
+	// one.
 	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, lease); err != nil || len(lost) != 1 {
 		t.Errorf("Renew after the restart: lost %v, %v", lost, err)
 	}
@@ -73,7 +75,8 @@ func followed(t *testing.T, primary *realserver.Redis) {
 	})
 }
 
-// A primary that has become a replica keeps its connections, also those through an address that leads to the new primary by now.
+// A primary that has become a replica keeps its connections, also those through an address that leads to the
+// new primary by now.
 func TestAPrimaryBecomesAReplica(t *testing.T) {
 	first, second := realserver.StartRedis(t), realserver.StartRedis(t)
 	second.Do(t, "REPLICAOF", "127.0.0.1", fmt.Sprint(first.Port))
@@ -269,8 +272,8 @@ func TestServersRefused(t *testing.T) {
 	}
 }
 
-// A slot that is moved to another server, key by key, takes its partition along: while it is on two of them nothing is written, and the
-// owner claims again where it came to.
+// A slot that is moved to another server, key by key, takes its partition along: while it is on two of them
+// nothing is written, and the owner claims again where it came to.
 func TestASlotMoves(t *testing.T) {
 	nodes := realserver.StartRedisCluster(t, 3)
 	o := fresh(nodes...)
@@ -305,7 +308,8 @@ func TestASlotMoves(t *testing.T) {
 	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
 }
 
-// Where one server sends calls on to another, which sends them back, as after a move of a slot that was broken off, they end.
+// Where one server sends calls on to another, which sends them back, as after a move of a slot that was
+// broken off, they end.
 func TestServersThatDoNotAgree(t *testing.T) {
 	nodes := realserver.StartRedisCluster(t, 3)
 	o := fresh(nodes...)

@@ -47,8 +47,8 @@ func partitionKeys(prefix string, partition int) []string {
 // storeKey is a key that belongs to no partition.
 func storeKey(prefix, name string) string { return fmt.Sprintf("{%s}:%s", prefix, name) }
 
-// Members of the sorted sets all have the score 0, so that a set sorts by their bytes. They sort like what they encode, and
-// none is a prefix of another.
+// Members of the sorted sets all have the score 0, so that a set sorts by their bytes. They sort like what
+// they encode, and none is a prefix of another.
 //
 //	jobs       ref
 //	pending    ref
@@ -62,8 +62,8 @@ func storeKey(prefix, name string) string { return fmt.Sprintf("{%s}:%s", prefix
 //
 // The hashes: state, spec (ref → bytes), live (run → ref), runs (run → bytes), small (kind, key → value).
 
-// appendText appends s so that order is kept and no text is a prefix of another: bytes 0 and 1 become 1,1 and 1,2, and a
-// 0 ends it.
+// appendText appends s so that order is kept and no text is a prefix of another: bytes 0 and 1 become 1,1 and
+// 1,2, and a 0 ends it.
 func appendText(b []byte, s string) []byte { return append(appendPrefix(b, s), 0) }
 
 // appendPrefix is appendText without the end: what all texts that begin with s begin with.
@@ -143,7 +143,8 @@ func parseRef(s string) (r store.Ref, err error) {
 	return r, nil
 }
 
-// appendRun appends a run's identity without its partition; of one job's runs the newest scheduled comes first.
+// appendRun appends a run's identity without its partition; of one job's runs the newest scheduled comes
+// first.
 func appendRun(b []byte, id *carillon.RunIdentity) []byte {
 	b = append(appendTimeDesc(b, id.Scheduled), id.UID[:]...)
 	return appendSeq(append(b, byte(id.Cause)), id.Seq)

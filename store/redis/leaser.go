@@ -17,8 +17,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// leaser is the store as a Leaser. Its clock is that of the server that has the key: a lease is judged by its partition's.
-// The clocks of a cluster's servers are to be kept close to each other.
+// leaser is the store as a Leaser. Its clock is that of the server that has the key: a lease is judged by its
+// partition's. The clocks of a cluster's servers are to be kept close to each other.
 type leaser Store
 
 var _ store.Leaser = (*leaser)(nil)
@@ -69,7 +69,8 @@ func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) 
 	return l.write(ctx, retireScript, m, ttl)
 }
 
-// What the scripts answer that write a member; anything else is that the store is not the one that was opened.
+// What the scripts answer that write a member; anything else is that the store is not the one that was
+// opened.
 const (
 	memberWritten = 1
 	memberTaken   = 0

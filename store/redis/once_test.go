@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// TestAWriteIsSentOnce loses the answer of a write and its connection: the library does not send the script again, and the
-// outcome is unknown.
+// TestAWriteIsSentOnce loses the answer of a write and its connection: the library does not send the script
+// again, and the outcome is unknown.
 func TestAWriteIsSentOnce(t *testing.T) {
 	r := realserver.StartRedis(t)
 	k, err := link.Listen(r.Address(), link.Options{})
@@ -24,8 +24,8 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	s := open(t, o)
 	sh, _ := own(t, s, 3)
 	want(t, "before", sh, batch("a"), store.Applied)
-	// A connection that is made during the cut is reset at its handshake, before the write. Each read draws one of four: after so many
-	// all are there.
+	// A connection that is made during the cut is reset at its handshake, before the write. Each read draws
+	// one of four: after so many all are there.
 	for range 100 {
 		wantNames(t, sh, "a")
 	}

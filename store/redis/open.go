@@ -36,15 +36,15 @@ var _ store.Store = (*Store)(nil)
 
 // Timeouts of the connections.
 const (
-	// connections are 2 to the power of this, to each server. Redis reads 16 KiB of a connection at a time and then, with
-	// appendfsync always, syncs: so several share an fsync.
+	// connections are 2 to the power of this, to each server. Redis reads 16 KiB of a connection at a time
+	// and then, with appendfsync always, syncs: so several share an fsync.
 	connections = 2
 	// mostTries lets a call meet every connection of a server, and another one that was broken meanwhile.
 	mostTries = 1<<connections + 2
 )
 
-// Open connects to Redis and creates the store if it is not there. An error is [store.ErrAway] if the server cannot be reached, or
-// is starting.
+// Open connects to Redis and creates the store if it is not there. An error is [store.ErrAway] if the server
+// cannot be reached, or is starting.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := open(ctx, o)
 	if err != nil && away(err) {
@@ -83,7 +83,8 @@ func open(ctx context.Context, o Options) (*Store, error) {
 var ErrReplaced = errors.New("store: Redis has another store, or none, in the place of the one that was opened: " +
 	"start the node again, if that is as it should be")
 
-// same refuses who would take partitions of another store than was opened: it may have other partitions, and has another secret.
+// same refuses who would take partitions of another store than was opened: it may have other partitions, and
+// has another secret.
 func (s *Store) same(ctx context.Context) error {
 	var meta []string
 	err := s.ask(ctx, func(ctx context.Context) (err error) {
@@ -151,12 +152,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// askTimeout is how long a call that is no Apply tries again when a connection breaks or Redis is being loaded.
+// askTimeout is how long a call that is no Apply tries again when a connection breaks or Redis is being
+// loaded.
 const askTimeout = 20 * time.Second
 
-// ask does what may be done twice, unless the store is closed. It does it again where a connection was found to be broken,
-// as each of those to a server may be that was started again: whether it was done before is not known then. The library does
-// so itself with commands that only read.
+// ask does what may be done twice, unless the store is closed. It does it again where a connection was found
+// to be broken, as each of those to a server may be that was started again: whether it was done before is not
+// known then. The library does so itself with commands that only read.
 func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -186,8 +188,8 @@ func (s *Store) isSame() {
 	s.replaced = false
 }
 
-// settled takes note of how a write ended, and tells when that changes. That a script finds nothing to do in a store that was put in
-// the place of the one that was opened is no success.
+// settled takes note of how a write ended, and tells when that changes. That a script finds nothing to do in
+// a store that was put in the place of the one that was opened is no success.
 func (s *Store) settled(err error) {
 	outcome := store.OutcomeOf(err)
 	failed := outcome == store.NotApplied || outcome == store.Unknown

@@ -25,17 +25,18 @@ type Options struct {
 	Database int
 	// TLS, if it is not nil, is how connections are made.
 	TLS *tls.Config
-	// Prefix is what the store's keys begin with, inside of braces. Stores of different prefixes may share a Redis.
-	// Default "carillon".
+	// Prefix is what the store's keys begin with, inside of braces. Stores of different prefixes may share a
+	// Redis. Default "carillon".
 	Prefix string
-	// Sentinel, if it is not empty, is the name under which sentinels know a primary. Addresses are then theirs.
+	// Sentinel, if it is not empty, is the name under which sentinels know a primary. Addresses are then
+	// theirs.
 	Sentinel string
 	// SentinelLogin has Username and Password be told to the sentinels too.
 	SentinelLogin bool
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
-	// Timeout is how long an answer may take before the connection is given up; what was asked for is then unknown.
-	// Default 10 s.
+	// Timeout is how long an answer may take before the connection is given up; what was asked for is then
+	// unknown. Default 10 s.
 	Timeout time.Duration
 	// Events tells what happens inside; its zero value tells nobody.
 	Events Events
@@ -43,8 +44,8 @@ type Options struct {
 
 // Events are called while the store works: they must return soon and not call the store. Any may be nil.
 type Events struct {
-	// Failed: the first batch or claim that was not written, or of which that is not known, and why; and that the store is another
-	// one now, [ErrReplaced], if that comes after another failure.
+	// Failed: the first batch or claim that was not written, or of which that is not known, and why; and that
+	// the store is another one now, [ErrReplaced], if that comes after another failure.
 	Failed func(err error)
 	// Recovered: the store writes again.
 	Recovered func()
@@ -80,12 +81,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// ParseURL reads options from a URL: redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With
-// sentinel=NAME the addresses are those of sentinels, who know the primary by that name; with sentinel_login=yes they are told
-// user and password as well. With rediss://
-// connections are made by TLS, and the server's certificate is verified against the system's authorities, or with sslrootcert=FILE
-// against those of the file. With sslcert=FILE and sslkey=FILE the server is shown a certificate. The files are PEM, and are read
-// once. An error never repeats the password.
+// ParseURL reads options from a URL:
+// redis://[user:password@]host[:port][,host[:port]…][/database][?prefix=P]. With sentinel=NAME the addresses
+// are those of sentinels, who know the primary by that name; with sentinel_login=yes they are told user and
+// password as well. With rediss:// connections are made by TLS, and the server's certificate is verified
+// against the system's authorities, or with sslrootcert=FILE against those of the file. With sslcert=FILE and
+// sslkey=FILE the server is shown a certificate. The files are PEM, and are read once. An error never repeats
+// the password.
 func ParseURL(text string) (Options, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	var o Options

@@ -19,7 +19,8 @@ type pages struct {
 	first, last   int // bytes of a member that name its value, as Lua counts them
 }
 
-// pages reads an index page by page and calls f for each member, until f is false. Limit is how many are asked for at once.
+// pages reads an index page by page and calls f for each member, until f is false. Limit is how many are
+// asked for at once.
 func (s *shard) pages(ctx context.Context, q pages, limit int, f func(member string, value []byte) (bool, error)) error {
 	for limit > 0 {
 		most := min(limit, pageItems)
@@ -106,8 +107,8 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	return out, err
 }
 
-// cursor is the place of a run in its index. In the history it is behind the run whether that is dead or not, so that a
-// run that dies between two pages is not seen twice.
+// cursor is the place of a run in its index. In the history it is behind the run whether that is dead or not,
+// so that a run that dies between two pages is not seen twice.
 func cursor(member string, history bool) []byte {
 	b := []byte(member)
 	if history {

@@ -57,7 +57,8 @@ var (
 // atOnce is how many calls are on their way at most when all partitions are asked.
 const atOnce = 256
 
-// onOwners calls a script once for the owner of each partition, many at a time. An answer of nil is an empty one.
+// onOwners calls a script once for the owner of each partition, many at a time. An answer of nil is an empty
+// one.
 func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []int, args func(i int) []string) ([]string, error) {
 	if err := s.checkAll(ctx, partitions); err != nil {
 		return nil, err

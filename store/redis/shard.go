@@ -22,8 +22,8 @@ type shard struct {
 
 var _ store.Shard = (*shard)(nil)
 
-// Bounds of one script that reads: while it runs, Redis does nothing else. What is asked for beyond them is read by more
-// scripts, one after the other, and writes may come between.
+// Bounds of one script that reads: while it runs, Redis does nothing else. What is asked for beyond them is
+// read by more scripts, one after the other, and writes may come between.
 const (
 	pageItems = 1024    // members of an index
 	pageBytes = 1 << 20 // of what is returned; it may be one item more

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// A stored record is a head that says where it stands in the indexes, so that a script can take it out of them, and the
-// state:
+// A stored record is a head that says where it stands in the indexes, so that a script can take it out of
+// them, and the state:
 //
 //	1 byte   length of its due entry: 0 or 9
 //	2 bytes  length of its staged entry

@@ -17,8 +17,8 @@ const dialTimeout = 5 * time.Second
 // topologyEvery is how often sentinels are asked who the primary is, besides being told when that changes.
 const topologyEvery = time.Second
 
-// mostRedirects is how often servers of a cluster may send a call on, one to the other: while a slot is moved twice, and for ever where
-// they do not agree who has it.
+// mostRedirects is how often servers of a cluster may send a call on, one to the other: while a slot is moved
+// twice, and for ever where they do not agree who has it.
 const mostRedirects = 16
 
 // client is how the library is to connect.
@@ -78,8 +78,9 @@ func (w *wires) dial(ctx context.Context, address string, d *net.Dialer, secure 
 	return one, nil
 }
 
-// heed closes all connections where a server answers that it has become a replica. It keeps them open, and whoever has taken its
-// place is behind the same name or address, or the sentinels know it: new connections find it.
+// heed closes all connections where a server answers that it has become a replica. It keeps them open, and
+// whoever has taken its place is behind the same name or address, or the sentinels know it: new connections
+// find it.
 func (w *wires) heed(err error) {
 	answer, ok := answerOf(err)
 	if !ok || !strings.HasPrefix(answer.Error(), "READONLY") {

@@ -35,7 +35,8 @@ var brokenDurability = []broken{
 // asNew opens an empty store.
 func asNew(store.Store) store.Store { return memory.New(memory.Options{Partitions: 16}) }
 
-// acksEarly keeps the last batch in a buffer until somebody reads or writes. The faults' crash empties the buffer.
+// acksEarly keeps the last batch in a buffer until somebody reads or writes. The faults' crash empties the
+// buffer.
 func acksEarly(*memory.Store) faults {
 	var buffer func()
 	flush := func() {

@@ -345,7 +345,8 @@ func keepsIDs(*memory.Store) faults {
 	return faults{leaser: func(l store.Leaser) store.Leaser { return &faultyLeaser{l, f} }}
 }
 
-// looksThenClaims reads who owns the partition and takes it in a second step; the first two that look do so together.
+// looksThenClaims reads who owns the partition and takes it in a second step; the first two that look do so
+// together.
 func looksThenClaims(m *memory.Store) faults {
 	var looked atomic.Int32
 	var both sync.WaitGroup

@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon/store/memory"
 )
 
-// asking is a store that changes questions, answering one that changes answers; most faults of indexes look like one of them.
+// asking is a store that changes questions, answering one that changes answers; most faults of indexes look
+// like one of them.
 func asking(f faults) func(*memory.Store) faults { return func(*memory.Store) faults { return f } }
 
 // brokenQueries are stores whose indexes or queries are wrong.

@@ -254,7 +254,8 @@ func staleRecords(old *[]store.Record) func(int, store.Term, *store.Batch, func(
 	}
 }
 
-// liveIndex is a live index that is kept in the order of the puts: a run that moves is lost when its old record comes last.
+// liveIndex is a live index that is kept in the order of the puts: a run that moves is lost when its old
+// record comes last.
 func liveIndex(*memory.Store) faults {
 	index, last := map[carillon.RunIdentity]store.Ref{}, map[store.Ref]carillon.RunIdentity{}
 	return faults{

@@ -49,8 +49,8 @@ func allPartitionsAtOnce(e *env) {
 	}
 }
 
-// beside calls the reads, again and again, from a few goroutines while n writes are done; the writes begin when every
-// reader has begun.
+// beside calls the reads, again and again, from a few goroutines while n writes are done; the writes begin
+// when every reader has begun.
 func (e *env) beside(n int, write func(i int), reads ...func()) {
 	var wg, begun sync.WaitGroup
 	var done atomic.Bool
@@ -109,7 +109,8 @@ func readsSeeWholeBatches(e *env) {
 		func() { equal("Due", try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))) })
 }
 
-// movingSeenOnce: a record that moves about in an index is in every page that covers the index, once, at its place.
+// movingSeenOnce: a record that moves about in an index is in every page that covers the index, once, at its
+// place.
 func movingSeenOnce(e *env) {
 	s := e.own(3)
 	move := func(i int) store.Record {

@@ -194,7 +194,8 @@ func (s shard) small(q store.MetaQuery) []store.MetaRecord {
 // plenty is a limit that no case reaches.
 const plenty = 100_000
 
-// eventually waits until a lease taken for e.shortly has ended: cond is asked until it holds. The store's clock decides.
+// eventually waits until a lease taken for e.shortly has ended: cond is asked until it holds. The store's
+// clock decides.
 func (e *env) eventually(what string, cond func() bool) {
 	e.Helper()
 	if e.opts.Advance != nil {
@@ -225,8 +226,8 @@ func (e *env) shortly() time.Duration {
 	return 50 * time.Millisecond
 }
 
-// checkPages cuts a whole list into pages by a query that goes on after the last item, and checks that nothing is repeated or
-// left out whatever the page size.
+// checkPages cuts a whole list into pages by a query that goes on after the last item, and checks that
+// nothing is repeated or left out whatever the page size.
 func checkPages[T any](e *env, whole []T, canon func(T) string, page func(after *T, limit int) []T) {
 	e.Helper()
 	for _, limit := range []int{1, 2, 3, 7, len(whole), len(whole) + 1} {

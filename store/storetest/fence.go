@@ -116,8 +116,9 @@ func fenceTwoShards(e *env) {
 	two.fenced(store.Batch{Puts: []store.Record{job("a")}})
 }
 
-// fenceRace: while an owner writes as fast as it can, others take the partition from it, one after another. What a new
-// owner sees after its claim is all that an older one will ever have written, and in the end all of them are refused.
+// fenceRace: while an owner writes as fast as it can, others take the partition from it, one after another.
+// What a new owner sees after its claim is all that an older one will ever have written, and in the end all
+// of them are refused.
 func fenceRace(e *env) {
 	const owners = 20
 	var wg sync.WaitGroup
@@ -134,7 +135,8 @@ func fenceRace(e *env) {
 	e.wantStill(e.own(3))
 }
 
-// writeUntilFenced is owner n: it writes until it is refused. At the end it tries once more, and must be refused then.
+// writeUntilFenced is owner n: it writes until it is refused. At the end it tries once more, and must be
+// refused then.
 func (s shard) writeUntilFenced(n int64, begun chan<- struct{}, end *atomic.Bool) {
 	for i := int64(1); ; i++ {
 		last := end.Load()

@@ -54,7 +54,8 @@ func (e *env) fourPartitions() []shard {
 	return []shard{e.own(5), e.own(0), e.own(e.store.Meta().Partitions - 1), e.own(3)}
 }
 
-// everythings is a group that does to each shard what everything says: first what comes before, then the batch.
+// everythings is a group that does to each shard what everything says: first what comes before, then the
+// batch.
 func everythings(shards []shard) (before, batches []store.Write) {
 	for _, s := range shards {
 		first, then := s.everything()
@@ -134,8 +135,8 @@ func groupCancelled(e *env) {
 	}
 }
 
-// groupRace: while a group of two partitions is written as fast as it can, one of them is taken away. From then on nothing
-// of the group lands in either.
+// groupRace: while a group of two partitions is written as fast as it can, one of them is taken away. From
+// then on nothing of the group lands in either.
 func groupRace(e *env) {
 	var wg sync.WaitGroup
 	var end atomic.Bool
@@ -156,7 +157,8 @@ func groupRace(e *env) {
 	}
 }
 
-// groupUntilFenced writes two shards until it is refused. At the end it tries once more, and must be refused then.
+// groupUntilFenced writes two shards until it is refused. At the end it tries once more, and must be refused
+// then.
 func (e *env) groupUntilFenced(n int64, a, b shard, begun chan<- struct{}, end *atomic.Bool) {
 	for i := int64(1); ; i++ {
 		last := end.Load()
@@ -240,7 +242,8 @@ func groupsLikeTheModel(e *env) {
 	}
 }
 
-// playGroup applies a batch of each player as one group. Now and then one of them has lost its partition before.
+// playGroup applies a batch of each player as one group. Now and then one of them has lost its partition
+// before.
 func (e *env) playGroup(players []*player, step int) {
 	var writes []store.Write
 	fenced := false

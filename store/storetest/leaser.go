@@ -172,7 +172,8 @@ func claimRace(e *env) {
 	}
 }
 
-// orphanRace has two nodes claim one partition, again and again, whose owner has released it or has let its lease end.
+// orphanRace has two nodes claim one partition, again and again, whose owner has released it or has let its
+// lease end.
 func orphanRace(e *env) {
 	rounds := 1000
 	if testing.Short() {
@@ -239,8 +240,8 @@ func leaseExpires(e *env) {
 	}
 }
 
-// leaseRenewed renews a short lease, and takes an equally short one after it: when the later one has ended, the earlier one
-// would have ended too.
+// leaseRenewed renews a short lease, and takes an equally short one after it: when the later one has ended,
+// the earlier one would have ended too.
 func leaseRenewed(e *env) {
 	var s shard
 	ttl := e.shortly()
@@ -337,7 +338,8 @@ func ownersAll(e *env) {
 	}
 }
 
-// lastsFrom checks that the store tells of a term that is not in force any more that it was until ttl after an instant at least.
+// lastsFrom checks that the store tells of a term that is not in force any more that it was until ttl after
+// an instant at least.
 func (e *env) lastsFrom(s shard, from time.Time, ttl time.Duration) {
 	e.Helper()
 	owners, err := e.leaser().Owners(e.Context())

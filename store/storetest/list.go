@@ -118,7 +118,8 @@ func listPrefix(e *env) {
 	s.wantNames("after what is behind the prefix", got)
 }
 
-// listOddQueries has callers ask for what no name, namespace or label is: it is not there, and that is no error.
+// listOddQueries has callers ask for what no name, namespace or label is: it is not there, and that is no
+// error.
 func listOddQueries(e *env) {
 	s := e.own(3)
 	s.putJobs("a", "b", "é")

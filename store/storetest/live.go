@@ -77,8 +77,8 @@ func liveRewrite(e *env) {
 	s.wantNotLive("the run of a deleted job", first.State.Identity(3))
 }
 
-// liveMoves: an overlapping run is parked in a record of its own, under the same id, in the same batch in which its job
-// goes on to the next; whichever of the two records comes first.
+// liveMoves: an overlapping run is parked in a record of its own, under the same id, in the same batch in
+// which its job goes on to the next; whichever of the two records comes first.
 func liveMoves(e *env) {
 	s := e.own(3)
 	a := job("a", running(base, 0, 0), due(base))

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// model is one partition as the contract says it, with no thought for speed: no index, every query filters and sorts all
-// there is. The random cases compare a store with it.
+// model is one partition as the contract says it, with no thought for speed: no index, every query filters
+// and sorts all there is. The random cases compare a store with it.
 type model struct {
 	partition int
 	records   map[store.Ref]store.Record

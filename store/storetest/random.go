@@ -19,8 +19,8 @@ const (
 	defaultSteps = 120
 )
 
-// likeTheModel plays random histories against a store and the model. A failure names its seed; the histories of a seed are
-// the same every time.
+// likeTheModel plays random histories against a store and the model. A failure names its seed; the histories
+// of a seed are the same every time.
 func likeTheModel(e *env) {
 	seeds, steps := e.opts.Seeds, e.opts.Steps
 	if seeds == 0 {
@@ -87,7 +87,8 @@ func (p *player) play() {
 	p.compare()
 }
 
-// takeOver claims the partition again. The store may have been opened again, so older shards are made again too.
+// takeOver claims the partition again. The store may have been opened again, so older shards are made again
+// too.
 func (p *player) takeOver() {
 	for i := range p.old {
 		p.old[i] = p.at(p.model.partition, p.old[i].term)
@@ -109,7 +110,8 @@ func (p *player) key() carillon.Key {
 
 func (p *player) ref() store.Ref { return store.Ref{Key: p.key(), Seq: uint64(p.IntN(3)) * 200} }
 
-// batch is a valid batch: each record, run and metadata record stands in it once, and no pending run is put whose job goes.
+// batch is a valid batch: each record, run and metadata record stands in it once, and no pending run is put
+// whose job goes.
 func (p *player) batch() store.Batch {
 	var b store.Batch
 	refs, gone := map[store.Ref]bool{}, map[carillon.Key]bool{}
@@ -283,7 +285,8 @@ func same[T any](p *player, what string, query any, got, want []T, canon func(T)
 	}
 }
 
-// clean removes everything that the model knows and checks that the store is empty: nothing is left behind in any index.
+// clean removes everything that the model knows and checks that the store is empty: nothing is left behind in
+// any index.
 func (p *player) clean() {
 	var b store.Batch
 	for ref := range p.model.records {

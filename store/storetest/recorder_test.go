@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store/storetest"
 )
 
-// recorder is a testing.TB that remembers whether it failed instead of failing the test that it stands in for.
+// recorder is a testing.TB that remembers whether it failed instead of failing the test that it stands in
+// for.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -89,7 +90,8 @@ type broken struct {
 	reopen func(s store.Store) store.Store
 }
 
-// options are those of a store with a fault; with none, of a store that only looks durable, because its memory stays.
+// options are those of a store with a fault; with none, of a store that only looks durable, because its
+// memory stays.
 func (b broken) options() storetest.Options {
 	var clock testClock
 	reopen := func(_ testing.TB, s store.Store) store.Store {
@@ -112,7 +114,8 @@ func (b broken) options() storetest.Options {
 	}
 }
 
-// A store without a fault passes every case, under the same recorder and through the same wrapper as the broken ones.
+// A store without a fault passes every case, under the same recorder and through the same wrapper as the
+// broken ones.
 func TestFaultlessStore(t *testing.T) {
 	faultless := broken{build: func(*memory.Store) faults { return faults{} }}
 	for _, c := range storetest.Cases() {
@@ -148,7 +151,8 @@ func TestCaseNames(t *testing.T) {
 	}
 }
 
-// The random case, which knows nothing of any fault, notices most of those of queries and histories by itself.
+// The random case, which knows nothing of any fault, notices most of those of queries and histories by
+// itself.
 func TestRandomCaseNotices(t *testing.T) {
 	random := caseNamed(t, "random/behaves like the model")
 	noticed, faults := 0, slices.Concat(brokenQueries, brokenHistories)

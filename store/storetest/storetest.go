@@ -14,8 +14,8 @@ type Options struct {
 	Open func(t testing.TB) store.Store
 	// Reopen closes the store and opens what it left behind. nil: the store is not durable.
 	Reopen func(t testing.TB, s store.Store) store.Store
-	// Crash ends the store as kill -9 or a power cut does, and opens what it left behind: only what was acknowledged may be
-	// there for certain. nil: left out.
+	// Crash ends the store as kill -9 or a power cut does, and opens what it left behind: only what was
+	// acknowledged may be there for certain. nil: left out.
 	Crash func(t testing.TB, s store.Store) store.Store
 	// Advance lets the store's clock go on by d. nil: the suite takes short leases and waits for their end.
 	Advance func(t testing.TB, s store.Store, d time.Duration)
@@ -40,7 +40,8 @@ func Run(t *testing.T, open func(t testing.TB) store.Store) {
 	RunOptions(t, Options{Open: open})
 }
 
-// RunOptions checks a store. Cases about what outlives the process are left out if the options do not say how.
+// RunOptions checks a store. Cases about what outlives the process are left out if the options do not say
+// how.
 func RunOptions(t *testing.T, o Options) {
 	t.Helper()
 	for _, c := range Cases() {

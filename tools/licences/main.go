@@ -1,4 +1,5 @@
-// Command licences writes the licences of everything that is linked into the binary, on any of the systems that it is built for.
+// Command licences writes the licences of everything that is linked into the binary, on any of the systems
+// that it is built for.
 //
 //	licences OUT
 //

@@ -10,7 +10,8 @@ import (
 // renamed are the calls that have a second path.
 var renamed = map[string]string{"ListRuns_1": "ListRunsOfJob", "RedriveRuns_1": "RedriveRunsOfJob"}
 
-// bodies are what calls take that have a schema of its own, and whether they need it. Other bodies are optional.
+// bodies are what calls take that have a schema of its own, and whether they need it. Other bodies are
+// optional.
 var bodies = map[string]struct {
 	schema   string
 	required bool

@@ -12,8 +12,8 @@ const inputSuffix = "Input"
 // notBuilt are the targets that a job cannot have yet. They are refused by name.
 var notBuilt = []string{"kafka", "amqp", "nats", "redis", "exec"}
 
-// addInputs makes schemas of what may be sent of those of what is answered: nothing unknown, null for the default of a field, 64-bit
-// integers also as numbers. A patch has every field of a job, and needs none.
+// addInputs makes schemas of what may be sent of those of what is answered: nothing unknown, null for the
+// default of a field, 64-bit integers also as numbers. A patch has every field of a job, and needs none.
 func (d *document) addInputs() {
 	d.addInput("Job")
 	job := must(d.schemas, "Job"+inputSuffix)
@@ -99,7 +99,8 @@ func (d *document) makeInput(properties object) {
 	}
 }
 
-// inputRef refers to what may be sent of a message, or to an enum; either may be null, but for the form of what needs one.
+// inputRef refers to what may be sent of a message, or to an enum; either may be null, but for the form of
+// what needs one.
 func (d *document) inputRef(to string, p object) object {
 	if !strings.HasSuffix(to, inputSuffix) && must(d.schemas, to)["enum"] == nil {
 		d.addInput(to)

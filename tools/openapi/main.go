@@ -1,12 +1,12 @@
-// Command openapi finishes the OpenAPI documents that protoc-gen-openapiv3 wrote, one for each service, for what protobuf and
-// its annotations have no words for: errors are problem documents, REST has names, headers and ranges of its own, and null
-// stands for the default.
+// Command openapi finishes the OpenAPI documents that protoc-gen-openapiv3 wrote, one for each service, for
+// what protobuf and its annotations have no words for: errors are problem documents, REST has names, headers
+// and ranges of its own, and null stands for the default.
 //
 //	openapi IN PROTOS OUT
 //
-// IN is the folder of those documents; it is removed. PROTOS is the folder of the .proto files. Everything that is said here by
-// name must be in the documents, so that nothing outlives what it was said of; tests of internal/httpapi hold the result against
-// the code.
+// IN is the folder of those documents; it is removed. PROTOS is the folder of the .proto files. Everything
+// that is said here by name must be in the documents, so that nothing outlives what it was said of; tests of
+// internal/httpapi hold the result against the code.
 //
 //	main.go      reading, merging, writing
 //	schemas.go   what messages and enums look like in JSON
@@ -58,7 +58,8 @@ func run(in, protos, out string) error {
 	if err != nil {
 		return err
 	}
-	// What is said of names that are not there panics: it is a mistake in this command, to be mended before anything is written.
+	// What is said of names that are not there panics: it is a mistake in this command, to be mended before
+	// anything is written.
 	d.finishSchemas(words)
 	d.addRanges()
 	d.addInputs()

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// What values the strings take that have a grammar of their own. A format is one that only people know, and testers that are told.
+// What values the strings take that have a grammar of their own. A format is one that only people know, and
+// testers that are told.
 var (
 	// A Go or ISO 8601 duration; empty is the default.
 	span      = object{"format": "span", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|P.*[0-9].*)?$`}
@@ -120,7 +121,8 @@ func (d *document) addRanges() {
 	}
 }
 
-// fieldOf is the schema of a field, of its elements if the name ends with [], of its values if it ends with {}.
+// fieldOf is the schema of a field, of its elements if the name ends with [], of its values if it ends with
+// {}.
 func fieldOf(properties object, name string) object {
 	if list, ok := strings.CutSuffix(name, "[]"); ok {
 		return must(properties, list, "items")

@@ -91,7 +91,8 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// finishEnum writes an enum's values as REST does: OVERLAP_SERIAL is "serial", and OVERLAP_UNSPECIFIED is not written.
+// finishEnum writes an enum's values as REST does: OVERLAP_SERIAL is "serial", and OVERLAP_UNSPECIFIED is not
+// written.
 func finishEnum(schema object, name string, meanings map[string]string) {
 	words := enumWords(schema["enum"].([]any))
 	description := schema["description"].(string) + "\n"
@@ -122,7 +123,8 @@ func whole(name string) bool {
 		slices.Contains([]string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node", "PartitionOwner"}, name)
 }
 
-// alwaysThere are the fields of such a message that are always written: not messages, times and enums, nor what is optional.
+// alwaysThere are the fields of such a message that are always written: not messages, times and enums, nor
+// what is optional.
 func alwaysThere(message string, properties object) []any {
 	names := []any{}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -103,7 +103,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestSentry: all that Carillon says to sentry, or hears from it, is Dapr's; sentry knows more than is needed.
+// TestSentry: all that Carillon says to sentry, or hears from it, is Dapr's; sentry knows more than is
+// needed.
 func TestSentry(t *testing.T) {
 	got, want := describe(ourFile(t, theirSentry)), describe(theirSentry)
 	if len(got) < 15 {
@@ -174,7 +175,8 @@ func describeMessage(m protoreflect.MessageDescriptor, say func(string, ...any),
 	}
 }
 
-// TestMessages: what Dapr's package encodes is understood here and encoded to the same bytes, and the other way around.
+// TestMessages: what Dapr's package encodes is understood here and encoded to the same bytes, and the other
+// way around.
 func TestMessages(t *testing.T) {
 	mine := ourFile(t, theirs)
 	rapid.Check(t, func(rt *rapid.T) {

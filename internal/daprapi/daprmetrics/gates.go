@@ -38,7 +38,8 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 // sums are what is shown of one limit.
 type sums struct{ inFlight, pending, throttled float64 }
 
-// Collect implements prometheus.Collector. Dapr's label has no namespace: limits of the same name are added up.
+// Collect implements prometheus.Collector. Dapr's label has no namespace: limits of the same name are added
+// up.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	all := map[string]sums{}
 	for _, g := range c.gates() {

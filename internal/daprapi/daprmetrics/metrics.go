@@ -1,4 +1,5 @@
-// Package daprmetrics counts under the names of Dapr's own scheduler, so that dashboards and alerts for it go on working.
+// Package daprmetrics counts under the names of Dapr's own scheduler, so that dashboards and alerts for it go
+// on working.
 //
 //	table.go     every metric with its meaning: the only place where they are named
 //	metrics.go   what the face for sidecars tells → counters

@@ -24,7 +24,8 @@ func TestWhatWillBeRefusedIsKnown(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatWasGivenIsNamed: who puts a job with an address is told which one is refused and why; a name is not looked up.
+// TestAnAddressThatWasGivenIsNamed: who puts a job with an address is told which one is refused and why; a
+// name is not looked up.
 func TestAnAddressThatWasGivenIsNamed(t *testing.T) {
 	target := New(Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
 	t.Cleanup(func() { _ = target.Close() })

@@ -214,8 +214,8 @@ func TestSwitching(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionCloses has a server that hangs up instead of answering, on a new connection and on one that was used
-// before: the request was read, so the attempt has failed.
+// TestKeptConnectionCloses has a server that hangs up instead of answering, on a new connection and on one
+// that was used before: the request was read, so the attempt has failed.
 func TestKeptConnectionCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, hangUp := atomic.Int64{}, map[int64]bool{2: true, 3: true}
@@ -263,7 +263,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestNothingIsLearntOfTheNetwork looks for the addresses of both ends and of the resolver in what a job's owner is told.
+// TestNothingIsLearntOfTheNetwork looks for the addresses of both ends and of the resolver in what a job's
+// owner is told.
 func TestNothingIsLearntOfTheNetwork(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

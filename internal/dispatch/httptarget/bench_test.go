@@ -12,7 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// BenchmarkHTTP measures callbacks to a trivial server in the same process (goal P9: 15,000/s on 2 cores, both sides).
+// BenchmarkHTTP measures callbacks to a trivial server in the same process (goal P9: 15,000/s on 2 cores,
+// both sides).
 func BenchmarkHTTP(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

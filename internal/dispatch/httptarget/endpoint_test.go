@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// endpoint is a server of HTTP/1.1 on a real socket. It counts the requests that it has read whole, and then either
-// answers or breaks the connection.
+// endpoint is a server of HTTP/1.1 on a real socket. It counts the requests that it has read whole, and then
+// either answers or breaks the connection.
 type endpoint struct {
 	listener net.Listener
 	scheme   string

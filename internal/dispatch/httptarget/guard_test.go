@@ -73,8 +73,8 @@ func TestOddNumbers(t *testing.T) {
 	}
 }
 
-// TestRebinding has a resolver that gives a public address first and loopback ever after: whatever was looked up before,
-// the address dialled is the one that is judged.
+// TestRebinding has a resolver that gives a public address first and loopback ever after: whatever was looked
+// up before, the address dialled is the one that is judged.
 func TestRebinding(t *testing.T) {
 	resolver := names(t, "203.0.114.1", "127.0.0.1")
 	first, err := resolver.LookupNetIP(context.Background(), "ip4", "rebind.example.com.")
@@ -88,7 +88,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// names is a resolver whose server, in memory, answers lookups of IPv4 addresses in order, the last one for ever.
+// names is a resolver whose server, in memory, answers lookups of IPv4 addresses in order, the last one for
+// ever.
 func names(t *testing.T, answers ...string) *net.Resolver {
 	t.Helper()
 	var mu sync.Mutex

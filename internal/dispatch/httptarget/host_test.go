@@ -86,7 +86,8 @@ func TestSlowDown(t *testing.T) {
 	})
 }
 
-// TestSlowDownTogether has all requests of a burst refused at once: that counts once, and the longest pause counts.
+// TestSlowDownTogether has all requests of a burst refused at once: that counts once, and the longest pause
+// counts.
 func TestSlowDownTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, asked := make(chan struct{}), atomic.Int64{}

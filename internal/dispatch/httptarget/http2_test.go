@@ -118,7 +118,8 @@ func (e *target2) serve(c net.Conn) {
 	}
 }
 
-// each delivers one attempt of each method, with and without a body, on a connection that has answered before.
+// each delivers one attempt of each method, with and without a body, on a connection that has answered
+// before.
 func each(t *testing.T, treat func(s stream), judge func(t *testing.T, requests int64, r carillon.Result)) {
 	t.Helper()
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"} {
@@ -143,8 +144,8 @@ func each(t *testing.T, treat func(s stream), judge func(t *testing.T, requests 
 	}
 }
 
-// TestProtocolErrorIsNoReplay has a target that resets the stream of a request that it has read. net/http's own HTTP/2
-// would send it again.
+// TestProtocolErrorIsNoReplay has a target that resets the stream of a request that it has read. net/http's
+// own HTTP/2 would send it again.
 func TestProtocolErrorIsNoReplay(t *testing.T) {
 	each(t, func(s stream) { _ = s.frames.WriteRSTStream(s.id, http2.ErrCodeProtocol) }, failsOnce)
 }
@@ -154,7 +155,8 @@ func TestLostConnIsNoReplay(t *testing.T) {
 	each(t, func(s stream) { _ = s.conn.Close() }, failsOnce)
 }
 
-// TestLateGoAwayIsNoReplay has a target that goes away after it has taken a request, and closes without an answer.
+// TestLateGoAwayIsNoReplay has a target that goes away after it has taken a request, and closes without an
+// answer.
 func TestLateGoAwayIsNoReplay(t *testing.T) {
 	each(t, func(s stream) {
 		_ = s.frames.WriteGoAway(s.id, http2.ErrCodeNo, nil)
@@ -276,7 +278,8 @@ func TestHTTP2ConnIsShared(t *testing.T) {
 	}
 }
 
-// TestManyDialsShareOneConn has many first requests at once: connections beyond the first one that is ready are closed.
+// TestManyDialsShareOneConn has many first requests at once: connections beyond the first one that is ready
+// are closed.
 func TestManyDialsShareOneConn(t *testing.T) {
 	const n = 50
 	e, d := newTarget2(t, func(_ int64, s stream) { s.answer() })

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// floodMost is what a target may send at most before it counts as not stopped: far more than is metered and than fits into
-// the buffers of a connection.
+// floodMost is what a target may send at most before it counts as not stopped: far more than is metered and
+// than fits into the buffers of a connection.
 const floodMost = 256 << 20
 
 // flood sends frames that nobody asked for until the connection is closed, and says how many bytes that were.

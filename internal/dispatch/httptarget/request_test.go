@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestSignature holds the signature against the vector that Standard Webhooks' own libraries are tested with, and against
-// one computed with Python's hmac.
+// TestSignature holds the signature against the vector that Standard Webhooks' own libraries are tested with,
+// and against one computed with Python's hmac.
 func TestSignature(t *testing.T) {
 	first, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

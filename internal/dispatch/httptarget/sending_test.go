@@ -18,8 +18,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestOneRequestPerAttempt has 100 warm connections to an endpoint that breaks each one after it has read a request: an
-// attempt is one request whatever its method and body, because each of them may have been acted upon.
+// TestOneRequestPerAttempt has 100 warm connections to an endpoint that breaks each one after it has read a
+// request: an attempt is one request whatever its method and body, because each of them may have been acted
+// upon.
 func TestOneRequestPerAttempt(t *testing.T) {
 	secure, trusting := certified(t, "http/1.1")
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"} {
@@ -121,8 +122,8 @@ func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *network), ha
 	f(t, d, n)
 }
 
-// TestUnwrittenGoesToAnotherConn has idle connections that take nothing any more: the attempt is written to the next one
-// and nobody notices.
+// TestUnwrittenGoesToAnotherConn has idle connections that take nothing any more: the attempt is written to
+// the next one and nobody notices.
 func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 	for _, method := range []string{"POST", "GET"} {
 		for _, body := range []string{"", "x"} {
@@ -164,7 +165,8 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 	}
 }
 
-// TestRequestsWithinAttempts breaks connections at random: the endpoint never sees more requests than attempts were made.
+// TestRequestsWithinAttempts breaks connections at random: the endpoint never sees more requests than
+// attempts were made.
 func TestRequestsWithinAttempts(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -219,8 +221,8 @@ func TestRequestsWithinAttempts(t *testing.T) {
 	}
 }
 
-// TestKeepAliveOfTheTarget has a target that says how long it keeps connections: they are not used towards that end,
-// when a request would cross with the close.
+// TestKeepAliveOfTheTarget has a target that says how long it keeps connections: they are not used towards
+// that end, when a request would cross with the close.
 func TestKeepAliveOfTheTarget(t *testing.T) {
 	for header, want := range map[string]int{
 		"timeout=5": 2, "timeout=5, max=100": 2, "max=100,  Timeout=5": 2, "": 1, "timeout=60": 1, "timeout=x": 1, "max=5": 1,

@@ -2,8 +2,8 @@ package sidecar
 
 import "testing"
 
-// BenchmarkRuns takes 20,000 runs that are due at once through one stream, in rounds of 512, and answers them; figures are
-// of one run.
+// BenchmarkRuns takes 20,000 runs that are due at once through one stream, in rounds of 512, and answers
+// them; figures are of one run.
 func BenchmarkRuns(b *testing.B) {
 	const n, round = 20_000, 512
 	d := newFakeSink()

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// shop is an engine of one partition that hands out a number of runs and again what comes back undelivered, until each has
-// been reported once.
+// shop is an engine of one partition that hands out a number of runs and again what comes back undelivered,
+// until each has been reported once.
 type shop struct {
 	hub  *dispatch.Hub
 	mail chan func()
@@ -149,8 +149,8 @@ func work(s *shop, m *meter, hello Hello, rnd *rand.Rand, answers int) {
 	_ = session.Close()
 }
 
-// TestRace lets sidecars come, answer some of their runs and go with the others: each run is reported once, and no limit is
-// ever exceeded.
+// TestRace lets sidecars come, answer some of their runs and go with the others: each run is reported once,
+// and no limit is ever exceeded.
 func TestRace(t *testing.T) {
 	const runs = 3000
 	hello := Hello{Namespace: "n", AppID: "app", Jobs: true, ActorTypes: []string{"cat", "dog"},

@@ -144,7 +144,8 @@ func TestNeverReads(t *testing.T) {
 	})
 }
 
-// TestReadsAndWaits has a sidecar wait in Receive for as long as it likes with runs that take as long as they like.
+// TestReadsAndWaits has a sidecar wait in Receive for as long as it likes with runs that take as long as they
+// like.
 func TestReadsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFakeSink()
@@ -172,8 +173,8 @@ func TestReadsAndWaits(t *testing.T) {
 	})
 }
 
-// TestTooMuchUnread has more come at once than may wait: what is beyond goes back, and the rest is received. A sidecar that does
-// not read keeps no more than that, and is dropped in its time.
+// TestTooMuchUnread has more come at once than may wait: what is beyond goes back, and the rest is received.
+// A sidecar that does not read keeps no more than that, and is dropped in its time.
 func TestTooMuchUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFakeSink()
@@ -209,7 +210,8 @@ func TestTooMuchUnread(t *testing.T) {
 	})
 }
 
-// TestHeldBackNoLonger has what was too much be cancelled before it is received: the session takes runs again.
+// TestHeldBackNoLonger has what was too much be cancelled before it is received: the session takes runs
+// again.
 func TestHeldBackNoLonger(t *testing.T) {
 	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// An attempt in doubt is delivered again under the token that it had. Whatever the session knows of that token, its slots are
-// those of what the worker has and may still answer.
+// An attempt in doubt is delivered again under the token that it had. Whatever the session knows of that
+// token, its slots are those of what the worker has and may still answer.
 
 // stands compares the slots and credits of the queue with what they are to be.
 func (d *fakeSink) stands(t *testing.T, inFlight, credits int) {

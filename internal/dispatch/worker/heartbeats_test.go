@@ -8,7 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestARefusedBeatAnswersNoResult: it was on its way when the worker reported, and the result counts, or does not, by itself.
+// TestARefusedBeatAnswersNoResult: it was on its way when the worker reported, and the result counts, or does
+// not, by itself.
 func TestARefusedBeatAnswersNoResult(t *testing.T) {
 	d := newFakeSink(Options{MaxCredits: 4})
 	s := d.connect(t, 3)

@@ -216,7 +216,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestABeatBesideAResult is not passed on: it might be heard after the attempt has ended, and be answered as stale.
+// TestABeatBesideAResult is not passed on: it might be heard after the attempt has ended, and be answered as
+// stale.
 func TestABeatBesideAResult(t *testing.T) {
 	d := newFakeSink(Options{})
 	s := d.connect(t, 2)
@@ -464,8 +465,8 @@ func TestOverfullIsDropped(t *testing.T) {
 	})
 }
 
-// TestRace lets sessions come and go while runs are delivered, cancelled and reported: each delivery is received,
-// cancelled or handed back, none twice.
+// TestRace lets sessions come and go while runs are delivered, cancelled and reported: each delivery is
+// received, cancelled or handed back, none twice.
 func TestRace(t *testing.T) {
 	d := newFakeSink(Options{})
 	const sessions, runs = 4, 500
@@ -567,7 +568,8 @@ func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head)
 	return s.N, s.Served
 }
 
-// TestARunWhoseLeaseHasEndedDoesNotLeave: as after a halt of the process. It is handed back, and its credit is there for another.
+// TestARunWhoseLeaseHasEndedDoesNotLeave: as after a halt of the process. It is handed back, and its credit
+// is there for another.
 func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
 	now := time.Now()
 	d := &fakeSink{}

@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// crooked is a node that keeps jobs in a map and delivers them in its own way. Calls that no bench makes are nil.
+// crooked is a node that keeps jobs in a map and delivers them in its own way. Calls that no bench makes are
+// nil.
 type crooked struct {
 	carillon.Scheduler
 	deliver func(jobs []carillon.Job) []carillon.Run // what becomes of the jobs that were put

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// consumers are worker sessions that receive the runs of a queue, enter them in a ledger and answer with success.
+// consumers are worker sessions that receive the runs of a queue, enter them in a ledger and answer with
+// success.
 type consumers struct {
 	queue string
 	hold  time.Duration // how long a run is kept before its answer
@@ -142,8 +143,8 @@ func (c *consumers) enter(runs []carillon.Run, now time.Time) []carillon.Result 
 	return results
 }
 
-// answer sends results, and as many new credits, once their time has come, and goodbye at the end, so that what is still
-// on its way here is freed at once.
+// answer sends results, and as many new credits, once their time has come, and goodbye at the end, so that
+// what is still on its way here is freed at once.
 func (c *consumers) answer(ctx context.Context, session carillon.Session, answers <-chan held) error {
 	for {
 		select {

@@ -1,5 +1,6 @@
-// Package bench is the load generator behind `carillon bench`: it loads a node with jobs, receives their runs and keeps a
-// ledger of its own, apart from the node. A rate counts only if the ledger is clean: nothing missing, early or doubled.
+// Package bench is the load generator behind `carillon bench`: it loads a node with jobs, receives their runs
+// and keeps a ledger of its own, apart from the node. A rate counts only if the ledger is clean: nothing
+// missing, early or doubled.
 //
 //	bench.go       a node under load, a bench, its result
 //	ledger.go      which runs there should be, and which there were
@@ -17,6 +18,6 @@
 //	growth.go      putting and firing as jobs, partitions and payloads grow
 //	goals.go       all of them against the goals of docs/performance.md
 //
-// Arrivals are open-loop where a rate is given: what is late because the node is slow counts as late from the time at which
-// it should have been sent.
+// Arrivals are open-loop where a rate is given: what is late because the node is slow counts as late from the
+// time at which it should have been sent.
 package bench

@@ -20,8 +20,8 @@ type Fleet struct {
 	turn atomic.Int64
 }
 
-// SpawnFleet starts n nodes on a store that several can share, and waits until each owns its share. With a delay everything that they
-// say to the store, and it to them, takes so much longer.
+// SpawnFleet starts n nodes on a store that several can share, and waits until each owns its share. With a
+// delay everything that they say to the store, and it to them, takes so much longer.
 func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fleet, error) {
 	f := &Fleet{}
 	if delay > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Forward measures what it costs to put a job through a node that does not own its partition: the same puts, in turn, through
-// the owner and through another node.
+// Forward measures what it costs to put a job through a node that does not own its partition: the same puts,
+// in turn, through the owner and through another node.
 type Forward struct {
 	Fleet   *Fleet // at least two nodes
 	Jobs    int    // of each way; default 10,000

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Growth measures how the cost of putting and firing jobs changes as one thing grows while the others stay: a table for each.
-// Every point has a node of its own.
+// Growth measures how the cost of putting and firing jobs changes as one thing grows while the others stay: a
+// table for each. Every point has a node of its own.
 type Growth struct {
 	Existing   []int // far-future jobs that are in the store already
 	Partitions []int
@@ -36,7 +36,8 @@ type GrowthPoint struct {
 	Fire  Result `json:"fire"`
 }
 
-// most bytes of payload that are put at a point, and fired in a second: what is measured is Carillon, not the disk.
+// most bytes of payload that are put at a point, and fired in a second: what is measured is Carillon, not the
+// disk.
 const (
 	mostPutBytes  = 256 << 20
 	mostFireBytes = 16 << 20
@@ -120,7 +121,8 @@ func (g Growth) measure(ctx context.Context, cfg Config, at point) (p GrowthPoin
 	return p, err
 }
 
-// preloadFar puts jobs that are due next year. It keeps no ledger, so that their number is bounded by the node alone.
+// preloadFar puts jobs that are due next year. It keeps no ledger, so that their number is bounded by the
+// node alone.
 func (b *Bench) preloadFar(ctx context.Context, prefix string, jobs int) error {
 	due := time.Now().AddDate(1, 0, 0)
 	return b.preload(ctx, jobs, 0, func(i int) carillon.Job {
@@ -129,8 +131,8 @@ func (b *Bench) preloadFar(ctx context.Context, prefix string, jobs int) error {
 	}, func(int) {})
 }
 
-// settle waits until the node's process has tidied up after loading: a second in which it does next to nothing, or a minute
-// at most.
+// settle waits until the node's process has tidied up after loading: a second in which it does next to
+// nothing, or a minute at most.
 func (b *Bench) settle(ctx context.Context) error {
 	const second, most = time.Second, time.Minute
 	if b.cfg.Node.PID == 0 {

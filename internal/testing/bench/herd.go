@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Herd measures n one-shots that are all due at the same instant: received over worker streams, answered, and durably
-// finished.
+// Herd measures n one-shots that are all due at the same instant: received over worker streams, answered, and
+// durably finished.
 type Herd struct {
 	Jobs    int           // default 20,000
 	Workers int           // sessions; default 4

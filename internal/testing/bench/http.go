@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// HTTP measures callbacks to a trivial server in this process: n one-shots that are all due at the same instant.
+// HTTP measures callbacks to a trivial server in this process: n one-shots that are all due at the same
+// instant.
 type HTTP struct {
 	Jobs  int // default 20,000
 	Hosts int // servers, each a host with a limit of its own; default 1

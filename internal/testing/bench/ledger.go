@@ -35,7 +35,8 @@ func (v *Verdict) String() string {
 		v.Expected, v.Delivered, v.Missing, v.Early, v.Doubled, v.Unknown, v.Stale)
 }
 
-// ledger knows which one-shots there should be, by number, and which were delivered. It may be used from many goroutines.
+// ledger knows which one-shots there should be, by number, and which were delivered. It may be used from many
+// goroutines.
 type ledger struct {
 	prefix string
 	due    []atomic.Int64  // ns; 0 = not planned
@@ -65,7 +66,8 @@ func (l *ledger) number(name string) (i int, ok bool) {
 	return i, err == nil && i >= 0 && i < len(l.due)
 }
 
-// plan says when the i-th job will be due; it comes before the put, because the run may come before the acknowledgement.
+// plan says when the i-th job will be due; it comes before the put, because the run may come before the
+// acknowledgement.
 func (l *ledger) plan(i int, due time.Time) { l.due[i].Store(due.UnixNano()) }
 
 // ack says that the put was acknowledged.

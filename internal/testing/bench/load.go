@@ -40,7 +40,8 @@ type load struct {
 	acked   func(i int)
 }
 
-// put puts the jobs and returns how long calls took. With a rate, a call's time counts from when it should have begun.
+// put puts the jobs and returns how long calls took. With a rate, a call's time counts from when it should
+// have begun.
 func (b *Bench) put(ctx context.Context, stage string, l load) (*histogram, error) {
 	if l.mode == Unary {
 		l.batch = 1

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Spread is a distribution that a node has counted in buckets, in milliseconds: each value is the upper bound of its bucket.
+// Spread is a distribution that a node has counted in buckets, in milliseconds: each value is the upper bound
+// of its bucket.
 type Spread struct {
 	Count int64   `json:"count"`
 	P99   float64 `json:"p99"`

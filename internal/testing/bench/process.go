@@ -35,7 +35,8 @@ func (m *meter) total() (sum time.Duration) {
 	return sum
 }
 
-// each is the CPU time used since the start for each of n operations, in microseconds; a nil meter measures nothing.
+// each is the CPU time used since the start for each of n operations, in microseconds; a nil meter measures
+// nothing.
 func (m *meter) each(n int64) float64 {
 	if m == nil || n <= 0 {
 		return 0

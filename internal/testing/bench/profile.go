@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/profiling"
 )
 
-// profile takes profiles of a node while it is measured, and of the load generator if that is a process of its own:
+// profile takes profiles of a node while it is measured, and of the load generator if that is a process of
+// its own:
 //
 //	BENCH.cpu.pb.gz             the node's CPU, over what is measured
 //	BENCH.allocs-before.pb.gz   what it had allocated before: go tool pprof -base

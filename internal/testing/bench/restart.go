@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Restart measures what a node does with many jobs that are due far in the future: its memory, and how long after kill -9
-// and a new start the first run is received.
+// Restart measures what a node does with many jobs that are due far in the future: its memory, and how long
+// after kill -9 and a new start the first run is received.
 type Restart struct {
 	Jobs int           // default 100,000
 	Idle time.Duration // how long to watch what an idle node costs; default 5 s

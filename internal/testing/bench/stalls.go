@@ -10,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Stalls say where late runs have lost their time. The generator's timer, which should fire every millisecond, is the
-// control: the generator shares the machine with the node, so what holds up the timer has held up the receiving of runs, and
-// perhaps the node.
+// Stalls say where late runs have lost their time. The generator's timer, which should fire every
+// millisecond, is the control: the generator shares the machine with the node, so what holds up the timer has
+// held up the receiving of runs, and perhaps the node.
 type Stalls struct {
 	Generator  *Quantiles `json:"generator_ms,omitempty"`
 	Handing    *Spread    `json:"handing_ms,omitempty"`    // in the node: from due to handed to a worker's stream
@@ -45,7 +45,8 @@ func (s *Stalls) String() string {
 // slice is how finely the times of stalls are told apart.
 const slice = 10 * time.Millisecond
 
-// stallWatch watches for stalls between start and end. It receives runs on behalf of a ledger to see when the late ones come.
+// stallWatch watches for stalls between start and end. It receives runs on behalf of a ledger to see when the
+// late ones come.
 type stallWatch struct {
 	sink
 	address string // of the node's metrics; "" = not known
@@ -97,7 +98,8 @@ func (w *stallWatch) begin(ctx context.Context) error {
 	return nil
 }
 
-// tick is the control: it does nothing but to be called every millisecond, or as soon after that as the machine lets it.
+// tick is the control: it does nothing but to be called every millisecond, or as soon after that as the
+// machine lets it.
 func (w *stallWatch) tick(ctx context.Context) {
 	defer close(w.ended)
 	const period = time.Millisecond
@@ -140,8 +142,8 @@ func (w *stallWatch) end(ctx context.Context, late *histogram) (*Stalls, error) 
 	return s, nil
 }
 
-// shared counts the slices with runs among the latest, and those in which the timer was late too. A stall may end at the
-// border of two slices.
+// shared counts the slices with runs among the latest, and those in which the timer was late too. A stall may
+// end at the border of two slices.
 func (w *stallWatch) shared(late *histogram) (all, shared int) {
 	q := late.quantiles()
 	if q == nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Takeover measures how long the partitions of a node are without an owner when it ends: goal P10. Jobs are due at a steady
-// rate all the while.
+// Takeover measures how long the partitions of a node are without an owner when it ends: goal P10. Jobs are
+// due at a steady rate all the while.
 type Takeover struct {
 	Fleet   *Fleet  // at least two nodes
 	Rate    float64 // jobs a second; default 500
 	Orderly bool    // SIGTERM instead of SIGKILL
 }
 
-// Phases is where the time of a takeover goes, in milliseconds from the signal; the first is the earliest partition's, the last
-// the latest's.
+// Phases is where the time of a takeover goes, in milliseconds from the signal; the first is the earliest
+// partition's, the last the latest's.
 type Phases struct {
 	Partitions int     `json:"partitions"`
 	LeaseEnds  float64 `json:"lease_ends_ms"` // of the latest partition, by the store's clock

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// ticks is the ledger of recurring jobs: the i-th fires at first(i) and then every period. Ticks of one job come in order.
+// ticks is the ledger of recurring jobs: the i-th fires at first(i) and then every period. Ticks of one job
+// come in order.
 type ticks struct {
 	prefix string
 	period time.Duration

@@ -2,9 +2,10 @@ package chaos
 
 import "github.com/carillonhq/carillon/internal/testing/checker"
 
-// answers matches what a node says of tokens with the results that wait for it, in the order in which they were said. Each result is
-// answered once, as accepted or as stale; but a node says stale of a heartbeat as well, and the words are the same. So a result that was told
-// stale is not settled: if the token is accepted once more than results wait, the refusal was of a heartbeat, and the result is accepted.
+// answers matches what a node says of tokens with the results that wait for it, in the order in which they
+// were said. Each result is answered once, as accepted or as stale; but a node says stale of a heartbeat as
+// well, and the words are the same. So a result that was told stale is not settled: if the token is accepted
+// once more than results wait, the refusal was of a heartbeat, and the result is accepted.
 type answers struct {
 	open    map[string][]int // places of results that wait for an answer, by token
 	refused map[string][]int // of those that were told stale

@@ -7,8 +7,9 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// TestAnswersAreOfTheResultsThatWereSaid says two results, hears answers to them and to heartbeats between them, and looks which verdict each
-// result has at last, as a recorder notes them: an acknowledgement takes the place of a refusal.
+// TestAnswersAreOfTheResultsThatWereSaid says two results, hears answers to them and to heartbeats between
+// them, and looks which verdict each result has at last, as a recorder notes them: an acknowledgement takes
+// the place of a refusal.
 func TestAnswersAreOfTheResultsThatWereSaid(t *testing.T) {
 	const acked, stale, none = checker.Acked, checker.Stale, checker.None
 	for name, c := range map[string]struct {

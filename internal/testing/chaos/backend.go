@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// PostgresBackend is an empty store on a PostgreSQL server that ends with the test. The server's processes lose nothing when
-// they are killed, but it does not sync: settings such as "fsync=on" win.
+// PostgresBackend is an empty store on a PostgreSQL server that ends with the test. The server's processes
+// lose nothing when they are killed, but it does not sync: settings such as "fsync=on" win.
 func PostgresBackend(t testing.TB, settings ...string) Backend {
 	t.Helper()
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), settings...)...)
@@ -37,8 +37,8 @@ func RedisBackend(t testing.TB) Backend {
 		Lose: func() { server.Crash(t); server.Wipe(t) }}
 }
 
-// RedisClusterBackend is an empty store on a Redis Cluster of three servers, of which the last is the one to be ended. Nodes
-// reach the servers directly: each tells them where the others are.
+// RedisClusterBackend is an empty store on a Redis Cluster of three servers, of which the last is the one to
+// be ended. Nodes reach the servers directly: each tells them where the others are.
 func RedisClusterBackend(t testing.TB) Backend {
 	t.Helper()
 	servers := realserver.StartRedisCluster(t, 3)

@@ -16,13 +16,14 @@ type Options struct {
 	Store  string // URL of an empty one
 	Cycles int    // lives of the node that end by force
 	Seed   uint64
-	// Restart ends the server of the store by force and starts it again, while the node goes on. nil: the store has none.
+	// Restart ends the server of the store by force and starts it again, while the node goes on. nil: the
+	// store has none.
 	Restart func()
 	Log     func(format string, args ...any)
 }
 
-// Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node and checker share
-// the time.
+// Constants are what the checker may expect here: a machine with few cores, on which clients, workers, node
+// and checker share the time.
 var Constants = checker.Constants{
 	Dispatch: 2 * time.Second, Recovery: 6 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: time.Second,
 	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
@@ -37,8 +38,9 @@ type campaign struct {
 	healed func() // notes the end of the fault that is going on; nil = there is none
 }
 
-// Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go on, or that
-// something happened that needs no checker to be called wrong: a node that does not start, a worker that is refused.
+// Run works a node over and returns what everybody saw. Its error says that the campaign itself could not go
+// on, or that something happened that needs no checker to be called wrong: a node that does not start, a
+// worker that is refused.
 func Run(ctx context.Context, o Options) (Report, error) {
 	node, err := NewNode(o.Binary, o.Store, "--drain-grace", "2s", "--partitions", "16", "--node-name", "node")
 	if err != nil {
@@ -107,7 +109,8 @@ func (c *campaign) hurt(kind string) {
 	}
 }
 
-// cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it started.
+// cycle ends the node by force, somehow, and starts it again, perhaps after it died once more while it
+// started.
 func (c *campaign) cycle(ctx context.Context, i int) error {
 	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
@@ -164,7 +167,8 @@ func (c *campaign) end(ctx context.Context, how string) error {
 	return c.node.Kill()
 }
 
-// freeze stops the process for a while, in which leases run out and timers are missed, and lets it go on for a moment.
+// freeze stops the process for a while, in which leases run out and timers are missed, and lets it go on for
+// a moment.
 func (c *campaign) freeze(ctx context.Context) error {
 	if err := c.node.Freeze(); err != nil {
 		return err

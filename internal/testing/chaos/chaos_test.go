@@ -103,8 +103,9 @@ func often(n int) int { return cmp.Or(*cycles, n) }
 // serverCycles is how often the node, or the server of its store, is ended: each of its lives takes longer.
 const serverCycles = 10
 
-// TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while the node goes on: an
-// attempt that was not durable then is not cancelled, so a worker that never answers keeps its slot, and the campaign says so.
+// TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while
+// the node goes on: an attempt that was not durable then is not cancelled, so a worker that never answers
+// keeps its slot, and the campaign says so.
 func TestKillPostgres(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)

@@ -40,7 +40,8 @@ type user struct {
 	triggered, ofJob string // the last run that was triggered
 }
 
-// Names of jobs that all clients share. There are few operations on each, so that they can be put in order afterwards.
+// Names of jobs that all clients share. There are few operations on each, so that they can be put in order
+// afterwards.
 const (
 	sharedRecurring = 40
 	sharedOneShots  = 20

@@ -35,7 +35,8 @@ type ClusterConfig struct {
 	Logs   string   // folder for their logs; "" = none are written
 }
 
-// Cluster is nodes on one store. Each is reached by others through a link of its own, and reaches the store through another.
+// Cluster is nodes on one store. Each is reached by others through a link of its own, and reaches the store
+// through another.
 type Cluster struct {
 	ClusterConfig
 
@@ -44,7 +45,8 @@ type Cluster struct {
 	made    []*Node // all that ever were
 }
 
-// Member is a node of a cluster. Peers, workers and clients reach it at its Front; its own addresses are behind it.
+// Member is a node of a cluster. Peers, workers and clients reach it at its Front; its own addresses are
+// behind it.
 type Member struct {
 	*Node
 	Name  string

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/link"
 )
 
-// trouble is something that can go wrong with a cluster, and is over when do returns, but for what nodes need to recover.
+// trouble is something that can go wrong with a cluster, and is over when do returns, but for what nodes need
+// to recover.
 type trouble struct {
 	kind   string
 	weight int

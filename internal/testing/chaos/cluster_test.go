@@ -20,8 +20,8 @@ var (
 // clusterCycles is how often something goes wrong with a cluster in a short campaign.
 const clusterCycles = 2
 
-// clusterSeed is what a campaign draws that is given no seed: the same each time, so that a change is not blamed for what another
-// draw finds. `make chaos-cluster` draws again.
+// clusterSeed is what a campaign draws that is given no seed: the same each time, so that a change is not
+// blamed for what another draw finds. `make chaos-cluster` draws again.
 const clusterSeed = 7
 
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
@@ -43,7 +43,8 @@ func TestClusterRedis(t *testing.T) {
 	siege(t, binary, chaos.RedisBackend(t))
 }
 
-// TestClusterRedisCluster is the same on a Redis Cluster, which nodes reach directly: it tells them where it is.
+// TestClusterRedisCluster is the same on a Redis Cluster, which nodes reach directly: it tells them where it
+// is.
 func TestClusterRedisCluster(t *testing.T) {
 	binary := carillonBinary(t)
 	siege(t, binary, chaos.RedisClusterBackend(t))

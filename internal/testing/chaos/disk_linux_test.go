@@ -18,7 +18,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/chaos"
 )
 
-// TestDiskFull fills the disk under a node: a small file system of its own, with a file beside the store that eats the room.
+// TestDiskFull fills the disk under a node: a small file system of its own, with a file beside the store that
+// eats the room.
 func TestDiskFull(t *testing.T) {
 	binary := carillonBinary(t)
 	disk := t.TempDir()
@@ -49,7 +50,8 @@ func TestDiskFull(t *testing.T) {
 		func(*chaos.Node) error { return os.Remove(eater) })
 }
 
-// TestFileSizeLimit forbids a node, while it runs, to make its files any longer. It needs no rights that a user has not.
+// TestFileSizeLimit forbids a node, while it runs, to make its files any longer. It needs no rights that a
+// user has not.
 func TestFileSizeLimit(t *testing.T) {
 	trouble(t, carillonBinary(t), filepath.Join(t.TempDir(), "store"), "file too large",
 		func(n *chaos.Node) error { return limitFiles(n.PID(), 4096) },
@@ -74,9 +76,9 @@ func skipUnlessRequiredf(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// trouble breaks the disk of a node and heals it. Meanwhile nothing is acknowledged, and the answers, the readiness and the
-// metrics say why; the node lives and can be read. Afterwards it goes on although nobody asks for anything; what it
-// acknowledged is there, also after SIGKILL.
+// trouble breaks the disk of a node and heals it. Meanwhile nothing is acknowledged, and the answers, the
+// readiness and the metrics say why; the node lives and can be read. Afterwards it goes on although nobody
+// asks for anything; what it acknowledged is there, also after SIGKILL.
 func trouble(t *testing.T, binary, folder, why string, hurt, heal func(*chaos.Node) error) {
 	t.Helper()
 	n := newNode(t, binary, "pebble:"+folder)
@@ -116,7 +118,8 @@ func put(t *testing.T, c *client.Client, name string) error {
 	return err
 }
 
-// fill puts jobs until one is refused as stop says, or 50 if nothing is to be refused, and returns the acknowledged ones.
+// fill puts jobs until one is refused as stop says, or 50 if nothing is to be refused, and returns the
+// acknowledged ones.
 func fill(t *testing.T, c *client.Client, most int, prefix string, stop func(error) bool) (acked []string) {
 	t.Helper()
 	for i := range max(50, most) {

@@ -1,17 +1,19 @@
-// Package chaos runs the real thing and treats it badly: `carillon serve` in a process of its own, clients and workers that
-// work it over the network, and a nemesis that ends it with SIGKILL at random moments and starts it again in the same folder.
-// What everybody saw goes into a history, which package checker judges.
+// Package chaos runs the real thing and treats it badly: `carillon serve` in a process of its own, clients
+// and workers that work it over the network, and a nemesis that ends it with SIGKILL at random moments and
+// starts it again in the same folder. What everybody saw goes into a history, which package checker judges.
 //
 //	go test ./internal/testing/chaos -run Kill -cycles 100 -seed 7     or: make chaos
 //
-// A cycle is: a node starts; it is killed while it starts, while it works, or while it drains; after a pause it is started
-// again. After the last cycle everything heals: workers answer well, jobs are resumed, recurring jobs are deleted, and what is
-// left must come to rest. A seed draws what happens; when it happens is up to the machine, so a seed repeats a run only
-// roughly. The history is kept with the verdict: it is what a failure is looked into with.
+// A cycle is: a node starts; it is killed while it starts, while it works, or while it drains; after a pause
+// it is started again. After the last cycle everything heals: workers answer well, jobs are resumed,
+// recurring jobs are deleted, and what is left must come to rest. A seed draws what happens; when it happens
+// is up to the machine, so a seed repeats a run only roughly. The history is kept with the verdict: it is
+// what a failure is looked into with.
 //
-// Against a cluster (TestCluster…) there are several nodes on one store, which are killed, halted, told to leave, added and
-// removed, and cut off from the store, from each other, or from clients and workers, by package link; the store's server
-// restarts, or fails over. Clients ask any node; workers know one address, or learn of all.
+// Against a cluster (TestCluster…) there are several nodes on one store, which are killed, halted, told to
+// leave, added and removed, and cut off from the store, from each other, or from clients and workers, by
+// package link; the store's server restarts, or fails over. Clients ask any node; workers know one address,
+// or learn of all.
 //
 //	go test ./internal/testing/chaos -run ClusterPostgres -cycles 100 -seed 7 -nodes 3 -only "freeze,kill most"
 //

@@ -67,9 +67,10 @@ func (l *pairLoad) await(t *testing.T, n int) {
 	}
 }
 
-// TestPostgresFailsOver while batches are put through two nodes, one of which is cut off from the store meanwhile: an asynchronous
-// standby takes over, and what was acknowledged last is lost. Each batch is whole, or not there; one that was begun after the failover
-// and succeeded is there; and nobody waits for what has succeeded.
+// TestPostgresFailsOver while batches are put through two nodes, one of which is cut off from the store
+// meanwhile: an asynchronous standby takes over, and what was acknowledged last is lost. Each batch is whole,
+// or not there; one that was begun after the failover and succeeded is there; and nobody waits for what has
+// succeeded.
 func TestPostgresFailsOver(t *testing.T) {
 	binary := carillonBinary(t)
 	pair := realserver.StartPostgresPair(t, append(realserver.Volatile(), "max_connections=300")...)

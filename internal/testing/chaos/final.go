@@ -69,7 +69,8 @@ func (c *workers) all(ctx context.Context, u *user, paused bool) error {
 	return nil
 }
 
-// drained waits until only paused jobs are left and nothing is in force, and says what is left over otherwise.
+// drained waits until only paused jobs are left and nothing is in force, and says what is left over
+// otherwise.
 func (c *workers) drained(ctx context.Context, cl talker) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restWithin)
 	defer cancel()

@@ -26,8 +26,8 @@ func OpenStore(ctx context.Context, url string, partitions int) (store.Store, er
 	return redis.Open(ctx, o)
 }
 
-// Observer looks again and again at who owns what, as the store has it, and notes what changes. One epoch may escape it if two
-// follow each other faster than it looks.
+// Observer looks again and again at who owns what, as the store has it, and notes what changes. One epoch may
+// escape it if two follow each other faster than it looks.
 type Observer struct {
 	store   store.Store
 	changed func(from, to time.Time, before, now store.Owner)
@@ -44,7 +44,8 @@ type Observer struct {
 // lookEvery is how often the observer looks.
 const lookEvery = 20 * time.Millisecond
 
-// Observe begins. changed may be nil; it is told between which moments of this process's clock an owner or a term changed.
+// Observe begins. changed may be nil; it is told between which moments of this process's clock an owner or a
+// term changed.
 func Observe(s store.Store, changed func(from, to time.Time, before, now store.Owner)) *Observer {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Observer{store: s, changed: changed, stop: cancel}

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Nodes keep their ports while they are down, and several test programs start nodes at a time. So a program takes ports by the
-// hundred, below those that systems give to connections, and says so by listening at the first of them for as long as it lives.
+// Nodes keep their ports while they are down, and several test programs start nodes at a time. So a program
+// takes ports by the hundred, below those that systems give to connections, and says so by listening at the
+// first of them for as long as it lives.
 const (
 	lowestPort = 12_000
 	blocks     = 200

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 )
 
-// TestPostgresGoes ends the server of the store by force while jobs are put, and starts it again. The node lives, says why it
-// is not ready, and goes on by itself; what it acknowledged is there, also after SIGKILL.
+// TestPostgresGoes ends the server of the store by force while jobs are put, and starts it again. The node
+// lives, says why it is not ready, and goes on by itself; what it acknowledged is there, also after SIGKILL.
 func TestPostgresGoes(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
@@ -49,8 +49,8 @@ func TestPostgresGoes(t *testing.T) {
 	}
 }
 
-// TestTwoNodesOnePostgres starts a second node under the name of a first one: it is refused. When the first was killed, another of
-// that name takes its place.
+// TestTwoNodesOnePostgres starts a second node under the name of a first one: it is refused. When the first
+// was killed, another of that name takes its place.
 func TestTwoNodesOnePostgres(t *testing.T) {
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Build makes the binary in a folder and returns its path. It is the one that is shipped: no tag, no flag for tests.
+// Build makes the binary in a folder and returns its path. It is the one that is shipped: no tag, no flag for
+// tests.
 func Build(ctx context.Context, folder string) (string, error) {
 	binary := filepath.Join(folder, "carillon")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/carillonhq/carillon/cmd/carillon")

@@ -94,8 +94,8 @@ func (c *workers) account(h *checker.History) deliveries.History {
 	return out
 }
 
-// NodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names. Where that
-// is not certain it is a node of its own.
+// NodeOf is the node that handed an attempt out, by the claims of the partition that the run's id names.
+// Where that is not certain it is a node of its own.
 func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	if len(claims) == 0 {
 		return ""

@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// roamingClient is a client that asks another node each time: one that runs and, mostly, one that nothing is wrong with.
+// roamingClient is a client that asks another node each time: one that runs and, mostly, one that nothing is
+// wrong with.
 type roamingClient struct {
 	some  func() (well, hurt []*Member)
 	dice  dice

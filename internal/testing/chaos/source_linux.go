@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// tableReads is how often the kernel's table of sockets is read for one connection. It changes while it is read, so that an entry that
-// is there all the time may be missed.
+// tableReads is how often the kernel's table of sockets is read for one connection. It changes while it is
+// read, so that an entry that is there all the time may be missed.
 const tableReads = 20
 
-// inodeOf is the socket at the other end of a connection of this machine's loopback interface, as the kernel numbers it; "" if there
-// is none any more.
+// inodeOf is the socket at the other end of a connection of this machine's loopback interface, as the kernel
+// numbers it; "" if there is none any more.
 func inodeOf(conn net.Conn) string {
 	remote, ok := conn.RemoteAddr().(*net.TCPAddr)
 	local, here := conn.LocalAddr().(*net.TCPAddr)
@@ -33,8 +33,9 @@ func inodeOf(conn net.Conn) string {
 	return ""
 }
 
-// inodeIn finds the socket that is connected from one port to another in the kernel's table. A port alone does not name it: there may
-// be several connections from it to different ports, and such as were closed, which have no inode.
+// inodeIn finds the socket that is connected from one port to another in the kernel's table. A port alone
+// does not name it: there may be several connections from it to different ports, and such as were closed,
+// which have no inode.
 func inodeIn(table string, from, to int) string {
 	const local, remote, inode = 1, 2, 9 // fields
 	mine, theirs := fmt.Sprintf(":%04X", from), fmt.Sprintf(":%04X", to)

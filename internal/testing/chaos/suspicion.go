@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// Suspicions asks a history the few questions that matter most, as directly as can be, and returns what is wrong. It shares
-// nothing with the checker but the history: each stands in for the other's mistakes.
+// Suspicions asks a history the few questions that matter most, as directly as can be, and returns what is
+// wrong. It shares nothing with the checker but the history: each stands in for the other's mistakes.
 func Suspicions(h *checker.History) []string {
 	s := suspect{h: h, attempts: map[string][]checker.Attempt{}, results: map[string][]checker.Result{},
 		ops: map[string][]checker.Op{}, ended: map[string]checker.FinalRun{}, seen: map[string]bool{}}
@@ -70,8 +70,8 @@ func (s *suspect) attemptsOf(as []checker.Attempt) {
 	}
 }
 
-// justified reports whether there is a cause for an attempt after another: a fault, a failure, a lease or a timeout that
-// passed, or a change of the job.
+// justified reports whether there is a cause for an attempt after another: a fault, a failure, a lease or a
+// timeout that passed, or a change of the job.
 func (s *suspect) justified(before, a checker.Attempt) bool {
 	if a.At.Sub(before.At) >= min(workerLease, httpTimeout) {
 		return true
@@ -96,8 +96,8 @@ func (s *suspect) justified(before, a checker.Attempt) bool {
 	return false
 }
 
-// resultsOf looks at what became of the results of one run: an acknowledged success is in the history at the end, it is the
-// only one, nothing runs after it, and nothing made up is ever acknowledged.
+// resultsOf looks at what became of the results of one run: an acknowledged success is in the history at the
+// end, it is the only one, nothing runs after it, and nothing made up is ever acknowledged.
 func (s *suspect) resultsOf(id string, rs []checker.Result) {
 	var winner string
 	for _, r := range rs {
@@ -125,15 +125,16 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 	}
 }
 
-// heldUp reports whether an attempt that came now may have been on its way since before an instant: a node or a link kept it.
+// heldUp reports whether an attempt that came now may have been on its way since before an instant: a node or
+// a link kept it.
 func (s *suspect) heldUp(a checker.Attempt, since time.Time) bool {
 	return slices.ContainsFunc(s.h.Faults, func(f checker.Fault) bool {
 		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch)) && !a.Started.After(since)
 	})
 }
 
-// crossed reports whether an attempt was on its way when the acknowledgement of a result of the same attempt was: what is in doubt is
-// handed out again, and whoever had it may answer at that moment.
+// crossed reports whether an attempt was on its way when the acknowledgement of a result of the same attempt
+// was: what is in doubt is handed out again, and whoever had it may answer at that moment.
 func crossed(a checker.Attempt, r checker.Result) bool {
 	return a.Token == r.Token && !a.Started.IsZero() && a.Started.Before(r.Told) && a.At.Sub(r.Told) <= ClusterConstants.Dispatch
 }

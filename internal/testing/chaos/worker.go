@@ -116,7 +116,8 @@ func (l *laborer) connect(ctx context.Context) error {
 	return nil
 }
 
-// cut ends the connection as a crash would. What waits for an answer is said again by the next session, or forgotten.
+// cut ends the connection as a crash would. What waits for an answer is said again by the next session, or
+// forgotten.
 func (l *laborer) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +168,8 @@ func (l *laborer) receive(ctx context.Context) {
 	}
 }
 
-// has reports whether an attempt is being worked on, or its result has been said and not been answered yet. An answer names a token and
-// no result: of two that differ nobody could say which one it is to.
+// has reports whether an attempt is being worked on, or its result has been said and not been answered yet.
+// An answer names a token and no result: of two that differ nobody could say which one it is to.
 func (l *laborer) has(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +277,8 @@ func (l *laborer) beat(ctx context.Context, run *carillon.Run, length time.Durat
 	}
 }
 
-// say sends a result and, with it, room for another attempt of a queue. Without a session it is kept for the next one.
+// say sends a result and, with it, room for another attempt of a queue. Without a session it is kept for the
+// next one.
 func (l *laborer) say(res words, queue string) {
 	l.mu.Lock()
 	if l.session == nil {

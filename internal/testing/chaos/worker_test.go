@@ -60,8 +60,9 @@ func jobs(t *testing.T, c *client.Client, n int) {
 	must(t, err)
 }
 
-// TestAWorkerIsCutOff resets the connection of a worker that has ten attempts, without a goodbye. Another one gets them when
-// their leases end, as the next attempts of the same runs, and what the first one says then changes nothing.
+// TestAWorkerIsCutOff resets the connection of a worker that has ten attempts, without a goodbye. Another one
+// gets them when their leases end, as the next attempts of the same runs, and what the first one says then
+// changes nothing.
 func TestAWorkerIsCutOff(t *testing.T) {
 	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"))
 	up(t, n)
@@ -94,8 +95,9 @@ func TestAWorkerIsCutOff(t *testing.T) {
 	gone(t, c)
 }
 
-// TestTheNodeIsKilledWithAttemptsInForce kills a node that has handed out fifty attempts. Those that are reported to its next
-// life count, under their old tokens, and do not run again; the others run again when their leases end.
+// TestTheNodeIsKilledWithAttemptsInForce kills a node that has handed out fifty attempts. Those that are
+// reported to its next life count, under their old tokens, and do not run again; the others run again when
+// their leases end.
 func TestTheNodeIsKilledWithAttemptsInForce(t *testing.T) {
 	const all, reported = 50, 25
 	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"))
@@ -169,7 +171,8 @@ func forged(runs []sched.Run) []sched.Run {
 	return out
 }
 
-// desk is a node of which a worker sees its session alone: the test says what comes, and hears what the worker says.
+// desk is a node of which a worker sees its session alone: the test says what comes, and hears what the
+// worker says.
 type desk struct {
 	sched.Scheduler
 	say   chan sched.WorkResponse
@@ -245,7 +248,8 @@ func (d *desk) begins(t *testing.T) sched.Run {
 }
 
 // TestAWorkerOfTheCampaignsAnswersOnce hands it an attempt in doubt again while it works on it, and once more
-// while its result waits for an answer. An answer names a token: of two results nobody could say which is meant.
+// while its result waits for an answer. An answer names a token: of two results nobody could say which is
+// meant.
 func TestAWorkerOfTheCampaignsAnswersOnce(t *testing.T) {
 	d := &desk{say: make(chan sched.WorkResponse), heard: make(chan sched.WorkRequest)}
 	d.worker(t, io.Discard)

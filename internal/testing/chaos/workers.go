@@ -63,8 +63,8 @@ func newWorkers(record *checker.Recorder, seed uint64, d doors, log func(string,
 	return c, err
 }
 
-// whole is a whole campaign: everybody works while worry does its worst, then everything comes to rest, and leave ends the
-// nodes.
+// whole is a whole campaign: everybody works while worry does its worst, then everything comes to rest, and
+// leave ends the nodes.
 func (c *workers) whole(ctx context.Context, worry, leave func(context.Context) error) (Report, error) {
 	err := c.live(ctx, worry)
 	if err == nil {
@@ -196,14 +196,15 @@ func (c *workers) wrong(err error) {
 	c.failed = append(c.failed, err)
 }
 
-// A burst is calls without a pause around the moment of the kill, so that some are always on their way to the disk.
+// A burst is calls without a pause around the moment of the kill, so that some are always on their way to the
+// disk.
 const (
 	burstUsers = 8
 	mostBurst  = 40 * time.Millisecond
 )
 
-// burst puts new jobs until the node is gone, or a moment has passed. A call that cannot be sent waits for the node's next
-// life.
+// burst puts new jobs until the node is gone, or a moment has passed. A call that cannot be sent waits for
+// the node's next life.
 func (c *workers) burst() {
 	c.bursting.Wait() // the last one
 	for _, u := range c.bursts {

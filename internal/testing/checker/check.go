@@ -8,7 +8,8 @@ import (
 
 // Spec is what is demanded of a history besides the invariants. The zero Spec demands one attempt.
 type Spec struct {
-	// A verdict of Passed needs this much to have happened; otherwise it is Unknown, as nothing has been shown.
+	// A verdict of Passed needs this much to have happened; otherwise it is Unknown, as nothing has been
+	// shown.
 	MinStarts       int      // attempts; default 1
 	MinEpochs       int      // claims of partitions beyond the first of each
 	MinStaleRefused int      // results answered stale, and writes refused
@@ -20,7 +21,8 @@ type Spec struct {
 	Admin time.Duration // most time for one job's operations to be put in order; default 10 s
 }
 
-// Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever runs it.
+// Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever
+// runs it.
 func Check(h History, spec Spec) Verdict {
 	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
 	c.expect()

@@ -50,7 +50,8 @@ func (c *check) unseen(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(c.faults(j), func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
-// settled reports whether what an operation asked for must have come about by the end, and nothing may have prevented it.
+// settled reports whether what an operation asked for must have come about by the end, and nothing may have
+// prevented it.
 func (c *check) settled(j *job, o *Op) bool {
 	limited := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
 	undone := slices.ContainsFunc(j.ops, func(x *Op) bool {
@@ -154,7 +155,8 @@ func (c *check) sign(o *Op) int {
 	return 0
 }
 
-// lists: S8 and S13 for lists: each entry is of the namespace that was asked for, and a value that its job may have had.
+// lists: S8 and S13 for lists: each entry is of the namespace that was asked for, and a value that its job
+// may have had.
 func (c *check) lists() {
 	for i := range c.h.Ops {
 		o := &c.h.Ops[i]

@@ -46,8 +46,8 @@ func seenPartitions(claims []Claim) map[int]bool {
 	return out
 }
 
-// legal are the changes of a run's record that the store may see. An empty state is no record; what ends a run is for good,
-// but for a redrive of a dead one.
+// legal are the changes of a run's record that the store may see. An empty state is no record; what ends a
+// run is for good, but for a redrive of a dead one.
 var legal = map[string][]string{
 	"":        {"pending", "granted", "skipped", "cancelled"},
 	"pending": {"pending", "granted", "cancelled", "skipped", "failed", "dead"},
@@ -55,7 +55,8 @@ var legal = map[string][]string{
 	"dead":    {"pending"},
 }
 
-// writes: S7, the epochs of a partition's writes do not go down, and each is by the owner; S11, the changes are legal ones.
+// writes: S7, the epochs of a partition's writes do not go down, and each is by the owner; S11, the changes
+// are legal ones.
 func (c *check) writes() {
 	last := map[int]Write{}
 	owners := map[[2]uint64]Claim{}
@@ -82,7 +83,8 @@ func (c *check) writes() {
 	}
 }
 
-// deposed: S6, nobody is handed an attempt by an owner whose partition another has claimed: an owner stops before its lease ends.
+// deposed: S6, nobody is handed an attempt by an owner whose partition another has claimed: an owner stops
+// before its lease ends.
 func (c *check) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
@@ -95,8 +97,8 @@ func (c *check) deposed(r *run) {
 	}
 }
 
-// madeAgain reports whether the owner of the moment has made an attempt again that was in doubt, which carries the term of an earlier
-// one.
+// madeAgain reports whether the owner of the moment has made an attempt again that was in doubt, which
+// carries the term of an earlier one.
 func (c *check) madeAgain(a *Attempt) bool {
 	var owner *tenure
 	for i := range c.owned[a.Partition] {

@@ -34,7 +34,8 @@ func (c *check) counted(j *job) {
 	}
 }
 
-// recount counts the finished runs of the job's life by their records; all says that it is known of each whose life it ended in.
+// recount counts the finished runs of the job's life by their records; all says that it is known of each
+// whose life it ended in.
 func (c *check) recount(j *job) (n Counters, all bool) {
 	for i := range j.records {
 		r := &j.records[i]
@@ -66,8 +67,9 @@ func (c *check) recount(j *job) (n Counters, all bool) {
 	return n, true
 }
 
-// adopted reports whether a run of an earlier job of the name ended in the job that is there at the end: it died, was redriven in this one, and
-// is counted where it ends. known is false if that cannot be told from when it ended.
+// adopted reports whether a run of an earlier job of the name ended in the job that is there at the end: it
+// died, was redriven in this one, and is counted where it ends. known is false if that cannot be told from
+// when it ended.
 func (c *check) adopted(j *job, r *FinalRun) (is, known bool) {
 	redriven := 0
 	var born *Op
@@ -95,8 +97,9 @@ func (c *check) adopted(j *job, r *FinalRun) (is, known bool) {
 	return false, false
 }
 
-// skippedBefore is how many times more than its history says a job may count as skipped: a time that was skipped by hand, and that a
-// later definition has again, is of one run id. The history has what became of it last.
+// skippedBefore is how many times more than its history says a job may count as skipped: a time that was
+// skipped by hand, and that a later definition has again, is of one run id. The history has what became of it
+// last.
 func (c *check) skippedBefore(j *job) (n uint64) {
 	for _, o := range j.ops {
 		again := o.Kind == Skip && o.Outcome != Fail && slices.ContainsFunc(j.ops, func(x *Op) bool {
@@ -112,8 +115,8 @@ func (c *check) skippedBefore(j *job) (n uint64) {
 	return n
 }
 
-// ofOneLife reports whether the job surely did not come back for a dead run, nor has taken up one of an earlier namesake: then its
-// history is that of more than it counts, or of less.
+// ofOneLife reports whether the job surely did not come back for a dead run, nor has taken up one of an
+// earlier namesake: then its history is that of more than it counts, or of less.
 func (c *check) ofOneLife(j *job) bool {
 	return !slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail && !c.stood(j, o) })
 }

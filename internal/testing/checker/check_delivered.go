@@ -2,8 +2,9 @@ package checker
 
 import "slices"
 
-// delivered: S12, the history does not deny what consumers had: a run of which somebody had an attempt is not one that did not run,
-// and has as many attempts as were seen of it. S2, and the schedule begins no more runs, by their ids, than it may.
+// delivered: S12, the history does not deny what consumers had: a run of which somebody had an attempt is not
+// one that did not run, and has as many attempts as were seen of it. S2, and the schedule begins no more
+// runs, by their ids, than it may.
 func (c *check) delivered(j *job) {
 	for _, rec := range j.records {
 		r := c.runs[rec.RunID]
@@ -42,10 +43,10 @@ func (c *check) repeated(j *job) {
 	}
 }
 
-// leftBefore reports whether the first attempt of a run may have been handed out before its job was paused, by an owner that ended
-// without order before that was durable. It is in doubt then: a pause takes back only what nobody can have had, so it is made again,
-// however long that takes. The owner must have ended after the run was due, and the pause cannot have come long before: what was
-// handed out then was durable.
+// leftBefore reports whether the first attempt of a run may have been handed out before its job was paused,
+// by an owner that ended without order before that was durable. It is in doubt then: a pause takes back only
+// what nobody can have had, so it is made again, however long that takes. The owner must have ended after the
+// run was due, and the pause cannot have come long before: what was handed out then was durable.
 func (c *check) leftBefore(r *run, a *Attempt) bool {
 	j, due := r.job, a.Scheduled.Add(-c.wrong(r.job, a.Scheduled, a.At))
 	return r.inDoubt() && slices.ContainsFunc(c.faults(j), func(f *Fault) bool {
@@ -55,8 +56,8 @@ func (c *check) leftBefore(r *run, a *Attempt) bool {
 	})
 }
 
-// inDoubt reports whether the product says of a run that an attempt of it was in doubt. A worker is told with the attempt, an HTTP
-// endpoint is not.
+// inDoubt reports whether the product says of a run that an attempt of it was in doubt. A worker is told with
+// the attempt, an HTTP endpoint is not.
 func (r *run) inDoubt() bool {
 	return slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return a.InDoubt > 0 }) ||
 		slices.ContainsFunc(r.records, func(rec FinalRun) bool { return rec.InDoubt > 0 })

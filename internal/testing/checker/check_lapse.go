@@ -111,7 +111,8 @@ func (w *world) fromLost(t time.Time) *Fault {
 	return nil
 }
 
-// sureAgain is when an effect's definition surely was the job once more, since all that came after it was lost.
+// sureAgain is when an effect's definition surely was the job once more, since all that came after it was
+// lost.
 func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
 	s = span{f.To.Add(c.k.Apply), c.h.End}
 	for _, x := range j.effects {
@@ -135,8 +136,8 @@ func (c *check) vanished(r *run) bool {
 
 // ranInVain reports whether a run vanished with what had let it begin: the end of another one of its
 // schedule, the success of a job that it comes after, or a call. None of that is known any more, so that its
-// time came while it had to wait, and the rules of overlap and misfire may pass over it. What could have begun
-// without is in doubt, and made again.
+// time came while it had to wait, and the rules of overlap and misfire may pass over it. What could have
+// begun without is in doubt, and made again.
 func (c *check) ranInVain(r *run) bool {
 	return c.vanished(r) && (c.lostCall(r) || c.lostWin(r) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
 		before := o.first()

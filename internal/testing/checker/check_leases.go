@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// overlaps: S9, under serial and skip one run of the schedule is in force at a time, and so it is for a serial backfill.
-// Under replace the older one is over when the newer begins.
+// overlaps: S9, under serial and skip one run of the schedule is in force at a time, and so it is for a
+// serial backfill. Under replace the older one is over when the newer begins.
 func (c *check) overlaps(j *job) {
 	c.replaced(j)
 	beside := func(s *Job) bool { return s.Overlap == "allow" || s.Overlap == "replace" }
@@ -146,8 +146,8 @@ func common(spans []span, with span) (out []span) {
 	return out
 }
 
-// taken is when all tokens of a concurrency key may have been taken, and a moment longer for each to be taken again: as many as any limit
-// says that may have been in force then.
+// taken is when all tokens of a concurrency key may have been taken, and a moment longer for each to be taken
+// again: as many as any limit says that may have been in force then.
 func (c *check) taken(g key) []span {
 	if spans, ok := c.scarce[g]; ok {
 		return spans
@@ -201,8 +201,9 @@ func (c *check) limited(g key, leases []lease) {
 	}
 }
 
-// limitAt is the highest limit that may have been in force just before t; false if there may have been none. A limit is in force
-// everywhere a moment after it was acknowledged, or after what held up the nodes: who is out of reach keeps the tokens that it has.
+// limitAt is the highest limit that may have been in force just before t; false if there may have been none.
+// A limit is in force everywhere a moment after it was acknowledged, or after what held up the nodes: who is
+// out of reach keeps the tokens that it has.
 func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
 	for _, o := range ops {
 		over := slices.ContainsFunc(ops, func(x *Op) bool {

@@ -81,8 +81,8 @@ func (c *check) fairness() {
 	}
 }
 
-// distrust forgets the ids: the times that had to run are matched with the attempts that there were. It finds a run that is
-// labelled as two, and labels that were exchanged.
+// distrust forgets the ids: the times that had to run are matched with the attempts that there were. It finds
+// a run that is labelled as two, and labels that were exchanged.
 func (c *check) distrust(j *job) {
 	if len(j.effects) != 1 || j.effects[0].job == nil || j.effects[0].job.Schedule == "" {
 		return
@@ -118,8 +118,8 @@ func (c *check) distrust(j *job) {
 	}
 }
 
-// match gives as many windows as possible a point of their own, by the earliest end first, and returns those without and how
-// many points are left over.
+// match gives as many windows as possible a point of their own, by the earliest end first, and returns those
+// without and how many points are left over.
 func match(windows []span, points []time.Time) (unmatched []span, extras int) {
 	windows, points = slices.Clone(windows), slices.Clone(points)
 	slices.SortFunc(windows, func(a, b span) int { return cmp.Or(a.to.Compare(b.to), a.from.Compare(b.from)) })

@@ -68,8 +68,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 // mostCounted is where the product stops counting the times of a record one by one.
 const mostCounted = 10_000
 
-// rightCount reports whether some definition of the job has as many times in the stretch of a record, written by then, as it
-// says.
+// rightCount reports whether some definition of the job has as many times in the stretch of a record, written
+// by then, as it says.
 func (c *check) rightCount(j *job, r FinalRun, from, by time.Time) bool {
 	if r.Skipped == 0 || r.Skipped >= mostCounted {
 		return !from.After(r.Scheduled)
@@ -167,8 +167,8 @@ func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	})
 }
 
-// wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that no worker saw
-// waited for a consumer.
+// wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that
+// no worker saw waited for a consumer.
 func (c *check) wasGoing(j *job, from, to time.Time) bool {
 	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) && !j.busy[i].from.After(to) {
 		return true
@@ -188,8 +188,8 @@ func newer(s *Job, r FinalRun, by time.Time) int {
 	return len(sched.instants(r.Scheduled, r.Scheduled.Add(1), by)) // the scheduled time itself is as good an anchor as any
 }
 
-// mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late, or a newer one
-// was due; latest keeps the newest, all keeps as many as the limit and the window allow.
+// mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late,
+// or a newer one was due; latest keeps the newest, all keeps as many as the limit and the window allow.
 func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 	sched, err := parse(s.Schedule, s.Zone, s.Literal)
 	if err != nil {
@@ -254,7 +254,8 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 	}
 }
 
-// after: S12, a run of a job begins only after each job that it comes after has succeeded since the run before.
+// after: S12, a run of a job begins only after each job that it comes after has succeeded since the run
+// before.
 func (c *check) after(j *job) {
 	names := c.always(j)
 	if len(names) == 0 {
@@ -284,8 +285,8 @@ func (c *check) after(j *job) {
 	}
 }
 
-// begunAgain reports whether a job may have begun a new life, or have been armed again as a one-shot, between two instants: it then
-// may begin with what had succeeded for good before.
+// begunAgain reports whether a job may have begun a new life, or have been armed again as a one-shot, between
+// two instants: it then may begin with what had succeeded for good before.
 func (c *check) begunAgain(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		afresh := e.op.Outcome == Info || e.op.Answer.Created || (e.job != nil && e.job.Schedule == "")
@@ -311,8 +312,8 @@ func (c *check) always(j *job) []string {
 	return names
 }
 
-// uses is the first success of j, beyond those that are used up, of which by may have been told between two instants, and how many
-// are used up with it.
+// uses is the first success of j, beyond those that are used up, of which by may have been told between two
+// instants, and how many are used up with it.
 func (c *check) uses(by, j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
 	if j == nil {
 		return at, used, false
@@ -329,8 +330,8 @@ func (c *check) uses(by, j *job, from, to time.Time, used int) (at time.Time, ne
 	return at, used, false
 }
 
-// toldBy is until when a job may have been told of a success that was acknowledged at t: at once, unless something held up what
-// partitions tell each other.
+// toldBy is until when a job may have been told of a success that was acknowledged at t: at once, unless
+// something held up what partitions tell each other.
 func (c *check) toldBy(j *job, t time.Time) time.Time {
 	if by := deadline(t, c.k.Dispatch, c.bad(j)); by.After(t.Add(c.k.Dispatch)) {
 		return by
@@ -338,7 +339,8 @@ func (c *check) toldBy(j *job, t time.Time) time.Time {
 	return t
 }
 
-// winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began earlier.
+// winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began
+// earlier.
 func (c *check) winsOf(j *job) []span {
 	out := []span{}
 	for _, r := range j.runs {

@@ -89,7 +89,8 @@ func (c *check) begunAfter(j *job, t time.Time) *Attempt {
 	return nil
 }
 
-// endedAfter reports whether a record tells of something that ended, or was passed over, in a stretch of time.
+// endedAfter reports whether a record tells of something that ended, or was passed over, in a stretch of
+// time.
 func (c *check) endedAfter(j *job, from, to time.Time) bool {
 	wrong := c.wrong(j, from, to)
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {

@@ -20,8 +20,8 @@ func (c *check) duplicates(r *run) {
 }
 
 func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
-	// The same attempt once more: nothing below a node may replay it, whatever becomes of its connection. Only an owner hands it
-	// out again that does not know of it.
+	// The same attempt once more: nothing below a node may replay it, whatever becomes of its connection.
+	// Only an owner hands it out again that does not know of it.
 	again := before.Token == a.Token && before.Number == a.Number
 	for _, res := range r.results { // one failure is the cause of one attempt
 		ended := res.Kind == Failure || res.Kind == RetryAfter || res.Kind == Reschedule || res.Kind == LostWorker
@@ -59,7 +59,8 @@ func (c *check) expired(r *run, before, a *Attempt) bool {
 			alive = later(alive, b.At)
 		}
 	}
-	// A heartbeat may have been lost on its way: then the lease counts from the beginning. So it has to be a whole one at least.
+	// A heartbeat may have been lost on its way: then the lease counts from the beginning. So it has to be a
+	// whole one at least.
 	if a.At.Sub(begun) >= c.lease(r.job)-wrong && (alive.Equal(begun) || a.At.Sub(alive) >= c.lease(r.job)/2) {
 		return true
 	}
@@ -68,8 +69,8 @@ func (c *check) expired(r *run, before, a *Attempt) bool {
 	})
 }
 
-// begun is when an attempt began that came then: before it came, if its way to the worker took time, but not by more than a run may be late
-// altogether. Its lease counts from there.
+// begun is when an attempt began that came then: before it came, if its way to the worker took time, but not
+// by more than a run may be late altogether. Its lease counts from there.
 func (c *check) begun(a *Attempt) time.Time {
 	if way := a.At.Sub(a.Started); c.k.Apply > 0 && way > 0 && way <= c.k.Dispatch {
 		return a.Started
@@ -103,8 +104,8 @@ func (c *check) retries(r *run) {
 	}
 }
 
-// policies are the definitions that may have been in force during a run, also because a redrive brought back the one that the run
-// carries; fresh says that its count may have begun again.
+// policies are the definitions that may have been in force during a run, also because a redrive brought back
+// the one that the run carries; fresh says that its count may have begun again.
 func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 	from, to := c.sent(r.first()), r.attempts[len(r.attempts)-1].At
 	if r.first().Number > 1 { // the first that was seen was not the first
@@ -124,8 +125,8 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 	return defs, c.afresh(r, from, to) || redriven(r, to)
 }
 
-// uncounted is the number of the last attempt before a that asked for another time: from there on retries count again.
-// One that was answered stale counts if its owner may not have learnt that it was written.
+// uncounted is the number of the last attempt before a that asked for another time: from there on retries
+// count again. One that was answered stale counts if its owner may not have learnt that it was written.
 func (c *check) uncounted(r *run, a *Attempt) int {
 	n := 0
 	for _, res := range r.results {

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// A redrive gives a dead run new attempts. If its job is gone the job comes back, as it was for that run, and stays until all runs that
-// were redriven, or begun beside them, have ended; a delete or a put ends it before.
+// A redrive gives a dead run new attempts. If its job is gone the job comes back, as it was for that run, and
+// stays until all runs that were redriven, or begun beside them, have ended; a delete or a put ends it
+// before.
 
-// broughtBack reports whether a redrive may have brought a job back that was gone, so that it was there with a payload at some time of a
-// stretch; an empty payload is any.
+// broughtBack reports whether a redrive may have brought a job back that was gone, so that it was there with
+// a payload at some time of a stretch; an empty payload is any.
 func (c *check) broughtBack(j *job, from, to time.Time, payload string) bool {
 	return slices.ContainsFunc(j.ops, func(x *Op) bool {
 		return x.Kind == Redrive && x.Outcome != Fail && !x.Invoke.After(to) &&
@@ -26,7 +27,8 @@ func (c *check) stood(j *job, x *Op) bool {
 	})
 }
 
-// gaveWay reports whether something surely took the place of what a redrive brought back, or deleted it, before an instant.
+// gaveWay reports whether something surely took the place of what a redrive brought back, or deleted it,
+// before an instant.
 func (c *check) gaveWay(j *job, x *Op, before time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		says := e.op.deletes() || (e.op.defines() && (e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")))
@@ -34,7 +36,8 @@ func (c *check) gaveWay(j *job, x *Op, before time.Time) bool {
 	})
 }
 
-// revivedAs reports whether a redrive may have brought a job back with a payload: that of a run which had died.
+// revivedAs reports whether a redrive may have brought a job back with a payload: that of a run which had
+// died.
 func (c *check) revivedAs(j *job, x *Op, payload string) bool {
 	by := c.by(x)
 	wrong := c.wrong(j, x.Invoke, by)
@@ -51,7 +54,8 @@ func (c *check) revivedAs(j *job, x *Op, payload string) bool {
 	})
 }
 
-// goesOn reports whether a run that kept a job there which a redrive had brought back may have gone on at some time of a stretch.
+// goesOn reports whether a run that kept a job there which a redrive had brought back may have gone on at
+// some time of a stretch.
 func (c *check) goesOn(j *job, x *Op, from, to time.Time) bool {
 	beside := c.asked(j, x.Invoke, to, func(o *Op) bool { return o.Kind == Trigger || o.Kind == Backfill })
 	ended := from.Add(-c.wrong(j, x.Invoke, to))

@@ -61,9 +61,9 @@ func (c *check) content(r *run) {
 	}
 }
 
-// pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An attempt may be on
-// its way for a moment, longer when something was wrong; one that never arrived may have gone before it; and one in doubt is made
-// again.
+// pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An
+// attempt may be on its way for a moment, longer when something was wrong; one that never arrived may have
+// gone before it; and one in doubt is made again.
 func (c *check) pausedAt(r *run, a *Attempt) bool {
 	if redriven(r, a.At) {
 		return false
@@ -78,8 +78,8 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 	return a.Number <= 1 && c.surelyPaused(r.job, since, a.At) && !c.leftBefore(r, a)
 }
 
-// passedInPause reports whether the time of a run came while the job was surely paused, and the times of that pause were not
-// to be made up for. A one-shot's waits for the end of the pause.
+// passedInPause reports whether the time of a run came while the job was surely paused, and the times of that
+// pause were not to be made up for. A one-shot's waits for the end of the pause.
 func (c *check) passedInPause(r *run) bool {
 	a, j := r.first(), r.job
 	wrong := c.wrong(j, a.Scheduled, a.At)
@@ -122,8 +122,9 @@ func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	})
 }
 
-// keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or a patch that
-// leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the job is paused or no answer came.
+// keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or
+// a patch that leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the
+// job is paused or no answer came.
 func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
 	if e.op.Outcome == OK && e.op.Answer.Created {
 		return false // there was nothing before it
@@ -165,8 +166,8 @@ func (c *check) gives(e *effect, t time.Time) bool {
 	return e.sched.is(t, low, high)
 }
 
-// readBack reports whether the answer to a batch may tell what its jobs had become: in a cluster, where the answer of the node that
-// stored one may be lost, they are read then.
+// readBack reports whether the answer to a batch may tell what its jobs had become: in a cluster, where the
+// answer of the node that stored one may be lost, they are read then.
 func (c *check) readBack(e *effect) bool { return c.readAfter(e.op, e.lo, e.hi) }
 
 // readAfter is readBack of an operation that was done between two instants.
@@ -174,7 +175,8 @@ func (c *check) readAfter(o *Op, from, to time.Time) bool {
 	return o.Kind == BatchPut && len(c.h.Homes) > 0 && c.fault(nil, from, to, nil)
 }
 
-// mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed out.
+// mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed
+// out.
 func (c *check) mayCarry(j *job, a *Attempt) bool {
 	since := a.At // when what came now may have been handed out
 	if t, found := c.trouble(j, a.At.Add(-c.k.Dispatch-time.Second), a.At, a); found {
@@ -189,7 +191,8 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 	})
 }
 
-// numbers: S2, attempts are counted from 1 without going back, one number to a token unless the count was lost in a crash.
+// numbers: S2, attempts are counted from 1 without going back, one number to a token unless the count was
+// lost in a crash.
 func (c *check) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
@@ -208,8 +211,8 @@ func (c *check) overtaken(by, a *Attempt) bool {
 	return a.Number < by.Number && c.sent(a).Before(by.At)
 }
 
-// sent is the earliest that an attempt may have been on its way to the worker: when it was handed out, if that was shortly before it
-// came, or something held it up.
+// sent is the earliest that an attempt may have been on its way to the worker: when it was handed out, if
+// that was shortly before it came, or something held it up.
 func (c *check) sent(a *Attempt) time.Time {
 	since := c.begun(a)
 	for f := range c.holding(a) {
@@ -233,8 +236,8 @@ func (c *check) holding(a *Attempt) iter.Seq[*Fault] {
 	}
 }
 
-// fresh: S9, no attempt comes when its lease has certainly ended, since it may go on elsewhere. A halted node lets go of what it was
-// just sending, and a link of what no node can take back.
+// fresh: S9, no attempt comes when its lease has certainly ended, since it may go on elsewhere. A halted node
+// lets go of what it was just sending, and a link of what no node can take back.
 func (c *check) fresh(r *run) {
 	for _, a := range r.attempts {
 		late := a.At.Sub(a.Started.Add(a.Lease))
@@ -260,7 +263,8 @@ func (c *check) afresh(r *run, from, to time.Time) bool {
 	})
 }
 
-// doneIsDone: S4, nothing begins after the run's success was acknowledged, except the same message come twice.
+// doneIsDone: S4, nothing begins after the run's success was acknowledged, except the same message come
+// twice.
 func (c *check) doneIsDone(r *run) {
 	c.doneInVain(r)
 	for _, res := range r.results {
@@ -276,8 +280,8 @@ func (c *check) doneIsDone(r *run) {
 	}
 }
 
-// staleIsRefused: S5, one attempt's completion counts, none counts after a newer attempt has begun, a made-up token never
-// does, and asking again gives the same answer.
+// staleIsRefused: S5, one attempt's completion counts, none counts after a newer attempt has begun, a made-up
+// token never does, and asking again gives the same answer.
 func (c *check) staleIsRefused(r *run) {
 	counted, said := map[string]bool{}, map[string]ResultVerdict{}
 	for _, res := range r.results {
@@ -306,8 +310,8 @@ func (c *check) staleIsRefused(r *run) {
 	}
 }
 
-// newer looks for an attempt that had begun before the result of an older one was accepted. What a deposed owner handed out
-// was never in force.
+// newer looks for an attempt that had begun before the result of an older one was accepted. What a deposed
+// owner handed out was never in force.
 func (c *check) newer(r *run, res *Result, i int) {
 	for k := i + 1; k < len(r.attempts); k++ {
 		a := r.attempts[k]
@@ -324,7 +328,8 @@ func (c *check) newer(r *run, res *Result, i int) {
 	}
 }
 
-// fenced: S5, a put with another payload, and a delete, end the attempts in force: their results change nothing.
+// fenced: S5, a put with another payload, and a delete, end the attempts in force: their results change
+// nothing.
 func (c *check) fenced(r *run, res *Result, a *Attempt) {
 	if a.Payload == "" || redriven(r, res.Sent) {
 		return

@@ -45,7 +45,8 @@ func toldTwice() *tale {
 	return t
 }
 
-// lost is a one-shot whose first attempt is never heard of again, and whose second succeeds when the lease is over.
+// lost is a one-shot whose first attempt is never heard of again, and whose second succeeds when the lease is
+// over.
 func lost() *tale {
 	t := newTale()
 	t.put("a", Job{Payload: "p"}, 0, 5)
@@ -55,7 +56,8 @@ func lost() *tale {
 	return t
 }
 
-// underWay is lost, where the first attempt was some time on its way to the worker: its lease counts from when it was handed out.
+// underWay is lost, where the first attempt was some time on its way to the worker: its lease counts from
+// when it was handed out.
 func underWay() *tale {
 	t := lost()
 	t.Constants.Apply = 100 * time.Millisecond

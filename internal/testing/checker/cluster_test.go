@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// stampedElsewhere is a job that was put while it was paused, by way of a node whose clock was ahead: it counts its times from there.
+// stampedElsewhere is a job that was put while it was paused, by way of a node whose clock was ahead: it
+// counts its times from there.
 func stampedElsewhere() *tale {
 	t := newTale()
 	t.Homes = map[string]int{"n/a": 1}
@@ -20,8 +21,8 @@ func stampedElsewhere() *tale {
 	return t
 }
 
-// toldLate is a job that comes after another, two successes of which were told to it: one at once, and one when its partition was
-// there again and it had begun with the first.
+// toldLate is a job that comes after another, two successes of which were told to it: one at once, and one
+// when its partition was there again and it had begun with the first.
 func toldLate() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 5s", Payload: "p"}, 0, 5)
@@ -39,7 +40,8 @@ func toldLate() *tale {
 	return t
 }
 
-// readBack is a batch whose answer was lost on its way from another node: its jobs were read, and one of them had run.
+// readBack is a batch whose answer was lost on its way from another node: its jobs were read, and one of them
+// had run.
 func readBack() *tale {
 	t := answeredLate()
 	t.Ops[0].Answer.NextRun = sec(20)
@@ -48,7 +50,8 @@ func readBack() *tale {
 	return t
 }
 
-// readGone is a batch whose answer was lost on its way from another node: when its job was read somebody had deleted it.
+// readGone is a batch whose answer was lost on its way from another node: when its job was read somebody had
+// deleted it.
 func readGone() *tale {
 	t := newTale()
 	spec := Job{Schedule: "*/30 * * * * *", Payload: "p", KeepRuns: 1000}
@@ -85,7 +88,8 @@ func emptied() *tale {
 	return t
 }
 
-// amongNodes are histories of several nodes in which something is right, and the smallest change of each that is wrong.
+// amongNodes are histories of several nodes in which something is right, and the smallest change of each that
+// is wrong.
 var amongNodes = []corruption{
 	{"counted from a clock that was not so far ahead", "S2", stampedElsewhere, func(t *tale) { t.Faults[0].Skew = 200 * time.Millisecond }},
 	{"a success that was told long ago opens it again", "S12", toldLate, func(t *tale) { t.Faults = nil }},

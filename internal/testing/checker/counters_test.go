@@ -13,7 +13,8 @@ func tallied() *tale {
 	return t
 }
 
-// skippedAndRan is one a time of which was skipped by hand, and which was then put so that it has that time again.
+// skippedAndRan is one a time of which was skipped by hand, and which was then put so that it has that time
+// again.
 func skippedAndRan() *tale {
 	t := tallied()
 	again := *t.Ops[0].Spec

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// cron is an expression as plain sets. What harnesses have no need of (L, W and # in the day fields) is refused.
+// cron is an expression as plain sets. What harnesses have no need of (L, W and # in the day fields) is
+// refused.
 type cron struct {
 	second, minute, hour, dom, month, dow, year map[int]bool
 	domAny, dowAny                              bool // * or ?
@@ -177,7 +178,8 @@ func wall(t time.Time, loc *time.Location) time.Time {
 	return time.Date(y, m, d, h, min, s, here.Nanosecond(), time.UTC)
 }
 
-// makeUpAtMost is the longest change of the clocks that is daylight saving; a longer one is a change of the calendar.
+// makeUpAtMost is the longest change of the clocks that is daylight saving; a longer one is a change of the
+// calendar.
 const makeUpAtMost = 3 * time.Hour
 
 // instants walks from minute to minute and looks at the clock.

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// inDoubt is a run that was handed out just before a kill, and again by the next owner, under its own id and token.
+// inDoubt is a run that was handed out just before a kill, and again by the next owner, under its own id and
+// token.
 func inDoubt() *tale {
 	t := steady("a")
 	t.Results = append(t.Results[:1], t.Results[2:]...)
@@ -22,8 +23,8 @@ func inDoubt() *tale {
 	return t
 }
 
-// pausedInDoubt is a run that a killed node may have handed out. Its job was paused, and the next node halted, before it was made
-// again.
+// pausedInDoubt is a run that a killed node may have handed out. Its job was paused, and the next node
+// halted, before it was made again.
 func pausedInDoubt() *tale {
 	t := paused()
 	t.Ops[1].Invoke, t.Ops[1].Return = sec(14), sec(14.1)

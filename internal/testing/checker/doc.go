@@ -1,10 +1,13 @@
-// Package checker judges what a scheduler did, from what others saw of it: clients, workers, the nemesis, the store.
+// Package checker judges what a scheduler did, from what others saw of it: clients, workers, the nemesis, the
+// store.
 //
-// [Check] is a pure function of a [History] and a [Spec]. The same function judges the simulation, real processes and soaks,
-// so nothing here imports the product: times, words and small structs only. What a schedule, a zone, a failure policy or a
-// misfire rule means is written down a second time, naively, and held against what happened.
+// [Check] is a pure function of a [History] and a [Spec]. The same function judges the simulation, real
+// processes and soaks, so nothing here imports the product: times, words and small structs only. What a
+// schedule, a zone, a failure policy or a misfire rule means is written down a second time, naively, and held
+// against what happened.
 //
-// A harness writes into a [Recorder] while it runs, reads what is left at the end into [Final], and asks for a verdict:
+// A harness writes into a [Recorder] while it runs, reads what is left at the end into [Final], and asks for
+// a verdict:
 //
 //	rec := checker.NewRecorder("chaos", seed, build, checker.Constants{Dispatch: time.Second}, nil)
 //	done := rec.Begin(checker.Op{Kind: checker.Put, Namespace: "default", Job: "a", Spec: &spec})
@@ -50,14 +53,15 @@
 //	L3   nothing is stuck                             check_live.go
 //	L4   nobody is starved (a warning)                check_live.go
 //
-// What is not certain is not held against anybody: an operation of unknown outcome may have taken effect at any moment
-// (Constants.Linger bounds it), a record that retention may have taken is not missed, a job with a ConcurrencyKey has all the time
-// in which others may have its tokens, one with After has to run when all have succeeded, and a schedule that the oracle cannot
-// read (L, W and # in the day fields) allows any time.
+// What is not certain is not held against anybody: an operation of unknown outcome may have taken effect at
+// any moment (Constants.Linger bounds it), a record that retention may have taken is not missed, a job with a
+// ConcurrencyKey has all the time in which others may have its tokens, one with After has to run when all
+// have succeeded, and a schedule that the oracle cannot read (L, W and # in the day fields) allows any time.
 //
-// A fault excuses what it can have caused and no more: a wrong clock so much as it was wrong (Fault.Skew), an endpoint that
-// was down its own jobs. excuses_test.go has a pair of histories for each excuse: one that has it, and one that just has not.
+// A fault excuses what it can have caused and no more: a wrong clock so much as it was wrong (Fault.Skew), an
+// endpoint that was down its own jobs. excuses_test.go has a pair of histories for each excuse: one that has
+// it, and one that just has not.
 //
-// All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its hash, whatever
-// hash the harness takes.
+// All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its
+// hash, whatever hash the harness takes.
 package checker

@@ -80,7 +80,8 @@ func revivedRun() *tale {
 	return t
 }
 
-// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of it was tried again.
+// broughtBack is a recurring job that was put twice and deleted, and was there again as long as a dead run of
+// it was tried again.
 func broughtBack() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "old"}, 0, 10)
@@ -108,7 +109,8 @@ func thereAgain() *tale {
 	return t
 }
 
-// outlived is a job whose life was counted by a clock that was behind when it was put, and which was put again when it was right.
+// outlived is a job whose life was counted by a clock that was behind when it was put, and which was put
+// again when it was right.
 func outlived() *tale {
 	t := newTale()
 	job := Job{Schedule: "@every 10s", TTL: 29 * time.Second, Payload: "p", KeepRuns: 1000}
@@ -122,7 +124,8 @@ func outlived() *tale {
 	return t
 }
 
-// spaced is a job that was put again with a spread, and one of whose runs took so long that the next two times had come.
+// spaced is a job that was put again with a spread, and one of whose runs took so long that the next two
+// times had come.
 func spaced() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute}, 0, 10)
@@ -138,8 +141,8 @@ func spaced() *tale {
 	return t
 }
 
-// triggeredBack is a one-shot that died, was put again with another policy and ran, and was there as it first was for a redrive, when
-// it was triggered.
+// triggeredBack is a one-shot that died, was put again with another policy and ran, and was there as it first
+// was for a redrive, when it was triggered.
 func triggeredBack() *tale {
 	two := 2
 	t := newTale()
@@ -160,7 +163,8 @@ func triggeredBack() *tale {
 	return t
 }
 
-// besideEarly is a job two runs of which went on side by side when the clock was ahead, as they were allowed to then.
+// besideEarly is a job two runs of which went on side by side when the clock was ahead, as they were allowed
+// to then.
 func besideEarly() *tale {
 	t := newTale()
 	job := Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, Overlap: "allow", Misfire: "all"}
@@ -210,7 +214,8 @@ func counted() *tale {
 	return t
 }
 
-// answeredLate is a batch whose acknowledgements were lost for a while, answered when its first run had begun.
+// answeredLate is a batch whose acknowledgements were lost for a while, answered when its first run had
+// begun.
 func answeredLate() *tale {
 	t := newTale()
 	answer := Answer{Generation: 1, UID: "ua", NextRun: sec(10), Created: true, Changed: true}
@@ -283,8 +288,8 @@ func once() *tale {
 	return t
 }
 
-// overtaken is a recurring job with a patch that had to wait for the node, and a put that came later and was applied before it:
-// what failed is retried as that put says.
+// overtaken is a recurring job with a patch that had to wait for the node, and a put that came later and was
+// applied before it: what failed is retried as that put says.
 func overtaken() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "o", Policy: Policy{Kind: "constant", Interval: 3 * time.Second}}, 0, 10)
@@ -304,8 +309,8 @@ func overtaken() *tale {
 	return t
 }
 
-// patchedLast is a one-shot with a patch of its content that had to wait for the node, and a put that came later and was applied before
-// it: it runs at the time of that put.
+// patchedLast is a one-shot with a patch of its content that had to wait for the node, and a put that came
+// later and was applied before it: it runs at the time of that put.
 func patchedLast() *tale {
 	t := newTale()
 	t.put("a", Job{Payload: "o", Due: sec(50)}, 0, 50)
@@ -318,7 +323,8 @@ func patchedLast() *tale {
 	return t
 }
 
-// timedOut is a job one of whose runs died of its timeout, was answered too late, and was redriven much later.
+// timedOut is a job one of whose runs died of its timeout, was answered too late, and was redriven much
+// later.
 func timedOut() *tale {
 	t := held("a", Job{Lease: time.Minute, Timeout: 8 * time.Second, Policy: Policy{Kind: "drop"}}, 50, 10, 3)
 	r := &t.Results[0]
@@ -340,8 +346,8 @@ func behind() *tale {
 	return t
 }
 
-// busyBehind is a serial job one of whose runs took until after the next time; that it ended was stamped by a clock that was 5 s
-// behind.
+// busyBehind is a serial job one of whose runs took until after the next time; that it ended was stamped by a
+// clock that was 5 s behind.
 func busyBehind() *tale {
 	t := steady("a")
 	t.Ops[0].Spec.Lease = time.Minute
@@ -352,7 +358,8 @@ func busyBehind() *tale {
 	return t
 }
 
-// swung is a run whose lease was over sooner than it seemed: the clock was behind when it began, and ahead when it ended.
+// swung is a run whose lease was over sooner than it seemed: the clock was behind when it began, and ahead
+// when it ended.
 func swung() *tale {
 	t := lost()
 	t.Faults = []Fault{{Kind: "clock", From: sec(5), To: sec(5.5), Skew: -500 * time.Millisecond},
@@ -361,7 +368,8 @@ func swung() *tale {
 	return t
 }
 
-// replayed is a run whose request came twice, as the node was killed that had sent the first, and whose time was over soon after.
+// replayed is a run whose request came twice, as the node was killed that had sent the first, and whose time
+// was over soon after.
 func replayed() *tale {
 	t := newTale()
 	t.put("a", Job{Payload: "p", Timeout: 3 * time.Second}, 0, 5)
@@ -374,8 +382,8 @@ func replayed() *tale {
 	return t
 }
 
-// cameBack is a job that was deleted with another payload than that with which a run of it had died: the redrive of that run
-// brought it back as it then was, and a patch made it recur again.
+// cameBack is a job that was deleted with another payload than that with which a run of it had died: the
+// redrive of that run brought it back as it then was, and a patch made it recur again.
 func cameBack() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "p"}, 0, 10)
@@ -395,7 +403,8 @@ func cameBack() *tale {
 	return t
 }
 
-// heldUp is a one-shot whose first attempt was on its way for longer than its lease, and came when the second had succeeded.
+// heldUp is a one-shot whose first attempt was on its way for longer than its lease, and came when the second
+// had succeeded.
 func heldUp() *tale {
 	t := lost()
 	t.Faults = []Fault{{Kind: "freeze", From: sec(5), To: sec(9.7), Holds: true}}
@@ -443,8 +452,8 @@ func heldUpForGood() *tale {
 	return t
 }
 
-// heldUpOverAnEdit is a job whose run was made again since the job was changed, and came to its worker when that was long ago. Before
-// the change the policy allowed more attempts than after it.
+// heldUpOverAnEdit is a job whose run was made again since the job was changed, and came to its worker when
+// that was long ago. Before the change the policy allowed more attempts than after it.
 func heldUpOverAnEdit() *tale {
 	t := newTale()
 	before := Job{Schedule: "@every 30s", Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: new(2)}}
@@ -461,8 +470,8 @@ func heldUpOverAnEdit() *tale {
 	return t
 }
 
-// slowWay is such a job whose workers are slow: nothing holds the first attempt up, and yet it comes to one of them after the second has come
-// to another.
+// slowWay is such a job whose workers are slow: nothing holds the first attempt up, and yet it comes to one
+// of them after the second has come to another.
 func slowWay() *tale {
 	t := heldUpOverAnEdit()
 	t.Faults, t.Constants.Apply = nil, 100*time.Millisecond

@@ -104,7 +104,8 @@ func (c *check) expect() {
 	}
 }
 
-// expectOf adds the times of one definition of a job, from an instant on, that had to run while it surely was the job.
+// expectOf adds the times of one definition of a job, from an instant on, that had to run while it surely was
+// the job.
 func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	first := e.op.Answer.NextRun
 	if first.IsZero() || !s.from.Before(s.to) {
@@ -147,8 +148,8 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	}
 }
 
-// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another definition may have had it. One
-// that is lost tells of nothing.
+// passedBy reports whether a newer time of the schedule than t ran between two instants: before, another
+// definition may have had it. One that is lost tells of nothing.
 func (c *check) passedBy(j *job, t, from, to time.Time) bool {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
@@ -194,8 +195,8 @@ func (e *effect) lifeEnds() time.Time {
 	return e.lo.Add(e.job.DueIn + e.job.TTL)
 }
 
-// lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the times alone leaves
-// the end of life where an earlier definition put it, by the clock of then.
+// lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the
+// times alone leaves the end of life where an earlier definition put it, by the clock of then.
 func (c *check) lifeEnds(j *job, e *effect) time.Time {
 	end := c.lifeUnder(j, e)
 	for _, x := range j.effects {
@@ -206,7 +207,8 @@ func (c *check) lifeEnds(j *job, e *effect) time.Time {
 	return end
 }
 
-// lifeUnder is the same for a life that began with e: one that is counted by the owner's clock may end sooner.
+// lifeUnder is the same for a life that began with e: one that is counted by the owner's clock may end
+// sooner.
 func (c *check) lifeUnder(j *job, e *effect) time.Time {
 	end := e.lifeEnds()
 	if !end.IsZero() && e.job.TTL != 0 {
@@ -247,7 +249,8 @@ func (j *job) byTime() []*run {
 	return j.sorted
 }
 
-// complete reports whether what the history does not hold of a job did not happen: retention has not had a say.
+// complete reports whether what the history does not hold of a job did not happen: retention has not had a
+// say.
 func (c *check) complete(j *job) bool {
 	keep := 1 << 30
 	for _, e := range j.effects {

@@ -2,7 +2,8 @@ package checker
 
 import "time"
 
-// History is what the observers wrote down of one run of a system. It can be written to a file as JSON and read back.
+// History is what the observers wrote down of one run of a system. It can be written to a file as JSON and
+// read back.
 type History struct {
 	Profile   string // which harness and settings: "sim", "chaos", "soak"
 	Seed      uint64
@@ -24,12 +25,13 @@ type History struct {
 	Writes     []Write     `json:",omitempty"`
 	Final      Final
 
-	// Homes is the partition of each job, by "namespace/name". With it a fault excuses only jobs of partitions that it can have
-	// reached.
+	// Homes is the partition of each job, by "namespace/name". With it a fault excuses only jobs of
+	// partitions that it can have reached.
 	Homes map[string]int `json:",omitempty"`
 }
 
-// Constants are what the system under test promises, and what its harness can measure. Zero means the default.
+// Constants are what the system under test promises, and what its harness can measure. Zero means the
+// default.
 type Constants struct {
 	Clock        time.Duration // how far the owners' clocks may run ahead of the harness's; 0 in a simulation
 	Dispatch     time.Duration // from due to the first attempt when nothing is wrong; default 1 s
@@ -193,8 +195,8 @@ type Attempt struct {
 	Partition int       `json:",omitempty"` // of its run
 	Epoch     uint64    `json:",omitempty"` // under which it was handed out on a stream; 0 = not known, or not on a stream
 	At        time.Time // by the harness
-	// Started is when the product says that it was handed out, and Lease how long it then lives without a heartbeat; only where the
-	// clocks of all are one, and where it is known.
+	// Started is when the product says that it was handed out, and Lease how long it then lives without a
+	// heartbeat; only where the clocks of all are one, and where it is known.
 	Started time.Time     `json:",omitzero"`
 	Lease   time.Duration `json:",omitempty"`
 	Tenant  string        `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
@@ -248,8 +250,8 @@ type Result struct {
 	Verdict ResultVerdict `json:",omitempty"`
 }
 
-// Heartbeat is a sign of life that a worker sent for an attempt. Without heartbeats in the history a lease is taken to be never extended
-// when it excuses a second attempt, and always when it must have ended.
+// Heartbeat is a sign of life that a worker sent for an attempt. Without heartbeats in the history a lease is
+// taken to be never extended when it excuses a second attempt, and always when it must have ended.
 type Heartbeat struct {
 	RunID string
 	Token string
@@ -267,25 +269,30 @@ const Network = "the network"
 
 // Fault is one thing that the nemesis did.
 type Fault struct {
-	// Kind is "kill", "pause", "partition", "slow store", "lost acknowledgements" … One that begins with "worker" concerns
-	// workers only: it excuses a second attempt, and lateness no longer than it lasts; one that begins with "worker endpoint" the
-	// lateness of jobs alone that call one of the targets, and until their retries have caught up.
+	// Kind is "kill", "pause", "partition", "slow store", "lost acknowledgements" … One that begins with
+	// "worker" concerns workers only: it excuses a second attempt, and lateness no longer than it lasts; one
+	// that begins with "worker endpoint" the lateness of jobs alone that call one of the targets, and until
+	// their retries have caught up.
 	Kind    string
 	Targets []string `json:",omitempty"` // nodes or workers, or Network; none = everything
 	From    time.Time
 	To      time.Time
-	// Skew is how far the owners' clocks were wrong meanwhile, those that ran ahead above zero: it excuses so much, and no more.
+	// Skew is how far the owners' clocks were wrong meanwhile, those that ran ahead above zero: it excuses so
+	// much, and no more.
 	Skew time.Duration `json:",omitempty"`
 	// Orderly says that nothing went wrong: nodes came or left as they should. It excuses nothing.
 	Orderly bool `json:",omitempty"`
-	// Holds says that a node or a link may have kept what was on its way to a worker, and let it go when the fault was over.
+	// Holds says that a node or a link may have kept what was on its way to a worker, and let it go when the
+	// fault was over.
 	Holds bool `json:",omitempty"`
-	// Outside says that it held what no node could take back any more, however old it was: on the way from the last node to a worker.
+	// Outside says that it held what no node could take back any more, however old it was: on the way from
+	// the last node to a worker.
 	Outside bool `json:",omitempty"`
-	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease + Dispatch.
+	// Minor says that the rest of the cluster and the store could go on: it excuses no more than OwnerLease +
+	// Dispatch.
 	Minor bool `json:",omitempty"`
-	// Back says when the store went back to what it held at From: what was committed in between is lost, and nothing else. Until To
-	// nodes may not have noticed. Zero = it did not.
+	// Back says when the store went back to what it held at From: what was committed in between is lost, and
+	// nothing else. Until To nodes may not have noticed. Zero = it did not.
 	Back time.Time `json:",omitzero"`
 }
 
@@ -330,8 +337,8 @@ type Final struct {
 	Owners   []Owner           `json:",omitempty"` // who owns what, as each node sees it
 	Overdue  int               `json:",omitempty"` // runs due that nobody has
 	Counters map[string]uint64 `json:",omitempty"` // of the harness or the product: "stale_refused", "rejoins" …
-	// Whole says that Jobs lists every job of every namespace that was used and Runs every run that retention kept. Otherwise
-	// nothing is concluded from what is not there.
+	// Whole says that Jobs lists every job of every namespace that was used and Runs every run that retention
+	// kept. Otherwise nothing is concluded from what is not there.
 	Whole bool
 }
 
@@ -345,8 +352,8 @@ type FinalJob struct {
 	Payload    string
 	NextRun    time.Time `json:",omitzero"`
 	Counters   Counters  `json:",omitzero"`
-	// Unfinished is how many of its runs that have had an attempt had not ended when Counters were read, and the records of those that
-	// had are in Final.Runs; nil = not known.
+	// Unfinished is how many of its runs that have had an attempt had not ended when Counters were read, and
+	// the records of those that had are in Final.Runs; nil = not known.
 	Unfinished *uint64 `json:",omitempty"`
 }
 

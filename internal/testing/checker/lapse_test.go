@@ -90,8 +90,9 @@ func lostEnd() *tale {
 	return t
 }
 
-// lostNext is a job that runs each second, and the newest time of those that came meanwhile. That the run of 19.5 s had ended, and the
-// next begun, is lost: the one is made again, and the other one's time is passed over. The store goes back to 19.65 s.
+// lostNext is a job that runs each second, and the newest time of those that came meanwhile. That the run of
+// 19.5 s had ended, and the next begun, is lost: the one is made again, and the other one's time is passed
+// over. The store goes back to 19.65 s.
 func lostNext() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 1s", Payload: "p"}, 18.5, 19.5)
@@ -115,7 +116,8 @@ func asIfKept(t *tale) {
 	t.Attempts, t.Results = slices.Delete(t.Attempts, 2, 3), slices.Delete(t.Results, 2, 3)
 }
 
-// lostNextAnd is lostNext when the run before was durably over, and something else that let the next one begin is lost.
+// lostNextAnd is lostNext when the run before was durably over, and something else that let the next one
+// begin is lost.
 func lostNextAnd(lost func(t *tale)) func() *tale {
 	return func() *tale {
 		t := lostNext()

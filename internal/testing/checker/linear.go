@@ -8,7 +8,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// register is a job as its clients see it: what a history of operations must be explained by, one after the other.
+// register is a job as its clients see it: what a history of operations must be explained by, one after the
+// other.
 type register struct {
 	exists    bool
 	low, high uint64 // bounds of the generation
@@ -22,7 +23,8 @@ type register struct {
 // mostAdmin is the most operations of one job that are put in order: the search grows fast.
 const mostAdmin = 400
 
-// admin: S8, the operations on a job can be put in an order that explains every answer and agrees with real time.
+// admin: S8, the operations on a job can be put in an order that explains every answer and agrees with real
+// time.
 func (c *check) admin(j *job) {
 	ops := make([]porcupine.Operation, 0, len(j.ops))
 	open := int64(math.MinInt64)
@@ -60,7 +62,8 @@ func (c *check) admin(j *job) {
 	}
 }
 
-// told is an operation as far as its answer tells of it. That to a batch may be of a time when its job had gone again.
+// told is an operation as far as its answer tells of it. That to a batch may be of a time when its job had
+// gone again.
 func (c *check) told(o *Op) *Op {
 	if o.Kind != BatchPut || o.Outcome != OK || o.Answer.Generation != 0 || !c.readAfter(o, o.Invoke, o.Return) {
 		return o
@@ -120,7 +123,8 @@ func (s register) step(o *Op) (bool, register) {
 	return ok, s.set(o)
 }
 
-// revived is the register after a redrive. It may bring back a job that has ended, as it then was, until it ends again.
+// revived is the register after a redrive. It may bring back a job that has ended, as it then was, until it
+// ends again.
 func (s register) revived() register {
 	if s.exists && !s.ends {
 		return s
@@ -144,8 +148,8 @@ func (s register) failed(o *Op) (bool, register) {
 	return true, s
 }
 
-// unknown is what an operation without an answer made of the register, if it was applied. If it was not, it comes after
-// everything else.
+// unknown is what an operation without an answer made of the register, if it was applied. If it was not, it
+// comes after everything else.
 func (s register) unknown(o *Op) register {
 	if !o.defines() {
 		return s.set(o)

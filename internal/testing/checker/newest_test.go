@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// besideBefore is a job whose runs could go on side by side until 25 s. The run of 10 s ends at 41 s, which lets the newest time begin;
-// that of 20 s ends before a worker sees it, when a newer time is due.
+// besideBefore is a job whose runs could go on side by side until 25 s. The run of 10 s ends at 41 s, which
+// lets the newest time begin; that of 20 s ends before a worker sees it, when a newer time is due.
 func besideBefore() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, Overlap: "allow"}, 0, 10)

@@ -87,8 +87,9 @@ func (s *schedule) fixedStep() time.Duration {
 	return 0
 }
 
-// instants are the times of a stretch, both ends inclusive. anchor is a time that the schedule counts from, if it is
-// anchored; nothing is before it then. The number of repeats is not looked at, except that of a repeat with a start.
+// instants are the times of a stretch, both ends inclusive. anchor is a time that the schedule counts from,
+// if it is anchored; nothing is before it then. The number of repeats is not looked at, except that of a
+// repeat with a start.
 func (s *schedule) instants(anchor, from, to time.Time) []time.Time {
 	if s.cron != nil {
 		return s.cron.instants(from, to)
@@ -185,7 +186,8 @@ func (p Policy) attempts() int {
 	return *p.MaxRetries + 1
 }
 
-// notBefore is the earliest next attempt after one that failed at an instant; the policy is resolved. Jitter only adds.
+// notBefore is the earliest next attempt after one that failed at an instant; the policy is resolved. Jitter
+// only adds.
 func (p Policy) notBefore(ended time.Time, number int, zone string) time.Time {
 	switch p.Kind {
 	case "constant":

@@ -32,13 +32,15 @@ func object(j Job) map[string]json.RawMessage {
 	return out
 }
 
-// retimes reports whether an operation may count a job's times again: a patch does only if it names one of them.
+// retimes reports whether an operation may count a job's times again: a patch does only if it names one of
+// them.
 func (o *Op) retimes() bool {
 	times := []string{"schedule", "zone", "due", "relative", "due_in", "ttl", "expires"}
 	return o.defines() && (o.Kind != Patch || slices.ContainsFunc(o.Fields, func(f string) bool { return slices.Contains(times, f) }))
 }
 
-// fences reports whether an operation may end attempts in force: a patch does not if it names notes and the like alone.
+// fences reports whether an operation may end attempts in force: a patch does not if it names notes and the
+// like alone.
 func (o *Op) fences() bool {
 	notes := []string{"note", "labels", "priority", "depends_on", "paused", "keep_runs"}
 	return o.defines() && (o.Kind != Patch || slices.ContainsFunc(o.Fields, func(f string) bool { return !slices.Contains(notes, f) }))
@@ -59,8 +61,8 @@ func (e *effect) pauses() (paused, known bool) {
 	return false, false
 }
 
-// keepTimes finds out until when the times of each definition may have been in force: those after it may have kept them. Which those
-// are, calls that waited for the node do not tell by when they were made.
+// keepTimes finds out until when the times of each definition may have been in force: those after it may have
+// kept them. Which those are, calls that waited for the node do not tell by when they were made.
 func keepTimes(all []*effect) {
 	for _, e := range all {
 		e.timed = e.until

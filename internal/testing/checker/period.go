@@ -69,7 +69,8 @@ func (p period) longest() time.Duration {
 	return time.Duration(p.months*31+p.days+1)*24*time.Hour + p.elapsed
 }
 
-// at is anchor + k periods: months, clamped from the anchor's day, then days by the wall clock, then elapsed time.
+// at is anchor + k periods: months, clamped from the anchor's day, then days by the wall clock, then elapsed
+// time.
 func (p period) at(anchor time.Time, k int, loc *time.Location) time.Time {
 	if p.months == 0 && p.days == 0 {
 		return anchor.Add(time.Duration(k) * p.elapsed)
@@ -86,7 +87,8 @@ func (p period) at(anchor time.Time, k int, loc *time.Location) time.Time {
 	return showing(shown, loc).Add(time.Duration(k) * p.elapsed)
 }
 
-// showing is the first instant at which the clocks show a time, or that at which the gap ends in which it lies.
+// showing is the first instant at which the clocks show a time, or that at which the gap ends in which it
+// lies.
 func showing(shown time.Time, loc *time.Location) time.Time {
 	start := shown.Add(-26 * time.Hour)
 	if _, a := start.In(loc).Zone(); a == offset(shown.Add(26*time.Hour), loc) && wall(shown.Add(-time.Duration(a)*time.Second), loc).Equal(shown) {

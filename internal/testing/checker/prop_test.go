@@ -14,8 +14,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tiny is a scheduler of a few lines that does everything right: one job after the other, on one owner, with workers that
-// fail, hang and leave, an owner that dies, edits, pauses and triggers. What it does is written down as a harness would.
+// tiny is a scheduler of a few lines that does everything right: one job after the other, on one owner, with
+// workers that fail, hang and leave, an owner that dies, edits, pauses and triggers. What it does is written
+// down as a harness would.
 type tiny struct {
 	*tale
 	rng  *rand.Rand
@@ -68,7 +69,8 @@ func (m *tiny) life(overlap, misfire string, step float64, outages []span) {
 	f.UID, f.Payload = m.name, payload
 }
 
-// passOver applies the rules to several due times; it returns the one that runs, and the last that is dealt with.
+// passOver applies the rules to several due times; it returns the one that runs, and the last that is dealt
+// with.
 func (m *tiny) passOver(next, newest, step, begun, free float64, overlap, misfire string) (run, dealt float64) {
 	n := func(from, to float64) uint64 { return uint64((to-from)/step+0.5) + 1 }
 	switch {
@@ -175,8 +177,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestDamageIsFound: any attempt of a calm time that is taken out of a legal history is missed, and any that is moved before
-// its time is too early.
+// TestDamageIsFound: any attempt of a calm time that is taken out of a legal history is missed, and any that
+// is moved before its time is too early.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// A cluster goes on while some of its nodes do not, so a fault excuses only what it can have reached. What reaches whom is told
-// from the claims: a fault of a node reaches the partitions that the node owned meanwhile, those that nobody owned, for it may
-// have been the one to take them, and those that another fault had made ownerless. It reaches every job if it names no node,
-// or if the harness does not say which partition a job is in (History.Homes). A change of owners in order is no fault.
+// A cluster goes on while some of its nodes do not, so a fault excuses only what it can have reached. What
+// reaches whom is told from the claims: a fault of a node reaches the partitions that the node owned
+// meanwhile, those that nobody owned, for it may have been the one to take them, and those that another fault
+// had made ownerless. It reaches every job if it names no node, or if the harness does not say which
+// partition a job is in (History.Homes). A change of owners in order is no fault.
 
 // tenure is how long a node owned a partition: until the next claim, whether it still knew or not.
 type tenure struct {
@@ -81,8 +82,8 @@ func (w *world) reach() {
 	}
 }
 
-// limbo is when nobody may have been able to do a partition's work: from a fault of its owner, or from its release, to the next
-// claim.
+// limbo is when nobody may have been able to do a partition's work: from a fault of its owner, or from its
+// release, to the next claim.
 func (w *world) limbo(all []tenure) []span {
 	var out []span
 	for _, t := range all {
@@ -133,8 +134,9 @@ func (w *world) faults(j *job) []*Fault {
 	return w.reached[home]
 }
 
-// unheard reports whether a heartbeat may not have reached the owner. A worker sends it to the node that has handed the attempt out, and if
-// that node has lost the partition meanwhile it must pass the heartbeat on: it cannot while it or the network between nodes fails.
+// unheard reports whether a heartbeat may not have reached the owner. A worker sends it to the node that has
+// handed the attempt out, and if that node has lost the partition meanwhile it must pass the heartbeat on: it
+// cannot while it or the network between nodes fails.
 func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
 	home, known := w.h.Homes[j.String()]
 	if !known {
@@ -158,8 +160,8 @@ func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
 	return false
 }
 
-// clocks are the faults whose clocks may have stamped something of a job: one that came in a batch is stamped by the node
-// that put the batch together, whoever owns it.
+// clocks are the faults whose clocks may have stamped something of a job: one that came in a batch is stamped
+// by the node that put the batch together, whoever owns it.
 func (w *world) clocks(j *job) []*Fault {
 	if j != nil && slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == BatchPut }) {
 		return w.all
@@ -167,8 +169,9 @@ func (w *world) clocks(j *job) []*Fault {
 	return w.faults(j)
 }
 
-// bad is when lateness of a job is excused. What it wants of other partitions may be held up by what those suffer: the tokens of
-// a concurrency key are kept in one of them, the success that it comes after in another.
+// bad is when lateness of a job is excused. What it wants of other partitions may be held up by what those
+// suffer: the tokens of a concurrency key are kept in one of them, the success that it comes after in
+// another.
 func (w *world) bad(j *job) []span {
 	wide := j == nil || slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0)
@@ -186,8 +189,8 @@ func (w *world) bad(j *job) []span {
 	return w.badAt[home]
 }
 
-// handedOver is when a partition changed hands in order: from its release until the next owner had it, which may not take
-// longer than Constants.Handover.
+// handedOver is when a partition changed hands in order: from its release until the next owner had it, which
+// may not take longer than Constants.Handover.
 func (w *world) handedOver(all []tenure) []span {
 	var out []span
 	for _, t := range all {

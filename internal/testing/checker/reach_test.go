@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// jitter is job a in partition 1, which x owns, beside y, which owns partition 2; its run of 20 s began at a moment of the test's.
+// jitter is job a in partition 1, which x owns, beside y, which owns partition 2; its run of 20 s began at a
+// moment of the test's.
 func jitter(at float64, faults ...Fault) *tale {
 	t := steady("a")
 	t.Constants.Handover = 500 * time.Millisecond
@@ -34,7 +35,8 @@ func halted() *tale {
 	return t
 }
 
-// stalled is a run whose owner stood still, and which another node that was to take it over left alone, until a third did.
+// stalled is a run whose owner stood still, and which another node that was to take it over left alone, until
+// a third did.
 func stalled() *tale {
 	t := jitter(28.5, Fault{Kind: "pause", Targets: []string{"x"}, From: sec(19), To: sec(30), Minor: true},
 		Fault{Kind: "pause", Targets: []string{"z"}, From: sec(23), To: sec(30), Minor: true})
@@ -61,8 +63,9 @@ func twice() *tale {
 	return t
 }
 
-// stranded is a run that went on through the node that had handed it out when its partition had changed hands in order: its heartbeats did
-// not cross to the next owner, which gave it to another worker when its lease was over.
+// stranded is a run that went on through the node that had handed it out when its partition had changed hands
+// in order: its heartbeats did not cross to the next owner, which gave it to another worker when its lease
+// was over.
 func stranded() *tale {
 	t := twice()
 	t.Faults = []Fault{{Kind: "cut", Targets: []string{Network}, From: sec(21), To: sec(25)}}
@@ -125,7 +128,8 @@ func written() *tale {
 	return t
 }
 
-// reached are histories of a cluster in which something has an excuse, and the smallest change of each that has none.
+// reached are histories of a cluster in which something has an excuse, and the smallest change of each that
+// has none.
 var reached = []corruption{
 	{"another node stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
 	{"a node of a longer name stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"x.1.1"} }},

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Recorder collects a history from many goroutines. It never waits for anything but its own lock, and holds that for an
-// append only, so it may be used in a bubble.
+// Recorder collects a history from many goroutines. It never waits for anything but its own lock, and holds
+// that for an append only, so it may be used in a bubble.
 type Recorder struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -26,8 +26,8 @@ func NewRecorder(profile string, seed uint64, build string, c Constants, now fun
 	return &Recorder{now: now, h: History{Profile: profile, Seed: seed, Build: build, Constants: c, Start: now()}}
 }
 
-// Begin notes the call of an operation and returns what notes its return: with how it went and, if not nil, a function that
-// fills in the answer. An operation that never returns stays in the history as Info.
+// Begin notes the call of an operation and returns what notes its return: with how it went and, if not nil, a
+// function that fills in the answer. An operation that never returns stays in the history as Info.
 func (r *Recorder) Begin(o Op) func(outcome Outcome, fill func(*Op)) {
 	o.Invoke, o.Outcome = r.now(), Info
 	r.mu.Lock()
@@ -84,8 +84,8 @@ func (r *Recorder) Sent(res Result) int {
 	return len(r.h.Results) - 1
 }
 
-// Told notes the answer to the result at a place. The first one counts, except that acked replaces stale: a worker hears of a
-// stale token, and that may have been said of a heartbeat that came after the result.
+// Told notes the answer to the result at a place. The first one counts, except that acked replaces stale: a
+// worker hears of a stale token, and that may have been said of a heartbeat that came after the result.
 func (r *Recorder) Told(i int, v ResultVerdict) {
 	at := r.now()
 	r.mu.Lock()

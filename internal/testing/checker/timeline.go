@@ -49,8 +49,9 @@ type tick struct {
 	Label string
 }
 
-// WriteTimeline writes one page that shows a history: a row for each job, the times that had to run as windows (green, or red
-// if nothing ran), attempts as bars by how they ended, faults shaded. It needs nothing from anywhere else.
+// WriteTimeline writes one page that shows a history: a row for each job, the times that had to run as
+// windows (green, or red if nothing ran), attempts as bars by how they ended, faults shaded. It needs nothing
+// from anywhere else.
 func WriteTimeline(w io.Writer, h History, v Verdict) error {
 	if err := timelinePage.Execute(w, draw(h, v)); err != nil {
 		return fmt.Errorf("checker: write the timeline: %w", err)

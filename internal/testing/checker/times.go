@@ -144,7 +144,8 @@ func (w *world) possible(r *run, i int) span {
 	return span{a.At, last.Add(w.longestLease(r.job) + w.k.Grace)}
 }
 
-// certain is how long the i-th attempt of a run was surely in force: not beyond the first thing that may have ended it.
+// certain is how long the i-th attempt of a run was surely in force: not beyond the first thing that may have
+// ended it.
 func (w *world) certain(r *run, i int) span {
 	a := r.attempts[i]
 	end := a.At.Add(w.lease(r.job))
@@ -181,7 +182,8 @@ func (w *world) certain(r *run, i int) span {
 	return span{a.At, later(end, a.At)}
 }
 
-// busyTimes are when a run of the job's schedule may have been going on, and a moment longer for the next to begin.
+// busyTimes are when a run of the job's schedule may have been going on, and a moment longer for the next to
+// begin.
 func (w *world) busyTimes(j *job) {
 	for _, r := range j.runs {
 		if r.first().Cause != CauseSchedule {

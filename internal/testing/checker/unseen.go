@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// An attempt that is durable before it is handed out may be in the store and with nobody: its owner ended before it had heard
-// that it was written. Whoever owns the partition then cannot know that, since the owner before may have handed it out with
-// its last breath; so its run waits until the attempt is over. What is excused so is told from the store's writes: the grant is
-// in the last batch that its owner wrote in the partition, it was committed while something was wrong with that owner, another
-// life owned the partition next, and no worker saw the attempt. An owner that writes once more has heard of the batch before, and
-// one that claims its partition again knows what it never handed out: neither has an excuse.
+// An attempt that is durable before it is handed out may be in the store and with nobody: its owner ended
+// before it had heard that it was written. Whoever owns the partition then cannot know that, since the owner
+// before may have handed it out with its last breath; so its run waits until the attempt is over. What is
+// excused so is told from the store's writes: the grant is in the last batch that its owner wrote in the
+// partition, it was committed while something was wrong with that owner, another life owned the partition
+// next, and no worker saw the attempt. An owner that writes once more has heard of the batch before, and one
+// that claims its partition again knows what it never handed out: neither has an excuse.
 
 // unseen is an attempt that was in force, and that nobody had.
 type unseen struct {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// died is a one-shot due at 20 s whose first attempt was in the batch that its owner wrote as it died: nobody had it, and the
-// second one came when the next owner had waited for the lease of the first, and then for the retry.
+// died is a one-shot due at 20 s whose first attempt was in the batch that its owner wrote as it died: nobody
+// had it, and the second one came when the next owner had waited for the lease of the first, and then for the
+// retry.
 func died() *tale {
 	t := newTale()
 	t.put("a", Job{Payload: "p", Lease: 8 * time.Second, Policy: Policy{Kind: "constant", Interval: 2 * time.Second}}, 0, 20)
@@ -54,7 +55,8 @@ func diedWithAToken() *tale {
 	return t
 }
 
-// unheardOf are runs that waited for an attempt that nobody had, and the smallest change of each that has no excuse.
+// unheardOf are runs that waited for an attempt that nobody had, and the smallest change of each that has no
+// excuse.
 var unheardOf = []corruption{
 	{"its attempt was durable before the kill", "L1", died, func(t *tale) { t.Writes[1].At = sec(20.01) }},
 	{"its owner had heard of the write", "L1", died, func(t *tale) {

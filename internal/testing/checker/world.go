@@ -356,8 +356,8 @@ func (w *world) define(j *job, e *effect, all []*effect) {
 	}
 }
 
-// patched is the job that a patch made of the last definition before it, which may have been called after it: a call may wait
-// for a node that starts; vague says that this need not be the one.
+// patched is the job that a patch made of the last definition before it, which may have been called after it:
+// a call may wait for a node that starts; vague says that this need not be the one.
 func (w *world) patched(j *job, e *effect, all []*effect) (*Job, bool) {
 	var base *effect
 	vague := false
@@ -420,8 +420,9 @@ func (w *world) longestLease(j *job) time.Duration {
 	return cmp.Or(longest, w.k.Lease)
 }
 
-// fault reports whether a fault that may have touched an attempt of a job overlaps a stretch of time; none of a worker touches a nil
-// attempt, and a wrong clock none at all: what it excuses is said by wrong and reached.
+// fault reports whether a fault that may have touched an attempt of a job overlaps a stretch of time; none of
+// a worker touches a nil attempt, and a wrong clock none at all: what it excuses is said by wrong and
+// reached.
 func (w *world) fault(j *job, from, to time.Time, a *Attempt) bool {
 	_, found := w.trouble(j, from, to, a)
 	return found
@@ -476,7 +477,8 @@ func (w *world) showed(j *job, t, by time.Time) bool {
 	return !by.Add(w.k.Clock).Before(t)
 }
 
-// worker reports whether a fault concerns workers only, and endpoint that it concerns what runs at HTTP targets come to.
+// worker reports whether a fault concerns workers only, and endpoint that it concerns what runs at HTTP
+// targets come to.
 func (f *Fault) worker() bool { return strings.HasPrefix(f.Kind, "worker") }
 
 func (f *Fault) endpoint() bool { return strings.HasPrefix(f.Kind, "worker endpoint") }

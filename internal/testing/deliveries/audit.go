@@ -255,10 +255,10 @@ func (a *audit) adopted(r *run) {
 	}
 }
 
-// heldUp reports whether an answer may have been kept on its way until the lease had ended: by a link that had
-// been cut when it left and still was when the lease ended, or so by a halted node that is not the owner, or not
-// any more: the attempt came again from another. The reply did not come before that. A halted owner hears what
-// has arrived before it ends a lease.
+// heldUp reports whether an answer may have been kept on its way until the lease had ended: by a link that
+// had been cut when it left and still was when the lease ended, or so by a halted node that is not the owner,
+// or not any more: the attempt came again from another. The reply did not come before that. A halted owner
+// hears what has arrived before it ends a lease.
 func (a *audit) heldUp(r *run, d *Delivery, w *Word) bool {
 	owner, end := d.Node, earliest(d.Started, d.At).Add(d.Lease)
 	for i := range r.seen {

@@ -286,7 +286,8 @@ func (a *account) refuse(i, ms int) {
 	a.Seen = slices.Delete(a.Seen, afterKill, afterKill+1)
 }
 
-// more has the message that was acknowledged as a success fail first, and what else its worker says come then.
+// more has the message that was acknowledged as a success fail first, and what else its worker says come
+// then.
 func (a *account) more(first deliveries.Reply, then deliveries.Answer, reply deliveries.Reply) {
 	a.Runs[streamRun].Status = "failed"
 	d := &a.Seen[streamed]
@@ -348,7 +349,8 @@ func TestEachLieIsFound(t *testing.T) {
 	}
 }
 
-// TestABookKeepsEachAnswer with what the system said to it: an acknowledged failure is no acknowledged success.
+// TestABookKeepsEachAnswer with what the system said to it: an acknowledged failure is no acknowledged
+// success.
 func TestABookKeepsEachAnswer(t *testing.T) {
 	var b deliveries.Book
 	i := b.Saw(deliveries.Delivery{Run: "R"})

@@ -106,7 +106,8 @@ func (b *Book) Saw(d Delivery) int {
 	return len(b.l.Seen) - 1
 }
 
-// Answered notes what is about to be said to the delivery at a place, and returns which of its answers that is.
+// Answered notes what is about to be said to the delivery at a place, and returns which of its answers that
+// is.
 func (b *Book) Answered(at int, a Answer, when time.Time) (word int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +120,8 @@ func (b *Book) Answered(at int, a Answer, when time.Time) (word int) {
 	return len(d.More)
 }
 
-// Replied notes what the system said to an answer. An acknowledgement replaces a refusal: that may have been of a heartbeat.
+// Replied notes what the system said to an answer. An acknowledgement replaces a refusal: that may have been
+// of a heartbeat.
 func (b *Book) Replied(at, word int, r Reply, when time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

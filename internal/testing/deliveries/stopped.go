@@ -6,8 +6,8 @@ import (
 )
 
 // stopped: a receiver that is halted lets leases end; when the first one has, the node that had handed it out
-// hands it nothing more before it speaks. Nodes do not tell each other. What came is read when it goes on, and
-// says when it was handed out.
+// hands it nothing more before it speaks. Nodes do not tell each other. What came is read when it goes on,
+// and says when it was handed out.
 func (a *audit) stopped() {
 	for _, s := range a.l.Stops {
 		silent := a.lapses(s)
@@ -39,8 +39,8 @@ func (a *audit) lapses(s Stop) map[string]time.Time {
 	return first
 }
 
-// over reports whether an attempt was over before a time: its run had ended, as one that another replaced, or had
-// its next attempt. Its lease was not in force then, and nobody waited for a word.
+// over reports whether an attempt was over before a time: its run had ended, as one that another replaced, or
+// had its next attempt. Its lease was not in force then, and nobody waited for a word.
 func (a *audit) over(d *Delivery, at time.Time) bool {
 	r := a.runs[d.Run]
 	if r.record != nil && !r.record.Finished.IsZero() && r.record.Finished.Before(at) {

@@ -29,7 +29,8 @@ const (
 
 // Options of a link.
 type Options struct {
-	// From names who has connected, for CutFrom; nil: nobody has a name. It is called once for each connection.
+	// From names who has connected, for CutFrom; nil: nobody has a name. It is called once for each
+	// connection.
 	From func(net.Conn) string
 }
 
@@ -50,8 +51,8 @@ type Link struct {
 	healed chan struct{} // closed at each change of what is wrong
 }
 
-// Listen makes a link to a target, host:port, at a free port of the loopback interface. The target need not be there yet: a
-// connection is refused while it is not.
+// Listen makes a link to a target, host:port, at a free port of the loopback interface. The target need not
+// be there yet: a connection is refused while it is not.
 func Listen(target string, o Options) (*Link, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,8 +87,8 @@ func (k *Link) Cut(f Fault) { k.set(func() { k.all = f }) }
 // CutFrom breaks it for those whom Options.From calls by the name. [None] heals it for them.
 func (k *Link) CutFrom(name string, f Fault) { k.set(func() { k.from[name] = f }) }
 
-// CutWay breaks one direction for everybody until [Link.Heal]. Where it is [Broken], a connection is reset as soon as something
-// is to pass in it: with [Back], after the target has answered.
+// CutWay breaks one direction for everybody until [Link.Heal]. Where it is [Broken], a connection is reset as
+// soon as something is to pass in it: with [Back], after the target has answered.
 func (k *Link) CutWay(w Way, f Fault) { k.set(func() { k.ways[w] = f }) }
 
 // Heal ends all faults. The delay stays.
@@ -147,7 +148,8 @@ func (k *Link) open() []*pair {
 // fault is what is wrong for one who has connected.
 func (k *Link) fault(from string) Fault { return max(k.all, k.from[from]) }
 
-// await waits until nothing is wrong with the given directions for one who has connected; false: the connection is to end.
+// await waits until nothing is wrong with the given directions for one who has connected; false: the
+// connection is to end.
 func (k *Link) await(from string, end <-chan struct{}, ways ...Way) bool {
 	for {
 		k.mu.Lock()

@@ -106,7 +106,8 @@ func refused(t *testing.T, k *link.Link) {
 	must(t, c.Close())
 }
 
-// What is sent into a silent link arrives when it heals, on connections that were there and on those that came meanwhile.
+// What is sent into a silent link arrives when it heals, on connections that were there and on those that
+// came meanwhile.
 func TestSilent(t *testing.T) {
 	k := listen(t, link.Options{})
 	c := dial(t, k)

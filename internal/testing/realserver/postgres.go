@@ -24,8 +24,8 @@ type Postgres struct {
 	made    atomic.Int64 // databases
 }
 
-// StartPostgres starts a PostgreSQL server that ends with the test. Settings are more of its configuration, "name=value";
-// without any it is durable, as it comes; see [Volatile].
+// StartPostgres starts a PostgreSQL server that ends with the test. Settings are more of its configuration,
+// "name=value"; without any it is durable, as it comes; see [Volatile].
 func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	path := postgresBinary(t, "postgres")
@@ -59,7 +59,8 @@ func (p *Postgres) prepare(path, user string, settings []string) {
 	p.program = Program{Path: path, Args: args, Folder: filepath.Dir(p.Folder), User: user, End: syscall.SIGQUIT}
 }
 
-// Standby starts a server that follows this one, asynchronously, and takes over when it is told to: SELECT pg_promote().
+// Standby starts a server that follows this one, asynchronously, and takes over when it is told to: SELECT
+// pg_promote().
 func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	return p.standby(t, p.Address(), settings)
@@ -83,7 +84,8 @@ func (p *Postgres) standby(t testing.TB, address string, settings []string) *Pos
 	return s
 }
 
-// Volatile are settings for tests of what a server does, not of what it keeps: nothing is written through to the disk.
+// Volatile are settings for tests of what a server does, not of what it keeps: nothing is written through to
+// the disk.
 func Volatile() []string {
 	return []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300"}
 }

@@ -1,5 +1,6 @@
-// Package realserver starts real servers for tests: on a free port, in a temporary folder, in a process group of their own,
-// ended with the test. A test that needs one is skipped where its binary is missing, unless CARILLON_TEST_REQUIRE=all.
+// Package realserver starts real servers for tests: on a free port, in a temporary folder, in a process group
+// of their own, ended with the test. A test that needs one is skipped where its binary is missing, unless
+// CARILLON_TEST_REQUIRE=all.
 //
 //	proc.go           processes: find, start, wait until ready, end
 //	postgres.go       PostgreSQL
@@ -35,8 +36,8 @@ func Missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// Binary finds a program on PATH, or in the folders that match one of the patterns: the last one, which is the newest
-// version. Without it the test is skipped.
+// Binary finds a program on PATH, or in the folders that match one of the patterns: the last one, which is
+// the newest version. Without it the test is skipped.
 func Binary(t testing.TB, name string, patterns ...string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -66,7 +67,8 @@ func Port(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Folder is an empty one that belongs to a user, removed when the test has ended; an empty user is this process's.
+// Folder is an empty one that belongs to a user, removed when the test has ended; an empty user is this
+// process's.
 func Folder(t testing.TB, user string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon-server-") //nolint:usetesting // the parents of t.TempDir are for this user only
@@ -125,7 +127,8 @@ type Process struct {
 	exited chan struct{}
 }
 
-// Start starts a program, which is ended with the test. If the test has failed, the end of the program's log is shown.
+// Start starts a program, which is ended with the test. If the test has failed, the end of the program's log
+// is shown.
 func Start(t testing.TB, p Program) *Process {
 	t.Helper()
 	s := &Process{name: filepath.Base(p.Path), cmd: p.command(t), end: p.End, exited: make(chan struct{})}
@@ -151,7 +154,8 @@ func Start(t testing.TB, p Program) *Process {
 	return s
 }
 
-// Signal sends a signal that ends the process, and waits until it is gone; after a while it is killed with its group.
+// Signal sends a signal that ends the process, and waits until it is gone; after a while it is killed with
+// its group.
 func (p *Process) Signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("send %v to %s: %w", s, p.name, err)

@@ -23,8 +23,8 @@ type Redis struct {
 	process *Process
 }
 
-// StartRedis starts a Redis server that ends with the test. Settings are more of its configuration, "name=value"; without
-// any it keeps what it acknowledges in an append-only file, synced at each write.
+// StartRedis starts a Redis server that ends with the test. Settings are more of its configuration,
+// "name=value"; without any it keeps what it acknowledges in an append-only file, synced at each write.
 func StartRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
 	r := &Redis{Port: Port(t)}
@@ -47,7 +47,8 @@ func (r *Redis) prepare(t testing.TB, settings []string) {
 	r.program = Program{Path: path, Args: args, Folder: r.Folder}
 }
 
-// StartSentinel starts a sentinel that watches over a primary under a name, and lets a replica take its place soon after it has gone.
+// StartSentinel starts a sentinel that watches over a primary under a name, and lets a replica take its place
+// soon after it has gone.
 func StartSentinel(t testing.TB, name string, primary *Redis) *Redis {
 	t.Helper()
 	r := &Redis{Port: Port(t), Folder: Folder(t, "")}
@@ -164,7 +165,8 @@ func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis
 	return all
 }
 
-// clusterPort is a free port of which the one 10,000 above, where the servers of a cluster talk to each other, is one too.
+// clusterPort is a free port of which the one 10,000 above, where the servers of a cluster talk to each
+// other, is one too.
 func clusterPort(t testing.TB) int {
 	t.Helper()
 	const busOffset, highest = 10_000, 65_535

@@ -86,7 +86,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// beside is inCity for a test that can go on beside others: it puts little load on its city and leaves it much time.
+// beside is inCity for a test that can go on beside others: it puts little load on its city and leaves it
+// much time.
 func beside(t *testing.T, n int, test func(t *testing.T, c *city)) {
 	t.Helper()
 	t.Parallel()
@@ -163,8 +164,8 @@ func (c *city) note(_, at time.Time, before, now store.Owner) {
 	c.moves = append(c.moves, move{at, before, now})
 }
 
-// settled waits until every node that runs is ready and every partition is owned by one of them, who has it in memory: so long an
-// operator waits before he goes on to the next node.
+// settled waits until every node that runs is ready and every partition is owned by one of them, who has it
+// in memory: so long an operator waits before he goes on to the next node.
 func (c *city) settled() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -244,8 +245,8 @@ func (c *city) client(m *chaos.Member, o ...client.Option) *client.Client {
 	return cl
 }
 
-// employ runs a worker of the SDK, which knows one node and learns of the others, unless options of its client say otherwise. It
-// ends with the test.
+// employ runs a worker of the SDK, which knows one node and learns of the others, unless options of its
+// client say otherwise. It ends with the test.
 func (c *city) employ(id string, m *chaos.Member, slots int, handle func(ctx context.Context, run carillon.Run) error, o ...client.Option) {
 	c.t.Helper()
 	w := workers.New(c.client(m, o...), workers.Options{ID: id, Concurrency: slots, Grace: -1})

@@ -30,7 +30,8 @@ func TestOrleansMultipleTargets(t *testing.T) {
 	})
 }
 
-// Names are unique in Carillon: three jobs of one name are three jobs without one, each with a name made up for it.
+// Names are unique in Carillon: three jobs of one name are three jobs without one, each with a name made up
+// for it.
 func TestOrleansDuplicateJobNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		names := map[string]bool{}
@@ -296,8 +297,8 @@ func TestOrleansOneWrongRequestDisturbsNoOther(t *testing.T) {
 	})
 }
 
-// A handler that asks to be run again later has not failed: the same run comes at that time, over a hand-over too, and its
-// retries begin again.
+// A handler that asks to be run again later has not failed: the same run comes at that time, over a hand-over
+// too, and its retries begin again.
 func TestOrleansRescheduleByResult(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		at := time.Now().Add(time.Minute)

@@ -10,7 +10,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// S01: one-shots run once, in the order of their times; a cancelled one does not; what comes along arrives unchanged.
+// S01: one-shots run once, in the order of their times; a cancelled one does not; what comes along arrives
+// unchanged.
 func TestS01Basics(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()

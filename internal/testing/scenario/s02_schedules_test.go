@@ -90,7 +90,8 @@ func TestS02ConcurrentUpserts(t *testing.T) {
 	})
 }
 
-// S02: a put while the run is in force: its old acknowledgement changes nothing, the new generation runs once.
+// S02: a put while the run is in force: its old acknowledgement changes nothing, the new generation runs
+// once.
 func TestS02UpsertDuringATrigger(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := make(chan carillon.Run, 1)

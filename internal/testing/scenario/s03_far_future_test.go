@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// S03, a tenth of it: 100,000 jobs due in a day to a month and 1,000 in two hours. What is far off costs no memory of the
-// engine, and what is due runs on time.
+// S03, a tenth of it: 100,000 jobs due in a day to a month and 1,000 in two hours. What is far off costs no
+// memory of the engine, and what is due runs on time.
 func TestS03FarFutureInBulk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100,000 jobs take a while under the race detector")

@@ -24,12 +24,12 @@ func spread(n int, from time.Time, over time.Duration) []carillon.Job {
 	return jobs
 }
 
-// justBefore is how long before the end of a node an attempt may have begun that nobody else knows of: its grant or its result
-// was not durable.
+// justBefore is how long before the end of a node an attempt may have begun that nobody else knows of: its
+// grant or its result was not durable.
 const justBefore = 2 * time.Second
 
-// again are the runs that were delivered more than once. Each has to be of one of the partitions, and in flight at the end of
-// their owner.
+// again are the runs that were delivered more than once. Each has to be of one of the partitions, and in
+// flight at the end of their owner.
 func (c *city) again(of map[int]store.Owner, end time.Time) (n int) {
 	c.t.Helper()
 	for id, ds := range c.byRun() {
@@ -50,8 +50,8 @@ func (c *city) again(of map[int]store.Owner, end time.Time) (n int) {
 	return n
 }
 
-// takenOver checks that each of the partitions was claimed once since, by another node and under the next epoch, and says when
-// the first and the last were.
+// takenOver checks that each of the partitions was claimed once since, by another node and under the next
+// epoch, and says when the first and the last were.
 func (c *city) takenOver(of map[int]store.Owner, end time.Time) (first, last time.Duration) {
 	c.t.Helper()
 	var took []time.Duration
@@ -108,8 +108,8 @@ func (c *city) firstRun(of map[int]store.Owner, since time.Time) time.Duration {
 	return quantile(came, 0)
 }
 
-// S04: a node is killed. Its partitions are claimed once each, under the next epoch; all jobs run, at most those twice that were
-// in flight; whoever was never there notices nothing.
+// S04: a node is killed. Its partitions are claimed once each, under the next epoch; all jobs run, at most
+// those twice that were in flight; whoever was never there notices nothing.
 func TestS04NodeKilled(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		of, end, again := crash(t, c, (*chaos.Member).Kill)

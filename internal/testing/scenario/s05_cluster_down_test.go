@@ -14,8 +14,8 @@ import (
 // misfireAfter is how late a time may be and still run as if nothing had been.
 const misfireAfter = 5 * time.Second
 
-// S05: all nodes are killed while 5,000 one-shots and 48 recurring jobs fall due, and come back together. All one-shots run, and
-// recurring jobs make up for what they missed as they say; what begins grows slowly.
+// S05: all nodes are killed while 5,000 one-shots and 48 recurring jobs fall due, and come back together. All
+// one-shots run, and recurring jobs make up for what they missed as they say; what begins grows slowly.
 func TestS05AllNodesDown(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
 		n := count(5_000)

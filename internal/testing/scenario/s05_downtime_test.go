@@ -10,12 +10,12 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// beforeTheFirst has leases end before the first time that comes while the node is down: what comes within a lease of a kill is in
-// doubt, and neither skipped nor coalesced.
+// beforeTheFirst has leases end before the first time that comes while the node is down: what comes within a
+// lease of a kill is in doubt, and neither skipped nor coalesced.
 var beforeTheFirst = engine.Config{LeaseTTL: 9 * time.Second}
 
-// S05: the node is down while 5,000 one-shots and 50 recurring jobs fall due. All one-shots run, most overdue first; a
-// recurring job makes up for what it missed as its misfire rule says.
+// S05: the node is down while 5,000 one-shots and 50 recurring jobs fall due. All one-shots run, most overdue
+// first; a recurring job makes up for what it missed as its misfire rule says.
 func TestS05DownWhileJobsFallDue(t *testing.T) {
 	const n = 5000
 	withConfig(t, beforeTheFirst, func(t *testing.T, w *world) {

@@ -16,11 +16,13 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// leaseEnds is by when a lease has run out for sure, and others have claimed: it is 4 s, and a busy machine takes its time.
+// leaseEnds is by when a lease has run out for sure, and others have claimed: it is 4 s, and a busy machine
+// takes its time.
 const leaseEnds = 10 * time.Second
 
-// S06: a node that owns partitions with 2,000 jobs is halted, and goes on long after its leases have ended. Others own all of
-// its partitions under greater epochs by then; nothing that it does under the old ones counts.
+// S06: a node that owns partitions with 2,000 jobs is halted, and goes on long after its leases have ended.
+// Others own all of its partitions under greater epochs by then; nothing that it does under the old ones
+// counts.
 func TestS06Halted(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		a := c.nodes[0]
@@ -28,7 +30,8 @@ func TestS06Halted(t *testing.T) {
 	})
 }
 
-// S06: the same for a node that reaches its clients, workers and peers, but not the store: nothing passes, and nobody is told.
+// S06: the same for a node that reaches its clients, workers and peers, but not the store: nothing passes,
+// and nobody is told.
 func TestS06CutOffFromTheStore(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		a := linked(t, c, 0)
@@ -44,8 +47,9 @@ func TestS06StoreResets(t *testing.T) {
 	})
 }
 
-// stillOut is for how long a node that was cut off may hand out attempts that others hand out again, since it first had something to
-// write of their partition: it notices after 500 ms, and a busy machine takes its time.
+// stillOut is for how long a node that was cut off may hand out attempts that others hand out again, since it
+// first had something to write of their partition: it notices after 500 ms, and a busy machine takes its
+// time.
 const stillOut = 1500 * time.Millisecond
 
 // linked is a node with a link to the store.
@@ -107,8 +111,8 @@ func (c *city) firstAfter(t time.Time) map[int]time.Time {
 	return out
 }
 
-// S06: a node is halted through which a worker, that knows no other, gets the runs of all. What the others have sent there meanwhile
-// does not reach the worker when it goes on, if its lease has ended.
+// S06: a node is halted through which a worker, that knows no other, gets the runs of all. What the others
+// have sent there meanwhile does not reach the worker when it goes on, if its lease has ended.
 func TestS06RelayHalted(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		const (

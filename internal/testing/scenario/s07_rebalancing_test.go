@@ -93,8 +93,8 @@ func (a *adders) add(name string, n int, every time.Duration) {
 	})
 }
 
-// S07: 100 jobs run every second while 3 nodes become 5 and 3 again and then all are restarted one after the other. No time is
-// left out or made up, nothing waits for long, and 5,000 puts all succeed.
+// S07: 100 jobs run every second while 3 nodes become 5 and 3 again and then all are restarted one after the
+// other. No time is left out or made up, nothing waits for long, and 5,000 puts all succeed.
 func TestS07Rebalancing(t *testing.T) {
 	inCity(t, 3, func(t *testing.T, c *city) {
 		const jobs = 100

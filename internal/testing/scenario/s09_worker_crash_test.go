@@ -17,8 +17,8 @@ func (k *worker) beat(r carillon.Run) {
 	_ = k.session.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: r.Token, RunID: r.ID}}})
 }
 
-// S09: a worker dies 40 s into a run whose lease is 120 s and which it kept alive by heartbeats: the run goes to another worker when
-// the lease, counted from the last heartbeat, has ended. Heartbeats write nothing.
+// S09: a worker dies 40 s into a run whose lease is 120 s and which it kept alive by heartbeats: the run goes
+// to another worker when the lease, counted from the last heartbeat, has ended. Heartbeats write nothing.
 func TestS09WorkerCrash(t *testing.T) {
 	var commits atomic.Int64
 	c := engine.Config{Events: engine.Events{Committed: func(records int, _ time.Duration, _ error) { commits.Add(int64(records)) }}}
@@ -56,8 +56,8 @@ func TestS09WorkerCrash(t *testing.T) {
 	})
 }
 
-// S10: the worker cannot reach the node while its run goes on, and can again before the lease ends: nothing is given to
-// anybody else, and its result counts.
+// S10: the worker cannot reach the node while its run goes on, and can again before the lease ends: nothing
+// is given to anybody else, and its result counts.
 func TestS10LinkCutWithinTheLease(t *testing.T) {
 	for name, test := range map[string]struct {
 		run, lease, from, to time.Duration
@@ -105,8 +105,8 @@ func TestS10LinkCutWithinTheLease(t *testing.T) {
 	}
 }
 
-// S11: the node dies with 200 runs in force; 50 of them end while it is down. It takes all up again: each is completed once,
-// none is given to anybody else.
+// S11: the node dies with 200 runs in force; 50 of them end while it is down. It takes all up again: each is
+// completed once, none is given to anybody else.
 func TestS11NodeCrash(t *testing.T) {
 	const n = 200
 	inBubble(t, func(t *testing.T, w *world) {

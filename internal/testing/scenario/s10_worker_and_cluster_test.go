@@ -102,8 +102,9 @@ func (c *city) once(w *work, n int) {
 // lease is that of the long runs: the SDK's worker sends a heartbeat after a third of it.
 const lease = 6 * time.Second
 
-// S10: workers with long runs are cut off from one node, by resets, for longer than the leases of their runs. They are healthy and
-// reach the other nodes: their heartbeats and results count, nothing is given to anybody else.
+// S10: workers with long runs are cut off from one node, by resets, for longer than the leases of their runs.
+// They are healthy and reach the other nodes: their heartbeats and results count, nothing is given to anybody
+// else.
 func TestS10WorkerCutOffFromANode(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Broken) })
 }
@@ -113,7 +114,8 @@ func TestS10SilentNode(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) { cutOff(t, c, link.Silent) })
 }
 
-// cutOff cuts all workers off from one of three nodes. Some runs end meanwhile, which is known before the cut is over.
+// cutOff cuts all workers off from one of three nodes. Some runs end meanwhile, which is known before the cut
+// is over.
 func cutOff(t *testing.T, c *city, how link.Fault) {
 	t.Helper()
 	const n, early = 60, 30
@@ -135,8 +137,8 @@ func cutOff(t *testing.T, c *city, how link.Fault) {
 	c.once(w, n)
 }
 
-// S11: a node is killed with runs in progress, of which some end before anybody has its partitions. All are completed once,
-// none is given to anybody else.
+// S11: a node is killed with runs in progress, of which some end before anybody has its partitions. All are
+// completed once, none is given to anybody else.
 func TestS11NodeKilledWithRuns(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		const n = 200

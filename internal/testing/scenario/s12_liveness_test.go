@@ -11,8 +11,8 @@ import (
 )
 
 // S12 speaks of a store for liveness beside the durable one, which is lost for 300 s while 100 runs of 60 s
-// and 20 runs of 300 s go on. There is none here: what is known of heartbeats is in the memory of the nodes, and
-// all else in one store, be it PostgreSQL or Redis. So the scenario is three.
+// and 20 runs of 300 s go on. There is none here: what is known of heartbeats is in the memory of the nodes,
+// and all else in one store, be it PostgreSQL or Redis. So the scenario is three.
 //
 // Two nodes of three are killed, and with them all that they had heard of their runs. Jobs can be put all the
 // time, and when the third node has taken over, as fast as before. No run is given to anybody else, and each

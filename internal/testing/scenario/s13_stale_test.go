@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// S13: a thousand times, a worker's lease ends, its run goes to another worker, and then its result comes: it changes
-// nothing, the worker is told, and the other's result stands.
+// S13: a thousand times, a worker's lease ends, its run goes to another worker, and then its result comes: it
+// changes nothing, the worker is told, and the other's result stands.
 func TestS13StaleWorker(t *testing.T) {
 	const n = 1000
 	inBubble(t, func(t *testing.T, w *world) {
@@ -41,7 +41,8 @@ func TestS13StaleWorker(t *testing.T) {
 	})
 }
 
-// S13: the run comes back to the very worker that lost it: its first attempt's result is refused all the same.
+// S13: the run comes back to the very worker that lost it: its first attempt's result is refused all the
+// same.
 func TestS13StaleWorkerGetsItsRunBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		runs := make(chan carillon.Run, 2)

@@ -10,9 +10,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// S14: five jobs of a tenant with two licence tokens. One hangs while its worker is alive, one always fails: never more than
-// two attempts are in force, the hung run is lost soon after its lease and its token is free at once, the failing job is dead
-// after three attempts with three errors and gone from the jobs, and a redrive runs it once more.
+// S14: five jobs of a tenant with two licence tokens. One hangs while its worker is alive, one always fails:
+// never more than two attempts are in force, the hung run is lost soon after its lease and its token is free
+// at once, the failing job is dead after three attempts with three errors and gone from the jobs, and a
+// redrive runs it once more.
 func TestS14HungJobAndTenantTokens(t *testing.T) {
 	const lease = 10 * time.Second
 	inBubble(t, func(t *testing.T, w *world) {

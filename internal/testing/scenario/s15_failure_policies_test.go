@@ -98,8 +98,8 @@ func TestS15Exponential(t *testing.T) {
 	})
 }
 
-// S15: the node dies after the second attempt of constant(30 s, 5): the third comes at its virtual time, neither at once nor
-// 30 s after the restart, and the attempts go on counting.
+// S15: the node dies after the second attempt of constant(30 s, 5): the third comes at its virtual time,
+// neither at once nor 30 s after the restart, and the attempts go on counting.
 func TestS15RetriesOverARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// S16: 40 jobs are due and nobody serves them: they are staged and use no attempt. After a restart a worker comes for 35 of
-// them, which are delivered once, soon; 5 stay.
+// S16: 40 jobs are due and nobody serves them: they are staged and use no attempt. After a restart a worker
+// comes for 35 of them, which are delivered once, soon; 5 stay.
 func TestS16NoConsumer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for i := range 40 {
@@ -73,8 +73,8 @@ func TestS16StagedJobsDeletedAndReplaced(t *testing.T) {
 	})
 }
 
-// S16: a worker dies with ten runs in flight: another gets all ten, when their lease ends (decision 19: at once is Dapr's
-// rule).
+// S16: a worker dies with ten runs in flight: another gets all ten, when their lease ends (decision 19: at
+// once is Dapr's rule).
 func TestS16ADeadConsumer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		dying := w.connect("dying", hello{queues: []string{"q"}, credits: 10}, never)

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// keys is an HTTP target that notes the idempotency keys that it was called with. The first call of a key is held for as long
-// as the test says.
+// keys is an HTTP target that notes the idempotency keys that it was called with. The first call of a key is
+// held for as long as the test says.
 type keys struct {
 	mu    sync.Mutex
 	calls map[string]map[string][]time.Time // by job, by key
@@ -162,11 +162,13 @@ func (k *keys) again() (n int) {
 	return n
 }
 
-// onItsWay is how long after the end of a node a request may be read that it has sent; no other has its partitions so soon.
+// onItsWay is how long after the end of a node a request may be read that it has sent; no other has its
+// partitions so soon.
 const onItsWay = time.Second
 
-// judge checks that jobs of some partitions were called twice with one key, and others once. If their next owner was killed,
-// too, and made the second call before, a third one may follow: what came of the second may not have become durable.
+// judge checks that jobs of some partitions were called twice with one key, and others once. If their next
+// owner was killed, too, and made the second call before, a third one may follow: what came of the second may
+// not have become durable.
 func (k *keys) judge(t *testing.T, twice map[int]store.Owner, ended time.Time) {
 	t.Helper()
 	k.mu.Lock()

@@ -12,8 +12,9 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/link"
 )
 
-// S18, as far as nodes without the store go: no node reaches the store while critical, normal and low jobs fall due. Then all
-// run, with the times that they were meant for: the critical ones first, and the low ones last.
+// S18, as far as nodes without the store go: no node reaches the store while critical, normal and low jobs
+// fall due. Then all run, with the times that they were meant for: the critical ones first, and the low ones
+// last.
 func TestS18StoreAway(t *testing.T) {
 	beside(t, 3, func(t *testing.T, c *city) {
 		for i := range c.nodes {

@@ -37,7 +37,8 @@ func TestS19RetryWindow(t *testing.T) {
 	})
 }
 
-// S19: each delay lies in [200·2^k, 200·2^k + 500] ms, over 300 sequences, and no sequence is longer than 2,900 ms.
+// S19: each delay lies in [200·2^k, 200·2^k + 500] ms, over 300 sequences, and no sequence is longer than
+// 2,900 ms.
 func TestS19Delays(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.connect("worker", hello{queues: []string{"q"}, credits: 1000}, fails)
@@ -66,8 +67,8 @@ func TestS19Delays(t *testing.T) {
 	})
 }
 
-// S19: a receiver that drops what it has seen the key of sees each occurrence once, over 10,000 of them with 5 % of the
-// deliveries failing after the work was done.
+// S19: a receiver that drops what it has seen the key of sees each occurrence once, over 10,000 of them with
+// 5 % of the deliveries failing after the work was done.
 func TestS19IdempotencyKeys(t *testing.T) {
 	const occurrences = 10_000
 	inBubble(t, func(t *testing.T, w *world) {

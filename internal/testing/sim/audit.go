@@ -17,8 +17,8 @@ type audit struct {
 	log  *auditLog
 }
 
-// auditLog is what all lives share: the states of runs as they were last committed. The store's own locks put writes of one
-// partition in order; those of different partitions are independent.
+// auditLog is what all lives share: the states of runs as they were last committed. The store's own locks put
+// writes of one partition in order; those of different partitions are independent.
 type auditLog struct {
 	rec  *checker.Recorder
 	mu   sync.Mutex

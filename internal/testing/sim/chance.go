@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// grain is how many nanoseconds lie between two moments at which the same actor may act. It divides a second, so that what
-// recurs each second keeps its residue.
+// grain is how many nanoseconds lie between two moments at which the same actor may act. It divides a second,
+// so that what recurs each second keeps its residue.
 const grain = 1000
 
 // Residues of actors. Whoever acts upon something that others act upon too waits for a nanosecond of its own.
@@ -77,7 +77,8 @@ func between(r *rand.Rand, a, b time.Duration) time.Duration {
 	return a + time.Duration(r.Int64N(int64(b-a)))
 }
 
-// dice is a reader of random bytes that hang on the moment of reading, so that what is read elsewhere changes nothing.
+// dice is a reader of random bytes that hang on the moment of reading, so that what is read elsewhere changes
+// nothing.
 type dice struct {
 	chance chance
 	what   string

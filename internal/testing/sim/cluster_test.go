@@ -54,7 +54,8 @@ func (s *tally) enoughOfACluster(t *testing.T, n int) {
 	}
 }
 
-// TestMovesInOrder: nodes that come and leave as they should make nothing late and nothing double, whatever moves.
+// TestMovesInOrder: nodes that come and leave as they should make nothing late and nothing double, whatever
+// moves.
 func TestMovesInOrder(t *testing.T) {
 	n := *clusterSeeds / 4
 	if testing.Short() {
@@ -76,8 +77,8 @@ func TestMovesInOrder(t *testing.T) {
 	})
 }
 
-// TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its tokens, and its home moves. There
-// are never more of them than it says, and nobody waits for a token that is free.
+// TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its tokens, and
+// its home moves. There are never more of them than it says, and nobody waits for a token that is free.
 func TestLimitsOfACluster(t *testing.T) {
 	n := *clusterSeeds / 4
 	if testing.Short() {
@@ -104,7 +105,8 @@ func TestReplayOfACluster(t *testing.T) {
 	})
 }
 
-// TestANodeIsBarred: it lives, and cannot claim or commit. The others do all the work, and nothing is late for longer than after a crash.
+// TestANodeIsBarred: it lives, and cannot claim or commit. The others do all the work, and nothing is late
+// for longer than after a crash.
 func TestANodeIsBarred(t *testing.T) {
 	n := *clusterSeeds / 4
 	if testing.Short() {

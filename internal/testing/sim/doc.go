@@ -1,5 +1,6 @@
-// Package sim runs a whole node, or several that share a store, with their workers, HTTP endpoints, clients and store, in one
-// testing/synctest bubble, under faults drawn from a seed, and has internal/testing/checker judge what happened.
+// Package sim runs a whole node, or several that share a store, with their workers, HTTP endpoints, clients
+// and store, in one testing/synctest bubble, under faults drawn from a seed, and has internal/testing/checker
+// judge what happened.
 //
 //	plan.go      Plan: everything that will be done in a run, each thing at its time; it can be written down and read back
 //	generate.go  a seed makes a plan; generate_cluster.go: one of several nodes

@@ -11,9 +11,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// door is where calls go into a node's engine. Calls that waited for the same thing, such as the next owner of
-// a partition, wake at one nanosecond, in an order that depends on the machine. Here each waits for a
-// nanosecond of its own, in the order in which they came and, of those that came at once, in that of their names.
+// door is where calls go into a node's engine. Calls that waited for the same thing, such as the next owner
+// of a partition, wake at one nanosecond, in an order that depends on the machine. Here each waits for a
+// nanosecond of its own, in the order in which they came and, of those that came at once, in that of their
+// names.
 type door struct {
 	actor int
 

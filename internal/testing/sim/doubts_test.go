@@ -7,7 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/sim"
 )
 
-// TestDoubtsLeaveNothingBehind: attempts are in doubt on a node that lives on, so that a worker may get one twice on one stream.
+// TestDoubtsLeaveNothingBehind: attempts are in doubt on a node that lives on, so that a worker may get one
+// twice on one stream.
 func TestDoubtsLeaveNothingBehind(t *testing.T) {
 	n := *seeds / 5
 	if testing.Short() {
@@ -39,8 +40,8 @@ func TestDoubtsLeaveNothingBehind(t *testing.T) {
 	t.Logf("%d attempts that a worker got twice", sum)
 }
 
-// TestAPauseFindsWhatIsInDoubt: what a killed node may have handed out is made again though its job was paused since, and nothing else
-// begins in a pause.
+// TestAPauseFindsWhatIsInDoubt: what a killed node may have handed out is made again though its job was
+// paused since, and nothing else begins in a pause.
 func TestAPauseFindsWhatIsInDoubt(t *testing.T) {
 	n := *seeds / 5
 	if testing.Short() {

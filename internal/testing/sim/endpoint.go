@@ -53,7 +53,8 @@ func (n *network) dial(ctx context.Context, node int, address string) (net.Conn,
 // from names a host as one node sees it.
 func from(node int, host string) string { return fmt.Sprintf("%d>%s", node, host) }
 
-// block takes a host off the network, or brings it back; calls are counted. The host may be one as a node sees it.
+// block takes a host off the network, or brings it back; calls are counted. The host may be one as a node
+// sees it.
 func (n *network) block(host string, on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

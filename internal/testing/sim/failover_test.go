@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// TestTheStoreFailsOver again and again: nothing that was acknowledged is denied, and every node is ready soon after the last time.
+// TestTheStoreFailsOver again and again: nothing that was acknowledged is denied, and every node is ready
+// soon after the last time.
 func TestTheStoreFailsOver(t *testing.T) {
 	n := *clusterSeeds / 4
 	if testing.Short() {
@@ -50,7 +51,8 @@ func (r *resentful) Failing() (out []engine.Failure) {
 	return out
 }
 
-// TestAFailoverThatCountsAgainstANodeIsFound: partitions are refused for what befalls all, and nodes are not ready.
+// TestAFailoverThatCountsAgainstANodeIsFound: partitions are refused for what befalls all, and nodes are not
+// ready.
 func TestAFailoverThatCountsAgainstANodeIsFound(t *testing.T) {
 	mutant := sim.Mutant{Local: func(l cluster.Local, _ store.Store, _ string) cluster.Local {
 		return &resentful{Local: l, since: map[int]time.Time{}}

@@ -83,8 +83,8 @@ func (w *faults) clock() time.Duration {
 	return sum
 }
 
-// faultyStore is the store as one life of a node sees it. When the node is killed it is cut off: a write on its way is lost, or
-// lands, perhaps after somebody else has taken over; no later one is sent.
+// faultyStore is the store as one life of a node sees it. When the node is killed it is cut off: a write on
+// its way is lost, or lands, perhaps after somebody else has taken over; no later one is sent.
 type faultyStore struct {
 	store.Store
 	chance  chance
@@ -160,7 +160,8 @@ func (s *faultyShard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.store.write(s.p, func() error { return s.Shard.Apply(ctx, b) })
 }
 
-// ApplyGroup is for [store.Grouper], if the store below is one. What goes wrong with a group goes wrong with all of it.
+// ApplyGroup is for [store.Grouper], if the store below is one. What goes wrong with a group goes wrong with
+// all of it.
 func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	below := make([]store.Write, len(writes))
 	for i, w := range writes {
@@ -169,8 +170,8 @@ func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) erro
 	return s.write(writes[0].Shard.(*faultyShard).p, func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
-// ReadAll is for [store.Reader], if the store below is one. It takes a while, before and after the store is asked: meanwhile others
-// write. If one partition cannot be read, none is.
+// ReadAll is for [store.Reader], if the store below is one. It takes a while, before and after the store is
+// asked: meanwhile others write. If one partition cannot be read, none is.
 func (s *faultyStore) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
 	first := asked[0].Shard.(*faultyShard).p
 	actor, luck := actorReader+s.node*maxPartitions+first, s.chance.now("read all", uint64(s.node), uint64(first))
@@ -231,8 +232,8 @@ func (s *faultyStore) write(p int, land func() error) error {
 	return nil
 }
 
-// cut is what becomes of a write of a node that does not reach the store: it fails after a while, and perhaps it lands all the same
-// when the network is there again, long after the node has given it up.
+// cut is what becomes of a write of a node that does not reach the store: it fails after a while, and perhaps
+// it lands all the same when the network is there again, long after the node has given it up.
 func (s *faultyStore) cut(p int, land func() error, luck *rand.Rand) error {
 	err := s.late(p, land, 2*luck.IntN(2), between(luck, 0, 8*time.Second))
 	pause(s.actor(p), between(luck, 0, 2*time.Second))

@@ -64,7 +64,8 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 	return f, err
 }
 
-// unfinished counts the runs of each job that have had an attempt and have not ended, unless the job has changed since it was read.
+// unfinished counts the runs of each job that have had an attempt and have not ended, unless the job has
+// changed since it was read.
 func (w *world) unfinished(ctx context.Context, f *checker.Final) error {
 	at := map[carillon.Key]*checker.FinalJob{}
 	for i := range f.Jobs {
@@ -197,7 +198,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 		Backfill: r.Backfill, InDoubt: r.InDoubt}
 }
 
-// clear deletes every job, while there are workers: that nothing is parked for a queue any more is found out when it is served.
+// clear deletes every job, while there are workers: that nothing is parked for a queue any more is found out
+// when it is served.
 func (w *world) clear(ctx context.Context) error {
 	api := w.anyLife().scheduler()
 	for _, k := range w.plan.jobs() {
@@ -208,7 +210,8 @@ func (w *world) clear(ctx context.Context) error {
 	return nil
 }
 
-// slots are those that hubs hold for attempts when every job is deleted, and everybody whose attempt ended with that has been told.
+// slots are those that hubs hold for attempts when every job is deleted, and everybody whose attempt ended
+// with that has been told.
 func (w *world) slots() (left []string) {
 	for _, n := range w.nodes {
 		l := n.life()

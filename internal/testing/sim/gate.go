@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// gate stands between a node and everything else. While it is shut the node stands still, as under SIGSTOP: nothing that
-// it does gets out, nothing that it waits for gets in, and its lanes do not turn. When it opens all of it goes on, late.
+// gate stands between a node and everything else. While it is shut the node stands still, as under SIGSTOP:
+// nothing that it does gets out, nothing that it waits for gets in, and its lanes do not turn. When it opens
+// all of it goes on, late.
 type gate struct {
 	mu   sync.Mutex
 	shut chan struct{} // closed when it opens; nil = it is open

@@ -55,11 +55,12 @@ var (
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
 	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
 		Storms: 4, Kinds: usual}
-	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their streams.
+	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their
+	// streams.
 	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
 		Storms: 8, Habits: true, Kinds: usual}
-	// Pauses is with many pauses, and runs that wait for a token of a limit, on a node that is killed: attempts in doubt are made again
-	// long after their job was paused.
+	// Pauses is with many pauses, and runs that wait for a token of a limit, on a node that is killed:
+	// attempts in doubt are made again long after their job was paused.
 	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150, Faults: []FaultKind{Kill, StreamCut},
 		Storms: 12, Habits: true, HTTP: true, Crons: true, Limited: []int{1, 2},
 		Kinds: append(slices.Clone(usual), Weight{checker.Pause, 40}, Weight{checker.Resume, 20})}

@@ -13,7 +13,8 @@ var (
 	Cluster = Profile{Name: "cluster", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6, Habits: true, HTTP: true, Crons: true,
 		Kinds: usual, Cluster: true, Faults: []FaultKind{Cut, CutStore, CutStore, Halt, Halt, Kill, Kill, Kill, Departs, Departs, Clock, SlowStore,
 			StoreRefuses, LostAcks, ReadsFail, LeasesFail, StreamCut, EndpointDown, EndpointCut}}
-	// Moves is a cluster whose nodes come and leave in order, and in which nothing goes wrong: every run is attempted once.
+	// Moves is a cluster whose nodes come and leave in order, and in which nothing goes wrong: every run is
+	// attempted once.
 	Moves = Profile{Name: "moves", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 4, Crons: true, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{Departs}}
 	// Bars is a cluster of which a node lives, and cannot claim or commit: the others do all the work.
@@ -22,8 +23,9 @@ var (
 	// Ends is a cluster whose nodes are all told to end at about the same time.
 	Ends = Profile{Name: "ends", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 2, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{AllLeave}, Work: 1500 * time.Millisecond}
-	// Permits is Moves with jobs half of which share a limit that is raised and lowered all the time: they wait for each other in
-	// partitions of several nodes, and the partition that hands the tokens out moves as the others do.
+	// Permits is Moves with jobs half of which share a limit that is raised and lowered all the time: they
+	// wait for each other in partitions of several nodes, and the partition that hands the tokens out moves
+	// as the others do.
 	Permits = Profile{Name: "tokens", Busy: 40 * time.Second, Calm: 40 * time.Second, Ops: 80, Storms: 4, HTTP: true, Kinds: limiting,
 		Cluster: true, Faults: []FaultKind{Departs}, Limited: []int{0, 1, 1, 2, 2, 3, 5}, Work: 1500 * time.Millisecond}
 	// Torn is Tokens with everything that can befall the nodes.
@@ -45,7 +47,8 @@ func (g *generator) cluster() {
 	p.Lanes = []int{1, 2, p.Partitions}[p.Seed%3]
 }
 
-// clusterFaults draws what befalls the nodes. Fewer than half of them are out at a time, so that others can go on for them.
+// clusterFaults draws what befalls the nodes. Fewer than half of them are out at a time, so that others can
+// go on for them.
 func (g *generator) clusterFaults() {
 	p := g.plan
 	out := &outages{nodes: make([][]outage, p.Nodes)}

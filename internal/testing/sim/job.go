@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// jobOf is a job in the product's words. The payload stands for its own hash. A job whose queue begins with http:// has that
-// URL as its target.
+// jobOf is a job in the product's words. The payload stands for its own hash. A job whose queue begins with
+// http:// has that URL as its target.
 func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 	j := carillon.Job{
 		Namespace: namespace, Name: name, Schedule: s.Schedule, TimeZone: s.Zone, Repeats: s.Repeats, Jitter: s.Jitter,

@@ -18,8 +18,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// link is one process as a life of another node reaches it: over a network that takes its time, loses its way while it is cut, and
-// delivers what it then had when it is whole again, if the connection still stands.
+// link is one process as a life of another node reaches it: over a network that takes its time, loses its way
+// while it is cut, and delivers what it then had when it is whole again, if the connection still stands.
 type link struct {
 	*peer.Calls
 	from, to *life
@@ -184,8 +184,8 @@ func (l *link) carry(c *call) {
 	}
 }
 
-// travel passes the time that a message is on its way: as long as it takes while the network is cut. It reports false if the
-// connection broke.
+// travel passes the time that a message is on its way: as long as it takes while the network is cut. It
+// reports false if the connection broke.
 func (l *link) travel(actor int, d time.Duration) bool {
 	pause(actor, d)
 	for l.cut() && !l.isBroken() {

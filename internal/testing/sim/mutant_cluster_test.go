@@ -17,7 +17,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// moving is a cluster whose nodes come and leave in order, with nothing wrong; breaking is one of which nodes break down.
+// moving is a cluster whose nodes come and leave in order, with nothing wrong; breaking is one of which nodes
+// break down.
 var (
 	moving   = sim.Moves
 	breaking = func() sim.Profile {
@@ -100,8 +101,8 @@ func (c *clinging) Assign(parts []int) {
 	}()
 }
 
-// brief is a store whose leases last two seconds less than it is asked for: as if owners counted them from the end of a renewal
-// that takes so long.
+// brief is a store whose leases last two seconds less than it is asked for: as if owners counted them from
+// the end of a renewal that takes so long.
 type brief struct{ store.Store }
 
 // Leaser is for [store.Store].

@@ -22,8 +22,8 @@ func weighted(p sim.Profile, faults []sim.FaultKind, more ...sim.Weight) sim.Pro
 	return p
 }
 
-// policyMutants are aimed at what the checker has to excuse: pauses, catching up, skips, redrives, limits, releases, backfills,
-// wrong clocks and endpoints that are down.
+// policyMutants are aimed at what the checker has to excuse: pauses, catching up, skips, redrives, limits,
+// releases, backfills, wrong clocks and endpoints that are down.
 var policyMutants = []mutant{
 	{"a pause lets one more run begin", quiet, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
 	{"a pause lets one more run begin after a kill", sim.Pauses, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},

@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/sim"
 )
 
-// firstSeed is the first seed up to most under which the checker finds the mutant, and what it finds; 0 = none does.
+// firstSeed is the first seed up to most under which the checker finds the mutant, and what it finds; 0 =
+// none does.
 func firstSeed(t *testing.T, m mutant, most uint64) (uint64, checker.Verdict) {
 	t.Helper()
 	for seed := uint64(1); seed <= most && !t.Failed(); seed++ {
@@ -23,8 +24,8 @@ func firstSeed(t *testing.T, m mutant, most uint64) (uint64, checker.Verdict) {
 	return 0, checker.Verdict{}
 }
 
-// judge lives through a plan with the bug planted. The harness's own troubles do not count: a broken product may be beyond
-// reading at the end.
+// judge lives through a plan with the bug planted. The harness's own troubles do not count: a broken product
+// may be beyond reading at the end.
 func judge(t *testing.T, m mutant, p *sim.Plan) checker.Verdict {
 	t.Helper()
 	var h checker.History
@@ -59,7 +60,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestShrink drops nearly everything from a plan under which a mutant is found, and what is left finds it again.
+// TestShrink drops nearly everything from a plan under which a mutant is found, and what is left finds it
+// again.
 func TestShrink(t *testing.T) {
 	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == "a pause is acknowledged and not made" })
 	m := mutants[i]

@@ -136,8 +136,8 @@ func (n *node) dial(ctx context.Context, network, address string) (net.Conn, err
 	return gatedConn{c, &n.gate}, nil
 }
 
-// lanes is how many the node's engine has. A mutant's disk may not know groups, of which the faults and the audit above it
-// make none if each partition has a lane of its own.
+// lanes is how many the node's engine has. A mutant's disk may not know groups, of which the faults and the
+// audit above it make none if each partition has a lane of its own.
 func (n *node) lanes() int {
 	if _, groups := n.w.disk.(store.Grouper); !groups {
 		return n.w.plan.Partitions
@@ -153,8 +153,8 @@ func wrap[T any](f func(T) T, v T) T {
 	return f(v)
 }
 
-// kill ends the node as SIGKILL would: nothing that is not durable survives. What is left of it ends by itself. It reports false if
-// the node is down, and whoever killed it will start it again.
+// kill ends the node as SIGKILL would: nothing that is not durable survives. What is left of it ends by
+// itself. It reports false if the node is down, and whoever killed it will start it again.
 func (n *node) kill(ctx context.Context) bool {
 	l := n.leave()
 	if l == nil {
@@ -188,8 +188,8 @@ func (l *life) quit(ctx context.Context) error {
 	return l.member.Close(ctx)
 }
 
-// depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node is down. late is why it gave up
-// what its consumers still had, or had said and nobody had heard.
+// depart ends the node as SIGTERM does: others own what it did before it goes. It reports false if the node
+// is down. late is why it gave up what its consumers still had, or had said and nobody had heard.
 func (n *node) depart(ctx context.Context, actor int) (was bool, late error) {
 	l := n.life()
 	if l == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// Plan is a run before it is lived: all that clients, workers, endpoints and the nemesis will do. Times count from Start. Ops,
-// Faults and Habits can be dropped one by one, and the rest stays what it was.
+// Plan is a run before it is lived: all that clients, workers, endpoints and the nemesis will do. Times count
+// from Start. Ops, Faults and Habits can be dropped one by one, and the rest stays what it was.
 type Plan struct {
 	Seed       uint64
 	Profile    string

@@ -2,8 +2,9 @@ package sim
 
 import "slices"
 
-// Shrink drops operations, faults and habits from a plan that fails, one chunk after the other, as long as it still fails in
-// the same way, and returns what is left: nothing in it can be dropped alone. It asks fails at most limit times.
+// Shrink drops operations, faults and habits from a plan that fails, one chunk after the other, as long as it
+// still fails in the same way, and returns what is left: nothing in it can be dropped alone. It asks fails at
+// most limit times.
 func Shrink(p Plan, limit int, fails func(Plan) bool) Plan {
 	s := &shrinker{fails: fails, left: limit}
 	for before := p.size() + 1; p.size() < before && s.left > 0; {

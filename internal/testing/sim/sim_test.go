@@ -230,8 +230,8 @@ func (s *tally) enough(t *testing.T, n int) {
 	}
 }
 
-// TestANodeThatIsDownIsStartedOnce kills a node once more while the store does not let it start: one life follows, of which nothing
-// is left in the end.
+// TestANodeThatIsDownIsStartedOnce kills a node once more while the store does not let it start: one life
+// follows, of which nothing is left in the end.
 func TestANodeThatIsDownIsStartedOnce(t *testing.T) {
 	p := sim.Quiet.Generate(1)
 	p.Faults = []sim.Fault{

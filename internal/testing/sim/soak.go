@@ -45,9 +45,10 @@ type SoakResult struct {
 	Before, After            Sample
 }
 
-// Soak lives through a long time of plain load: one-shots that come in at a steady rate, with a minute of peak in the middle,
-// and run within the minute. It must be called in a bubble, which it leaves empty. No history is kept of it: a bit for each job
-// says that it ran, and a second attempt or an early one is noted when it comes.
+// Soak lives through a long time of plain load: one-shots that come in at a steady rate, with a minute of
+// peak in the middle, and run within the minute. It must be called in a bubble, which it leaves empty. No
+// history is kept of it: a bit for each job says that it ran, and a second attempt or an early one is noted
+// when it comes.
 func Soak(o SoakOptions) (SoakResult, error) {
 	s := &soak{o: o, chance: chance{o.Seed}, ran: bitmap{}, over: make(chan struct{})}
 	s.store = memory.New(memory.Options{Partitions: 8, MACKey: macKey(), Nonce: (&dice{chance: s.chance, what: "nonce"}).uint64})

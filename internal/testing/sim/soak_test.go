@@ -13,7 +13,8 @@ import (
 
 var hours = flag.Float64("hours", 0, "how many simulated hours TestSoak lasts; 0 = a quarter of one, 2 minutes with -short")
 
-// TestSoak lives through a day of load, or a short one, and ends as it began: nothing lost, early or twice, and no growth.
+// TestSoak lives through a day of load, or a short one, and ends as it began: nothing lost, early or twice,
+// and no growth.
 func TestSoak(t *testing.T) {
 	lasts := 15 * time.Minute
 	switch {
@@ -61,8 +62,8 @@ func TestSoak(t *testing.T) {
 	t.Log(grows)
 }
 
-// TestGrowthIsSeen: a heap that grows by 64 bytes a job is told from one that only wavers, also in the shortest soak that
-// judges it.
+// TestGrowthIsSeen: a heap that grows by 64 bytes a job is told from one that only wavers, also in the
+// shortest soak that judges it.
 func TestGrowthIsSeen(t *testing.T) {
 	const lasts = 15 * time.Minute
 	for _, c := range []struct {
@@ -100,9 +101,9 @@ func growing(samples []sim.Sample, lasts time.Duration) (what string, err error)
 // soakKeep is for how long a soak keeps histories.
 const soakKeep = 2 * time.Minute
 
-// growth is the least-squares slope of the heap over the whole run, its mean, and of how many samples, from a while after the
-// peak in the middle: there the heap makes a step, because Go's maps keep the room that they had, and what the peak left in the
-// history has to end.
+// growth is the least-squares slope of the heap over the whole run, its mean, and of how many samples, from a
+// while after the peak in the middle: there the heap makes a step, because Go's maps keep the room that they
+// had, and what the peak left in the history has to end.
 func growth(samples []sim.Sample, lasts time.Duration) (slope, mean float64, count int) {
 	var n, x, y, xx, xy float64
 	settled := lasts/2 + time.Minute + min(lasts/10, 15*time.Minute) + soakKeep

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// Trace is all that happened, a line for each thing, in the order of time and then of the lines: what happens at one instant
-// happens in no order.
+// Trace is all that happened, a line for each thing, in the order of time and then of the lines: what happens
+// at one instant happens in no order.
 func Trace(h *checker.History) []string {
 	var lines []string
 	add := func(at time.Time, format string, args ...any) {

@@ -17,9 +17,9 @@ import (
 	"github.com/carillonhq/carillon/internal/peer"
 )
 
-// What nodes say to each other crosses the simulation as it crosses a network: in the messages of package peer, as bytes. Only the
-// transport is another: no HTTP/2, whose goroutines would take their turns in no order. So what is lost in a message is lost to the
-// invariants too.
+// What nodes say to each other crosses the simulation as it crosses a network: in the messages of package
+// peer, as bytes. Only the transport is another: no HTTP/2, whose goroutines would take their turns in no
+// order. So what is lost in a message is lost to the invariants too.
 
 // call is a request on its way, and where its answer goes.
 type call struct {

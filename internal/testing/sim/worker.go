@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
-// worker connects to every node, takes runs and treats them well or badly. What it goes through with a run hangs on the run and
-// the attempt alone.
+// worker connects to every node, takes runs and treats them well or badly. What it goes through with a run
+// hangs on the run and the attempt alone.
 type worker struct {
 	w     *world
 	plan  *Worker
@@ -204,7 +204,8 @@ func (k *worker) to(node int) *conn {
 	return nil
 }
 
-// serve takes what comes until the stream ends or the worker's time is over: then it says goodbye when all is done.
+// serve takes what comes until the stream ends or the worker's time is over: then it says goodbye when all is
+// done.
 func (k *worker) serve(c *conn, until time.Time) {
 	stop := time.AfterFunc(time.Until(until), func() { k.goodbye(c.process) })
 	defer stop.Stop()
@@ -242,8 +243,8 @@ func (k *worker) note(c *conn, r *carillon.Run) {
 	k.w.rec.Attempt(a)
 }
 
-// begin begins a run, unless the worker has it already: then, as package worker does, it gives back the credit and says once what
-// becomes of it.
+// begin begins a run, unless the worker has it already: then, as package worker does, it gives back the
+// credit and says once what becomes of it.
 func (k *worker) begin(c *conn, r *carillon.Run) {
 	k.mu.Lock()
 	id := fmt.Sprintf("%s/%d", r.ID, r.Attempt)

@@ -1,5 +1,5 @@
-// Package peerv1 is what the nodes of a cluster ask of each other, as gRPC sees it, and nothing else: every file besides this one
-// is generated.
+// Package peerv1 is what the nodes of a cluster ask of each other, as gRPC sees it, and nothing else: every
+// file besides this one is generated.
 package peerv1
 
 //go:generate go -C ../../../../tools tool buf generate --template buf.peer.gen.yaml

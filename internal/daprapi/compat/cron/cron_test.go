@@ -22,8 +22,8 @@ const (
 	times     = 4
 )
 
-// zones have changes of the clocks by an hour and by half of one. Those that skip midnight (Havana, Beirut) are left out:
-// Dapr's parser passes over times there, and for some schedules it never comes back.
+// zones have changes of the clocks by an hour and by half of one. Those that skip midnight (Havana, Beirut)
+// are left out: Dapr's parser passes over times there, and for some schedules it never comes back.
 var zones = []string{"", "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Casablanca",
 	"America/St_Johns", "Asia/Tokyo", "Pacific/Chatham"}
 

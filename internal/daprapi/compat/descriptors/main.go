@@ -1,5 +1,5 @@
-// Command descriptors prints Carillon's descriptions of the protocols of Dapr's Scheduler and of its sentry, a
-// google.protobuf.FileDescriptorSet.
+// Command descriptors prints Carillon's descriptions of the protocols of Dapr's Scheduler and of its sentry,
+// a google.protobuf.FileDescriptorSet.
 package main
 
 import (
