@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -79,5 +78,5 @@ func commandError(command string, err error) error {
 	if cause, ok := errors.AsType[*exec.Error](err); ok {
 		err = cause.Err
 	}
-	return usagef("%s", fmt.Sprintf("the command %q cannot be run: %s", clip(command, 80), err))
+	return usagef("the command %q cannot be run: %s", clip(command, 80), err)
 }

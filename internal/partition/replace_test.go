@@ -55,9 +55,9 @@ var lives = map[string]func(r *rig){
 	"due": func(r *rig) {
 		r.mustPut(carillon.Job{Name: "a", Due: carillon.In(0), Priority: carillon.PriorityCritical})
 	},
-	"running":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
-	"run durably": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
-	"pending":     func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
+	"running":          func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
+	"run durably":      func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
+	"delivery pending": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
 	"retrying": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
@@ -73,7 +73,7 @@ var lives = map[string]func(r *rig){
 		r.flush()
 		r.recall()
 	},
-	"delivery pending": func(r *rig) {
+	"pending": func(r *rig) {
 		r.mustPut(everySecond)
 		for range 5 {
 			r.trigger("a")

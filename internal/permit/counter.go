@@ -1,7 +1,6 @@
 package permit
 
 import (
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +29,7 @@ type limit struct {
 	inForce  int
 	reserved int
 	lines    map[spot]*waiter
-	waiting  waiters
+	waiting  line[*waiter]
 }
 
 // spot names a line of a partition.
@@ -97,7 +96,7 @@ func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
 	}
 	l.waiting.remove(w)
 	w.order, w.want = order, want
-	heap.Push(&l.waiting, w)
+	l.waiting.add(w)
 	m.serve(l)
 }
 
@@ -223,47 +222,18 @@ func (m *Counter) tidy(l *limit) {
 	}
 }
 
-// waiters is a heap by order, then partition and line.
-type waiters []*waiter
-
-func (w *waiters) remove(x *waiter) {
-	if x.at >= 0 {
-		heap.Remove(w, x.at)
-	}
-}
-
-func (w waiters) Len() int { return len(w) }
-func (w waiters) Less(i, j int) bool {
-	a, b := w[i], w[j]
+// before orders waiters by order, then partition and line.
+func (w *waiter) before(o *waiter) bool {
 	switch {
-	case a.order != b.order:
-		return a.order < b.order
-	case a.p != b.p:
-		return a.p < b.p
+	case w.order != o.order:
+		return w.order < o.order
+	case w.p != o.p:
+		return w.p < o.p
 	}
-	return a.line.Queue.String() < b.line.Queue.String()
-}
-func (w waiters) Swap(i, j int) {
-	w[i], w[j] = w[j], w[i]
-	w[i].at, w[j].at = i, j
+	return w.line.Queue.String() < o.line.Queue.String()
 }
 
-// Push implements container/heap.
-func (w *waiters) Push(x any) {
-	e := x.(*waiter)
-	e.at = len(*w)
-	*w = append(*w, e)
-}
-
-// Pop implements container/heap.
-func (w *waiters) Pop() any {
-	old := *w
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*w = old[:len(old)-1]
-	e.at = -1
-	return e
-}
+func (w *waiter) index() *int { return &w.at }
 
 // Left describes what the counter still holds; "" if nothing.
 func (m *Counter) Left() string {

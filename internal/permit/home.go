@@ -1,7 +1,6 @@
 package permit
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -66,7 +65,7 @@ type account struct {
 	key         partition.Limit
 	sum         int // permits allocated
 	allocations map[int]*allocation
-	waiting     allocations
+	waiting     line[*allocation]
 }
 
 // allocation holds the permits that one partition is allocated, and its request for more.
@@ -162,7 +161,7 @@ func (h *Home) noteRequest(from Asker, ask *Request) {
 	}
 	a.waiting.remove(g)
 	if g.want, g.order = want, ask.Order; want > 0 {
-		heap.Push(&a.waiting, g)
+		a.waiting.add(g)
 	}
 }
 
@@ -356,40 +355,12 @@ func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
 	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
 }
 
-// allocations is a heap by order, then partition.
-type allocations []*allocation
-
-func (l *allocations) remove(g *allocation) {
-	if g.at >= 0 {
-		heap.Remove(l, g.at)
+// before orders allocations by order, then partition.
+func (g *allocation) before(o *allocation) bool {
+	if g.order != o.order {
+		return g.order < o.order
 	}
+	return g.p < o.p
 }
 
-func (l allocations) Len() int { return len(l) }
-func (l allocations) Less(i, j int) bool {
-	if l[i].order != l[j].order {
-		return l[i].order < l[j].order
-	}
-	return l[i].p < l[j].p
-}
-func (l allocations) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	l[i].at, l[j].at = i, j
-}
-
-// Push implements container/heap.
-func (l *allocations) Push(x any) {
-	g := x.(*allocation)
-	g.at = len(*l)
-	*l = append(*l, g)
-}
-
-// Pop implements container/heap.
-func (l *allocations) Pop() any {
-	old := *l
-	g := old[len(old)-1]
-	old[len(old)-1] = nil
-	*l = old[:len(old)-1]
-	g.at = -1
-	return g
-}
+func (g *allocation) index() *int { return &g.at }
