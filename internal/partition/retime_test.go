@@ -317,7 +317,7 @@ var patchWords = map[string]func(*patched){
 			p.t.Errorf("its run is not taken back: %+v", b)
 		}
 	},
-	"again": func(p *patched) { p.again() },
+	"restart": func(p *patched) { p.again() },
 	"another run": func(p *patched) {
 		next := p.again()
 		a := &p.before.State
