@@ -24,7 +24,7 @@ func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 	if nonce != n.cfg.Member.Nonce {
 		return carillon.Errorf(carillon.FailedPrecondition, "id",
 			"%q has been restarted meanwhile: look at carillon cluster status, and say it again "+
-			"if the new process is meant as well", n.id)
+				"if the new process is meant as well", n.id)
 	}
 	if !on {
 		n.draining.Store(false)
