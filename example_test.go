@@ -69,6 +69,6 @@ func ExampleRetryWarning() {
 			Jitter: 500 * time.Millisecond}.WithMaxRetries(3),
 	}
 	fmt.Println(carillon.RetryWarning(&job))
-	// Output: failure_policy: the retries of a run can take 2.9s, which is not below the schedule's interval
-	// of 2s; lower max_retries or the delays
+	// Output:
+	// failure_policy: the retries of a run can take 2.9s, which is not below the schedule's interval of 2s; lower max_retries or the delays
 }

@@ -31,9 +31,10 @@ func ExampleParse_error() {
 	fmt.Println(errors.As(err, &e), e.Field, e.Pos)
 	_, err = schedule.Parse("0 0 30 2 *", schedule.Options{})
 	fmt.Println(err)
-	// Output: schedule: minute at position 2: 61 is out of range 0-59 true minute 2 schedule: day of month at
-	// position 4: the schedule never fires: no month it allows has such a day in the 400-year cycle of the
-	// calendar
+	// Output:
+	// schedule: minute at position 2: 61 is out of range 0-59
+	// true minute 2
+	// schedule: day of month at position 4: the schedule never fires: no month it allows has such a day in the 400-year cycle of the calendar
 }
 
 // A fixed time that the clocks skip runs when the gap ends; the next day is not affected.

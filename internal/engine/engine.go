@@ -165,7 +165,7 @@ func New(cfg Config) *Engine {
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.limiter = &limiter{c: permit.NewCounter(e.settings.limit, e.tokens)}
+	e.limiter = &limiter{c: permit.NewCounter(e.settings.limit, e.sendPermits)}
 	return e
 }
 

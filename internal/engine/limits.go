@@ -71,7 +71,7 @@ type permitNews struct {
 	n    int
 }
 
-// tokens sends permit news to a partition.
-func (e *Engine) tokens(p int, l partition.Line, n int) {
+// sendPermits sends permit news to a partition.
+func (e *Engine) sendPermits(p int, l partition.Line, n int) {
 	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, permitNews{l, n}) })
 }

@@ -47,7 +47,7 @@ func (p *partitionRunner) newHomes(term store.Term) *homes {
 	e := p.e
 	me := permit.Asker{Partition: p.number, Term: term}
 	return &homes{
-		pool:    permit.NewPool(me, len(e.parts), e.settings.limit, e.tokens),
+		pool:    permit.NewPool(me, len(e.parts), e.settings.limit, e.sendPermits),
 		lent:    permit.NewHome(term, e.settings.limit),
 		telling: map[int][]permit.Grant{},
 	}
@@ -201,7 +201,7 @@ func (p *partitionRunner) tellThere(h *homes, to int, grants []permit.Grant) {
 		ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
 		defer cancel()
 		if err := p.e.cfg.Peers.DeliverPermits(ctx, to, grants); err != nil {
-			p.e.log.Debug("a partition was not told of its tokens", "partition", to, "home", p.number, "error", err)
+			p.e.log.Debug("a partition was not told of its permits", "partition", to, "home", p.number, "error", err)
 		}
 		p.box.put(func(m *mail) { m.cluster.told = append(m.cluster.told, to) })
 	})
@@ -309,7 +309,7 @@ func (e *Engine) DeliverPermits(_ context.Context, number int, grants []permit.G
 }
 
 func noHomes() error {
-	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts the tokens of limits by itself")
+	return carillon.Errorf(carillon.FailedPrecondition, "", "this node counts permits by itself")
 }
 
 // limiterOf returns what counts the permits of a partition under a term.

@@ -140,7 +140,7 @@ func (m *Machine) returnPermitOnceEnded(e *entry) {
 
 func (m *Machine) returnPermit(l Limit, ref store.Ref) {
 	m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
-	m.out.tokens = append(m.out.tokens, l)
+	m.out.permits = append(m.out.permits, l)
 }
 
 // releaseAll returns the permits of a deleted job's attempts that are not in memory. They end with the job.

@@ -28,7 +28,7 @@ type builder struct {
 	flight  []*entry       // entries changed by batches in flight
 	ending  []*store.Batch // batches in flight in which runs finish
 	freed   []Queue        // of batches in flight; see sealedBatch
-	tokens  []Limit        // whose permits are returned once the batch being filled is durable
+	permits []Limit        // whose permits are returned once the batch being filled is durable
 	spent   []Limit        // the same, for batches in flight
 
 	spare []*entry // memory reused for changed
@@ -50,7 +50,7 @@ type sealedBatch struct {
 	changed []*entry
 	seq     uint64
 	freed   []Queue // queues of records that the batch takes out of parking
-	tokens  []Limit // of the attempts that it ends
+	permits []Limit // of the attempts that it ends
 }
 
 // touch has e's state written. A due run waits until that is durable, because it is handed out only with
@@ -89,7 +89,7 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 		m.out.ending = append(m.out.ending, s.batch)
 	}
 	m.out.freed = append(m.out.freed, s.freed...)
-	m.out.spent = append(m.out.spent, s.tokens...)
+	m.out.spent = append(m.out.spent, s.permits...)
 	return s.batch, s.seq
 }
 
@@ -137,9 +137,9 @@ func (m *Machine) seal() {
 			freed = append(freed, *e.parkedIn)
 		}
 	}
-	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, tokens: o.tokens})
+	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, permits: o.permits})
 	o.changed, o.spare = o.spare, nil
-	o.runs, o.redrive, o.trims, o.expire, o.small, o.tokens = nil, nil, nil, nil, nil, nil
+	o.runs, o.redrive, o.trims, o.expire, o.small, o.permits = nil, nil, nil, nil, nil, nil
 	o.seq++
 }
 

@@ -192,7 +192,7 @@ func (c *check) limited(g key, leases []lease) {
 		}
 		most, limited := c.limitAt(ops, g.name, l.from)
 		if !limited {
-			continue // an attempt that began without a limit holds no token
+			continue // an attempt that began without a limit holds no permit
 		}
 		if ends = append(ends, l.to); len(ends) > most {
 			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)

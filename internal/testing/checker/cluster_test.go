@@ -65,7 +65,7 @@ func readGone() *tale {
 	return t
 }
 
-// lowered are three jobs with a concurrency key whose limit is lowered while two of them hold its tokens.
+// lowered are three jobs with a concurrency key whose limit is lowered while two of them hold its permits.
 func lowered() *tale {
 	t := newTale()
 	t.op(Op{Kind: PutNamespace, Limits: map[string]int{"k": 2}}, 0, 0.01)

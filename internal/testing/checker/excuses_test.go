@@ -621,7 +621,7 @@ var excused = []corruption{
 		t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1)
 	}},
 	{"over the limit before the key was gone", "S9", unkeyed, func(t *tale) { t.Attempts[1].At = sec(11) }},
-	{"a token was free", "L1", queued, func(t *tale) {
+	{"a permit was free", "L1", queued, func(t *tale) {
 		t.Attempts[1].At, t.Results[1].Sent, t.Results[1].Told = sec(16.2), sec(16.3), sec(16.4)
 	}},
 	{"counted backwards, and nothing held it up", "S2", heldUp, func(t *tale) { t.Faults[0].Holds = false }},

@@ -100,7 +100,7 @@ func together() *tale {
 	return t
 }
 
-// withheld is a run that waits for a token of a limit, which is kept by another node.
+// withheld is a run that waits for a permit, which is kept by another node.
 func withheld() *tale {
 	t := jitter(24, Fault{Kind: "pause", Targets: []string{"y"}, From: sec(19), To: sec(30), Minor: true})
 	t.Ops[0].Spec.ConcurrencyKey = "k"

@@ -16,7 +16,7 @@ import (
 
 // unseen is an attempt that was in force, and that nobody had.
 type unseen struct {
-	span            // it may have been in force, and held a token of its limit
+	span            // it may have been in force, and held a permit
 	again time.Time // its run may have waited until then to be tried again
 	run   string
 	at    time.Time // when the schedule meant it; zero = it is none of the schedule

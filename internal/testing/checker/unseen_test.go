@@ -45,8 +45,8 @@ func diedBeside() *tale {
 	return t
 }
 
-// diedWithAToken is one whose attempt held the only token of a limit, for which another job had to wait.
-func diedWithAToken() *tale {
+// diedWithAPermit is one whose attempt held the only permit of a key, for which another job had to wait.
+func diedWithAPermit() *tale {
 	t := died()
 	t.Ops[0].Spec.ConcurrencyKey = "k"
 	t.op(Op{Kind: PutNamespace, Limits: map[string]int{"k": 1}}, 0, 0.01)
@@ -77,8 +77,8 @@ var unheardOf = []corruption{
 	{"the next one waited for longer than it", "L1", diedBetween, func(t *tale) { t.moved(1, 41) }},
 	{"another run waited, and had not to", "L1", diedBeside, func(t *tale) { t.moved(1, 32) }},
 	{"a run beside others waited for longer than the lease", "L1", diedBeside, func(t *tale) { t.moved(0, 38.5) }},
-	{"its token had come back", "L1", diedWithAToken, func(t *tale) { t.moved(1, 38) }},
-	{"it held no token", "L1", diedWithAToken, func(t *tale) { t.Ops[0].Spec.ConcurrencyKey = "" }},
+	{"its permit had come back", "L1", diedWithAPermit, func(t *tale) { t.moved(1, 38) }},
+	{"it held no permit", "L1", diedWithAPermit, func(t *tale) { t.Ops[0].Spec.ConcurrencyKey = "" }},
 }
 
 func TestWhatNobodyHadIsWaitedFor(t *testing.T) {

@@ -77,8 +77,8 @@ func TestMovesInOrder(t *testing.T) {
 	})
 }
 
-// TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its tokens, and
-// its home moves. There are never more of them than it says, and nobody waits for a token that is free.
+// TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its permits, and
+// its home moves. There are never more of them than it says, and nobody waits for a permit that is free.
 func TestLimitsOfACluster(t *testing.T) {
 	n := *clusterSeeds / 4
 	if testing.Short() {

@@ -59,7 +59,7 @@ var (
 	// streams.
 	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
 		Storms: 8, Habits: true, Kinds: usual}
-	// Pauses is with many pauses, and runs that wait for a token of a limit, on a node that is killed:
+	// Pauses is with many pauses, and runs that wait for a permit, on a node that is killed:
 	// attempts in doubt are made again long after their job was paused.
 	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150, Faults: []FaultKind{Kill, StreamCut},
 		Storms: 12, Habits: true, HTTP: true, Crons: true, Limited: []int{1, 2},

@@ -49,7 +49,7 @@ var clusterMutants = []mutant{
 	{"changed settings are not announced", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return reticent{p} }}
 	}},
-	{"a lowered limit is not told to who has tokens", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
+	{"a lowered limit is not told to those that have permits", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return lenient{p} }}
 	}},
 	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"}, wire(func(m *peerv1.AskTokensRequest) {
@@ -57,7 +57,7 @@ var clusterMutants = []mutant{
 			a.Hold = 0
 		}
 	})},
-	{"how many tokens are given does not cross", sim.Cluster, []string{"L1", "S2", "S3"}, wire(func(m *peerv1.GiveTokensRequest) {
+	{"how many permits are given does not cross", sim.Cluster, []string{"L1", "S2", "S3"}, wire(func(m *peerv1.GiveTokensRequest) {
 		for _, g := range m.GetGrants() {
 			g.N = 0
 		}

@@ -44,7 +44,7 @@ var policyMutants = []mutant{
 			return sim.Mutant{Dispatcher: func(d engine.Dispatcher) engine.Dispatcher { return emptied{d, f} },
 				API: func(s sim.Scheduler) sim.Scheduler { return redriver{s, f} }}
 		}},
-	{"no token of a limit is ever free", chaos, []string{"L1", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return stingy{s} })},
+	{"no permit is ever free", chaos, []string{"L1", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return stingy{s} })},
 	{"a release is lost", chaos, []string{"S3"}, dependents(batches(func(b *store.Batch) { setWaits(b, false) }))},
 	{"a dependent begins again on the same success", chaos, []string{"S12"}, batches(func(b *store.Batch) { setWaits(b, true) })},
 	{"a backfill leaves its last time out", quiet, []string{"S12", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return sparing{s} })},
@@ -153,7 +153,7 @@ func (d emptied) Deliver(ds []partition.Delivery) {
 	d.Dispatcher.Deliver(ds)
 }
 
-// stingy has no tokens, whatever the limit.
+// stingy has no permits, whatever the limit.
 type stingy struct{ sim.Scheduler }
 
 // PutNamespace is for [sim.Scheduler].
