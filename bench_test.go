@@ -42,20 +42,3 @@ func BenchmarkValidate(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkRunID(b *testing.B) {
-	id := carillon.RunIdentity{Partition: 7, Scheduled: now.UnixNano()}
-	text := id.String()
-	b.Run("String", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = id.String()
-		}
-	})
-	b.Run("Parse", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = carillon.ParseRunID(text)
-		}
-	})
-}

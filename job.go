@@ -1,6 +1,7 @@
 package carillon
 
 import (
+	"encoding/base32"
 	"encoding/json"
 	"time"
 )
@@ -181,6 +182,14 @@ const (
 	PhasePaused
 	PhaseWaiting // due, waits for the success of jobs in DependsOn
 )
+
+// UID tells a job from an earlier or later one with the same name: it lives from creation to deletion.
+type UID [16]byte
+
+// String returns the uid in lower-case base32 (extended hex alphabet).
+func (u UID) String() string { return uidEncoding.EncodeToString(u[:]) }
+
+var uidEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // JobStatus is the state and history of a job.
 type JobStatus struct {

@@ -123,3 +123,12 @@ func (s BackfillStatus) String() string { return backfillWords.of(uint8(s)) }
 func ParseBackfillStatus(word string) (BackfillStatus, error) {
 	return parse[BackfillStatus](backfillWords, word)
 }
+
+// clip shortens a caller's text for an error message.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

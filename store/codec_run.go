@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
 // Append appends the encoded run to b: everything but Cursor.
@@ -79,7 +80,7 @@ func DecodeRun(b []byte) (RunRecord, error) {
 	return run, nil
 }
 
-func (w *writer) identity(field int, id *carillon.RunIdentity) {
+func (w *writer) identity(field int, id *identity.Run) {
 	at := w.begin(field)
 	w.uint(1, uint64(id.Partition))
 	w.uid(2, id.UID)
@@ -89,7 +90,7 @@ func (w *writer) identity(field int, id *carillon.RunIdentity) {
 	w.endOrDrop(at)
 }
 
-func decodeIdentity(id *carillon.RunIdentity, b []byte) error {
+func decodeIdentity(id *identity.Run, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {

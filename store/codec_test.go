@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
 func sampleJob() carillon.Job {
@@ -31,7 +32,7 @@ func sampleJob() carillon.Job {
 func sampleState() State {
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
 	return State{
-		UID: carillon.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
+		UID: identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
 		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9, Anchor: at - 1e14,
 		Next: at + 86400e9, Begun: 41,
 		Run: RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
@@ -164,7 +165,7 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 		"grant":  func(b []byte) error { return decodeGrant(new(Grant), b) },
 		"last":   func(b []byte) error { return decodeLastRun(new(LastRun), b) },
 		"counts": func(b []byte) error { return decodeCounters(new(carillon.Counters), b) },
-		"id":     func(b []byte) error { return decodeIdentity(new(carillon.RunIdentity), b) },
+		"id":     func(b []byte) error { return decodeIdentity(new(identity.Run), b) },
 	} {
 		if err := decode(later); err != nil {
 			t.Errorf("%s: %v", name, err)

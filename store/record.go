@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
 // Record is a job or a pending run: its definition (Spec) and its progress (State). The spec is written once;
@@ -53,9 +54,9 @@ type State struct {
 // Wait is what a job knows of one of the jobs in its DependsOn.
 type Wait struct {
 	Name string
-	By   carillon.RunIdentity // the newest success it was notified of; the same one again changes nothing
-	Open bool                 // no run has used it up yet
-	Told uint64               // stamp of the newest notice of one: an older notice comes too late
+	By   identity.Run // the newest success it was notified of; the same one again changes nothing
+	Open bool         // no run has used it up yet
+	Told uint64       // stamp of the newest notice of one: an older notice comes too late
 	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0: not
 	// known.
 	Since int64
@@ -107,14 +108,14 @@ type LastRun struct {
 }
 
 // Identity returns the unfinished run's identity in partition p.
-func (s *State) Identity(p int) carillon.RunIdentity {
-	return carillon.RunIdentity{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
+func (s *State) Identity(p int) identity.Run {
+	return identity.Run{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
 }
 
 // RunRecord is a finished run, or a stretch of scheduled times that did not run (Status RunSkipped).
 type RunRecord struct {
 	Key      carillon.Key
-	ID       carillon.RunIdentity
+	ID       identity.Run
 	Grant    Grant // of the last attempt
 	Status   carillon.RunStatus
 	Due      int64

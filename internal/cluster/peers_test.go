@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
 // of returns the name of a job whose partition the node owns.
@@ -19,7 +20,7 @@ func (n *node) of() string {
 	}
 	for i := 0; ; i++ {
 		k := carillon.Key{Namespace: carillon.DefaultNamespace, Name: fmt.Sprint("job/", i)}
-		if held[carillon.PartitionOf(k, parts)] {
+		if held[identity.PartitionOf(k, parts)] {
 			return k.Name
 		}
 	}

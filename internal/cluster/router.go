@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -185,13 +186,13 @@ func (r *Router) ofJob(k carillon.Key) int {
 	if k.Namespace == "" {
 		k.Namespace = carillon.DefaultNamespace
 	}
-	return carillon.PartitionOf(k, r.n.parts)
+	return identity.PartitionOf(k, r.n.parts)
 }
 
 // ofID returns the partition in the id of a run or a backfill; -1 if the id is not of this store. In that
 // case the local engine can say so as well as any other.
 func (r *Router) ofID(id string) int {
-	rid, err := carillon.ParseRunID(id)
+	rid, err := identity.ParseRun(id)
 	if err != nil || int(rid.Partition) >= r.n.parts {
 		return -1
 	}

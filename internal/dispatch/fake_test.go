@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -121,7 +122,7 @@ func named(address string) partition.Queue {
 
 // runOf is delivery number seq of partition p.
 func runOf(p int, q partition.Queue, seq int) partition.Delivery {
-	id := carillon.RunIdentity{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
+	id := identity.Run{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
 	return partition.Delivery{Partition: p, Queue: q, Run: &carillon.Run{ID: id, Token: "token-" + id}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store/memory"
 )
 
@@ -17,7 +18,7 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 6}), 3, nil)
 		f.deal(func(p int) int { return p % 3 })
 		f.settled()
-		owner := f.nodes[carillon.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
+		owner := f.nodes[identity.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
 		put := func(name string, want ...string) {
 			for i := range 18 {
 				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -52,8 +53,8 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 }
 
 // ofBackfill parses a backfill's id and finds its partition.
-func (e *Engine) ofBackfill(id string) (carillon.RunIdentity, *partitionRunner, error) {
-	bid, err := carillon.ParseRunID(id)
+func (e *Engine) ofBackfill(id string) (identity.Run, *partitionRunner, error) {
+	bid, err := identity.ParseRun(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
 		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
 			"this is not the id of a backfill; a backfill has it from when it is started")
@@ -80,7 +81,7 @@ func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillo
 }
 
 // backfill returns a backfill of a namespace, from memory or from the ended ones.
-func (p *partitionRunner) backfill(namespace string, id carillon.RunIdentity) (carillon.Backfill, error) {
+func (p *partitionRunner) backfill(namespace string, id identity.Run) (carillon.Backfill, error) {
 	b, ok := p.m.Backfill(id)
 	if !ok {
 		var err error
@@ -95,7 +96,7 @@ func (p *partitionRunner) backfill(namespace string, id carillon.RunIdentity) (c
 }
 
 // endedBackfill reads an ended backfill from the store.
-func (p *partitionRunner) endedBackfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool, err error) {
+func (p *partitionRunner) endedBackfill(id identity.Run) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
 	records, err := p.small(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -227,7 +228,7 @@ func (n *node) hasNote(name, note string) bool {
 
 func (c *crashes) hasRun(name string) bool {
 	key := carillon.Key{Namespace: "default", Name: name}
-	shard, err := c.disk.Shard(carillon.PartitionOf(key, c.disk.Meta().Partitions), store.Term{})
+	shard, err := c.disk.Shard(identity.PartitionOf(key, c.disk.Meta().Partitions), store.Term{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

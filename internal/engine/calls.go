@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -17,7 +18,7 @@ func (p *partitionRunner) serveCalls(calls []call, now int64) {
 		return
 	}
 	var refs []store.Ref
-	var live []carillon.RunIdentity
+	var live []identity.Run
 	for i := range calls {
 		refs = append(refs, calls[i].refs...)
 		live = append(live, calls[i].live...)

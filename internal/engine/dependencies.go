@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -218,7 +219,7 @@ func certain(err error) error {
 const historyPage = 20
 
 // lastSuccess returns the run of a job that ended last, if it succeeded.
-func (e *Engine) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, ok bool, err error) {
+func (e *Engine) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, ok bool, err error) {
 	last, err := e.lastRun(ctx, p, key)
 	return last.ID, last.Status == carillon.RunSucceeded, err
 }

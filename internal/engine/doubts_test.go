@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
@@ -134,7 +135,7 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 				if len(had) != 1 || had[0].InDoubt != 1 {
 					t.Fatalf("handed out again: %+v", had)
 				}
-				number := carillon.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
+				number := identity.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
 				if _, err := n.Relay(ctx, number, said(had[0].Token)); err != nil {
 					t.Fatal(err)
 				}

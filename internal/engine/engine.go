@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
@@ -338,7 +339,7 @@ func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
 
 // partitionOf returns the partition of a job.
 func (e *Engine) partitionOf(k carillon.Key) *partitionRunner {
-	return e.parts[carillon.PartitionOf(k, len(e.parts))]
+	return e.parts[identity.PartitionOf(k, len(e.parts))]
 }
 
 // Stats returns what is in memory, summed over all partitions.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
@@ -23,7 +24,7 @@ func byParity(p int) int { return p % 2 }
 func (f *fleet) at(p, n int) string {
 	for i := 0; ; i++ {
 		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("j", i)}
-		if carillon.PartitionOf(k, len(f.all)) != p {
+		if identity.PartitionOf(k, len(f.all)) != p {
 			continue
 		}
 		if n--; n < 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -131,7 +132,7 @@ func TestAClaimDoesNotHoldUpTheLane(t *testing.T) {
 		names := [2]string{} // by partition
 		for i := 0; names[0] == "" || names[1] == ""; i++ {
 			k := carillon.Key{Namespace: "default", Name: fmt.Sprint(i)}
-			names[carillon.PartitionOf(k, 2)] = k.Name
+			names[identity.PartitionOf(k, 2)] = k.Name
 		}
 		put := func(p int) error {
 			_, err := n.PutJob(context.Background(), carillon.Job{Name: names[p], Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})

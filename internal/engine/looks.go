@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -77,7 +77,7 @@ func (p *partitionRunner) small(q store.MetaQuery) ([]store.MetaRecord, error) {
 }
 
 // live is look for the place of an unfinished run.
-func (p *partitionRunner) live(id carillon.RunIdentity) (ref store.Ref, here bool, err error) {
+func (p *partitionRunner) live(id identity.Run) (ref store.Ref, here bool, err error) {
 	ref, err = look(p, func(ctx context.Context) (ref store.Ref, err error) {
 		ref, here, err = p.shard.Live(ctx, id)
 		return ref, err

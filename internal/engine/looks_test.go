@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -78,7 +79,7 @@ func (s distantShard) Read(ctx context.Context, refs []store.Ref) ([]store.Recor
 	return far(ctx, s.r, func() ([]store.Record, error) { return s.Shard.Read(ctx, refs) })
 }
 
-func (s distantShard) Live(ctx context.Context, id carillon.RunIdentity) (store.Ref, bool, error) {
+func (s distantShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
 	if err := s.r.answers(ctx); err != nil {
 		return store.Ref{}, false, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -23,7 +24,7 @@ func failEach(t *testing.T, n *node, f *faulty, partitions ...int) {
 			return fmt.Errorf("%w: lost", store.ErrUnknown)
 		})
 		job := carillon.Job{Namespace: carillon.DefaultNamespace, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
-		for i := 0; job.Name == "" || carillon.PartitionOf(job.Key(), 4) != p; i++ {
+		for i := 0; job.Name == "" || identity.PartitionOf(job.Key(), 4) != p; i++ {
 			job.Name = fmt.Sprint("job/", i)
 		}
 		if _, err := n.PutJob(ctx, job); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -141,7 +142,7 @@ func (b *blind) Shard(p int, term store.Term) (store.Shard, error) {
 
 var errBlind = errors.New("cannot read")
 
-func (s blindShard) Live(ctx context.Context, id carillon.RunIdentity) (store.Ref, bool, error) {
+func (s blindShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
 	if s.b.fails.Load() {
 		return store.Ref{}, false, errBlind
 	}

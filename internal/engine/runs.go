@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -21,8 +22,8 @@ func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 }
 
 // ofRun parses a run id and finds its partition.
-func (e *Engine) ofRun(id string) (carillon.RunIdentity, *partitionRunner, error) {
-	rid, err := carillon.ParseRunID(id)
+func (e *Engine) ofRun(id string) (identity.Run, *partitionRunner, error) {
+	rid, err := identity.ParseRun(id)
 	if err != nil {
 		return rid, nil, err
 	}
@@ -36,7 +37,7 @@ func noRun(id string) error {
 	return carillon.Errorf(carillon.NotFound, "id", "there is no run %s", id)
 }
 
-func runCall(id carillon.RunIdentity) call { return call{live: []carillon.RunIdentity{id}} }
+func runCall(id identity.Run) call { return call{live: []identity.Run{id}} }
 
 // GetRun returns a run, finished or not; see [carillon.Runs].
 func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
@@ -69,7 +70,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 
 // ended finds a finished run in a batch that is on its way, so that the answer waits for that batch, or in
 // the history.
-func (p *partitionRunner) ended(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+func (p *partitionRunner) ended(id identity.Run) (store.RunRecord, bool, error) {
 	if r, ok := p.m.Ending(id); ok {
 		return r, true, nil
 	}
@@ -77,7 +78,7 @@ func (p *partitionRunner) ended(id carillon.RunIdentity) (store.RunRecord, bool,
 }
 
 // finished finds a run in the history.
-func (p *partitionRunner) finished(id carillon.RunIdentity) (store.RunRecord, bool, error) {
+func (p *partitionRunner) finished(id identity.Run) (store.RunRecord, bool, error) {
 	records, err := look(p, func(ctx context.Context) ([]store.RunRecord, error) {
 		return p.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
 	})
@@ -136,8 +137,8 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 
 // redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
 // both redrive it.
-func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id carillon.RunIdentity, key carillon.Key) (carillon.Run, error) {
-	c := call{refs: []store.Ref{{Key: key}}, live: []carillon.RunIdentity{id}}
+func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
+	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
 	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -294,7 +295,7 @@ func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.N
 // fetchRuns loads runs that reports name and memory lacks: those that an earlier owner handed out, and
 // evicted ones.
 func (p *partitionRunner) fetchRuns(in mail, now int64) error {
-	var ids []carillon.RunIdentity
+	var ids []identity.Run
 	for i := range in.reports {
 		ids = append(ids, in.reports[i].tok.Run)
 	}
@@ -316,7 +317,7 @@ func (p *partitionRunner) fetchRuns(in mail, now int64) error {
 }
 
 // bring loads the records that operations need, with one read for all of them.
-func (p *partitionRunner) bring(refs []store.Ref, live []carillon.RunIdentity, now int64) error {
+func (p *partitionRunner) bring(refs []store.Ref, live []identity.Run, now int64) error {
 	var missing []store.Ref
 	var seen map[store.Ref]bool // usually nothing is missing
 	want := func(ref store.Ref) {

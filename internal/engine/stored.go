@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -37,7 +38,7 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 }
 
 // storedRun returns a run as the store has it, finished or not.
-func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id carillon.RunIdentity) (carillon.Run, error) {
+func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id identity.Run) (carillon.Run, error) {
 	shard, err := e.reader(p)
 	if err != nil {
 		return carillon.Run{}, err

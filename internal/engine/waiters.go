@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -43,8 +44,8 @@ type unmet struct {
 // waiter is a job of a partition that waits for a success of another job.
 type waiter struct {
 	dependency partition.Dependency
-	by         carillon.RunIdentity // the last success that it was told of
-	since      int64                // an earlier success does not count
+	by         identity.Run // the last success that it was told of
+	since      int64        // an earlier success does not count
 }
 
 // askForWaiters starts a check of the partition's waiting jobs in the background, if one is due.
@@ -152,7 +153,7 @@ func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRun
 }
 
 // successOf returns the newest finished run of a job and when it ended, if it succeeded.
-func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id carillon.RunIdentity, at int64, err error) {
+func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, at int64, err error) {
 	r, err := e.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
 		return id, 0, err
@@ -161,7 +162,7 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 		if last.Status != carillon.RunSucceeded {
 			return id, 0, nil
 		}
-		return carillon.RunIdentity{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
+		return identity.Run{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
 			Seq: last.Seq}, last.Finished, nil
 	}
 	run, err := e.lastRun(ctx, p, key)
@@ -173,7 +174,7 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 
 // releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
 // changed since the success was read: the store may have gone back to before it.
-func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by carillon.RunIdentity) error {
+func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
 	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -55,7 +56,7 @@ func giveBack(s *store.State) { s.Waits = withOpen(s.Waits, true) }
 func withOpen(old []store.Wait, open bool) []store.Wait {
 	waits := slices.Clone(old)
 	for i := range waits {
-		waits[i].Open = open && waits[i].By != (carillon.RunIdentity{})
+		waits[i].Open = open && waits[i].By != (identity.Run{})
 	}
 	return waits
 }

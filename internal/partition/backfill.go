@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
@@ -28,19 +29,19 @@ const (
 // EndedBackfillsOf returns the prefix of the keys of a job's ended backfills. Another job's keys may have it,
 // too.
 func EndedBackfillsOf(key carillon.Key) string {
-	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), carillon.KeyHash(key)))
+	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), identity.Hash(key)))
 }
 
 // EndedBackfill returns the key of an ended backfill.
-func EndedBackfill(id carillon.RunIdentity) string { return backfillKey(EndedBackfills, id) }
+func EndedBackfill(id identity.Run) string { return backfillKey(EndedBackfills, id) }
 
-func backfillKey(prefix string, id carillon.RunIdentity) string {
+func backfillKey(prefix string, id identity.Run) string {
 	return string(binary.BigEndian.AppendUint64(append([]byte(prefix), id.UID[:]...), id.Seq))
 }
 
 // backfill is an unfinished backfill, or one whose end is not durable yet.
 type backfill struct {
-	id    carillon.RunIdentity // Scheduled is 0, so it is no run's id
+	id    identity.Run // Scheduled is 0, so it is no run's id
 	rec   store.Backfill
 	sched *schedule.Schedule // nil: not parsed yet
 	wake  int64              // when it goes on; 0: when a run ends
@@ -55,7 +56,7 @@ func (f *backfill) over() bool { return f.rec.Next == 0 && len(f.rec.Open) == 0 
 
 // backfills are the backfills of a partition.
 type backfills struct {
-	byID    map[carillon.RunIdentity]*backfill
+	byID    map[identity.Run]*backfill
 	ofJob   map[carillon.Key][]*backfill // unfinished ones, by sequence
 	timers  backfillTimers
 	waiting []*backfill // for a record to be read
@@ -64,11 +65,11 @@ type backfills struct {
 }
 
 func newBackfills() backfills {
-	return backfills{byID: map[carillon.RunIdentity]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
+	return backfills{byID: map[identity.Run]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
 }
 
 // backfillOf returns the id of the backfill that made a run, empty if none did.
-func backfillOf(run carillon.RunIdentity) string {
+func backfillOf(run identity.Run) string {
 	if run.Cause != carillon.CauseBackfill {
 		return ""
 	}
@@ -78,7 +79,7 @@ func backfillOf(run carillon.RunIdentity) string {
 
 // BackfillOf converts a stored backfill to what callers see.
 func BackfillOf(r *store.Backfill, partition int) carillon.Backfill {
-	id := carillon.RunIdentity{Partition: uint16(partition), UID: r.UID, Cause: carillon.CauseBackfill, Seq: r.Seq}
+	id := identity.Run{Partition: uint16(partition), UID: r.UID, Cause: carillon.CauseBackfill, Seq: r.Seq}
 	return carillon.Backfill{
 		ID: id.String(), Namespace: r.Key.Namespace, Job: r.Key.Name,
 		Spec:   carillon.BackfillSpec{From: toTime(r.From), To: toTime(r.To), Overlap: r.Overlap, Rate: r.Rate},
@@ -207,7 +208,7 @@ func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.Backf
 
 // addBackfill brings an unfinished backfill into memory.
 func (m *Machine) addBackfill(rec store.Backfill) *backfill {
-	id := carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: rec.UID, Cause: carillon.CauseBackfill, Seq: rec.Seq}
+	id := identity.Run{Partition: uint16(m.cfg.Partition), UID: rec.UID, Cause: carillon.CauseBackfill, Seq: rec.Seq}
 	f := &backfill{id: id, rec: rec, timer: -1}
 	m.fills.byID[id] = f
 	m.fills.ofJob[rec.Key] = append(m.fills.ofJob[rec.Key], f)
@@ -230,7 +231,7 @@ func (m *Machine) loadBackfills(records []store.MetaRecord, now int64) error {
 }
 
 // Backfill returns a backfill that is in memory, as all unfinished ones are; ok is false if it is not.
-func (m *Machine) Backfill(id carillon.RunIdentity) (b carillon.Backfill, ok bool) {
+func (m *Machine) Backfill(id identity.Run) (b carillon.Backfill, ok bool) {
 	f := m.fills.byID[id]
 	if f == nil {
 		return b, false
@@ -264,7 +265,7 @@ func SortBackfills(list []carillon.Backfill) {
 }
 
 // OpenRuns returns the records that the cancel of a backfill acts on: its job and its unfinished runs.
-func (m *Machine) OpenRuns(id carillon.RunIdentity) []store.Ref {
+func (m *Machine) OpenRuns(id identity.Run) []store.Ref {
 	f := m.fills.byID[id]
 	if f == nil || f.gone {
 		return nil
@@ -278,7 +279,7 @@ func (m *Machine) OpenRuns(id carillon.RunIdentity) []store.Ref {
 
 // CancelBackfill stops a backfill from making runs and cancels its unfinished ones: those in memory at once,
 // the others as they are read. It may be repeated. ok is false if the backfill is not in memory.
-func (m *Machine) CancelBackfill(now int64, id carillon.RunIdentity) (b carillon.Backfill, ok bool) {
+func (m *Machine) CancelBackfill(now int64, id identity.Run) (b carillon.Backfill, ok bool) {
 	f := m.fills.byID[id]
 	if f != nil && !f.gone && f.rec.Status == carillon.BackfillRunning {
 		f.rec.Status, f.rec.Next = carillon.BackfillCancelled, 0

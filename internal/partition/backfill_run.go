@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -108,7 +109,7 @@ func (m *Machine) strand(f *backfill, job *entry, now int64) {
 	r := &f.rec
 	left := r.Total - min(r.Begun, r.Total)
 	m.historyOf(job, store.RunRecord{
-		ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
+		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
 		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
 	})
 	if m.cfg.Events.Skipped != nil {

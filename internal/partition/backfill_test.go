@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -57,7 +58,7 @@ func (r *rig) mustBackfill(name string, spec carillon.BackfillSpec) carillon.Bac
 
 // look returns a backfill, from memory or from the store.
 func (r *rig) look(id string) (carillon.Backfill, bool) {
-	bid, err := carillon.ParseRunID(id)
+	bid, err := identity.ParseRun(id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func (f *filling) Deliver(rt *rapid.T) {
 }
 
 func (f *filling) Cancel(*rapid.T) {
-	bid, err := carillon.ParseRunID(f.id)
+	bid, err := identity.ParseRun(f.id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func (f *filling) counted(*rapid.T) {
 		}
 		return
 	}
-	bid, _ := carillon.ParseRunID(f.id)
+	bid, _ := identity.ParseRun(f.id)
 	open := max(0, len(f.m.OpenRuns(bid))-1)
 	if b.Finished.IsZero() && int(b.Begun-b.Succeeded-b.Failed) != open {
 		f.t.Fatalf("%d open, %+v", open, b)
@@ -530,7 +531,7 @@ func TestCancelStopsConsumers(t *testing.T) {
 	r.m.Stage(queueQ, r.now, 2)
 	r.advance(2 * time.Second) // the attempt is durable
 	r.start()                  // the parked ones are in the store alone
-	bid, err := carillon.ParseRunID(b.ID)
+	bid, err := identity.ParseRun(b.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +569,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 		}
 		r.own()
 		r.bring(carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"})
-		bid, err := carillon.ParseRunID(b.ID)
+		bid, err := identity.ParseRun(b.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

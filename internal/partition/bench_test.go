@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -177,7 +178,7 @@ func BenchmarkToken(b *testing.B) {
 	key := carillon.Key{Namespace: "default", Name: "reminders/42"}
 	tok := partition.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 1 << 60}, Generation: 1}, Attempt: 1,
-		Run: carillon.RunIdentity{UID: carillon.NewUID(key, [8]byte{1, 2, 3}), Scheduled: epoch},
+		Run: identity.Run{UID: identity.NewUID(key, [8]byte{1, 2, 3}), Scheduled: epoch},
 	}
 	text := tok.Sign(benchKey)
 	b.Run("Sign", func(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -58,7 +59,7 @@ func (e Dependency) outboxKey() string {
 // Notice tells a job that waits of a success.
 type Notice struct {
 	Dependency
-	By carillon.RunIdentity
+	By identity.Run
 	// Stamp orders the notices of a dependency over all owners, so that one that was overtaken by a newer one
 	// changes nothing. The upper half is the owner's epoch; the lower half counts that owner's notices.
 	Stamp uint64
@@ -156,7 +157,7 @@ func (m *Machine) loadDependencies(records []store.MetaRecord, now int64) {
 // loadNotices takes, at takeover, the metadata records of kind store.KindNotice. The notices are sent again.
 func (m *Machine) loadNotices(records []store.MetaRecord) {
 	for _, r := range records {
-		by, err := carillon.ParseRunIDBytes(r.Value)
+		by, err := identity.ParseRunBytes(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {
 			m.post(Notice{Dependency: Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
 		}
@@ -178,7 +179,7 @@ func (m *Machine) post(l Notice) {
 
 // tellOthers posts the success of e's run to the jobs that wait for it. The notices become durable together
 // with the success.
-func (m *Machine) tellOthers(e *entry, by carillon.RunIdentity) {
+func (m *Machine) tellOthers(e *entry, by identity.Run) {
 	for _, d := range m.dependencies.of[e.ref.Key] {
 		l := Notice{Dependency: d.Dependency, By: by}
 		m.post(l)
@@ -304,7 +305,7 @@ func (m *Machine) Release(l Notice) Answer {
 
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
 // changes nothing unless the job still waits and knows of no other success than it did then.
-func (m *Machine) ReleaseIf(l Notice, was carillon.RunIdentity) (released bool) {
+func (m *Machine) ReleaseIf(l Notice, was identity.Run) (released bool) {
 	e := m.find(l.Waiting())
 	if e == nil {
 		return false

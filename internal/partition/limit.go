@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -17,7 +18,7 @@ type Limit struct{ Namespace, Key string }
 
 // HomeOf returns the home of the limit: one of n partitions.
 func (l Limit) HomeOf(n int) int {
-	return carillon.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
+	return identity.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
 }
 
 // Compare orders limits by namespace and key.

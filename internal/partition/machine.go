@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
@@ -109,7 +110,7 @@ type Machine struct {
 	cfg       Config
 	signer    *Signer // signs and parses tokens
 	entries   map[store.Ref]*entry
-	live      map[carillon.RunIdentity]*entry // unfinished runs that are in memory
+	live      map[identity.Run]*entry // unfinished runs that are in memory
 	timers    timers
 	queues    map[Queue]*queue
 	active    []*queue // queues in which due runs wait
@@ -158,7 +159,7 @@ func newMachine(cfg Config) *Machine {
 		cfg:          cfg.withDefaults(),
 		signer:       NewSigner(cfg.MACKey),
 		entries:      map[store.Ref]*entry{},
-		live:         map[carillon.RunIdentity]*entry{},
+		live:         map[identity.Run]*entry{},
 		queues:       map[Queue]*queue{},
 		schedules:    map[scheduleKey]*schedule.Schedule{},
 		orphans:      map[carillon.Key][]*entry{},

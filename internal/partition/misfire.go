@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
@@ -192,7 +193,7 @@ func (m *Machine) passOver(e *entry, s *schedule.Schedule, first, last, now int6
 func (m *Machine) passed(e *entry, first, last int64, n uint64, now int64, reason string) {
 	e.state.Counters.Skipped += n
 	m.historyOf(e, store.RunRecord{
-		ID:     carillon.RunIdentity{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: last},
+		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: last},
 		Status: carillon.RunSkipped, Reason: reason, Skipped: n, From: first, Due: last, Finished: now,
 	})
 	if m.cfg.Events.Skipped != nil {

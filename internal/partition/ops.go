@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -142,7 +143,7 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
-		UID: carillon.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
+		UID: identity.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: waits(at, j.DependsOn, nil, req.Waits, true),
 		Settled: m.cfg.Term.Epoch,
 	}}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -62,7 +63,7 @@ func (l *timeline) hand(d partition.Delivery) {
 		return
 	}
 	for _, other := range l.inForce {
-		id, err := carillon.ParseRunID(other.Run.ID)
+		id, err := identity.ParseRun(other.Run.ID)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func (l *timeline) Cancel(rt *rapid.T) {
 	if len(l.inForce) == 0 {
 		return
 	}
-	id, err := carillon.ParseRunID(rapid.SampledFrom(l.inForce).Draw(rt, "run").Run.ID)
+	id, err := identity.ParseRun(rapid.SampledFrom(l.inForce).Draw(rt, "run").Run.ID)
 	if err != nil {
 		rt.Fatal(err)
 	}

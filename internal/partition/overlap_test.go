@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -225,7 +226,7 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
-	s := store.State{UID: carillon.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
+	s := store.State{UID: identity.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
 		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
 	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: store.EncodeSpec(&j)}
 	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -178,7 +179,7 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 		left int // jobs that remain
 	}{
 		"cancel": {func(r *rig) error {
-			id, err := carillon.ParseRunID(r.runID(keyA))
+			id, err := identity.ParseRun(r.runID(keyA))
 			c, ok := r.m.Cancel(r.now, id)
 			if !ok || !c.Prevented || c.Interrupted {
 				t.Errorf("cancelled %+v %v", c, ok)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -141,7 +142,7 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	if j, _ := r.m.Job(keyOf("a")); j.Status.Current.Progress != nil || j.Status.Current.Attempt != 2 {
 		t.Fatalf("the next attempt: %+v", j.Status.Current)
 	}
-	id, err := carillon.ParseRunID(d.Run.ID)
+	id, err := identity.ParseRun(d.Run.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -139,7 +140,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 func (w *world) collect() []partition.Delivery {
 	ds, _ := w.m.Granted(w.now)
 	for _, d := range ds {
-		id, err := carillon.ParseRunID(d.Run.ID)
+		id, err := identity.ParseRun(d.Run.ID)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -149,7 +150,7 @@ func (m *Machine) extend(e *entry, now int64) {
 }
 
 // TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
-func (m *Machine) TakesHeartbeat(id carillon.RunIdentity) bool {
+func (m *Machine) TakesHeartbeat(id identity.Run) bool {
 	e := m.live[id]
 	switch {
 	case e == nil:

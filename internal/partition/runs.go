@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -79,7 +80,7 @@ func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 }
 
 // Cancel ends an unfinished run; ok is false if it is not in memory.
-func (m *Machine) Cancel(now int64, id carillon.RunIdentity) (c carillon.CancelResult, ok bool) {
+func (m *Machine) Cancel(now int64, id identity.Run) (c carillon.CancelResult, ok bool) {
 	e := m.live[id]
 	if e == nil || m.specMissing(e) {
 		return c, false
@@ -145,7 +146,7 @@ func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 }
 
 // Run returns an unfinished run; ok is false if it is not in memory.
-func (m *Machine) Run(id carillon.RunIdentity) (r carillon.Run, ok bool) {
+func (m *Machine) Run(id identity.Run) (r carillon.Run, ok bool) {
 	e := m.live[id]
 	if e == nil {
 		return r, false
@@ -155,7 +156,7 @@ func (m *Machine) Run(id carillon.RunIdentity) (r carillon.Run, ok bool) {
 }
 
 // Holds returns the record in memory whose unfinished run has the id.
-func (m *Machine) Holds(id carillon.RunIdentity) (ref store.Ref, ok bool) {
+func (m *Machine) Holds(id identity.Run) (ref store.Ref, ok bool) {
 	e := m.live[id]
 	if e == nil {
 		return ref, false

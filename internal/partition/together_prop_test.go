@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
@@ -217,7 +218,7 @@ func (w *randomRig) CancelOne(*rapid.T) {
 	k := keyOf(w.someName())
 	w.whole(k)
 	if j, err := w.m.Job(k); err == nil && j.Status.Current != nil {
-		id, err := carillon.ParseRunID(j.Status.Current.ID)
+		id, err := identity.ParseRun(j.Status.Current.ID)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"hash"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // and compared for equality with the run's state, so it stays valid across takeovers and restarts.
 type Token struct {
 	Grant   store.Grant
-	Run     carillon.RunIdentity
+	Run     identity.Run
 	Attempt int
 }
 
@@ -100,7 +101,7 @@ func readToken(b []byte) (t Token, ok bool) {
 	}
 	t.Grant.Generation, t.Attempt = gen, int(attempt)
 	var err error
-	t.Run, err = carillon.ParseRunIDBytes(b[n+k:])
+	t.Run, err = identity.ParseRunBytes(b[n+k:])
 	return t, err == nil
 }
 

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -48,7 +49,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 		}
 	}
 	if l := s.Last; l.Finished != 0 {
-		id := carillon.RunIdentity{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
+		id := identity.Run{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
 		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause, Status: l.Status,
 			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt, Backfill: backfillOf(id)}
 	}

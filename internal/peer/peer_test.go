@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/grpcapi"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/peer"
 	"github.com/carillonhq/carillon/store"
@@ -231,7 +232,7 @@ func TestANodeThatDoesNotAnswer(t *testing.T) {
 func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j := job()
 	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil
-	by := carillon.RunIdentity{Partition: 3, Scheduled: 5, Seq: 1}
+	by := identity.Run{Partition: 3, Scheduled: 5, Seq: 1}
 	term := store.Term{Epoch: 7, Nonce: 8}
 	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}

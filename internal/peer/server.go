@@ -14,6 +14,7 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/grpcapi"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/wire"
 )
@@ -134,7 +135,7 @@ func (s *Server) Register(ctx context.Context, m *peerv1.RegisterRequest) (*peer
 // Release implements the rpc.
 func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1.ReleaseResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReleaseResponse, error) {
-		by, err := carillon.ParseRunID(m.GetBy())
+		by, err := identity.ParseRun(m.GetBy())
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/peer"
 	"github.com/carillonhq/carillon/internal/permit"
@@ -22,8 +23,8 @@ type filler struct{ n int }
 func (f *filler) fill(v reflect.Value) {
 	f.n++
 	switch x := v.Addr().Interface().(type) {
-	case *carillon.RunIdentity:
-		*x = carillon.RunIdentity{Partition: 3, UID: carillon.UID{1: byte(f.n)}, Scheduled: int64(f.n)}
+	case *identity.Run:
+		*x = identity.Run{Partition: 3, UID: carillon.UID{1: byte(f.n)}, Scheduled: int64(f.n)}
 		return
 	case *time.Time:
 		*x = time.Unix(int64(f.n), 5).UTC()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/worker"
@@ -96,7 +97,7 @@ func (x *trio) name(partition int) string {
 	for {
 		x.puts++
 		name := fmt.Sprint("later/", x.puts)
-		if carillon.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}, x.config.Partitions) == partition {
+		if identity.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}, x.config.Partitions) == partition {
 			return name
 		}
 	}

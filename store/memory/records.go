@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -19,7 +20,7 @@ type records struct {
 	byRef     *btree.BTreeG[*store.Record]
 	due       *btree.BTreeG[*store.Record]
 	staged    *btree.BTreeG[*store.Record]
-	live      map[carillon.RunIdentity]*store.Record
+	live      map[identity.Run]*store.Record
 }
 
 func newRecords(partition int) *records {
@@ -28,7 +29,7 @@ func newRecords(partition int) *records {
 		byRef:     newTree(lessRef),
 		due:       newTree(lessDue),
 		staged:    newTree(lessStaged),
-		live:      make(map[carillon.RunIdentity]*store.Record),
+		live:      make(map[identity.Run]*store.Record),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -34,7 +35,7 @@ type builder struct {
 
 // liveRun is an entry of the live index.
 type liveRun struct {
-	id  carillon.RunIdentity
+	id  identity.Run
 	ref store.Ref
 }
 
@@ -96,7 +97,7 @@ func runsRepeat(runs []store.RunRecord) bool {
 	if len(runs) < 2 {
 		return false
 	}
-	seen := make(map[carillon.RunIdentity]bool, len(runs))
+	seen := make(map[identity.Run]bool, len(runs))
 	for i := range runs {
 		if seen[runs[i].ID] {
 			return true

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -15,7 +16,7 @@ type head struct {
 	due      int64  // hasDue
 	queue    string // hasStaged
 	runDue   int64  // hasStaged
-	live     carillon.RunIdentity
+	live     identity.Run
 	specLen  int    // specApart
 	body     []byte // of a record that is in neither index; aliases the value read
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -64,7 +65,7 @@ type ids struct {
 	cause     []int16
 }
 
-func (c *ids) add(partition int, k carillon.Key, id *carillon.RunIdentity) {
+func (c *ids) add(partition int, k carillon.Key, id *identity.Run) {
 	c.refs.add(partition, store.Ref{Key: k, Seq: id.Seq})
 	c.uid, c.scheduled, c.cause = append(c.uid, uuid(id.UID)), append(c.scheduled, id.Scheduled), append(c.cause, int16(id.Cause))
 }
@@ -79,7 +80,7 @@ type runs struct {
 
 type runKey struct {
 	partition int
-	id        carillon.RunIdentity
+	id        identity.Run
 }
 
 type trims struct {

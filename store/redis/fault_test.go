@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/realserver"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/redis"
@@ -274,7 +275,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b := batch("a", "b")
 	b.Puts[1].State.Phase, b.Puts[1].State.Run.Live, b.Puts[1].State.Queue = carillon.PhaseStaged, true, "q"
 	for i, status := range []carillon.RunStatus{carillon.RunDead, carillon.RunFailed} {
-		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key, ID: carillon.RunIdentity{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
+		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key, ID: identity.Run{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
 	}
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "put", sh, b, store.Applied)

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -145,7 +146,7 @@ func parseRef(s string) (r store.Ref, err error) {
 
 // appendRun appends a run's identity without its partition; of one job's runs the newest scheduled comes
 // first.
-func appendRun(b []byte, id *carillon.RunIdentity) []byte {
+func appendRun(b []byte, id *identity.Run) []byte {
 	b = append(appendTimeDesc(b, id.Scheduled), id.UID[:]...)
 	return appendSeq(append(b, byte(id.Cause)), id.Seq)
 }

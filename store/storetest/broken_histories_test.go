@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -112,7 +113,7 @@ func onExpire(f func(e *store.Expire)) func(*memory.Store) faults {
 }
 
 func keepsFirst(*memory.Store) faults {
-	seen := map[carillon.RunIdentity]bool{}
+	seen := map[identity.Run]bool{}
 	return onBatch(func(b *store.Batch) {
 		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs), func(r store.RunRecord) bool {
 			was := seen[r.ID]
@@ -305,7 +306,7 @@ func mostCountsDead(m *memory.Store) faults {
 
 // staleAge expires a run at the end that it was first given.
 func staleAge(*memory.Store) faults {
-	first := map[carillon.RunIdentity]int64{}
+	first := map[identity.Run]int64{}
 	return onRuns(func(r *store.RunRecord) {
 		if _, ok := first[r.ID]; !ok {
 			first[r.ID] = r.Expires

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -113,7 +114,7 @@ var brokenQueries = []broken{
 		})})},
 	{fault: "loses a run that moves between records", caughtBy: "live/a run moves from one record to another", build: liveIndex},
 	{fault: "finds a run by any sequence", caughtBy: "live/every part of the identity counts", build: asking(faults{
-		live: func(id carillon.RunIdentity, next func(carillon.RunIdentity) (*store.Ref, error)) (*store.Ref, error) {
+		live: func(id identity.Run, next func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
 			for id.Seq = range 10 {
 				if ref, err := next(id); ref != nil || err != nil {
 					return ref, err
@@ -212,7 +213,7 @@ func staleStaged(*memory.Store) faults {
 
 func staleLive(*memory.Store) faults {
 	var old []store.Record
-	return faults{apply: staleRecords(&old), live: func(id carillon.RunIdentity, _ func(carillon.RunIdentity) (*store.Ref, error)) (*store.Ref, error) {
+	return faults{apply: staleRecords(&old), live: func(id identity.Run, _ func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
 		for _, r := range slices.Backward(old) {
 			if r.State.Run.Live && r.State.Identity(int(id.Partition)) == id {
 				return &r.Ref, nil

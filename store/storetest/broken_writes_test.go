@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -257,7 +257,7 @@ func staleRecords(old *[]store.Record) func(int, store.Term, *store.Batch, func(
 // liveIndex is a live index that is kept in the order of the puts: a run that moves is lost when its old
 // record comes last.
 func liveIndex(*memory.Store) faults {
-	index, last := map[carillon.RunIdentity]store.Ref{}, map[store.Ref]carillon.RunIdentity{}
+	index, last := map[identity.Run]store.Ref{}, map[store.Ref]identity.Run{}
 	return faults{
 		apply: func(partition int, _ store.Term, b *store.Batch, next func(*store.Batch) error) error {
 			for _, ref := range b.Deletes {
@@ -272,7 +272,7 @@ func liveIndex(*memory.Store) faults {
 			}
 			return next(b)
 		},
-		live: func(id carillon.RunIdentity, _ func(carillon.RunIdentity) (*store.Ref, error)) (*store.Ref, error) {
+		live: func(id identity.Run, _ func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
 			if ref, ok := index[id]; ok {
 				return &ref, nil
 			}

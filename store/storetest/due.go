@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -54,7 +55,7 @@ func (s shard) putShuffled(records []store.Record) {
 	s.Helper()
 	mixed := slices.Clone(records)
 	slices.SortStableFunc(mixed, func(a, b store.Record) int {
-		return cmp.Compare(carillon.KeyHash(a.Key), carillon.KeyHash(b.Key))
+		return cmp.Compare(identity.Hash(a.Key), identity.Hash(b.Key))
 	})
 	for part := range slices.Chunk(mixed, 10) {
 		s.put(part...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -146,7 +147,7 @@ func (s shard) staged(q store.StagedQuery) []store.Record {
 }
 
 // live is Live.
-func (s shard) live(id carillon.RunIdentity) (store.Ref, bool) {
+func (s shard) live(id identity.Run) (store.Ref, bool) {
 	s.Helper()
 	ref, ok, err := s.Live(s.Context(), id)
 	s.must(err)
@@ -174,7 +175,7 @@ func (s shard) deadOf(namespace string) []store.RunRecord {
 }
 
 // runByID is the run of an id, if it is in the history.
-func (s shard) runByID(id carillon.RunIdentity) (store.RunRecord, bool) {
+func (s shard) runByID(id identity.Run) (store.RunRecord, bool) {
 	s.Helper()
 	runs := s.runs(store.RunQuery{ID: &id, Limit: 1})
 	if len(runs) == 0 {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -28,7 +28,7 @@ type faults struct {
 	list   hook[store.ListQuery, []store.Record]
 	due    hook[store.DueQuery, []store.Record]
 	staged hook[store.StagedQuery, []store.Record]
-	live   hook[carillon.RunIdentity, *store.Ref]
+	live   hook[identity.Run, *store.Ref]
 	runs   hook[store.RunQuery, []store.RunRecord]
 	small  hook[store.MetaQuery, []store.MetaRecord]
 	leaser func(l store.Leaser) store.Leaser
@@ -135,8 +135,8 @@ func (s *faultyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.
 	return s.staged.call(q, func(q store.StagedQuery) ([]store.Record, error) { return s.Shard.Staged(ctx, q) })
 }
 
-func (s *faultyShard) Live(ctx context.Context, id carillon.RunIdentity) (store.Ref, bool, error) {
-	ref, err := s.live.call(id, func(id carillon.RunIdentity) (*store.Ref, error) {
+func (s *faultyShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
+	ref, err := s.live.call(id, func(id identity.Run) (*store.Ref, error) {
 		ref, ok, err := s.Shard.Live(ctx, id)
 		if !ok {
 			return nil, err

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -13,7 +14,7 @@ var liveCases = []Case{
 }
 
 // wantLive checks which record a run leads to.
-func (s shard) wantLive(what string, id carillon.RunIdentity, want store.Ref) {
+func (s shard) wantLive(what string, id identity.Run, want store.Ref) {
 	s.Helper()
 	if ref, ok := s.live(id); !ok || ref != want {
 		s.Errorf("%s: Live = %v, %v, want %v", what, ref, ok, want)
@@ -21,7 +22,7 @@ func (s shard) wantLive(what string, id carillon.RunIdentity, want store.Ref) {
 }
 
 // wantNotLive checks that a run leads nowhere.
-func (s shard) wantNotLive(what string, id carillon.RunIdentity) {
+func (s shard) wantNotLive(what string, id identity.Run) {
 	s.Helper()
 	if ref, ok := s.live(id); ok || ref != (store.Ref{}) {
 		s.Errorf("%s: Live = %v, %v, want none", what, ref, ok)
@@ -51,7 +52,7 @@ func liveIdentity(e *env) {
 	s.put(a)
 	right := a.State.Identity(3)
 	s.wantLive("the run", right, a.Ref)
-	for what, wrong := range map[string]carillon.RunIdentity{
+	for what, wrong := range map[string]identity.Run{
 		"partition": {Partition: 4, UID: right.UID, Scheduled: base, Cause: carillon.CauseTrigger, Seq: 7},
 		"uid":       {Partition: 3, UID: uidOf(a.Key, 2), Scheduled: base, Cause: carillon.CauseTrigger, Seq: 7},
 		"scheduled": {Partition: 3, UID: right.UID, Scheduled: base + 1, Cause: carillon.CauseTrigger, Seq: 7},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -14,7 +15,7 @@ import (
 type model struct {
 	partition int
 	records   map[store.Ref]store.Record
-	runs      map[carillon.RunIdentity]store.RunRecord
+	runs      map[identity.Run]store.RunRecord
 	smalls    map[smallKey]store.MetaRecord
 }
 
@@ -24,7 +25,7 @@ type smallKey struct {
 }
 
 func newModel(partition int) *model {
-	return &model{partition, map[store.Ref]store.Record{}, map[carillon.RunIdentity]store.RunRecord{}, map[smallKey]store.MetaRecord{}}
+	return &model{partition, map[store.Ref]store.Record{}, map[identity.Run]store.RunRecord{}, map[smallKey]store.MetaRecord{}}
 }
 
 func (m *model) apply(b store.Batch) {
@@ -156,7 +157,7 @@ func shortSpecs(most int, list []store.Record) []store.Record {
 	return list
 }
 
-func (m *model) live(id carillon.RunIdentity) (store.Ref, bool) {
+func (m *model) live(id identity.Run) (store.Ref, bool) {
 	for ref, r := range m.records {
 		if r.State.Run.Live && r.State.Identity(m.partition) == id {
 			return ref, true

@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -62,7 +63,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 // delivery is an attempt for a URL.
 func delivery(seq int, to string) partition.Delivery {
-	id := carillon.RunIdentity{Scheduled: 1_800_000_000_000_000_000, Seq: uint64(seq)}.String()
+	id := identity.Run{Scheduled: 1_800_000_000_000_000_000, Seq: uint64(seq)}.String()
 	target := carillon.HTTP(to)
 	return partition.Delivery{
 		Queue:  partition.QueueOf("default", target),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -78,7 +79,7 @@ func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delive
 	ds := make([]partition.Delivery, 0, to-from)
 	for i := from; i < to; i++ {
 		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
-			Run: &carillon.Run{ID: carillon.RunIdentity{Seq: uint64(i)}.String(), Token: token(i), Data: carillon.Bytes(make([]byte, payload), "")}})
+			Run: &carillon.Run{ID: identity.Run{Seq: uint64(i)}.String(), Token: token(i), Data: carillon.Bytes(make([]byte, payload), "")}})
 	}
 	return ds
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -104,7 +105,7 @@ func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
 	}
 	var ds []partition.Delivery
 	for i := from; i < to; i++ {
-		id := carillon.RunIdentity{Seq: uint64(i)}.String()
+		id := identity.Run{Seq: uint64(i)}.String()
 		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
 			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
 	}
@@ -507,7 +508,7 @@ func TestRace(t *testing.T) {
 		n, _ := d.take(0, queue, min(10, runs-i), partition.Head{})
 		var ds []partition.Delivery
 		for range n {
-			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: carillon.RunIdentity{}.String(), Token: token(i)}})
+			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: identity.Run{}.String(), Token: token(i)}})
 			i++
 		}
 		d.hub.Deliver(ds)
@@ -536,7 +537,7 @@ func BenchmarkSession(b *testing.B) {
 	ds := make([]partition.Delivery, batch)
 	results := make([]carillon.Result, batch)
 	for i := range ds {
-		id := carillon.RunIdentity{Seq: uint64(i)}.String()
+		id := identity.Run{Seq: uint64(i)}.String()
 		ds[i] = partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
 		results[i] = carillon.Result{Token: ds[i].Run.Token, RunID: id, Outcome: carillon.OutcomeSuccess}
 	}

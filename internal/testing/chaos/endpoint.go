@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/internal/testing/deliveries"
 )
@@ -166,7 +166,7 @@ func requestOf(r *http.Request) (checker.Attempt, error) {
 
 // causeOf reads the cause from a run id, which says it.
 func causeOf(id string) string {
-	run, err := carillon.ParseRunID(id)
+	run, err := identity.ParseRun(id)
 	if err != nil {
 		return ""
 	}

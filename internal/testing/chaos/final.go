@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
@@ -211,7 +212,7 @@ func histories(ctx context.Context, cl talker, names []string) ([]carillon.Run, 
 
 // uidOf is the uid of the job that a run is of; "" if its id cannot be read.
 func uidOf(run string) string {
-	id, err := carillon.ParseRunID(run)
+	id, err := identity.ParseRun(run)
 	if err != nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/internal/testing/deliveries"
 )
@@ -100,7 +101,7 @@ func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	if len(claims) == 0 {
 		return ""
 	}
-	id, err := carillon.ParseRunID(d.Run)
+	id, err := identity.ParseRun(d.Run)
 	var last checker.Claim
 	for _, x := range claims {
 		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) && x.Invoke.After(last.Invoke) {
@@ -164,7 +165,7 @@ func asked(h *checker.History) (jobs []deliveries.Job, touches []deliveries.Touc
 
 // lifeOf is the uid of a run's job, which its id says.
 func lifeOf(id string) string {
-	run, err := carillon.ParseRunID(id)
+	run, err := identity.ParseRun(id)
 	if err != nil {
 		return ""
 	}

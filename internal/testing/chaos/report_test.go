@@ -5,6 +5,7 @@ import (
 	"time"
 
 	sched "github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/chaos"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/internal/testing/deliveries"
@@ -16,7 +17,7 @@ func TestTheNodeOfADelivery(t *testing.T) {
 		return checker.Claim{Partition: partition, Node: node, Invoke: at(from), Return: at(to)}
 	}
 	claims := []checker.Claim{claim(3, 0, 20, "a"), claim(4, 100, 120, "b"), claim(3, 500, 520, "c")}
-	run := sched.RunIdentity{Partition: 3, Cause: sched.CauseSchedule}.String()
+	run := identity.Run{Partition: 3, Cause: sched.CauseSchedule}.String()
 	for _, c := range []struct {
 		name    string
 		claims  []checker.Claim

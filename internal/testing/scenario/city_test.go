@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/chaos"
 	"github.com/carillonhq/carillon/store"
 	workers "github.com/carillonhq/carillon/worker"
@@ -368,7 +369,7 @@ func (c *city) early() {
 }
 
 // partitionOf is a job's.
-func partitionOf(name string) int { return carillon.PartitionOf(key(name), partitions) }
+func partitionOf(name string) int { return identity.PartitionOf(key(name), partitions) }
 
 // named makes n names whose partitions are wanted.
 func named(prefix string, n int, wanted func(p int) bool) (names []string) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
 // beforeTheFirst has leases end before the first time that comes while the node is down: what comes within a
@@ -62,7 +63,7 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 			}
 			runs++
 			seen[d.Job] = true
-			p := carillon.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
+			p := identity.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
 			if d.Scheduled.Before(last[p].Scheduled) {
 				t.Errorf("%s came after %s, which was %v less overdue", d.Job, last[p].Job,
 					last[p].Scheduled.Sub(d.Scheduled))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -175,7 +176,7 @@ func (k *keys) judge(t *testing.T, twice map[int]store.Owner, ended time.Time) {
 	defer k.mu.Unlock()
 	for job, byKey := range k.calls {
 		want := 1
-		if _, ok := twice[carillon.PartitionOf(keyOf(job), partitions)]; ok {
+		if _, ok := twice[identity.PartitionOf(keyOf(job), partitions)]; ok {
 			want = 2
 		}
 		for id, calls := range byKey {

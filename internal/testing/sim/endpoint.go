@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 )
 
@@ -241,7 +242,7 @@ func runOf(req *http.Request) (carillon.Run, error) {
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	id, err := carillon.ParseRunID(h.Get("Ce-Id"))
+	id, err := identity.ParseRun(h.Get("Ce-Id"))
 	if err != nil {
 		return carillon.Run{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -291,7 +291,7 @@ func (s *faultyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.
 }
 
 // Live is for [store.Shard].
-func (s *faultyShard) Live(ctx context.Context, id carillon.RunIdentity) (ref store.Ref, ok bool, err error) {
+func (s *faultyShard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
 	if err := s.store.pass(ctx, ReadsFail, "read", s.p); err != nil {
 		return ref, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/store"
 )
@@ -190,7 +191,7 @@ func finalRuns(ctx context.Context, api Scheduler, k carillon.Key, f *checker.Fi
 
 func finalRun(r *carillon.Run) checker.FinalRun {
 	uid := ""
-	if id, err := carillon.ParseRunID(r.ID); err == nil {
+	if id, err := identity.ParseRun(r.ID); err == nil {
 		uid = id.UID.String()
 	}
 	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,

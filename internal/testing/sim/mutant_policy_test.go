@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/internal/testing/sim"
@@ -190,7 +191,7 @@ func setWaits(b *store.Batch, open bool) {
 	for i := range b.Puts {
 		waits := slices.Clone(b.Puts[i].State.Waits)
 		for k := range waits {
-			waits[k].Open = open && waits[k].By != (carillon.RunIdentity{})
+			waits[k].Open = open && waits[k].By != (identity.Run{})
 		}
 		b.Puts[i].State.Waits = waits
 	}

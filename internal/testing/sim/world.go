@@ -9,10 +9,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/store"
@@ -147,7 +147,7 @@ func (w *world) homes() {
 		return
 	}
 	for _, k := range w.plan.jobs() {
-		w.rec.Home(k.Namespace, k.Name, carillon.PartitionOf(k, w.plan.Partitions))
+		w.rec.Home(k.Namespace, k.Name, identity.PartitionOf(k, w.plan.Partitions))
 	}
 }
 

@@ -1,7 +1,9 @@
-package carillon_test
+package identity_test
 
 import (
 	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -11,10 +13,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
 )
 
-// TestKeyHashForEver: these values are in stores.
-func TestKeyHashForEver(t *testing.T) {
+// TestHashForEver: these values are in stores.
+func TestHashForEver(t *testing.T) {
 	for _, c := range []struct {
 		ns, name  string
 		hash      uint64
@@ -27,17 +30,17 @@ func TestKeyHashForEver(t *testing.T) {
 		{"", "", 0xb9034ad37056f5fb, 59},
 	} {
 		k := carillon.Key{Namespace: c.ns, Name: c.name}
-		if got := carillon.KeyHash(k); got != c.hash {
-			t.Errorf("KeyHash(%v) = %#x, want %#x", k, got, c.hash)
+		if got := identity.Hash(k); got != c.hash {
+			t.Errorf("Hash(%v) = %#x, want %#x", k, got, c.hash)
 		}
-		if got := carillon.PartitionOf(k, 64); got != c.partition {
+		if got := identity.PartitionOf(k, 64); got != c.partition {
 			t.Errorf("PartitionOf(%v) = %d, want %d", k, got, c.partition)
 		}
 	}
 }
 
-// TestKeyHashIsFNV: against the standard library's.
-func TestKeyHashIsFNV(t *testing.T) {
+// TestHashIsFNV: against the standard library's.
+func TestHashIsFNV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := carillon.Key{Namespace: rapid.String().Draw(t, "ns"), Name: rapid.String().Draw(t, "name")}
 		f := fnv.New64a()
@@ -48,8 +51,8 @@ func TestKeyHashIsFNV(t *testing.T) {
 		h ^= h >> 33
 		h *= 0xc4ceb9fe1a85ec53
 		h ^= h >> 33
-		if got := carillon.KeyHash(k); got != h {
-			t.Fatalf("KeyHash(%v) = %#x, want %#x", k, got, h)
+		if got := identity.Hash(k); got != h {
+			t.Fatalf("Hash(%v) = %#x, want %#x", k, got, h)
 		}
 	})
 }
@@ -70,7 +73,7 @@ func TestPartitionsAreEven(t *testing.T) {
 	} {
 		var counts [partitions]float64
 		for i := range keys {
-			counts[carillon.PartitionOf(key(i), partitions)]++
+			counts[identity.PartitionOf(key(i), partitions)]++
 		}
 		chi2, expected := 0.0, float64(keys)/partitions
 		for _, n := range counts {
@@ -85,8 +88,8 @@ func TestPartitionsAreEven(t *testing.T) {
 
 func TestUID(t *testing.T) {
 	k := carillon.Key{Namespace: "default", Name: "a"}
-	u := carillon.NewUID(k, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
-	if u.Hash() != carillon.KeyHash(k) || [8]byte(u[8:]) != [8]byte{1, 2, 3, 4, 5, 6, 7, 8} {
+	u := identity.NewUID(k, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	if binary.BigEndian.Uint64(u[:]) != identity.Hash(k) || [8]byte(u[8:]) != [8]byte{1, 2, 3, 4, 5, 6, 7, 8} {
 		t.Errorf("%x does not hold the key's hash and the random bytes", u[:])
 	}
 	if len(u.String()) != 26 || u.String() != strings.ToLower(u.String()) {
@@ -96,8 +99,8 @@ func TestUID(t *testing.T) {
 
 // TestRunIDForEver: these ids are in histories, and in the tables of those who deduplicate by them.
 func TestRunIDForEver(t *testing.T) {
-	uid := carillon.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
-	for want, id := range map[string]carillon.RunIdentity{
+	uid := identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	for want, id := range map[string]identity.Run{
 		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000":  {Partition: 7, UID: uid, Scheduled: 1_795_226_400_000_000_000},
 		"07vvvgtfkcmucfs0co0g40o40k30e20ot7mecdr7800g3b02": {Partition: 65535, UID: uid, Scheduled: 1_795_226_400_000_000_001, Cause: carillon.CauseTrigger, Seq: 300},
 		"04000000000000000000000000000000000000000000000":  {},
@@ -108,8 +111,8 @@ func TestRunIDForEver(t *testing.T) {
 	}
 }
 
-func anyRun(t *rapid.T, label string) carillon.RunIdentity {
-	return carillon.RunIdentity{
+func anyRun(t *rapid.T, label string) identity.Run {
+	return identity.Run{
 		Partition: rapid.Uint16().Draw(t, label+" partition"),
 		UID:       carillon.UID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, label+" uid")),
 		Scheduled: rapid.Int64Min(0).Draw(t, label+" scheduled"),
@@ -122,14 +125,14 @@ func TestRunIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := anyRun(t, "run")
 		text := id.String()
-		if got, err := carillon.ParseRunID(text); err != nil || got != id {
+		if got, err := identity.ParseRun(text); err != nil || got != id {
 			t.Fatalf("%q is %+v, %v; want %+v", text, got, err, id)
 		}
 		if strings.Trim(text, "0123456789abcdefghijklmnopqrstuv") != "" {
 			t.Fatalf("%q is not safe in a path", text)
 		}
 		raw := id.AppendBinary([]byte("before"))
-		if got, err := carillon.ParseRunIDBytes(raw[len("before"):]); err != nil || got != id {
+		if got, err := identity.ParseRunBytes(raw[len("before"):]); err != nil || got != id {
 			t.Fatalf("%x is %+v, %v; want %+v", raw, got, err, id)
 		}
 		if got := id.ScheduledTime(); got.UnixNano() != id.Scheduled {
@@ -156,7 +159,7 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = byte(rapid.SampledFrom([]rune("0v8AVz=\n ")).Draw(t, "to"))
 		}
-		got, err := carillon.ParseRunID(string(text))
+		got, err := identity.ParseRun(string(text))
 		switch {
 		case err != nil && fieldOf(err) != "id":
 			t.Fatalf("%q: %v", text, err)
@@ -167,10 +170,18 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 }
 
 func TestBadRunIDs(t *testing.T) {
-	good := carillon.RunIdentity{Seq: 1}.String()
+	good := identity.Run{Seq: 1}.String()
 	for _, bad := range []string{"", "0", "nightly", good[:len(good)-2], good + "00", strings.ToUpper("v" + good[1:]), "10" + good[2:], strings.Repeat("v", 10_000)} {
-		if _, err := carillon.ParseRunID(bad); fieldOf(err) != "id" {
+		if _, err := identity.ParseRun(bad); fieldOf(err) != "id" {
 			t.Errorf("%.80q: %v", bad, err)
 		}
 	}
+}
+
+// fieldOf returns the field that an invalid argument names.
+func fieldOf(err error) string {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Kind == carillon.InvalidArgument {
+		return e.Field
+	}
+	return ""
 }

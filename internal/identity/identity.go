@@ -1,34 +1,27 @@
-package carillon
+// Package identity computes the ids of jobs and runs, and which partition they belong to.
+package identity
 
 import (
 	"encoding/base32"
 	"encoding/binary"
 	"strings"
 	"time"
+
+	"github.com/carillonhq/carillon"
 )
 
-// UID tells a job from an earlier or later one with the same name: it lives from creation to deletion. The
-// first 8 bytes are [KeyHash] of the job's key, the last 8 are random. So a run id leads to its records
-// without an index (docs/decisions/0003).
-type UID [16]byte
-
-// String returns the uid in lower-case base32 (extended hex alphabet).
-func (u UID) String() string { return idEncoding.EncodeToString(u[:]) }
-
-// Hash returns the key hash inside the uid.
-func (u UID) Hash() uint64 { return binary.BigEndian.Uint64(u[:8]) }
-
-// NewUID returns the uid of a job, made of random bytes.
-func NewUID(k Key, random [8]byte) UID {
-	var u UID
-	binary.BigEndian.PutUint64(u[:8], KeyHash(k))
+// NewUID returns the uid of a job: the first 8 bytes are [Hash] of its key, the last 8 are random. So a run
+// id leads to its records without an index (docs/decisions/0003).
+func NewUID(k carillon.Key, random [8]byte) carillon.UID {
+	var u carillon.UID
+	binary.BigEndian.PutUint64(u[:8], Hash(k))
 	copy(u[8:], random[:])
 	return u
 }
 
-// KeyHash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its
+// Hash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its
 // bits are well distributed. It is fixed for ever by the store's format version.
-func KeyHash(k Key) uint64 {
+func Hash(k carillon.Key) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range len(k.Namespace) {
@@ -44,15 +37,15 @@ func KeyHash(k Key) uint64 {
 }
 
 // PartitionOf returns the partition, of n, that a job belongs to.
-func PartitionOf(k Key, n int) int { return int(KeyHash(k) % uint64(n)) }
+func PartitionOf(k carillon.Key, n int) int { return int(Hash(k) % uint64(n)) }
 
-// RunIdentity is the content of a run id. It has neither generation nor node, so that an edit that keeps an
+// Run is the content of a run id. It has neither generation nor node, so that an edit that keeps an
 // instant does not make it run twice.
-type RunIdentity struct {
+type Run struct {
 	Partition uint16
-	UID       UID
+	UID       carillon.UID
 	Scheduled int64 // UTC nanoseconds since 1970
-	Cause     Cause
+	Cause     carillon.Cause
 	Seq       uint64 // number of a trigger; 0 for the schedule's own
 }
 
@@ -63,7 +56,7 @@ const runIDVersion = 1
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // String returns the run id.
-func (r RunIdentity) String() string {
+func (r Run) String() string {
 	var text [runIDMost]byte
 	return string(r.appendText(text[:0]))
 }
@@ -71,13 +64,13 @@ func (r RunIdentity) String() string {
 // runIDMost exceeds the length of every run id, so that ids are encoded and decoded without allocating.
 const runIDMost = 80
 
-func (r RunIdentity) appendText(b []byte) []byte {
+func (r Run) appendText(b []byte) []byte {
 	var raw [48]byte
 	return idEncoding.AppendEncode(b, r.AppendBinary(raw[:0]))
 }
 
 // AppendBinary appends the id's bytes: version, partition, uid, scheduled, cause, seq.
-func (r RunIdentity) AppendBinary(b []byte) []byte {
+func (r Run) AppendBinary(b []byte) []byte {
 	b = append(b, runIDVersion)
 	b = binary.BigEndian.AppendUint16(b, r.Partition)
 	b = append(b, r.UID[:]...)
@@ -89,52 +82,52 @@ func (r RunIdentity) AppendBinary(b []byte) []byte {
 // runIDHead is the length of a run id's bytes before the sequence.
 const runIDHead = 1 + 2 + 16 + 8 + 1
 
-// ParseRunID decodes a run id.
-func ParseRunID(id string) (RunIdentity, error) {
+// ParseRun decodes a run id.
+func ParseRun(id string) (Run, error) {
 	var text, raw [runIDMost]byte
 	if len(id) > len(text) {
-		return RunIdentity{}, badRunID(id)
+		return Run{}, badRunID(id)
 	}
 	n, err := idEncoding.Decode(raw[:], text[:copy(text[:], id)])
 	if err != nil {
-		return RunIdentity{}, badRunID(id)
+		return Run{}, badRunID(id)
 	}
-	r, err := ParseRunIDBytes(raw[:n])
+	r, err := ParseRunBytes(raw[:n])
 	if err != nil || string(r.appendText(text[:0])) != id { // base32 skips line breaks and ignores spare bits; a run has one id only
-		return RunIdentity{}, badRunID(id)
+		return Run{}, badRunID(id)
 	}
 	return r, nil
 }
 
 func badRunID(id string) error {
-	return Errorf(InvalidArgument, "id", "%q is not a run id", clip(id))
+	return carillon.Errorf(carillon.InvalidArgument, "id", "%q is not a run id", clip(id))
 }
 
-// ParseRunIDBytes decodes what [RunIdentity.AppendBinary] wrote.
-func ParseRunIDBytes(raw []byte) (RunIdentity, error) {
+// ParseRunBytes decodes what [Run.AppendBinary] wrote.
+func ParseRunBytes(raw []byte) (Run, error) {
 	if len(raw) <= runIDHead || raw[0] != runIDVersion {
-		return RunIdentity{}, Errorf(InvalidArgument, "id", "these are not the bytes of a run id")
+		return Run{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
 	}
-	r := RunIdentity{
+	r := Run{
 		Partition: binary.BigEndian.Uint16(raw[1:]),
-		UID:       UID(raw[3:19]),
+		UID:       carillon.UID(raw[3:19]),
 		Scheduled: int64(binary.BigEndian.Uint64(raw[19:])),
-		Cause:     Cause(raw[27]),
+		Cause:     carillon.Cause(raw[27]),
 	}
 	seq, n := binary.Uvarint(raw[runIDHead:])
 	if n != len(raw)-runIDHead {
-		return RunIdentity{}, Errorf(InvalidArgument, "id", "these are not the bytes of a run id")
+		return Run{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
 	}
 	r.Seq = seq
 	return r, nil
 }
 
 // ScheduledTime returns Scheduled as a time.
-func (r RunIdentity) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
+func (r Run) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
 
 // clip shortens a caller's text for an error message.
 func clip(s string) string {
-	const most = 64
+	const most = 64 // bytes
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}

@@ -1,0 +1,24 @@
+package identity_test
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/identity"
+)
+
+func BenchmarkRun(b *testing.B) {
+	id := identity.Run{Partition: 7, Scheduled: 1_795_226_400_000_000_000}
+	text := id.String()
+	b.Run("String", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = id.String()
+		}
+	})
+	b.Run("Parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = identity.ParseRun(text)
+		}
+	})
+}
