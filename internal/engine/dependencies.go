@@ -30,12 +30,12 @@ func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 		switch {
 		case h.term != p.term:
 		case !h.check:
-			p.m.Answered(now, h.notice, h.answer)
+			p.m.Dependencies.Answered(now, h.notice, h.answer)
 		case h.answer == partition.Nobody:
-			p.m.Forget(now, h.notice.Dependency)
+			p.m.Dependencies.Forget(now, h.notice.Dependency)
 		}
 	}
-	letters := p.m.Notices(now, noticesAtOnce)
+	letters := p.m.Dependencies.Notices(now, noticesAtOnce)
 	for _, l := range letters {
 		p.tell(l, false)
 	}
@@ -46,7 +46,7 @@ func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 
 // checkDependencies finds out, a few at a time, which dependencies no longer have a waiting job.
 func (p *partitionRunner) checkDependencies(now int64) {
-	for _, edge := range p.m.Checkups(now) {
+	for _, edge := range p.m.Dependencies.Checkups(now) {
 		p.tell(partition.Notice{Dependency: edge}, true)
 	}
 }

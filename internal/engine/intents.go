@@ -157,7 +157,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 
 // decide writes the intent, unless ctx ends first.
 func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
-	intents := partition.Intents(b.id, b.reqs[0].At, b.reqs)
+	intents := partition.CommitIntents(b.id, b.reqs[0].At, b.reqs)
 	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
 		b.term = p.term
 		p.m.Write(intents...)
@@ -326,7 +326,7 @@ func (b *batch) link(ctx context.Context) error {
 // clean deletes the intent and, once that is durable, the applied markers. In a cluster the markers stay for
 // a while: a share of a deposed owner must still find its marker. They are swept later (marks.go).
 func (b *batch) clean() {
-	none := partition.NoIntents(b.id, len(b.reqs))
+	none := partition.WithdrawIntents(b.id, len(b.reqs))
 	err := b.e.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
 	if err != nil || b.e.cfg.Peers != nil {
 		return
@@ -342,7 +342,7 @@ func (p *partitionRunner) unmark(id string, term store.Term) {
 	c := call{fail: func(error) {}}
 	c.do = func(p *partitionRunner, _ int64) {
 		if p.term == term {
-			p.m.Unmark(id)
+			p.m.Applied.Remove(id)
 		}
 	}
 	p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
@@ -389,7 +389,7 @@ func (p *partitionRunner) goOn() {
 		return
 	}
 	p.unfinished = false
-	marks, term := p.m.Applied(), p.term
+	marks, term := p.m.Applied.Coordinators(), p.term
 	p.e.batches.run(func() {
 		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
 			// Its only error is that the engine stops.

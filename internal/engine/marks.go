@@ -43,13 +43,13 @@ const (
 // askAfterMarks, in a cluster, removes markers whose intents were gone markKept ago, and checks the others in
 // the background.
 func (p *partitionRunner) askAfterMarks() {
-	now, marks := p.e.elapsed(), p.m.Applied()
+	now, marks := p.e.elapsed(), p.m.Applied.Coordinators()
 	if p.e.cfg.Peers == nil || len(marks) == 0 || p.sweeping {
 		return
 	}
 	for id := range marks {
 		if since := p.gone[id]; since != 0 && now-since >= int64(markKept) {
-			p.m.Unmark(id)
+			p.m.Applied.Remove(id)
 			delete(p.gone, id)
 			delete(marks, id)
 		} else if since != 0 {

@@ -89,8 +89,8 @@ func (e *Engine) Register(ctx context.Context, number int, edges []partition.Dep
 	return ask(ctx, p, c, func(p *partitionRunner, now int64) ([]bool, error) {
 		exist := make([]bool, len(edges))
 		for i, edge := range edges {
-			var err error
-			if exist[i], err = p.m.Register(now, edge); err != nil {
+			exist[i] = p.m.Exists(edge.Of)
+			if err := p.m.Dependencies.Register(now, edge); err != nil {
 				return nil, inDependency(i, err)
 			}
 		}

@@ -236,7 +236,7 @@ func (m *Machine) Backfill(id identity.Run) (b carillon.Backfill, ok bool) {
 	if f == nil {
 		return b, false
 	}
-	m.wait(f.seq)
+	m.out.await(f.seq)
 	return BackfillOf(&f.rec, m.cfg.Partition), !f.gone
 }
 
@@ -244,14 +244,14 @@ func (m *Machine) Backfill(id identity.Run) (b carillon.Backfill, ok bool) {
 func (m *Machine) Backfills(key carillon.Key) []carillon.Backfill {
 	var out []carillon.Backfill
 	for _, f := range m.fills.ofJob[key] {
-		m.wait(f.seq)
+		m.out.await(f.seq)
 		out = append(out, BackfillOf(&f.rec, m.cfg.Partition))
 	}
 	for _, f := range m.fills.leaving {
 		if f.rec.Key != key {
 			continue
 		}
-		m.wait(f.seq)
+		m.out.await(f.seq)
 		if !f.gone {
 			out = append(out, BackfillOf(&f.rec, m.cfg.Partition))
 		}

@@ -315,7 +315,7 @@ func (m *Machine) noteBackfill(f *backfill) {
 		f.seq = m.out.seq
 		m.fills.changed = append(m.fills.changed, f)
 	}
-	m.wait(m.out.seq)
+	m.out.await(m.out.seq)
 }
 
 // backfillRecords returns the records of the backfills that have changed, for the batch that is sealed.

@@ -1,139 +1,14 @@
 package partition
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
 )
 
-// A batch put across partitions (docs/decisions/0022) has two kinds of metadata records. store.KindIntent is
-// one job of a decided batch, in the partition of the batch's first job. store.KindApplied marks, in each
-// partition, that the batch's jobs of that partition are stored; it is kept while the intents may exist.
-
-// Intents returns the metadata records that decide a batch. Whoever finds them stores the jobs.
-func Intents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
-	out := make([]store.MetaRecord, len(reqs))
-	for i := range reqs {
-		r := &reqs[i]
-		v := binary.AppendUvarint(nil, uint64(len(reqs)))
-		v = binary.AppendVarint(v, at)
-		v = append(v, r.Random[:]...)
-		v = append(v, boolByte(r.Job.Paused))
-		v = appendText(v, r.Job.Namespace)
-		v = appendText(v, r.Job.Name)
-		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
-	}
-	return out
-}
-
-// NoIntents returns the records that delete what Intents wrote.
-func NoIntents(id string, n int) []store.MetaRecord {
-	out := make([]store.MetaRecord, n)
-	for i := range out {
-		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i)}
-	}
-	return out
-}
-
-// IntentPrefix returns the prefix of the keys of a batch's intents.
-func IntentPrefix(id string) string { return id + "\x00" }
-
-func intentKey(id string, i int) string {
-	return string(binary.BigEndian.AppendUint32([]byte(IntentPrefix(id)), uint32(i)))
-}
-
-// IntentID returns the id of the batch that an intent belongs to.
-func IntentID(key string) string { return key[:max(0, len(key)-5)] }
-
-func boolByte(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// ReadIntents decodes the requests of a batch from all of its intents.
-func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
-	reqs := make([]PutRequest, len(records))
-	for i := range records {
-		n, err := readIntent(&reqs[i], records[i].Value)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("intent %d: %w", i, err)
-		case n != uint64(len(records)):
-			return nil, fmt.Errorf("intent %d: %w: %d of %d are there", i, store.ErrDamaged, len(records), n)
-		}
-	}
-	return reqs, nil
-}
-
-func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
-	in := intentReader{b: b}
-	n = in.uvarint()
-	r.At = in.varint()
-	copy(r.Random[:], in.take(len(r.Random)))
-	paused := in.take(1)
-	key := carillon.Key{Namespace: string(in.text()), Name: string(in.text())}
-	if in.short {
-		return 0, store.ErrDamaged
-	}
-	r.Spec = in.b
-	j, err := store.DecodeSpec(r.Spec, key)
-	if err != nil {
-		return 0, err
-	}
-	j.Paused = paused[0] == 1
-	r.Job = &j
-	return n, nil
-}
-
-// intentReader decodes the parts of an intent; short means that it ended too early.
-type intentReader struct {
-	b     []byte
-	short bool
-}
-
-func (r *intentReader) take(n int) []byte {
-	if n < 0 || n > len(r.b) {
-		r.short, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *intentReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		n = len(r.b) + 1
-	}
-	r.take(n)
-	return v
-}
-
-func (r *intentReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		n = len(r.b) + 1
-	}
-	r.take(n)
-	return v
-}
-
-func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }
-
 // Write adds metadata records to the batch being filled. A nil value deletes the record.
-func (m *Machine) Write(small ...store.MetaRecord) {
-	m.out.small = append(m.out.small, small...)
-	m.wait(m.out.seq)
-}
+func (m *Machine) Write(records ...store.MetaRecord) { m.out.write(records...) }
 
 // Plannable returns an error if a job that is put at an instant could never run.
 func Plannable(j *carillon.Job, at int64) error {
@@ -219,8 +94,8 @@ func (e *OtherTermError) Error() string {
 	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for", e.Term.Epoch)
 }
 
-// ApplyShare stores the share in one store batch, together with a mark. If the mark says that it is stored
-// already, puts is nil and the valid answer is that of the last call that had one, since no earlier one can
+// ApplyShare stores the share in one store batch, together with its applied marker. If the marker says
+// that it is stored already, puts is nil and the valid answer is that of the last call that had one, since no earlier one can
 // have become durable. A share is late if its caller has gone. Then a job that was put since the batch was
 // decided stays as it is, as if the batch had come first. A share for another term changes nothing: the store
 // may have lost the batch's intents since.
@@ -228,12 +103,7 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != m.cfg.Term {
 		return nil, &OtherTermError{m.cfg.Term}
 	}
-	if mark, done := m.marks[s.Batch]; done {
-		// Write it again: if the store was reset to an older state it refuses, and there is no mark.
-		if mark.seq != m.out.seq {
-			m.mark(s)
-		}
-		m.wait(m.out.seq)
+	if m.Applied.again(s.Batch) {
 		return nil, nil
 	}
 	if m.deletes(s.Reqs) {
@@ -258,43 +128,6 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
 	}
-	m.mark(s)
+	m.Applied.add(s.Batch, s.Coordinator)
 	return puts, first
-}
-
-// mark records that a share is stored.
-func (m *Machine) mark(s *Share) {
-	m.marks[s.Batch] = appliedMark{coordinator: s.Coordinator, seq: m.out.seq}
-	m.Write(store.MetaRecord{Kind: store.KindApplied, Key: s.Batch, Value: binary.AppendUvarint(nil, uint64(s.Coordinator))})
-}
-
-// appliedMark is a store.KindApplied record in memory.
-type appliedMark struct {
-	coordinator int
-	seq         uint64 // the batch that holds it
-}
-
-// loadApplied takes the metadata records of kind store.KindApplied, at takeover.
-func (m *Machine) loadApplied(records []store.MetaRecord) {
-	for _, r := range records {
-		coordinator, _ := binary.Uvarint(r.Value)
-		m.marks[r.Key] = appliedMark{coordinator: int(coordinator)}
-	}
-}
-
-// Applied returns the batches whose marks are in the partition, with their coordinators.
-func (m *Machine) Applied() map[string]int {
-	out := make(map[string]int, len(m.marks))
-	for id, mark := range m.marks {
-		out[id] = mark.coordinator
-	}
-	return out
-}
-
-// Unmark removes the mark of a batch whose intents are durably gone.
-func (m *Machine) Unmark(id string) {
-	if _, marked := m.marks[id]; marked {
-		delete(m.marks, id)
-		m.Write(store.MetaRecord{Kind: store.KindApplied, Key: id})
-	}
 }

@@ -58,9 +58,9 @@ func TestJobsPutTogetherComeIntoOneStoreBatch(t *testing.T) {
 func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	reqs := batchOf("a", "b/c", "d")
 	reqs[1].Job.Paused, reqs[2].Job.Data = true, carillon.Bytes(make([]byte, 5000), "x")
-	small := partition.Intents("id", epoch, reqs)
+	small := partition.CommitIntents("id", epoch, reqs)
 	for i := range small {
-		if partition.IntentID(small[i].Key) != "id" || small[i].Key != partition.NoIntents("id", 3)[i].Key {
+		if partition.IntentID(small[i].Key) != "id" || small[i].Key != partition.WithdrawIntents("id", 3)[i].Key {
 			t.Errorf("key %q", small[i].Key)
 		}
 	}
@@ -114,10 +114,10 @@ func TestAShareIsAppliedOnce(t *testing.T) {
 	if j := r.job("a"); j.Note != "other" {
 		t.Errorf("a replay has overwritten a later put: %+v", j)
 	}
-	if got := r.m.Applied(); len(got) != 1 || got["id"] != 7 {
+	if got := r.m.Applied.Coordinators(); len(got) != 1 || got["id"] != 7 {
 		t.Errorf("marks %v", got)
 	}
-	r.m.Unmark("id")
+	r.m.Applied.Remove("id")
 	r.flush()
 	if left := r.small(store.KindApplied); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -48,7 +48,7 @@ func (r *bench) round() {
 	r.lineup = r.m.AppendWaiting(r.lineup[:0], r.now)
 	r.m.PassPermits()
 	r.m.Cancels()
-	r.m.Notices(r.now, 100)
+	r.m.Dependencies.Notices(r.now, 100)
 	r.m.Stats()
 	r.m.NextWake()
 	r.commit()

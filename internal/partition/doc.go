@@ -57,8 +57,10 @@
 //	                      others.go           further consumers of an attempt that was handed out twice
 //	SetPaused             pause.go            paused jobs, and how they resume
 //	PutAll, ApplyShare    batches.go          jobs that are stored together, also across partitions
-//	Register, Notices     dependencies.go     which jobs wait for jobs of this partition, and their notices
-//	                      after.go            the waits of a job that depends on others
+//	CommitIntents         intents.go          the records that decide a batch across partitions
+//	AppliedMarkers        applied.go          which shares of such batches are stored
+//	Dependencies          dependencies.go     which jobs wait for jobs of this partition, and their notices
+//	Release               waits.go            the waits of a job that depends on others
 //	StartBackfill …       backfill.go         past times of a job, run beside its schedule
 //	                      backfill_run.go     when those runs are made, and how they end
 //	WantDue, Loaded       window.go           which slice of the store is in memory

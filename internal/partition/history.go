@@ -22,7 +22,7 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 	m.countEnd(e, end.status)
 	switch end.status {
 	case carillon.RunSucceeded:
-		m.tellOthers(e, r.ID)
+		m.Dependencies.succeeded(e.ref.Key, r.ID)
 	case carillon.RunDead:
 		r.Spec = e.specOf()
 	case carillon.RunSkipped:
@@ -55,7 +55,7 @@ func (m *Machine) historyOf(e *entry, r store.RunRecord) {
 		m.out.runs = make([]store.RunRecord, 0, max(1, min(m.out.usual, mostRoom)))
 	}
 	m.out.runs = append(m.out.runs, r)
-	m.wait(m.out.seq)
+	m.out.await(m.out.seq)
 	if m.kept++; 2*m.kept >= m.cfg.HistoryExpires {
 		m.Sweep(r.Finished)
 	}

@@ -137,14 +137,12 @@ type Machine struct {
 	others            []other // consumers to stop, in the order of their batches; see others.go
 	fills             backfills
 
-	dependencies dependencies // which jobs wait for jobs of this partition
+	Dependencies *Dependencies
+	Applied      *AppliedMarkers
 	doubts       doubts
 
-	marks map[string]appliedMark // batches whose share is stored while their intents may still exist
-
-	kept  int     // finished runs written since the last sweep
-	out   builder // the batch being filled
-	after uint64  // see Machine.After
+	kept int     // finished runs written since the last sweep
+	out  builder // the batch being filled
 }
 
 // scheduleKey is everything that a parsed schedule depends on. Jobs with the same key share one.
@@ -155,34 +153,33 @@ type scheduleKey struct {
 
 // newMachine makes an empty machine: all records are still in the store.
 func newMachine(cfg Config) *Machine {
-	return &Machine{
-		cfg:          cfg.withDefaults(),
-		signer:       NewSigner(cfg.MACKey),
-		entries:      map[store.Ref]*entry{},
-		live:         map[identity.Run]*entry{},
-		queues:       map[Queue]*queue{},
-		schedules:    map[scheduleKey]*schedule.Schedule{},
-		orphans:      map[carillon.Key][]*entry{},
-		deleting:     map[carillon.Key]uint64{},
-		needs:        map[store.Ref]struct{}{},
-		dependencies: dependencies{of: map[carillon.Key][]*dependency{}, outbox: map[Dependency]*notice{}},
-		marks:        map[string]appliedMark{},
-		lines:        map[Line]*line{},
-		charged:      map[store.Ref]Limit{},
-		fills:        newBackfills(),
-		doubts:       newDoubts(cfg.Ended),
-		out:          builder{seq: 1},
+	m := &Machine{
+		cfg:       cfg.withDefaults(),
+		signer:    NewSigner(cfg.MACKey),
+		entries:   map[store.Ref]*entry{},
+		live:      map[identity.Run]*entry{},
+		queues:    map[Queue]*queue{},
+		schedules: map[scheduleKey]*schedule.Schedule{},
+		orphans:   map[carillon.Key][]*entry{},
+		deleting:  map[carillon.Key]uint64{},
+		needs:     map[store.Ref]struct{}{},
+		lines:     map[Line]*line{},
+		charged:   map[store.Ref]Limit{},
+		fills:     newBackfills(),
+		doubts:    newDoubts(cfg.Ended),
+		out:       builder{seq: 1},
 	}
+	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
+	m.Applied = newAppliedMarkers(&m.out)
+	return m
 }
 
 // Begin starts a round of calls whose answers wait for the same batch.
-func (m *Machine) Begin() { m.after = 0 }
+func (m *Machine) Begin() { m.out.after = 0 }
 
 // After returns the number of the batch that must be durable before the outcome of the calls since Begin may
 // be told. If it is 0 or the number of a committed batch, the outcome may be told at once.
-func (m *Machine) After() uint64 { return m.after }
-
-func (m *Machine) wait(seq uint64) { m.after = max(m.after, seq) }
+func (m *Machine) After() uint64 { return m.out.after }
 
 // NextWake returns when Tick must be called again; ok is false if no timer is armed.
 func (m *Machine) NextWake() (at int64, ok bool) {

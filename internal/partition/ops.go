@@ -37,11 +37,11 @@ func (m *Machine) find(k carillon.Key) *entry {
 	e := m.entries[store.Ref{Key: k}]
 	if e == nil || e.gone {
 		if e != nil {
-			m.wait(e.seq)
+			m.out.await(e.seq)
 		}
 		return nil
 	}
-	m.wait(e.seq)
+	m.out.await(e.seq)
 	return e
 }
 

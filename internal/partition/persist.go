@@ -19,6 +19,7 @@ import (
 type builder struct {
 	seq     uint64 // number of the batch being filled
 	durable uint64 // all batches up to this number are durable
+	after   uint64 // the batch that the answers of this round wait for; see Machine.After
 	changed []*entry
 	runs    []store.RunRecord
 	redrive []store.RunRef
@@ -34,6 +35,15 @@ type builder struct {
 
 	spare []*entry // memory reused for changed
 	usual int      // runs that finished in the last batch in which any did
+}
+
+// await makes the answers of this round wait for a batch.
+func (b *builder) await(seq uint64) { b.after = max(b.after, seq) }
+
+// write adds metadata records to the batch being filled. A nil value deletes the record.
+func (b *builder) write(records ...store.MetaRecord) {
+	b.small = append(b.small, records...)
+	b.await(b.seq)
 }
 
 // recycle empties a slice for reuse. Large ones, left behind by a burst, are released.
@@ -72,7 +82,7 @@ func (m *Machine) note(e *entry) {
 		e.seq = m.out.seq
 		m.out.changed = append(m.out.changed, e)
 	}
-	m.wait(m.out.seq)
+	m.out.await(m.out.seq)
 }
 
 // Batch returns the next batch to make durable, and its number; nil if there is none. Batches are passed to
@@ -261,7 +271,7 @@ func (m *Machine) Ending(id identity.Run) (store.RunRecord, bool) {
 	look := func(runs []store.RunRecord, seq uint64) (r store.RunRecord, ok bool) {
 		for i := range runs {
 			if runs[i].ID == id {
-				m.wait(seq)
+				m.out.await(seq)
 				return runs[i], true
 			}
 		}

@@ -61,7 +61,7 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 			m.pause(owner, now, message(r))
 		}
 	}
-	m.wait(m.out.seq)
+	m.out.await(m.out.seq)
 	return Accepted
 }
 
@@ -73,7 +73,7 @@ func (m *Machine) again(e *entry, r *Report) Verdict {
 	if r.Permanent || !retold(r, run.Uncounted == run.Attempt, run.Errors) {
 		return Stale
 	}
-	m.wait(e.seq)
+	m.out.await(e.seq)
 	return Accepted
 }
 

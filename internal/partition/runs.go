@@ -151,7 +151,7 @@ func (m *Machine) Run(id identity.Run) (r carillon.Run, ok bool) {
 	if e == nil {
 		return r, false
 	}
-	m.wait(e.seq)
+	m.out.await(e.seq)
 	return m.runView(e), true
 }
 

@@ -21,9 +21,8 @@ type Snapshot struct {
 func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m = newMachine(cfg)
 	m.loadParked(s.Parked)
-	m.loadDependencies(s.Dependencies, cfg.Since)
-	m.loadNotices(s.Notices)
-	m.loadApplied(s.Applied)
+	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
+	m.Applied.load(s.Applied)
 	held = m.loadLimited(s.Limited, s.InForce)
 	err = m.loadBackfills(s.Backfills, cfg.Since)
 	return m, held, err

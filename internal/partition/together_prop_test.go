@@ -236,7 +236,7 @@ func (w *randomRig) Stage(rt *rapid.T) {
 
 // Post delivers notices and, unless they are lost, their answers.
 func (w *randomRig) Post(rt *rapid.T) {
-	w.mail = append(w.mail, w.m.Notices(w.now, 10)...)
+	w.mail = append(w.mail, w.m.Dependencies.Notices(w.now, 10)...)
 	for ; len(w.mail) > 0; w.mail = w.mail[1:] {
 		l := w.mail[0]
 		w.bring(l.Waiting())
@@ -244,7 +244,7 @@ func (w *randomRig) Post(rt *rapid.T) {
 		if w.commit(); rt != nil && rapid.IntRange(0, 3).Draw(rt, "lost") == 0 {
 			answer = partition.Unreached
 		}
-		w.m.Answered(w.now, l, answer)
+		w.m.Dependencies.Answered(w.now, l, answer)
 	}
 }
 
@@ -302,8 +302,8 @@ func (w *randomRig) Crash(rt *rapid.T) {
 		}
 		w.seeThrough(partition.IntentID(intents[0].Key), reqs, true)
 	}
-	for id := range w.m.Applied() {
-		w.m.Unmark(id)
+	for id := range w.m.Applied.Coordinators() {
+		w.m.Applied.Remove(id)
 	}
 }
 
@@ -416,10 +416,10 @@ func (w *randomRig) gone() {
 	for range 4 {
 		w.toTheEnd(1)
 		w.advance(time.Minute)
-		for _, e := range w.m.Checkups(w.now) {
+		for _, e := range w.m.Dependencies.Checkups(w.now) {
 			w.bring(e.Waiting())
 			if !w.m.WaitsFor(e) {
-				w.m.Forget(w.now, e)
+				w.m.Dependencies.Forget(w.now, e)
 			}
 		}
 		w.m.AwaitPermits()

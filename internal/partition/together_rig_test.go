@@ -172,7 +172,8 @@ func (w *randomRig) some() carillon.Job {
 func (w *randomRig) register(j *carillon.Job) (waits []store.Wait) {
 	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
-		exists, err := w.m.Register(w.now, partition.Dependency{Of: keyOf(of), Name: j.Name})
+		want := partition.Dependency{Of: keyOf(of), Name: j.Name}
+		exists, err := w.m.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -264,7 +265,7 @@ func (w *randomRig) Batch(rt *rapid.T) {
 	for i := range reqs {
 		reqs[i].At = w.now
 	}
-	w.m.Write(partition.Intents(id, w.now, reqs)...)
+	w.m.Write(partition.CommitIntents(id, w.now, reqs)...)
 	w.commit()
 	if rapid.IntRange(0, 2).Draw(rt, "crash") == 0 {
 		w.Crash(rt) // which completes it
@@ -281,9 +282,9 @@ func (w *randomRig) seeThrough(id string, reqs []partition.PutRequest, late bool
 		w.t.Fatal(err)
 	}
 	w.commit()
-	w.m.Write(partition.NoIntents(id, len(reqs))...)
+	w.m.Write(partition.WithdrawIntents(id, len(reqs))...)
 	w.commit()
-	w.m.Unmark(id)
+	w.m.Applied.Remove(id)
 }
 
 // on does something to some job, if there is one.

@@ -6,6 +6,9 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
+// Exists reports whether there is such a job.
+func (m *Machine) Exists(key carillon.Key) bool { return m.find(key) != nil }
+
 // Job returns a job with its status.
 func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
 	e := m.find(key)

@@ -32,7 +32,7 @@ func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 	if len(s.Reqs) > 0 {
 		req.At = s.Reqs[0].At // the same for all jobs of the batch
 	}
-	for i, small := range partition.Intents(s.Batch, req.GetAt(), s.Reqs) {
+	for i, small := range partition.CommitIntents(s.Batch, req.GetAt(), s.Reqs) {
 		put := &peerv1.SharePut{Intent: small.Value}
 		for _, w := range s.Reqs[i].Waits {
 			put.Waits = append(put.Waits, waitToProto(w))

@@ -110,3 +110,50 @@ func waits(now int64, after []string, old, fresh []store.Wait, replace bool) []s
 	}
 	return out
 }
+
+// WaitsFor reports whether a job waits for another one, durably.
+func (m *Machine) WaitsFor(want Dependency) bool {
+	e := m.find(want.Waiting())
+	return e != nil && waitFor(&e.state, want.Of.Name) >= 0
+}
+
+// Release tells a job of a success that it may wait for. A repeated notice changes nothing. Nor does one that
+// is older than the newest known: it comes from an owner whose term is over.
+func (m *Machine) Release(l Notice) Answer {
+	e := m.find(l.Waiting())
+	if e == nil {
+		return Nobody
+	}
+	i := waitFor(&e.state, l.Of.Name)
+	switch {
+	case i < 0:
+		return Nobody
+	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
+		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
+		m.touch(e)
+		return Taken
+	}
+	m.touch(e)
+	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
+	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
+	e.state.Waits = waits
+	if allOpen(&e.state) {
+		unwait(&e.state)
+	}
+	m.rearm(e)
+	return Taken
+}
+
+// ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
+// changes nothing unless the job still waits and knows of no other success than it did then.
+func (m *Machine) ReleaseIf(l Notice, was identity.Run) (released bool) {
+	e := m.find(l.Waiting())
+	if e == nil {
+		return false
+	}
+	i := waitFor(&e.state, l.Of.Name)
+	if i < 0 || e.state.Waits[i].Open || e.state.Waits[i].By != was {
+		return false
+	}
+	return m.Release(l) == Taken
+}

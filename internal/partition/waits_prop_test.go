@@ -31,7 +31,8 @@ type relay struct {
 func (w *relay) register(of, name string) bool {
 	w.t.Helper()
 	w.bring(keyOf(of))
-	exists, err := w.m.Register(w.now, partition.Dependency{Of: keyOf(of), Name: name})
+	want := partition.Dependency{Of: keyOf(of), Name: name}
+	exists, err := w.m.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func (w *relay) Trigger(rt *rapid.T) {
 	w.deliverSome(rapid.IntRange(0, 4).Draw(rt, "n"))
 }
 
-func (w *relay) Collect(*rapid.T) { w.mail = append(w.mail, w.m.Notices(w.now, 10)...) }
+func (w *relay) Collect(*rapid.T) { w.mail = append(w.mail, w.m.Dependencies.Notices(w.now, 10)...) }
 
 func (w *relay) Post(rt *rapid.T) {
 	if len(w.mail) > 0 {
@@ -143,7 +144,7 @@ func (w *relay) hand(back bool) {
 	if !back {
 		answer = partition.Unreached
 	}
-	w.m.Answered(w.now, l, answer)
+	w.m.Dependencies.Answered(w.now, l, answer)
 }
 
 func (w *relay) Edit(rt *rapid.T) {
@@ -218,10 +219,10 @@ func (w *relay) sweepEdges() {
 	for range 3 {
 		w.advance(time.Minute)
 		w.settleAll()
-		for _, e := range w.m.Checkups(w.now) {
+		for _, e := range w.m.Dependencies.Checkups(w.now) {
 			w.bring(e.Waiting())
 			if !w.m.WaitsFor(e) {
-				w.m.Forget(w.now, e)
+				w.m.Dependencies.Forget(w.now, e)
 			}
 		}
 		w.flush()

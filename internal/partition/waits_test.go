@@ -20,18 +20,18 @@ func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
 	w.flush()
 	w.succeed(w.deliver(1)[0])
 	w.take() // on its way
-	if l := w.m.Notices(w.now, 10); len(l) != 0 {
+	if l := w.m.Dependencies.Notices(w.now, 10); len(l) != 0 {
 		t.Fatalf("told before it is durable: %+v", l)
 	}
 	w.flush()
-	l := w.m.Notices(w.now, 10)
+	l := w.m.Dependencies.Notices(w.now, 10)
 	if len(l) != 1 || l[0].Dependency != edgeOf("a", "d") || len(w.small(store.KindNotice)) != 1 {
 		t.Fatalf("letters %+v", l)
 	}
-	if again := w.m.Notices(w.now, 10); len(again) != 0 {
+	if again := w.m.Dependencies.Notices(w.now, 10); len(again) != 0 {
 		t.Fatalf("told again while the answer is on its way: %+v", again)
 	}
-	w.m.Answered(w.now, l[0], partition.Taken)
+	w.m.Dependencies.Answered(w.now, l[0], partition.Taken)
 	w.flush()
 	if left := w.small(store.KindNotice); len(left) != 0 {
 		t.Fatalf("left: %v", left)
@@ -44,16 +44,16 @@ func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
 	w.advance(50 * time.Second)
 	w.register("a", "d")
 	w.advance(50 * time.Second)
-	if w.m.Forget(w.now, edgeOf("a", "d")) {
+	if w.m.Dependencies.Forget(w.now, edgeOf("a", "d")) {
 		t.Fatal("forgotten 50 s after it was registered again")
 	}
 	w.start()
 	w.advance(50 * time.Second)
-	if w.m.Forget(w.now, edgeOf("a", "d")) {
+	if w.m.Dependencies.Forget(w.now, edgeOf("a", "d")) {
 		t.Fatal("forgotten 50 s after a restart")
 	}
 	w.advance(10 * time.Second)
-	if !w.m.Forget(w.now, edgeOf("a", "d")) {
+	if !w.m.Dependencies.Forget(w.now, edgeOf("a", "d")) {
 		t.Fatal("not forgotten")
 	}
 	w.flush()
