@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/plan"
 )
 
 // BenchmarkPut is what every put costs before the store sees it.
@@ -22,10 +23,10 @@ func BenchmarkPut(b *testing.B) {
 					b.Fatal(err)
 				}
 				sched, _ := job.ParseSchedule()
-				if _, _, _, err := carillon.FirstRun(&job, sched, now); err != nil {
+				if _, _, _, err := plan.FirstRun(&job, sched, now); err != nil {
 					b.Fatal(err)
 				}
-				carillon.RetryWarning(&job)
+				plan.RetryWarning(&job)
 			}
 		})
 	}

@@ -48,27 +48,3 @@ func ExamplePatch_Apply() {
 	fmt.Println(job.Note, job.Timeout, err)
 	// Output: new 1m0s <nil>
 }
-
-func ExampleFirstRun() {
-	now := time.Date(2026, 11, 21, 11, 30, 0, 0, time.UTC)
-	job := carillon.Job{Schedule: "@every 1h", Due: carillon.WhenText("2026-11-21T08:15:00Z"), TTL: carillon.WhenText("P1D")}
-	sched, err := job.ParseSchedule()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, next, expires, err := carillon.FirstRun(&job, sched, now)
-	fmt.Println(next.Format(time.TimeOnly), expires.Format(time.RFC3339), err)
-	// Output: 11:15:00 2026-11-22T08:15:00Z <nil>
-}
-
-func ExampleRetryWarning() {
-	job := carillon.Job{
-		Schedule: "@every 2s",
-		FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 200 * time.Millisecond,
-			Jitter: 500 * time.Millisecond}.WithMaxRetries(3),
-	}
-	fmt.Println(carillon.RetryWarning(&job))
-	// Output:
-	// failure_policy: the retries of a run can take 2.9s, which is not below the schedule's interval of 2s; lower max_retries or the delays
-}

@@ -5,57 +5,39 @@ import (
 	"strings"
 )
 
-// Effect is what changing a field of a job does to its unfinished runs and its coming times.
-type Effect uint8
-
-// The effects. Each includes those before it, except the first.
-const (
-	// EffectNone: the attempt in force goes on, and no time changes.
-	EffectNone Effect = iota + 1
-	// EffectFence: unfinished runs go on under their ids with the new content; an attempt in force ends in
-	// favour of the next.
-	EffectFence
-	// EffectNext: the next time is computed again. What was counted so far stays: the phase, the end of life,
-	// the repeats.
-	EffectNext
-	// EffectTimes: the times are counted from the change on, as after a put.
-	EffectTimes
-)
-
 // patchField is a field of a job that a patch may name.
 type patchField struct {
-	name   string
-	effect Effect
-	apply  func(to, from *Job)
+	name  string
+	apply func(to, from *Job)
 }
 
 // patchFields are in the order in which docs/concepts.md has them.
 var patchFields = []patchField{
-	{"schedule", EffectTimes, func(to, from *Job) { to.Schedule = from.Schedule }},
-	{"time_zone", EffectTimes, func(to, from *Job) { to.TimeZone = from.TimeZone }},
-	{"dst", EffectNext, func(to, from *Job) { to.DST = from.DST }},
-	{"due_time", EffectTimes, func(to, from *Job) { to.Due = from.Due }},
-	{"repeats", EffectNext, func(to, from *Job) { to.Repeats = from.Repeats }},
-	{"ttl", EffectTimes, func(to, from *Job) { to.TTL = from.TTL }},
-	{"jitter", EffectFence, func(to, from *Job) { to.Jitter = from.Jitter }},
-	{"data", EffectFence, patchData},
-	{"content_type", EffectFence, func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
-	{"metadata", EffectFence, func(to, from *Job) { to.Metadata = from.Metadata }},
-	{"labels", EffectNone, func(to, from *Job) { to.Labels = from.Labels }},
-	{"target", EffectFence, func(to, from *Job) { to.Target = from.Target }},
-	{"failure_policy", EffectFence, func(to, from *Job) { to.FailurePolicy = from.FailurePolicy }},
-	{"timeout", EffectFence, func(to, from *Job) { to.Timeout = from.Timeout }},
-	{"lease", EffectFence, func(to, from *Job) { to.Lease = from.Lease }},
-	{"overlap", EffectFence, func(to, from *Job) { to.Overlap = from.Overlap }},
-	{"misfire", EffectFence, func(to, from *Job) { to.Misfire = from.Misfire }},
-	{"catch_up_limit", EffectFence, func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
-	{"catch_up_window", EffectFence, func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
-	{"priority", EffectNone, func(to, from *Job) { to.Priority = from.Priority }},
-	{"concurrency_key", EffectFence, func(to, from *Job) { to.ConcurrencyKey = from.ConcurrencyKey }},
-	{"depends_on", EffectNone, func(to, from *Job) { to.DependsOn = from.DependsOn }},
-	{"paused", EffectNone, func(to, from *Job) { to.Paused = from.Paused }},
-	{"note", EffectNone, func(to, from *Job) { to.Note = from.Note }},
-	{"history", EffectNone, func(to, from *Job) { to.History = from.History }},
+	{"schedule", func(to, from *Job) { to.Schedule = from.Schedule }},
+	{"time_zone", func(to, from *Job) { to.TimeZone = from.TimeZone }},
+	{"dst", func(to, from *Job) { to.DST = from.DST }},
+	{"due_time", func(to, from *Job) { to.Due = from.Due }},
+	{"repeats", func(to, from *Job) { to.Repeats = from.Repeats }},
+	{"ttl", func(to, from *Job) { to.TTL = from.TTL }},
+	{"jitter", func(to, from *Job) { to.Jitter = from.Jitter }},
+	{"data", patchData},
+	{"content_type", func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }},
+	{"metadata", func(to, from *Job) { to.Metadata = from.Metadata }},
+	{"labels", func(to, from *Job) { to.Labels = from.Labels }},
+	{"target", func(to, from *Job) { to.Target = from.Target }},
+	{"failure_policy", func(to, from *Job) { to.FailurePolicy = from.FailurePolicy }},
+	{"timeout", func(to, from *Job) { to.Timeout = from.Timeout }},
+	{"lease", func(to, from *Job) { to.Lease = from.Lease }},
+	{"overlap", func(to, from *Job) { to.Overlap = from.Overlap }},
+	{"misfire", func(to, from *Job) { to.Misfire = from.Misfire }},
+	{"catch_up_limit", func(to, from *Job) { to.CatchUpLimit = from.CatchUpLimit }},
+	{"catch_up_window", func(to, from *Job) { to.CatchUpWindow = from.CatchUpWindow }},
+	{"priority", func(to, from *Job) { to.Priority = from.Priority }},
+	{"concurrency_key", func(to, from *Job) { to.ConcurrencyKey = from.ConcurrencyKey }},
+	{"depends_on", func(to, from *Job) { to.DependsOn = from.DependsOn }},
+	{"paused", func(to, from *Job) { to.Paused = from.Paused }},
+	{"note", func(to, from *Job) { to.Note = from.Note }},
+	{"history", func(to, from *Job) { to.History = from.History }},
 }
 
 // patchData replaces the bytes, and the content type if the new data has one; "content_type" alone replaces
@@ -81,35 +63,6 @@ func PatchFields() []string {
 func topLevel(path string) string {
 	field, _, _ := strings.Cut(path, ".")
 	return field
-}
-
-// EffectOf returns the effect of changing a field, or a part of it; 0 if a patch cannot name it.
-func EffectOf(field string) Effect {
-	if isPart(field) {
-		field = topLevel(field)
-	}
-	for i := range patchFields {
-		if patchFields[i].name == field {
-			return patchFields[i].effect
-		}
-	}
-	return 0
-}
-
-// Names reports whether the patch names a field with the effect, whether or not it changes the field.
-func (p Patch) Names(effect Effect) bool {
-	return slices.ContainsFunc(p.Fields, func(name string) bool { return EffectOf(name) == effect })
-}
-
-// Without returns the job without the fields whose changes have at most this effect.
-func (j Job) Without(most Effect) Job {
-	var none Job
-	for i := range patchFields {
-		if patchFields[i].effect <= most {
-			patchFields[i].apply(&j, &none)
-		}
-	}
-	return j
 }
 
 // Apply returns old with the named fields replaced as a whole: a field that the patch names but does not set

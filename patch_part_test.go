@@ -55,9 +55,6 @@ func TestAPatchOfOnePart(t *testing.T) {
 				}
 			}
 		}
-		if carillon.EffectOf(path) != carillon.EffectOf(words[0]) || carillon.EffectOf(path) == 0 {
-			t.Errorf("%s: effect %v", path, carillon.EffectOf(path))
-		}
 	}
 }
 

@@ -32,7 +32,7 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	if err := j.checkTiming(&lim); err != nil {
 		return nil, err
 	}
-	anchor, _, err := j.life(q.From)
+	anchor, _, err := j.Life(q.From)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 
 // Validate checks every field, in the order of docs/concepts.md, and returns an error about the first wrong
 // one: an *[Error] of kind InvalidArgument with the field's API name. An empty namespace is the default one,
-// the server makes up an empty name, and a status is ignored. [FirstRun] checks what depends on the time of
-// the put.
+// the server makes up an empty name, and a status is ignored. What depends on the time of the put is checked
+// by the node.
 func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), j.checkEffects()) }
 
 // validateFields is Validate without the check for fields that have no effect.

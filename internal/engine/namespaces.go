@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -85,7 +86,7 @@ func (s *settings) strict(job *carillon.Job) error {
 	if n := s.get(job.Namespace); n == nil || !n.Strict {
 		return nil
 	}
-	return carillon.CheckRetryWindow(job)
+	return plan.CheckRetryWindow(job)
 }
 
 // loadSettings reads the settings in the partition's store, for the owner of a new term.

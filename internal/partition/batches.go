@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -16,7 +17,7 @@ func Plannable(j *carillon.Job, at int64) error {
 	if err != nil {
 		return err
 	}
-	_, next, _, err := carillon.FirstRun(j, sched, toTime(at))
+	_, next, _, err := plan.FirstRun(j, sched, toTime(at))
 	if err == nil && next.IsZero() {
 		return carillon.Errorf(carillon.InvalidArgument, "schedule", "it never fires after %v", toTime(at))
 	}

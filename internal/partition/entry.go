@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
@@ -148,7 +149,7 @@ func (m *Machine) nextAfter(e *entry, t int64) int64 {
 	if s == nil {
 		return 0
 	}
-	if limit := carillon.EffectiveRepeats(m.jobOf(e), s); limit > 0 && e.state.Begun >= limit {
+	if limit := plan.EffectiveRepeats(m.jobOf(e), s); limit > 0 && e.state.Begun >= limit {
 		return 0
 	}
 	next, ok := s.Next(toTime(t), toTime(e.state.Anchor))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -107,11 +108,11 @@ func (m *Machine) PatchAt(now, at int64, key carillon.Key, patch carillon.Patch,
 		return carillon.PutResult{}, err
 	}
 	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
-		if err := carillon.CheckRetryWindow(&j); err != nil {
+		if err := plan.CheckRetryWindow(&j); err != nil {
 			return carillon.PutResult{}, err
 		}
 	}
-	retimed := patch.Names(carillon.EffectTimes) && replans(e, &old, &j)
+	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)
 	return m.replace(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
 }
 
@@ -174,7 +175,7 @@ func warnings(j *carillon.Job) []string {
 			out = append(out, "schedule: "+w)
 		}
 	}
-	if w := carillon.RetryWarning(j); w != "" {
+	if w := plan.RetryWarning(j); w != "" {
 		out = append(out, w)
 	}
 	return out
@@ -183,7 +184,7 @@ func warnings(j *carillon.Job) []string {
 // plan sets when the job first runs, as of now.
 func (m *Machine) plan(e *entry, now int64) error {
 	j := m.jobOf(e)
-	anchor, next, expires, err := carillon.FirstRun(j, m.scheduleOf(e), toTime(now))
+	anchor, next, expires, err := plan.FirstRun(j, m.scheduleOf(e), toTime(now))
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (m *Machine) replace(now int64, e *entry, req *PutRequest, retimed bool) (c
 // fences reports whether a change of a into b ends the attempts in force: more than labels, notes and the
 // like differ.
 func fences(a, b *carillon.Job) bool {
-	x, y := a.Without(carillon.EffectNone), b.Without(carillon.EffectNone)
+	x, y := plan.Content(*a), plan.Content(*b)
 	return !bytes.Equal(EncodeSpec(&x), EncodeSpec(&y))
 }
 

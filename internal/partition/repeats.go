@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/carillonhq/carillon"
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/plan"
+)
 
 // unrepeat gives back the repeat that e's run has used up, for a run that ends without an attempt and without
 // anybody having asked for its end: repeats counts only runs that a consumer may have had. A job that had
@@ -14,7 +17,7 @@ func (m *Machine) unrepeat(e *entry, now int64) {
 	if s.Begun == 0 || sched == nil { // a put has restarted the count
 		return
 	}
-	limit := carillon.EffectiveRepeats(m.jobOf(job), sched)
+	limit := plan.EffectiveRepeats(m.jobOf(job), sched)
 	spent := limit > 0 && s.Begun >= limit
 	if s.Begun--; spent && s.Next == 0 {
 		s.Next = m.nextAfter(job, m.lastBegun(job, now))

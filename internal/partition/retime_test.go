@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -76,14 +77,14 @@ func (p *patchTable) cell(field, phase string, recurring bool) string {
 // TestThePatchTableHasEachField compares the table with the fields in the code.
 func TestThePatchTableHasEachField(t *testing.T) {
 	table := readPatchTable(t)
-	effects := map[string]carillon.Effect{
-		"nothing that matters": carillon.EffectNone, "the pause": carillon.EffectNone, "content": carillon.EffectFence,
-		"which times run": carillon.EffectNext, "the times": carillon.EffectTimes,
+	effects := map[string]plan.Effect{
+		"nothing that matters": plan.EffectNone, "the pause": plan.EffectNone, "content": plan.EffectFence,
+		"which times run": plan.EffectNext, "the times": plan.EffectTimes,
 	}
 	fields := carillon.PatchFields()
 	for _, f := range fields {
-		if want := effects[table.groups[f]]; want == 0 || carillon.EffectOf(f) != want {
-			t.Errorf("%s: the table says %q, the code %d", f, table.groups[f], carillon.EffectOf(f))
+		if want := effects[table.groups[f]]; want == 0 || plan.EffectOf(f) != want {
+			t.Errorf("%s: the table says %q, the code %d", f, table.groups[f], plan.EffectOf(f))
 		}
 	}
 	if len(table.groups) != len(fields) {
@@ -343,7 +344,7 @@ func (p *patched) again() int64 {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	anchor, next, expires, err := carillon.FirstRun(&j, sched, time.Unix(0, p.now).UTC())
+	anchor, next, expires, err := plan.FirstRun(&j, sched, time.Unix(0, p.now).UTC())
 	if err != nil {
 		p.t.Fatal(err)
 	}

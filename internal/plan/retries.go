@@ -1,16 +1,17 @@
-package carillon
+package plan
 
 import (
 	"fmt"
 	"math"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
 )
 
 // RetryWarning warns of a recurring job whose retries can take as long as its interval in the worst case, so
 // that they delay its next run; "" means no warning. The job is valid.
-func RetryWarning(j *Job) string {
+func RetryWarning(j *carillon.Job) string {
 	if why := retriesTooLong(j); why != "" {
 		return "failure_policy: " + why
 	}
@@ -18,19 +19,19 @@ func RetryWarning(j *Job) string {
 }
 
 // CheckRetryWindow refuses what [RetryWarning] warns of: in a strict namespace it is an error.
-func CheckRetryWindow(j *Job) error {
+func CheckRetryWindow(j *carillon.Job) error {
 	if why := retriesTooLong(j); why != "" {
-		return Errorf(InvalidArgument, "failure_policy", "%s (namespace %q is strict)", why, j.Namespace)
+		return carillon.Errorf(carillon.InvalidArgument, "failure_policy", "%s (namespace %q is strict)", why, j.Namespace)
 	}
 	return nil
 }
 
 // retriesTooLong returns what is wrong; "" if nothing is.
-func retriesTooLong(j *Job) string {
+func retriesTooLong(j *carillon.Job) string {
 	if !j.Recurring() {
 		return ""
 	}
-	window := j.FailurePolicy.Resolve(true).retryWindow(j.Location())
+	window := retryWindow(j.FailurePolicy.Resolve(true), j.Location())
 	if window == 0 {
 		return ""
 	}
@@ -57,18 +58,18 @@ const endless = time.Duration(math.MaxInt64)
 // jitter) for each retry, k from 0. Three retries from 200 ms on, doubled, with a jitter of 500 ms: 200 + 400
 // + 800 + 3·500 = 2,900 ms. p is resolved. A cron's delays are known if they are constant; otherwise they are
 // assumed to be as short as possible.
-func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
+func retryWindow(p carillon.FailurePolicy, loc *time.Location) time.Duration {
 	switch {
-	case p.Kind == PolicyDrop:
+	case p.Kind == carillon.PolicyDrop:
 		return 0
 	case p.MaxRetries == nil:
 		return endless
 	}
 	n := float64(*p.MaxRetries)
 	switch p.Kind {
-	case PolicyConstant:
+	case carillon.PolicyConstant:
 		return toDuration(n * float64(p.Interval))
-	case PolicySchedule:
+	case carillon.PolicySchedule:
 		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: loc})
 		if err != nil {
 			return 0
@@ -76,12 +77,12 @@ func (p FailurePolicy) retryWindow(loc *time.Location) time.Duration {
 		interval, _ := shortestInterval(s)
 		return toDuration(n * float64(interval))
 	default:
-		return toDuration(p.sumOfDelays(n) + n*float64(p.Jitter))
+		return toDuration(sumOfDelays(p, n) + n*float64(p.Jitter))
 	}
 }
 
 // sumOfDelays returns Σ min(initial·factor^k, max) for k < n, in closed form: n may be a million.
-func (p FailurePolicy) sumOfDelays(n float64) float64 {
+func sumOfDelays(p carillon.FailurePolicy, n float64) float64 {
 	initial, most, growth := float64(p.Initial), float64(p.Max), math.Log(p.Factor)
 	if growth == 0 {
 		return n * initial
@@ -108,13 +109,14 @@ func shortestInterval(s *schedule.Schedule) (interval time.Duration, ok bool) {
 		return s.Period(), true
 	}
 	interval = endless
-	last, more := s.Next(referenceNow, referenceNow)
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	last, more := s.Next(start, start)
 	for range samples {
 		if !more {
 			break
 		}
 		var next time.Time
-		if next, more = s.Next(last, referenceNow); more {
+		if next, more = s.Next(last, start); more {
 			interval, last, ok = min(interval, next.Sub(last)), next, true
 		}
 	}
