@@ -19,6 +19,8 @@ var (
 	// ErrFull: the server reports that it has no room for a write, on its disk or in its memory. Nothing was
 	// applied, and nothing will be until somebody makes room: to retry at once is useless.
 	ErrFull = errors.New("store: the server has no room")
+	// ErrDamaged: bytes of the store are not what was written there.
+	ErrDamaged = errors.New("store: damaged record")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )

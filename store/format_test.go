@@ -21,7 +21,7 @@ var fieldsOf = map[int]string{
 // of the format before are then refused.
 func TestFieldsAreOfTheFormat(t *testing.T) {
 	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{}}
-	files, err := compiler.Compile(t.Context(), "record.proto")
+	files, err := compiler.Compile(t.Context(), "codec/record.proto")
 	if err != nil {
 		t.Fatal(err)
 	}

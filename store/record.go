@@ -10,7 +10,7 @@ import (
 type Record struct {
 	Ref
 	Exists bool
-	// Spec is a job as encoded by EncodeSpec. It is nil where a query left it out, and in a pending run that
+	// Spec is a job as encoded by package codec. It is nil where a query left it out, and in a pending run that
 	// uses its job's (a redriven one has its own).
 	Spec  []byte
 	State State
@@ -132,4 +132,34 @@ type RunRecord struct {
 	InDoubt  int    // see RunState
 	Spec     []byte // of a dead run: needed to redrive it
 	Cursor   []byte // set by Runs: where to go on; not stored
+}
+
+// Backfill is a backfill of a job as a metadata record of its partition. It uses the schedule that the job
+// had when it was started, whatever is put meanwhile. Times are UTC nanoseconds since 1970; 0: none.
+type Backfill struct {
+	Key carillon.Key
+	UID carillon.UID // of the job
+	Seq uint64       // tells the backfills of a job apart
+
+	Schedule string
+	TimeZone string
+	DST      carillon.DST
+	Anchor   int64 // what the schedule's times are counted from
+
+	From    int64
+	To      int64
+	Overlap carillon.Overlap
+	Rate    float64
+
+	Status    carillon.BackfillStatus
+	Total     uint64
+	Begun     uint64
+	Succeeded uint64
+	Failed    uint64
+	Next      int64    // the next scheduled time to be run
+	Earliest  int64    // no run is made before this instant, because of Rate
+	Open      []uint64 // Ref.Seq of its unfinished runs, in order
+	Created   int64
+	Finished  int64
+	Expires   int64 // when the record of an ended backfill may go
 }

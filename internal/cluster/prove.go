@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // errOccupied says that another node is proving itself at this moment.
@@ -39,7 +40,7 @@ func (n *Node) proof(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	ref, spec := store.Ref{Key: proofKey}, store.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace, Name: proofKey.Name})
+	ref, spec := store.Ref{Key: proofKey}, codec.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace, Name: proofKey.Name})
 	record := store.Record{Ref: ref, Spec: spec, State: store.State{Generation: 1, Paused: true, Phase: carillon.PhasePaused}}
 	small := store.MetaRecord{Kind: store.KindProbe, Key: "proof", Value: []byte(n.id)}
 	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, MetaRecords: []store.MetaRecord{small}}); err != nil {

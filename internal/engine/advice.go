@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // If a job is valid but will not do what its author expects, the answer to the put says so in a warning. The
@@ -146,7 +147,7 @@ func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string
 			if !records[i].Exists {
 				continue
 			}
-			if j, err := store.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.DependsOn) > 0 {
+			if j, err := codec.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.DependsOn) > 0 {
 				out = append(out, &j)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // maxBackfillList is the most backfills in a list.
@@ -105,7 +106,7 @@ func (p *partitionRunner) endedBackfill(id identity.Run) (b carillon.Backfill, o
 	if len(records) == 0 || records[0].Key != key {
 		return b, false, nil
 	}
-	rec, err := store.DecodeBackfill(records[0].Value)
+	rec, err := codec.DecodeBackfill(records[0].Value)
 	if err != nil {
 		return b, false, readError(err)
 	}
@@ -136,7 +137,7 @@ func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, er
 		return nil, readError(err)
 	}
 	for _, r := range ended {
-		rec, err := store.DecodeBackfill(r.Value)
+		rec, err := codec.DecodeBackfill(r.Value)
 		if err != nil {
 			p.e.log.Error("a backfill's record cannot be read", "partition", p.number, "error", err)
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // pageBytes bounds the total size of the specs on a page: a page ends before it exceeds this, but holds at
@@ -122,7 +123,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 		if !r.Exists {
 			continue // deleted while the list was read
 		}
-		j, err := store.DecodeSpec(r.Spec, r.Key)
+		j, err := codec.DecodeSpec(r.Spec, r.Key)
 		if err != nil {
 			return page, false, readError(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // Settings of namespaces are metadata records (store.KindNamespace), by name. A namespace's record is in the
@@ -114,7 +115,7 @@ func (p *partitionRunner) readSettings(ctx context.Context, shard store.Shard) (
 func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
 	for _, small := range all {
-		n, err := store.DecodeNamespace(small.Value, small.Key)
+		n, err := codec.DecodeNamespace(small.Value, small.Key)
 		if err != nil {
 			return nil, fmt.Errorf("settings of namespace %q: %w", small.Key, err)
 		}
@@ -186,7 +187,7 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 // set writes settings, which are in force once they are durable. They are written even if nothing is set any
 // more, because a generation is never used again.
 func (p *partitionRunner) set(n carillon.Namespace) {
-	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: store.EncodeNamespace(&n)})
+	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: codec.EncodeNamespace(&n)})
 	p.unsettled.add(p.term, &n)
 	// In the order of the batches, and before the caller is answered.
 	p.reply(p.m.After(), func(failed error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // While the store takes no writes its partitions have no term and no machine, so they refuse calls. Reads are
@@ -29,7 +30,7 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 	if !r.Exists {
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
-	j, err := store.DecodeSpec(r.Spec, r.Key)
+	j, err := codec.DecodeSpec(r.Spec, r.Key)
 	if err != nil {
 		return carillon.Job{}, readError(err)
 	}

@@ -12,7 +12,8 @@ import (
 // pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine,
 // channel, lock or context either.
 var (
-	pure   = []string{"schedule", ".", "internal/partition", "internal/permit", "internal/wire", "store"}
+	pure = []string{"schedule", ".", "internal/partition", "internal/permit", "internal/wire", "store",
+		"store/codec"}
 	silent = []string{"internal/partition", "internal/permit"}
 )
 

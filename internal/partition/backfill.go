@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // Backfills are metadata records (store.KindBackfill). The key is one byte for whether the backfill is
@@ -220,7 +221,7 @@ func (m *Machine) addBackfill(rec store.Backfill) *backfill {
 func (m *Machine) loadBackfills(records []store.MetaRecord, now int64) error {
 	var damaged []error
 	for _, r := range records {
-		rec, err := store.DecodeBackfill(r.Value)
+		rec, err := codec.DecodeBackfill(r.Value)
 		if err != nil {
 			damaged = append(damaged, fmt.Errorf("backfill %x: %w", r.Key, err))
 			continue
@@ -293,7 +294,7 @@ func (m *Machine) CancelBackfill(now int64, id identity.Run) (b carillon.Backfil
 // decoded.
 func (m *Machine) SweepBackfills(records []store.MetaRecord, now int64) {
 	for _, r := range records {
-		if rec, err := store.DecodeBackfill(r.Value); err != nil || rec.Expires <= now {
+		if rec, err := codec.DecodeBackfill(r.Value); err != nil || rec.Expires <= now {
 			m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindBackfill, Key: r.Key})
 		}
 	}

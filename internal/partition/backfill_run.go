@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // ReasonBackfill says that a run was cancelled because the backfill that made it was.
@@ -324,11 +325,11 @@ func (m *Machine) backfillRecords() []store.MetaRecord {
 	for _, f := range m.fills.changed {
 		unfinished := store.MetaRecord{Kind: store.KindBackfill, Key: backfillKey(UnfinishedBackfills, f.id)}
 		if f.goesOn() {
-			unfinished.Value = f.rec.Append(nil)
+			unfinished.Value = codec.AppendBackfill(nil, &f.rec)
 		}
 		out = append(out, unfinished)
 		if !f.gone && f.rec.Finished != 0 {
-			out = append(out, store.MetaRecord{Kind: store.KindBackfill, Key: EndedBackfill(f.id), Value: f.rec.Append(nil)})
+			out = append(out, store.MetaRecord{Kind: store.KindBackfill, Key: EndedBackfill(f.id), Value: codec.AppendBackfill(nil, &f.rec)})
 		}
 	}
 	m.fills.changed = nil

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // backfills is the records of backfills whose key begins with the prefix.
@@ -69,7 +70,7 @@ func (r *rig) look(id string) (carillon.Backfill, bool) {
 	if len(ended) == 0 {
 		return carillon.Backfill{}, false
 	}
-	rec, err := store.DecodeBackfill(ended[0].Value)
+	rec, err := codec.DecodeBackfill(ended[0].Value)
 	if err != nil {
 		r.t.Fatal(err)
 	}

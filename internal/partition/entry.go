@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // place says where an entry waits.
@@ -99,7 +100,7 @@ func (m *Machine) jobOf(e *entry) *carillon.Job {
 		return m.jobOf(e.parent)
 	}
 	if e.job == nil {
-		j, err := store.DecodeSpec(e.spec, e.ref.Key)
+		j, err := codec.DecodeSpec(e.spec, e.ref.Key)
 		if err != nil {
 			// Only a damaged record gets here. It must not take the partition down.
 			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true, Note: "damaged record: " + err.Error()}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // A batch put across partitions (docs/decisions/0022) has two kinds of metadata records. store.KindIntent is
@@ -84,7 +85,7 @@ func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
 		return 0, store.ErrDamaged
 	}
 	r.Spec = in.b
-	j, err := store.DecodeSpec(r.Spec, key)
+	j, err := codec.DecodeSpec(r.Spec, key)
 	if err != nil {
 		return 0, err
 	}

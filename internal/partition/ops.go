@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // PutRequest is a put. The job has been validated, and must not be changed afterwards.
@@ -124,7 +125,7 @@ func EncodeSpec(j *carillon.Job) []byte {
 		going.Paused = false
 		j = &going
 	}
-	return store.EncodeSpec(j)
+	return codec.EncodeSpec(j)
 }
 
 func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // second returns the scheduled time of a run, in seconds after the rig's beginning.
@@ -228,7 +229,7 @@ func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
 	s := store.State{UID: identity.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
 		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
-	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: store.EncodeSpec(&j)}
+	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
 	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {
 		t.Fatal(err)
 	}

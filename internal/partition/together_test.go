@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // TestARedrivenRunKeepsItsContentOutOfMemory redrives a run whose payload is too long to be kept in memory,
@@ -141,12 +142,12 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 			r.land()
 		}
 		small := r.backfills(partition.UnfinishedBackfills)[0]
-		rec, err := store.DecodeBackfill(small.Value)
+		rec, err := codec.DecodeBackfill(small.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rec.TimeZone = "Gone/Away"
-		if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{{Kind: small.Kind, Key: small.Key, Value: rec.Append(nil)}}}); err != nil {
+		if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{{Kind: small.Kind, Key: small.Key, Value: codec.AppendBackfill(nil, &rec)}}}); err != nil {
 			t.Fatal(err)
 		}
 		r.start()

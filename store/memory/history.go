@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // history is the finished runs of a partition. As with records, a run is never changed, only replaced.
@@ -184,7 +185,7 @@ func handRun(run *store.RunRecord) store.RunRecord {
 func withCursor(run *store.RunRecord) store.RunRecord {
 	out := handRun(run)
 	position := store.RunRecord{Key: run.Key, ID: run.ID, Finished: run.Finished}
-	out.Cursor = position.Append(nil)
+	out.Cursor = codec.AppendRun(nil, &position)
 	return out
 }
 
@@ -193,7 +194,7 @@ func decodeCursor(b []byte) (*store.RunRecord, error) {
 	if b == nil {
 		return nil, nil
 	}
-	run, err := store.DecodeRun(b)
+	run, err := codec.DecodeRun(b)
 	if err != nil {
 		return nil, err
 	}

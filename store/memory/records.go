@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // records are the jobs and pending runs of a partition. A record is never changed, only replaced, so every
@@ -132,7 +133,7 @@ func (r *records) list(q store.ListQuery) []store.Record {
 			return false
 		}
 		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) && (q.Phase == nil || rec.State.Phase == *q.Phase) &&
-			store.MatchLabel(rec.Spec, q.Label) {
+			codec.MatchLabel(rec.Spec, q.Label) {
 			out = append(out, hand(rec, q.MaxSpec))
 		}
 		return true

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // history writes what b changes in the history.
@@ -53,7 +54,7 @@ func (w *builder) run(r *store.RunRecord) error {
 			w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
 		}
 	}
-	w.val = r.Append(w.val[:0])
+	w.val = codec.AppendRun(w.val[:0], r)
 	if err := w.out.Set(w.key, w.val, nil); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (w *builder) finished(id *identity.Run) (r store.RunRecord, ok bool, err er
 	if err != nil || !ok {
 		return store.RunRecord{}, false, err
 	}
-	if r, err = store.DecodeRun(value); err != nil {
+	if r, err = codec.DecodeRun(value); err != nil {
 		return store.RunRecord{}, false, fmt.Errorf("run %s: %w", id, err)
 	}
 	return r, true, nil
@@ -140,7 +141,7 @@ func (w *builder) trim(t store.Trim) error {
 	lower, upper := bounds(appendHistoryPrefix(nil, w.partition, t.Key))
 	kept := 0
 	return eachLeft(w.read, lower, upper, func(_, value []byte) (bool, error) {
-		r, err := store.DecodeRun(value)
+		r, err := codec.DecodeRun(value)
 		switch {
 		case err != nil:
 			return false, err

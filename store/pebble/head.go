@@ -6,6 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // head is stored under a record's name: where its body is and which index entries it has. It is all that must
@@ -133,7 +134,7 @@ const (
 func appendBody(b []byte, s *store.State, sp spec) []byte {
 	const room = 2 // for the length, guessed; the state is moved if it is 16 KiB or longer
 	at := len(b)
-	b = s.Append(append(b, make([]byte, room)...))
+	b = codec.AppendState(append(b, make([]byte, room)...), s)
 	if n := len(b) - at - room; n < 1<<(7*room) {
 		b[at], b[at+1] = byte(n)|0x80, byte(n>>7)
 	} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // FuzzRefOrder holds the order of keys against Ref.Compare, and reads back what was written.
@@ -111,7 +112,7 @@ func sameHead(a, b *head) bool {
 func TestBodyLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 127, 128, 16_000, 16_383, 16_384, 70_000, 3 << 20} {
 		s := store.State{Queue: string(make([]byte, n))}
-		want := s.Append(nil)
+		want := codec.AppendState(nil, &s)
 		state, sp, err := splitBody(appendBody(nil, &s, spec{form: specInBody, inline: []byte("abc")}))
 		if err != nil || !bytes.Equal(state, want) || string(sp.inline) != "abc" {
 			t.Errorf("queue of %d bytes: state of %d bytes, want %d; spec %q; %v", n, len(state), len(want), sp.inline, err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // runs reads the history: one run, a job's, or the dead ones of a namespace. A cursor is a key without its
@@ -37,7 +38,7 @@ func (v *view) oneRun(id *identity.Run) ([]store.RunRecord, error) {
 
 // decodeRun decodes a run; its cursor is the key that it was found by.
 func decodeRun(value, key []byte) (store.RunRecord, error) {
-	r, err := store.DecodeRun(value)
+	r, err := codec.DecodeRun(value)
 	if err != nil {
 		return r, fmt.Errorf("finished run: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // record reads a record.
@@ -51,7 +52,7 @@ func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, 
 	r := store.Record{Ref: ref, Exists: true}
 	state, sp, err := splitBody(body)
 	if err == nil {
-		r.State, err = store.DecodeState(state)
+		r.State, err = codec.DecodeState(state)
 	}
 	if err != nil {
 		return r, fmt.Errorf("body of %s: %w", ref.Key, err)
@@ -87,7 +88,7 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 		if err != nil {
 			return false, err
 		}
-		if (q.Phase == nil || r.State.Phase == *q.Phase) && store.MatchLabel(r.Spec, q.Label) {
+		if (q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label) {
 			if q.MaxSpec > 0 && len(r.Spec) > q.MaxSpec {
 				r.Spec = nil
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // changes are the batches of a group, each kind of change as the columns of one statement.
@@ -156,7 +157,7 @@ func (p *puts) put(partition int, r *store.Record) error {
 	p.due, p.next, p.queue = append(p.due, s.Due), append(p.next, s.Next), append(p.queue, queue)
 	p.live, p.scheduled, p.cause = append(p.live, s.Run.Live), append(p.scheduled, s.Run.Scheduled), append(p.cause, int16(s.Run.Cause))
 	p.runSeq, p.runDue = append(p.runSeq, int64(s.Run.Seq)), append(p.runDue, s.Run.Due)
-	p.attempt, p.state = append(p.attempt, int32(s.Run.Attempt)), append(p.state, s.Append([]byte{}))
+	p.attempt, p.state = append(p.attempt, int32(s.Run.Attempt)), append(p.state, codec.AppendState([]byte{}, s))
 	p.spec, p.labels = append(p.spec, r.Spec), append(p.labels, labels)
 	return nil
 }
@@ -167,7 +168,7 @@ func (c *changes) addRun(partition int, r *store.RunRecord) {
 		c.at = map[runKey]int{}
 	}
 	key := runKey{partition, r.ID}
-	record := r.Append([]byte{})
+	record := codec.AppendRun([]byte{}, r)
 	if at, ok := c.at[key]; ok {
 		c.runs.status[at] = -1 // left out by the statement
 	}
@@ -181,7 +182,7 @@ func (c *changes) addRun(partition int, r *store.RunRecord) {
 // labelsOf are the labels of a spec as JSON; empty if it has none. What jsonb cannot hold, and the API does
 // not let in, is left out.
 func labelsOf(spec []byte) (string, error) {
-	labels := store.SpecLabels(spec)
+	labels := codec.SpecLabels(spec)
 	for key, value := range labels {
 		if both := key + value; !utf8.ValidString(both) || strings.Contains(both, "\x00") {
 			delete(labels, key)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // place is the n-th argument of a statement.
@@ -25,7 +26,7 @@ func scanRecord(rows pgx.Rows) (r store.Record, err error) {
 		return r, err
 	}
 	r.Seq, r.Exists = uint64(seq), true
-	r.State, err = store.DecodeState(state)
+	r.State, err = codec.DecodeState(state)
 	return r, err
 }
 
@@ -89,7 +90,7 @@ func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) err
 		if err := rows.Scan(&f.at, &state, &f.spec); err != nil {
 			return f, err
 		}
-		f.State, err = store.DecodeState(state)
+		f.State, err = codec.DecodeState(state)
 		return f, err
 	}, readSQL, all.partition, all.namespace, all.name, all.seq)
 	for _, f := range rows {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // scanRun reads a record. Its cursor is a run of nothing but what the indexes compare.
@@ -15,12 +16,12 @@ func scanRun(rows pgx.Rows) (store.RunRecord, error) {
 	if err := rows.Scan(&record); err != nil {
 		return store.RunRecord{}, err
 	}
-	r, err := store.DecodeRun(record)
+	r, err := codec.DecodeRun(record)
 	if err != nil {
 		return r, err
 	}
 	position := store.RunRecord{Key: r.Key, ID: r.ID, Finished: r.Finished}
-	r.Cursor = position.Append([]byte{})
+	r.Cursor = codec.AppendRun([]byte{}, &position)
 	return r, nil
 }
 
@@ -31,7 +32,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	}
 	var after *store.RunRecord
 	if q.After != nil {
-		r, err := store.DecodeRun(q.After)
+		r, err := codec.DecodeRun(q.After)
 		if err != nil {
 			return nil, err
 		}

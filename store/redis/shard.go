@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // shard is a partition as the owner of one term sees it.
@@ -198,7 +199,7 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	if q.Label != "" {
 		w.maxSpec = 0
 		w.keep = func(r *store.Record) bool {
-			found := store.MatchLabel(r.Spec, q.Label)
+			found := codec.MatchLabel(r.Spec, q.Label)
 			if q.MaxSpec > 0 && len(r.Spec) > q.MaxSpec {
 				r.Spec = nil
 			}

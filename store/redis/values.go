@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // A stored record is a head that says where it stands in the indexes, so that a script can take it out of
@@ -45,7 +46,7 @@ func appendRecord(b []byte, partition int, s *store.State) ([]byte, error) {
 		b = appendRun(b, &id)
 	}
 	b[at+3] = byte(len(b) - from)
-	return s.Append(b), nil
+	return codec.AppendState(b, s), nil
 }
 
 // appendStaged appends a staged entry.
@@ -62,7 +63,7 @@ func parseRecord(v []byte) (store.State, error) {
 	if len(v) < head {
 		return store.State{}, fmt.Errorf("%w: a record of %d bytes", store.ErrDamaged, len(v))
 	}
-	return store.DecodeState(v[head:])
+	return codec.DecodeState(v[head:])
 }
 
 // A stored run is a head like that of a record, and the run without its key:
@@ -96,7 +97,7 @@ func appendRunRecord(b []byte, r *store.RunRecord) ([]byte, error) {
 	binary.BigEndian.PutUint16(b[from-2:], uint16(len(b)-from))
 	kept := *r
 	kept.Key = carillon.Key{}
-	return kept.Append(b), nil
+	return codec.AppendRun(b, &kept), nil
 }
 
 // parseRunRecord reads what appendRunRecord wrote.
@@ -108,7 +109,7 @@ func parseRunRecord(v []byte) (store.RunRecord, error) {
 	if len(v) < head {
 		return store.RunRecord{}, fmt.Errorf("%w: a run of %d bytes", store.ErrDamaged, len(v))
 	}
-	r, err := store.DecodeRun(v[head:])
+	r, err := codec.DecodeRun(v[head:])
 	if err != nil {
 		return store.RunRecord{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 	"github.com/carillonhq/carillon/store/memory"
 )
 
@@ -160,7 +161,7 @@ func skipsTies(q store.RunQuery, next runsNext) ([]store.RunRecord, error) {
 	if q.After == nil {
 		return next(q)
 	}
-	last, err := store.DecodeRun(q.After)
+	last, err := codec.DecodeRun(q.After)
 	if err != nil {
 		return nil, err
 	}

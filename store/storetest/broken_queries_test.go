@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 	"github.com/carillonhq/carillon/store/memory"
 )
 
@@ -227,7 +228,7 @@ func filtersLate(q store.ListQuery, next func(store.ListQuery) ([]store.Record, 
 	label := q.Label
 	q.Label = ""
 	got, err := next(q)
-	return slices.DeleteFunc(got, func(r store.Record) bool { return !store.MatchLabel(r.Spec, label) }), err
+	return slices.DeleteFunc(got, func(r store.Record) bool { return !codec.MatchLabel(r.Spec, label) }), err
 }
 
 func inclusiveList(q store.ListQuery, next func(store.ListQuery) ([]store.Record, error)) ([]store.Record, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // model is one partition as the contract says it, with no thought for speed: no index, every query filters
@@ -130,7 +131,7 @@ func (m *model) list(q store.ListQuery) []store.Record {
 			place = r.Namespace + "\x00" + r.Name
 		}
 		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) && strings.HasPrefix(r.Name, q.Prefix) &&
-			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) && store.MatchLabel(r.Spec, q.Label)
+			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label)
 	}, byRef))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
 )
 
 // ns is the namespace that most cases use.
@@ -40,7 +41,7 @@ func specOf(note string, labels ...string) []byte {
 		k, v, _ := strings.Cut(l, "=")
 		j.Labels[k] = v
 	}
-	return store.EncodeSpec(&j)
+	return codec.EncodeSpec(&j)
 }
 
 // change alters a record that a case makes.
@@ -137,12 +138,12 @@ func (s shard) fullRun(name string, n int64) store.RunRecord {
 
 // canonRecord is all of a record as text: equal records, equal texts.
 func canonRecord(r store.Record) string {
-	return fmt.Sprintf("%q %q %d exists=%v spec=%x state=%x", r.Namespace, r.Name, r.Seq, r.Exists, r.Spec, r.State.Append(nil))
+	return fmt.Sprintf("%q %q %d exists=%v spec=%x state=%x", r.Namespace, r.Name, r.Seq, r.Exists, r.Spec, codec.AppendState(nil, &r.State))
 }
 
 // canonRun is all of a run as text, but its cursor.
 func canonRun(r store.RunRecord) string {
-	return fmt.Sprintf("%q %q %d %x", r.Key.Namespace, r.Key.Name, r.ID.Scheduled-base, r.Append(nil))
+	return fmt.Sprintf("%q %q %d %x", r.Key.Namespace, r.Key.Name, r.ID.Scheduled-base, codec.AppendRun(nil, &r))
 }
 
 // canonRef is a record's name as text.
@@ -224,7 +225,7 @@ func (s shard) wantRecord(want store.Record) {
 // wantGone checks that a record is not there.
 func (s shard) wantGone(ref store.Ref) {
 	s.Helper()
-	if got := s.read(ref); got.Exists || got.Ref != ref || got.Spec != nil || len(got.State.Append(nil)) != 0 {
+	if got := s.read(ref); got.Exists || got.Ref != ref || got.Spec != nil || len(codec.AppendState(nil, &got.State)) != 0 {
 		s.Errorf("Read of %v, which is not there, gives %+v", ref, got)
 	}
 }

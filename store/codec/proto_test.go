@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
 )
 
 // codecs are the encoders and decoders by the name of their message in record.proto.
@@ -31,13 +32,13 @@ var codecs = map[string]struct {
 		func(b []byte) (any, error) { j, err := DecodeSpec(b, carillon.Key{}); return &j, err },
 	},
 	"State": {
-		new(State),
-		func(v any) []byte { return v.(*State).Append(nil) },
+		new(store.State),
+		func(v any) []byte { return AppendState(nil, v.(*store.State)) },
 		func(b []byte) (any, error) { s, err := DecodeState(b); return &s, err },
 	},
 	"RunRecord": {
-		new(RunRecord),
-		func(v any) []byte { return v.(*RunRecord).Append(nil) },
+		new(store.RunRecord),
+		func(v any) []byte { return AppendRun(nil, v.(*store.RunRecord)) },
 		func(b []byte) (any, error) { r, err := DecodeRun(b); return &r, err },
 	},
 	"Namespace": {
@@ -46,8 +47,8 @@ var codecs = map[string]struct {
 		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
 	},
 	"Backfill": {
-		new(Backfill),
-		func(v any) []byte { return v.(*Backfill).Append(nil) },
+		new(store.Backfill),
+		func(v any) []byte { return AppendBackfill(nil, v.(*store.Backfill)) },
 		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
 	},
 }
@@ -227,7 +228,7 @@ func plainStruct(v reflect.Value) map[string]any {
 		case field.Type == reflect.TypeFor[carillon.Data]():
 			data := value.Interface().(carillon.Data)
 			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
-		case field.Type == reflect.TypeFor[Term]():
+		case field.Type == reflect.TypeFor[store.Term]():
 			maps.Copy(m, plainStruct(value))
 		case value.CanInt(), value.CanUint():
 			m[snake(field.Name)] = number(value)

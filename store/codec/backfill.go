@@ -1,43 +1,14 @@
-package store
+package codec
 
 import (
 	"encoding/binary"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
 )
 
-// Backfill is a backfill of a job as a metadata record of its partition. It uses the schedule that the job
-// had when it was started, whatever is put meanwhile. Times are UTC nanoseconds since 1970; 0: none.
-type Backfill struct {
-	Key carillon.Key
-	UID carillon.UID // of the job
-	Seq uint64       // tells the backfills of a job apart
-
-	Schedule string
-	TimeZone string
-	DST      carillon.DST
-	Anchor   int64 // what the schedule's times are counted from
-
-	From    int64
-	To      int64
-	Overlap carillon.Overlap
-	Rate    float64
-
-	Status    carillon.BackfillStatus
-	Total     uint64
-	Begun     uint64
-	Succeeded uint64
-	Failed    uint64
-	Next      int64    // the next scheduled time to be run
-	Earliest  int64    // no run is made before this instant, because of Rate
-	Open      []uint64 // Ref.Seq of its unfinished runs, in order
-	Created   int64
-	Finished  int64
-	Expires   int64 // when the record of an ended backfill may go
-}
-
-// Append appends the backfill's bytes to b.
-func (f *Backfill) Append(b []byte) []byte {
+// AppendBackfill appends the backfill's bytes to b.
+func AppendBackfill(b []byte, f *store.Backfill) []byte {
 	w := writer{b: b}
 	w.texts(1, f.Key.Namespace, f.Key.Name)
 	w.uid(2, f.UID)
@@ -64,23 +35,23 @@ func (f *Backfill) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeBackfill decodes what Backfill.Append wrote. Nothing aliases b.
-func DecodeBackfill(b []byte) (Backfill, error) {
-	var f Backfill
+// DecodeBackfill decodes what AppendBackfill wrote. Nothing aliases b.
+func DecodeBackfill(b []byte) (store.Backfill, error) {
+	var f store.Backfill
 	r := reader{b: b}
 	for r.next() {
-		if !f.spec(&r) && !f.progress(&r) {
+		if !r.backfillSpec(&f) && !r.backfillProgress(&f) {
 			r.skip()
 		}
 	}
 	if r.err != nil {
-		return Backfill{}, damaged("backfill", r.err)
+		return store.Backfill{}, damaged("backfill", r.err)
 	}
 	return f, nil
 }
 
-// spec reads a field that is written once; ok is false if it is another.
-func (f *Backfill) spec(r *reader) (ok bool) {
+// backfillSpec reads a field that is written once; ok is false if it is another.
+func (r *reader) backfillSpec(f *store.Backfill) (ok bool) {
 	switch r.field {
 	case 1:
 		r.check(decodeTexts(r.bytes(), &f.Key.Namespace, &f.Key.Name))
@@ -110,8 +81,8 @@ func (f *Backfill) spec(r *reader) (ok bool) {
 	return true
 }
 
-// progress reads a field that changes as the backfill goes on; ok is false if it is another.
-func (f *Backfill) progress(r *reader) (ok bool) {
+// backfillProgress reads a field that changes as the backfill goes on; ok is false if it is another.
+func (r *reader) backfillProgress(f *store.Backfill) (ok bool) {
 	switch r.field {
 	case 12:
 		f.Status = carillon.BackfillStatus(r.enum())

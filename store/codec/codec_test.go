@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/store"
 )
 
 func sampleJob() carillon.Job {
@@ -29,23 +30,23 @@ func sampleJob() carillon.Job {
 	}
 }
 
-func sampleState() State {
+func sampleState() store.State {
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
-	return State{
+	return store.State{
 		UID: identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
 		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9, Anchor: at - 1e14,
 		Next: at + 86400e9, Begun: 41,
-		Run: RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
-			Grant: Grant{Term: Term{Epoch: 7, Nonce: 0xfeedfacecafebeef}, Generation: 3}},
-		Last:     LastRun{Scheduled: at - 86400e9, Finished: at - 86399e9, Attempt: 1, Status: carillon.RunSucceeded},
+		Run: store.RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
+			Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 0xfeedfacecafebeef}, Generation: 3}},
+		Last:     store.LastRun{Scheduled: at - 86400e9, Finished: at - 86399e9, Attempt: 1, Status: carillon.RunSucceeded},
 		Counters: carillon.Counters{Fired: 41, Succeeded: 39, Failed: 4, Retried: 3},
 		Kept:     20,
 	}
 }
 
-func sampleRun() RunRecord {
+func sampleRun() store.RunRecord {
 	s := sampleState()
-	return RunRecord{
+	return store.RunRecord{
 		Key: carillon.Key{Namespace: "default", Name: "reports/nightly"}, ID: s.Identity(17), Grant: s.Run.Grant,
 		Status: carillon.RunSucceeded, Due: s.Run.Due, Started: s.Run.Started, Finished: s.Run.Started + 1e9, Attempt: 1,
 		Worker: "worker-7",
@@ -57,15 +58,15 @@ func TestZeroValues(t *testing.T) {
 	if b := EncodeSpec(&carillon.Job{}); b == nil || len(b) != 0 {
 		t.Errorf("spec of the zero job = %#v, want empty and not nil", b)
 	}
-	if b := new(State).Append(nil); len(b) != 0 {
+	if b := AppendState(nil, new(store.State)); len(b) != 0 {
 		t.Errorf("zero state = %x", b)
 	}
 	job, err := DecodeSpec(nil, carillon.Key{Namespace: "n", Name: "x"})
 	if want := (carillon.Job{Namespace: "n", Name: "x"}); err != nil || !reflect.DeepEqual(job, want) {
 		t.Errorf("DecodeSpec(nil) = %+v, %v", job, err)
 	}
-	run, err := DecodeRun(new(RunRecord).Append(nil))
-	if err != nil || !reflect.DeepEqual(run, RunRecord{}) {
+	run, err := DecodeRun(AppendRun(nil, new(store.RunRecord)))
+	if err != nil || !reflect.DeepEqual(run, store.RunRecord{}) {
 		t.Errorf("zero run = %+v, %v", run, err)
 	}
 }
@@ -125,11 +126,11 @@ func TestLongMessages(t *testing.T) {
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {
 	s, r := sampleState(), sampleRun()
-	if b := s.Append([]byte("head")); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], s.Append(nil)) {
-		t.Error("State.Append does not append")
+	if b := AppendState([]byte("head"), &s); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], AppendState(nil, &s)) {
+		t.Error("AppendState does not append")
 	}
-	if b := r.Append([]byte("head")); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], r.Append(nil)) {
-		t.Error("RunRecord.Append does not append")
+	if b := AppendRun([]byte("head"), &r); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], AppendRun(nil, &r)) {
+		t.Error("AppendRun does not append")
 	}
 }
 
@@ -148,10 +149,10 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 	if got, err := DecodeSpec(append(spec, later...), job.Key()); err != nil || !reflect.DeepEqual(got, job) {
 		t.Errorf("spec: %v", err)
 	}
-	if got, err := DecodeState(append(state.Append(slices.Clone(later)), later...)); err != nil || !reflect.DeepEqual(got, state) {
+	if got, err := DecodeState(append(AppendState(slices.Clone(later), &state), later...)); err != nil || !reflect.DeepEqual(got, state) {
 		t.Errorf("state: %v", err)
 	}
-	if got, err := DecodeRun(append(run.Append(slices.Clone(later)), later...)); err != nil || !reflect.DeepEqual(got, run) {
+	if got, err := DecodeRun(append(AppendRun(slices.Clone(later), &run), later...)); err != nil || !reflect.DeepEqual(got, run) {
 		t.Errorf("run: %v", err)
 	}
 	for name, decode := range map[string]func([]byte) error{
@@ -161,9 +162,9 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 		"texts":  func(b []byte) error { return decodeTexts(b) },
 		"policy": func(b []byte) error { return decodeFailurePolicy(new(carillon.FailurePolicy), b) },
 		"hist":   func(b []byte) error { return decodeHistory(new(carillon.History), b) },
-		"run":    func(b []byte) error { return decodeRunState(new(RunState), b) },
-		"grant":  func(b []byte) error { return decodeGrant(new(Grant), b) },
-		"last":   func(b []byte) error { return decodeLastRun(new(LastRun), b) },
+		"run":    func(b []byte) error { return decodeRunState(new(store.RunState), b) },
+		"grant":  func(b []byte) error { return decodeGrant(new(store.Grant), b) },
+		"last":   func(b []byte) error { return decodeLastRun(new(store.LastRun), b) },
 		"counts": func(b []byte) error { return decodeCounters(new(carillon.Counters), b) },
 		"id":     func(b []byte) error { return decodeIdentity(new(identity.Run), b) },
 	} {
@@ -182,22 +183,22 @@ func TestDamage(t *testing.T) {
 		"state": func(b []byte) error { _, err := DecodeState(b); return err },
 		"run":   func(b []byte) error { _, err := DecodeRun(b); return err },
 	}
-	whole := map[string][]byte{"spec": EncodeSpec(&job), "state": state.Append(nil), "run": run.Append(nil)}
+	whole := map[string][]byte{"spec": EncodeSpec(&job), "state": AppendState(nil, &state), "run": AppendRun(nil, &run)}
 	for name, decode := range decoders {
 		for i := range whole[name] {
-			if err := decode(whole[name][:i]); err != nil && !errors.Is(err, ErrDamaged) {
+			if err := decode(whole[name][:i]); err != nil && !errors.Is(err, store.ErrDamaged) {
 				t.Errorf("%s cut at %d: %v", name, i, err)
 			}
 		}
 		for _, bad := range [][]byte{{0}, {0x08}, {0x0a, 0x05, 1}, {0x0b}, {0x0c}, {0x0f}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
 			bytes.Repeat([]byte{0xff}, 11), {0xf8, 0xff, 0xff, 0xff, 0xff, 1, 0}} {
-			if err := decode(bad); !errors.Is(err, ErrDamaged) {
+			if err := decode(bad); !errors.Is(err, store.ErrDamaged) {
 				t.Errorf("%s %x: %v, want ErrDamaged", name, bad, err)
 			}
 		}
 	}
 	for name, bad := range map[string][]byte{"uid of 3 bytes": {0x0a, 3, 1, 2, 3}, "phase 256": {5 << 3, 0x80, 2}, "wrong type": {0x0d, 1, 2, 3, 4}} {
-		if _, err := DecodeState(bad); !errors.Is(err, ErrDamaged) {
+		if _, err := DecodeState(bad); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -229,7 +230,7 @@ func TestLabels(t *testing.T) {
 func TestAliasing(t *testing.T) {
 	job, state, run := sampleJob(), sampleState(), sampleRun()
 	state.Queue, state.Run.Errors = "queue", []carillon.AttemptError{{Attempt: 1, Message: "no"}}
-	spec, sb, rb := EncodeSpec(&job), state.Append(nil), run.Append(nil)
+	spec, sb, rb := EncodeSpec(&job), AppendState(nil, &state), AppendRun(nil, &run)
 	gotJob, _ := DecodeSpec(spec, job.Key())
 	gotState, _ := DecodeState(sb)
 	gotRun, _ := DecodeRun(rb)
@@ -251,8 +252,8 @@ func TestPreallocation(t *testing.T) {
 		t.Errorf("EncodeSpec allocates %v times", n)
 	}
 	buf := make([]byte, 0, 1024)
-	if n := testing.AllocsPerRun(100, func() { buf = state.Append(buf[:0]) }); n != 0 {
-		t.Errorf("State.Append allocates %v times", n)
+	if n := testing.AllocsPerRun(100, func() { buf = AppendState(buf[:0], &state) }); n != 0 {
+		t.Errorf("AppendState allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = DecodeState(buf) }); n != 0 {
 		t.Errorf("DecodeState allocates %v times", n)

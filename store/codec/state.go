@@ -1,13 +1,14 @@
-package store
+package codec
 
 import (
 	"math"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/store"
 )
 
-// Append appends the encoded state to b.
-func (s *State) Append(b []byte) []byte {
+// AppendState appends the encoded state to b.
+func AppendState(b []byte, s *store.State) []byte {
 	w := writer{b: b}
 	w.uid(1, s.UID)
 	w.uint(2, s.Generation)
@@ -36,9 +37,9 @@ func (s *State) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeState decodes what State.Append wrote. Nothing aliases b.
-func DecodeState(b []byte) (State, error) {
-	var s State
+// DecodeState decodes what AppendState wrote. Nothing aliases b.
+func DecodeState(b []byte) (store.State, error) {
+	var s store.State
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {
@@ -95,12 +96,12 @@ func DecodeState(b []byte) (State, error) {
 		}
 	}
 	if r.err != nil {
-		return State{}, damaged("state", r.err)
+		return store.State{}, damaged("state", r.err)
 	}
 	return s, nil
 }
 
-func (w *writer) runState(field int, s *RunState) {
+func (w *writer) runState(field int, s *store.RunState) {
 	at := w.begin(field)
 	w.bool(1, s.Live)
 	w.nanos(2, s.Scheduled)
@@ -124,7 +125,7 @@ func (w *writer) runState(field int, s *RunState) {
 	w.endOrDrop(at)
 }
 
-func decodeRunState(s *RunState, b []byte) error {
+func decodeRunState(s *store.RunState, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {
@@ -173,7 +174,7 @@ func decodeRunState(s *RunState, b []byte) error {
 	return r.err
 }
 
-func (w *writer) grant(field int, g *Grant) {
+func (w *writer) grant(field int, g *store.Grant) {
 	at := w.begin(field)
 	w.uint(1, g.Term.Epoch)
 	w.fixed(2, g.Term.Nonce)
@@ -181,7 +182,7 @@ func (w *writer) grant(field int, g *Grant) {
 	w.endOrDrop(at)
 }
 
-func decodeGrant(g *Grant, b []byte) error {
+func decodeGrant(g *store.Grant, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {
@@ -198,7 +199,7 @@ func decodeGrant(g *Grant, b []byte) error {
 	return r.err
 }
 
-func (w *writer) lastRun(field int, l *LastRun) {
+func (w *writer) lastRun(field int, l *store.LastRun) {
 	at := w.begin(field)
 	w.nanos(1, l.Scheduled)
 	w.nanos(2, l.Finished)
@@ -209,7 +210,7 @@ func (w *writer) lastRun(field int, l *LastRun) {
 	w.endOrDrop(at)
 }
 
-func decodeLastRun(l *LastRun, b []byte) error {
+func decodeLastRun(l *store.LastRun, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {
@@ -255,7 +256,7 @@ func decodeCounters(c *carillon.Counters, b []byte) error {
 	return r.err
 }
 
-func (w *writer) waits(field int, list []Wait) {
+func (w *writer) waits(field int, list []store.Wait) {
 	for i := range list {
 		at := w.begin(field)
 		w.string(1, list[i].Name)
@@ -267,8 +268,8 @@ func (w *writer) waits(field int, list []Wait) {
 	}
 }
 
-func (r *reader) wait(list []Wait) []Wait {
-	var v Wait
+func (r *reader) wait(list []store.Wait) []store.Wait {
+	var v store.Wait
 	in := reader{b: r.bytes()}
 	for in.next() {
 		switch in.field {

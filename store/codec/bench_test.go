@@ -1,4 +1,4 @@
-package store
+package codec
 
 import "testing"
 
@@ -36,14 +36,14 @@ func BenchmarkAppendState(b *testing.B) {
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = state.Append(buf[:0])
+		buf = AppendState(buf[:0], &state)
 	}
 	b.ReportMetric(float64(len(buf)), "bytes")
 }
 
 func BenchmarkDecodeState(b *testing.B) {
 	state := sampleState()
-	buf := state.Append(nil)
+	buf := AppendState(nil, &state)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := DecodeState(buf); err != nil {
@@ -57,14 +57,14 @@ func BenchmarkAppendRun(b *testing.B) {
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = run.Append(buf[:0])
+		buf = AppendRun(buf[:0], &run)
 	}
 	b.ReportMetric(float64(len(buf)), "bytes")
 }
 
 func BenchmarkDecodeRun(b *testing.B) {
 	run := sampleRun()
-	buf := run.Append(nil)
+	buf := AppendRun(nil, &run)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := DecodeRun(buf); err != nil {

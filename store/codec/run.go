@@ -1,14 +1,15 @@
-package store
+package codec
 
 import (
 	"math"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/store"
 )
 
-// Append appends the encoded run to b: everything but Cursor.
-func (r *RunRecord) Append(b []byte) []byte {
+// AppendRun appends the encoded run to b: everything but Cursor.
+func AppendRun(b []byte, r *store.RunRecord) []byte {
 	w := writer{b: b}
 	w.texts(1, r.Key.Namespace, r.Key.Name)
 	w.identity(2, &r.ID)
@@ -30,9 +31,9 @@ func (r *RunRecord) Append(b []byte) []byte {
 	return w.b
 }
 
-// DecodeRun decodes what RunRecord.Append wrote. Response and Spec alias b; everything else is copied.
-func DecodeRun(b []byte) (RunRecord, error) {
-	var run RunRecord
+// DecodeRun decodes what AppendRun wrote. Response and Spec alias b; everything else is copied.
+func DecodeRun(b []byte) (store.RunRecord, error) {
+	var run store.RunRecord
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {
@@ -75,7 +76,7 @@ func DecodeRun(b []byte) (RunRecord, error) {
 		}
 	}
 	if r.err != nil {
-		return RunRecord{}, damaged("run", r.err)
+		return store.RunRecord{}, damaged("run", r.err)
 	}
 	return run, nil
 }
