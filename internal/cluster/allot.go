@@ -79,7 +79,7 @@ func except(owners []string, able []store.Member) []string {
 		for _, p := range c.Refuses {
 			not[taking{able[i].ID, p}] = true
 		}
-		for id, parts := range c.Doubts {
+		for id, parts := range c.Suspected {
 			for _, p := range parts {
 				not[taking{id, p}] = true
 			}

@@ -2,7 +2,11 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"github.com/carillonhq/carillon/store"
 )
 
 // MaxSkew is how far a node's clock may be from the store's if the node is to own anything.
@@ -45,27 +49,43 @@ func (s skew) refine(old *skew) *skew {
 	return &s
 }
 
+// storeClock estimates the store's clock, which is common to all nodes.
+type storeClock struct {
+	leaser store.Leaser
+	wall   func() time.Time // this node's wall clock
+	clock  monotonic
+	log    *slog.Logger
+	newest atomic.Pointer[skew]
+}
+
+func newStoreClock(leaser store.Leaser, wall func() time.Time, clock monotonic, log *slog.Logger) *storeClock {
+	c := &storeClock{leaser: leaser, wall: wall, clock: clock, log: log}
+	c.newest.Store(&skew{})
+	return c
+}
+
 // measure compares the clocks: the store's was read at some moment between two readings of the node's. The
-// clock is declared off, or right again, only if that is certain.
-func (n *Node) measure(ctx context.Context) {
-	ctx, cancel := n.patience(ctx)
-	defer cancel()
-	began, wall := n.elapsed(), n.cfg.Now()
-	at, err := n.leaser.Now(ctx)
+// node's clock is declared off, or right again, only if that is certain. The caller holds the turn.
+func (c *storeClock) measure(ctx context.Context) {
+	began, wall := c.clock.elapsed(), c.wall()
+	at, err := c.leaser.Now(ctx)
 	if err != nil {
 		return // the store is in trouble; Join reports that
 	}
-	took, old := n.elapsed()-began, n.skew.Load()
+	took, old := c.clock.elapsed()-began, c.skew()
 	s := skew{low: wall.Sub(at), high: wall.Sub(at) + took, at: began, known: true}.refine(old)
-	n.skew.Store(s)
+	c.newest.Store(s)
 	switch {
 	case s.off && !old.off:
-		n.log.Warn("this node's clock is off the store's: it owns nothing until that is mended",
+		c.log.Warn("this node's clock is off the store's: it owns nothing until that is mended",
 			"ahead", s.ahead(), "within", s.within(), "limit", MaxSkew)
 	case old.off && !s.off:
-		n.log.Info("this node's clock is right again", "ahead", s.ahead())
+		c.log.Info("this node's clock is right again", "ahead", s.ahead())
 	}
 }
 
-// StoreNow returns this node's best estimate of the store's clock, which is common to all nodes.
-func (n *Node) StoreNow() time.Time { return n.cfg.Now().Add(-n.skew.Load().ahead()) }
+// skew returns the newest measurement.
+func (c *storeClock) skew() *skew { return c.newest.Load() }
+
+// now returns the best estimate of the store's clock.
+func (c *storeClock) now() time.Time { return c.wall().Add(-c.skew().ahead()) }

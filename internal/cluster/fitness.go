@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -35,12 +34,11 @@ func backoff(first, most time.Duration, tries int) time.Duration {
 // claim and commit. It is unfit when it has failed to for some time during which the store answered: if the
 // store is away no node is unfit.
 type fitness struct {
-	ttl  time.Duration
-	ring chan struct{} // holds one when a proof is requested
-	over chan struct{} // closed when the prover has ended
+	ttl      time.Duration
+	requests chan struct{} // capacity 1; full when a proof is requested
 
 	mu      sync.Mutex
-	is      bool
+	fit     bool
 	reason  string        // why it is unfit
 	failing time.Duration // since when proofs have failed; 0 if the last one succeeded
 	proven  time.Duration // when the last successful proof began
@@ -59,19 +57,19 @@ type refusal struct {
 }
 
 func newFitness(ttl time.Duration) *fitness {
-	return &fitness{ttl: ttl, ring: make(chan struct{}, 1), over: make(chan struct{}), refused: map[int]*refusal{}}
+	return &fitness{ttl: ttl, requests: make(chan struct{}, 1), refused: map[int]*refusal{}}
 }
 
-// suspect requests a proof.
-func (f *fitness) suspect() {
+// requestProof requests a proof.
+func (f *fitness) requestProof() {
 	select {
-	case f.ring <- struct{}{}:
+	case f.requests <- struct{}{}:
 	default:
 	}
 }
 
-// stands returns what the node should say of itself.
-func (f *fitness) stands() (is bool, reason string, refuses []int) {
+// report returns what the node should say of itself.
+func (f *fitness) report() (fit bool, reason string, refuses []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for p, r := range f.refused {
@@ -80,30 +78,30 @@ func (f *fitness) stands() (is bool, reason string, refuses []int) {
 		}
 	}
 	slices.Sort(refuses)
-	if f.is && len(refuses) > 0 {
+	if f.fit && len(refuses) > 0 {
 		return true, fmt.Sprintf("partition %d: %s", refuses[0], f.refused[refuses[0]].reason), refuses
 	}
-	return f.is, f.reason, refuses
+	return f.fit, f.reason, refuses
 }
 
-// note takes the outcome of a proof that began at began; answering is since when the store has answered
+// record takes the outcome of a proof that began at began; answering is since when the store has answered
 // everything else. It returns whether the node has become fit or unfit, and the pause before the next proof;
 // 0 = none until there is a reason.
-func (f *fitness) note(began, now, answering time.Duration, err error) (changed bool, wait time.Duration) {
+func (f *fitness) record(began, now, answering time.Duration, err error) (changed bool, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
-		if changed = !f.is; changed {
+		if changed = !f.fit; changed {
 			f.became = now
 		}
-		f.is, f.reason, f.failing, f.proven = true, "", 0, began
+		f.fit, f.reason, f.failing, f.proven = true, "", 0, began
 		return changed, 0
 	}
 	if f.failing == 0 {
 		f.failing = began
 	}
 	switch {
-	case !f.is:
+	case !f.fit:
 		changed = f.reason == ""
 	case !lasts(f.failing, now, answering, f.ttl):
 		return false, f.ttl / proofParts
@@ -113,18 +111,15 @@ func (f *fitness) note(began, now, answering time.Duration, err error) (changed 
 			f.tries = 0
 		}
 	}
-	f.is, f.reason = false, err.Error()
+	f.fit, f.reason = false, err.Error()
 	f.tries++
 	return changed, backoff(firstProof, maxProof, f.tries-1)
 }
 
-// never is the value of answering while the store does not answer.
-const never = time.Duration(math.MaxInt64)
-
 // lasts reports whether something has failed for so long, while the store answered everything else, that it
 // is the node's own fault.
 func lasts(since, until, answering, ttl time.Duration) bool {
-	return answering != never && until-max(since, answering) >= ttl/unfitParts
+	return answering != notAnswering && until-max(since, answering) >= ttl/unfitParts
 }
 
 // watch looks at what the engine fails on and what it serves. It requests a proof if there is a reason to,
@@ -133,15 +128,15 @@ func lasts(since, until, answering, ttl time.Duration) bool {
 func (f *fitness) watch(failing []engine.Failure, serves map[int]bool, now, answering time.Duration) (begun []engine.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(failing) > 0 || !f.is && len(serves) > 0 {
-		f.suspect()
+	if len(failing) > 0 || !f.fit && len(serves) > 0 {
+		f.requestProof()
 	}
 	f.recover(serves, now)
 	for _, x := range failing {
 		until := now - x.Ago
 		since := until - x.For
 		r := f.refused[x.Partition]
-		proven := f.is && f.failing == 0 && f.proven >= since
+		proven := f.fit && f.failing == 0 && f.proven >= since
 		if !proven || r != nil && r.active || !lasts(since, until, answering, f.ttl) {
 			continue
 		}

@@ -13,6 +13,9 @@ import (
 var errReplaced = errors.New("another process has joined the cluster under this node's name (node_name): this one has stopped owning " +
 	"partitions and ends")
 
+// errClosed is why a node that was closed writes no heartbeat.
+var errClosed = errors.New("the node has left the cluster")
+
 // answerWithin is how long a process whose name another one wants may take to answer.
 const answerWithin = time.Second
 
@@ -33,11 +36,7 @@ func (n *Node) enter(ctx context.Context) error {
 	if _, err = n.fitting(ctx); err != nil {
 		return err
 	}
-	began := n.elapsed()
-	err = n.prove(ctx)
-	if changed, _ := n.fit.note(began, n.elapsed(), n.answering(), err); changed && err != nil {
-		n.log.Warn("this node is unfit to own partitions: it cannot claim or commit; it owns none until it can", "node", n.id, "reason", err)
-	}
+	n.prover.proveFirst(ctx)
 	return n.join(ctx)
 }
 
@@ -50,7 +49,7 @@ func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
 	if err := intelligible(n.id, members); err != nil {
 		return nil, err
 	}
-	return members, n.compatible(members)
+	return members, compatible(n.cfg.Settings, n.id, members)
 }
 
 // replace takes the place of the member of this name, if that does not answer.
@@ -91,30 +90,28 @@ func (n *Node) answers(ctx context.Context, m store.Member) bool {
 
 // join writes the node's heartbeat, and how much it is to own. The caller holds the turn.
 func (n *Node) join(ctx context.Context) error {
-	n.measure(ctx)
+	n.measureClock(ctx)
 	m := n.self()
-	began := n.elapsed()
-	short, cancel := n.patience(ctx)
+	began := n.clock.elapsed()
+	short, cancel := oneAnswer(ctx, n.cfg.TTL)
 	defer cancel()
-	err := n.leaser.Join(short, m, n.life())
+	err := n.leaser.Join(short, m, lifeOf(n.cfg.TTL))
 	switch {
 	case err == nil:
-		if n.steady.Load() == int64(never) {
-			n.steady.Store(int64(began))
-		}
-		n.joined.Store(int64(began))
-		n.answered.Store(int64(began))
-		n.entered = true
+		n.heartbeats.taken(began)
+		n.membership.apply(eventJoined)
 		return nil
 	case errors.Is(err, store.ErrTaken):
-		if n.entered {
-			n.end()
+		if n.membership.state() != stateJoining {
+			n.log.Error(errReplaced.Error(), "node", n.id)
+			n.assignment.clear()
+			n.membership.apply(eventTaken)
 		}
 		return err
 	case ctx.Err() != nil:
 		return err // the node ends
 	}
-	n.steady.Store(int64(never))
+	n.heartbeats.failed()
 	n.log.Warn("the node could not tell the store that it lives", "error", err)
 	if f := n.cfg.Events.JoinFailed; f != nil {
 		f()
@@ -122,10 +119,8 @@ func (n *Node) join(ctx context.Context) error {
 	return fmt.Errorf("join the cluster: %w", err)
 }
 
-// end makes the node own nothing: another process has its name.
-func (n *Node) end() {
-	n.log.Error(errReplaced.Error(), "node", n.id)
-	n.assigned = nil
-	n.local.Assign(nil)
-	close(n.replaced)
+func (n *Node) measureClock(ctx context.Context) {
+	ctx, cancel := oneAnswer(ctx, n.cfg.TTL)
+	defer cancel()
+	n.storeClock.measure(ctx)
 }

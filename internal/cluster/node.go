@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -70,17 +70,6 @@ type Events struct {
 	Again      func()                   // a call has not found its partition's owner and is tried again
 }
 
-// DefaultTTL of leases: if a node is killed, other nodes fire its runs within 5 s.
-const DefaultTTL = 4 * time.Second
-
-// Fractions of the TTL.
-const (
-	beatParts = 4 // a node writes a heartbeat, and reads the members, this often in a TTL
-	// lifeNum of lifeDen of the TTL is how long a node counts as living after its last heartbeat. It is less
-	// than the leases last, so that the others know what to claim as soon as they can.
-	lifeNum, lifeDen = 3, 4
-)
-
 // pollGap is the least time between two reads of the members that calls have requested.
 const pollGap = 50 * time.Millisecond
 
@@ -99,7 +88,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Node is this process's part in a cluster.
+// Node is this process's part in a cluster: it runs heartbeats and views, and brings the types together that
+// know the parts. From a heartbeat to a share:
+//
+//	run ─→ heartbeat ─→ examine: fitness ← the engine's failures, proofs of the prover
+//	           │
+//	           ├─→ join: storeClock, self ← membership, fitness, suspicions ─→ Leaser.Join
+//	           │
+//	           └─→ poll: view ← Leaser.Members, Leaser.Owners ─→ share ─→ assignment ─→ engine
 type Node struct {
 	cfg    Config
 	id     string
@@ -107,38 +103,25 @@ type Node struct {
 	leaser store.Leaser
 	parts  int
 	local  Local // set by Start
-	view   atomic.Pointer[view]
-	peers  peers
-	news   news
 
-	// Held by whoever talks to the store about members: one at a time, so that newer views replace older
-	// ones.
-	turn   chan struct{}
-	poked  chan struct{} // a newer view is wanted
-	stop   chan struct{}
-	done   chan struct{} // closed when the loop has ended
-	cancel context.CancelFunc
+	membership *membership
+	heartbeats *heartbeats
+	views      *views
+	peers      *peers
+	prover     *prover
+	storeClock *storeClock
+	announcer  *announcer
+	clock      monotonic
+
+	// Guarded by the turn of views.
+	assignment  assignment
+	suspicions  suspicions
+	successors  *successors
+	differences *settingsLog
+
 	ctx    context.Context // for the loop's calls to the store
-
-	// Guarded by turn.
-	assigned []int
-	known    bool          // something has been assigned
-	entered  bool          // it has been a member
-	differ   []string      // differences of settings that were last logged
-	polled   time.Duration // when the newest view was requested, by the monotonic clock
-
-	fit        *fitness
-	suspicions suspicions // guarded by turn
-	outages    outages
-	exit       exit
-	draining   atomic.Bool
-	settled    atomic.Bool  // everything assigned was owned once
-	answered   atomic.Int64 // when the last request that the store answered was made, by the monotonic clock
-	joined     atomic.Int64 // when the last heartbeat was written, by the monotonic clock
-	steady     atomic.Int64 // since when heartbeats have not failed, by the same; never = the last one failed
-	clock      time.Time    // zero point of the monotonic clock
-	skew       atomic.Pointer[skew]
-	replaced   chan struct{} // closed when another process has this node's name
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the loop has ended
 }
 
 var _ carillon.Cluster = (*Node)(nil)
@@ -149,41 +132,53 @@ func New(c Config) *Node {
 	c = c.withDefaults()
 	n := &Node{
 		cfg: c, id: c.Member.ID, log: c.Log, leaser: c.Store.Leaser(), parts: c.Store.Meta().Partitions,
-		turn: make(chan struct{}, 1), poked: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		replaced: make(chan struct{}), clock: time.Now(), fit: newFitness(c.TTL),
+		membership: newMembership(), clock: monotonic{time.Now()}, successors: newSuccessors(),
+		differences: &settingsLog{log: c.Log}, done: make(chan struct{}),
 	}
-	n.steady.Store(int64(never))
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.peers = peers{dial: c.Dial, broken: n.poke, by: map[string]*link{}, over: make(chan struct{})}
-	n.view.Store(newView(nil, nil, n.parts, time.Time{}))
-	n.skew.Store(&skew{})
+	n.views = newViews(n.parts)
+	n.peers = newPeers(c.Dial, n.views.poke, n.id, n, n.log)
+	n.heartbeats = newHeartbeats(n.clock, c.TTL)
+	n.storeClock = newStoreClock(n.leaser, c.Now, n.clock, n.log)
+	n.announcer = newAnnouncer(n.sendNames)
+	n.prover = &prover{
+		store: c.Store, leaser: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log, fitness: newFitness(c.TTL),
+		answering: n.answering, done: make(chan struct{}),
+		publish: func(ctx context.Context) { _ = n.heartbeat(ctx) }, // it has logged its errors
+	}
 	return n
 }
 
 // Start makes the node a member and has the engine, which must be running, claim its share. It ends with
 // [Node.Close]. If Start fails nothing is left running.
 func (n *Node) Start(ctx context.Context, local Local) error {
-	n.local = local
-	n.turn <- struct{}{}
-	err := n.enter(ctx)
-	if err == nil {
-		err = n.poll(ctx)
-	}
-	<-n.turn
-	if err != nil {
+	n.local, n.assignment.engine = local, local
+	if err := n.begin(ctx); err != nil {
 		close(n.done)
-		close(n.fit.over)
+		close(n.prover.done)
 		return errors.Join(err, n.Close(ctx))
 	}
 	go n.run()
-	go n.prover()
+	go n.prover.run(n.ctx, n.membership.closed)
 	return nil
+}
+
+// begin makes the node a member and gives it its first share.
+func (n *Node) begin(ctx context.Context) error {
+	if err := n.views.take(ctx); err != nil {
+		return err
+	}
+	defer n.views.release()
+	if err := n.enter(ctx); err != nil {
+		return err
+	}
+	return n.poll(ctx)
 }
 
 // run keeps membership and view up to date until the node ends.
 func (n *Node) run() {
 	defer close(n.done)
-	period := n.cfg.TTL / beatParts
+	period := n.cfg.TTL / heartbeatParts
 	next := time.Now().Add(period)
 	due := time.NewTimer(period)
 	defer due.Stop()
@@ -200,10 +195,10 @@ func (n *Node) run() {
 	}
 	gap := time.NewTimer(0)
 	defer gap.Stop()
-	poked := n.poked
+	poked := n.views.poked
 	for {
 		select {
-		case <-n.stop:
+		case <-n.membership.closed:
 			return
 		case <-due.C:
 			beat()
@@ -213,37 +208,22 @@ func (n *Node) run() {
 			poked = nil
 			gap.Reset(pollGap)
 		case <-gap.C:
-			poked = n.poked
+			poked = n.views.poked
 		}
-	}
-}
-
-// poke makes the loop look at the store soon.
-func (n *Node) poke() {
-	select {
-	case n.poked <- struct{}{}:
-	default:
-	}
-}
-
-// take waits for the turn to talk to the store.
-func (n *Node) take(ctx context.Context) error {
-	select {
-	case n.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
 // heartbeat writes the node's heartbeat, and reads the members and owners.
 func (n *Node) heartbeat(ctx context.Context) error {
-	if err := n.take(ctx); err != nil {
+	if err := n.views.take(ctx); err != nil {
 		return err
 	}
-	defer func() { <-n.turn }()
-	if n.isReplaced() {
+	defer n.views.release()
+	switch n.membership.state() {
+	case stateReplaced:
 		return errReplaced
+	case stateClosed:
+		return errClosed
 	}
 	n.examine()
 	err := errors.Join(n.join(ctx), n.poll(ctx))
@@ -255,11 +235,11 @@ func (n *Node) heartbeat(ctx context.Context) error {
 
 // examine looks at what the engine fails on. The caller holds the turn.
 func (n *Node) examine() {
-	failing, serves := n.local.Failing(), n.held()
+	failing, serves := n.local.Failing(), n.assignment.held()
 	for _, x := range failing {
 		delete(serves, x.Partition)
 	}
-	begun := n.fit.watch(failing, serves, n.elapsed(), n.answering())
+	begun := n.prover.fitness.watch(failing, serves, n.clock.elapsed(), n.answering())
 	if len(begun) > 0 {
 		n.log.Warn("this node cannot serve partitions of its share: others own them for a while", "node", n.id, "partitions", len(begun),
 			"partition", begun[0].Partition, "reason", begun[0].Err)
@@ -268,8 +248,8 @@ func (n *Node) examine() {
 
 // suspect looks for partitions that other nodes do not take although they should. The caller holds the turn.
 func (n *Node) suspect() {
-	before := n.suspicions.published()
-	if !n.suspicions.look(n.view.Load(), n.id, n.elapsed(), n.answering(), n.cfg.TTL) {
+	v, before := n.views.load(), n.suspicions.published()
+	if !n.suspicions.look(v, n.id, n.clock.elapsed(), n.answering(), n.cfg.TTL) {
 		return
 	}
 	for id, parts := range n.suspicions.published() {
@@ -278,67 +258,114 @@ func (n *Node) suspect() {
 				"partitions", len(parts), "partition", parts[0])
 		}
 	}
-	n.assign(n.view.Load())
+	n.assign(v)
 }
 
-// answering returns since when the store has answered all heartbeats and has ended no more than single terms;
-// never, if it did not answer the last one. A store that fails over may answer the heartbeats before and
-// after.
-func (n *Node) answering() time.Duration {
-	if n.elapsed()-time.Duration(n.joined.Load()) > 2*n.cfg.TTL/beatParts {
-		return never
-	}
-	since := time.Duration(n.steady.Load())
-	if ago, ever := n.local.Outage(); ever && since != never {
-		since = max(since, n.elapsed()-ago)
-	}
-	return max(since, time.Duration(n.outages.last.Load()))
-}
+// answering returns since when the store has answered everything: see [heartbeats].
+func (n *Node) answering() time.Duration { return n.heartbeats.answering(n.local.Outage()) }
 
 // Look implements [Control]. It is heartbeat without writing one. A caller that waited for the turn while
 // another look began shares the result of that one: however many look at once, the store is asked twice, and
 // the next heartbeat is not delayed.
 func (n *Node) Look(ctx context.Context) error {
-	since := n.elapsed()
-	if err := n.take(ctx); err != nil {
+	since := n.clock.elapsed()
+	if err := n.views.take(ctx); err != nil {
 		return err
 	}
-	defer func() { <-n.turn }()
-	if n.polled > since {
+	defer n.views.release()
+	if n.views.asked > since {
 		return nil
 	}
 	return n.poll(ctx)
 }
 
-// patience bounds how long the store may take for one answer.
-func (n *Node) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, n.cfg.TTL/beatParts)
+// poll reads a new view and acts on it. The caller holds the turn. If it fails the old view stays; what the
+// node owns depends on its leases, not on the view.
+func (n *Node) poll(ctx context.Context) error {
+	began := n.clock.elapsed()
+	v, err := n.readView(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Debug("the members and owners could not be read", "error", err)
+		}
+		return fmt.Errorf("who is in the cluster: %w", err)
+	}
+	n.heartbeats.read(v, began)
+	n.askSuccessors(ctx, v)
+	before := n.views.replace(v, began)
+	n.assign(v)
+	n.differences.compare(v.members)
+	n.peers.keep(v.members)
+	n.announcer.welcome(before.members, v.members)
+	return nil
 }
 
-// elapsed returns the time since New, by a monotonic clock that nobody sets.
-func (n *Node) elapsed() time.Duration { return time.Since(n.clock) }
+func (n *Node) readView(ctx context.Context) (*view, error) {
+	ctx, cancel := oneAnswer(ctx, n.cfg.TTL)
+	defer cancel()
+	members, err := n.leaser.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := n.leaser.Owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newView(members, owners, n.parts, n.storeClock.now()), nil
+}
+
+// assign tells the engine what it is to own, if that has changed. A node that finds itself missing among the
+// members has not written its heartbeat for too long. It keeps the partitions that it has leases for, and its
+// next heartbeat puts it back.
+func (n *Node) assign(v *view) {
+	if n.membership.state().over() {
+		return
+	}
+	if me, here := v.member(n.id); !here || me.Nonce != n.cfg.Member.Nonce {
+		return
+	}
+	share := n.share(v)
+	if before, changed := n.assignment.set(share); changed {
+		n.log.Info("the node's share of the partitions has changed", "partitions", len(share), "before", before, "of", n.parts,
+			"nodes", len(v.members))
+	}
+}
 
 // Silent returns how long the store has not answered. It is asked at least every quarter of the TTL.
-func (n *Node) Silent() time.Duration { return n.elapsed() - time.Duration(n.answered.Load()) }
+func (n *Node) Silent() time.Duration { return n.heartbeats.silent() }
+
+// StoreNow returns this node's best estimate of the store's clock, which is common to all nodes.
+func (n *Node) StoreNow() time.Time { return n.storeClock.now() }
+
+// MayClaim reports whether the node has written a heartbeat after since, and still counts as living.
+// Otherwise another process may have its name. It is the MayClaim of [engine.Config].
+func (n *Node) MayClaim(since time.Time) bool {
+	return !n.membership.state().over() && n.heartbeats.after(since)
+}
+
+// Replaced is closed when another process has taken this node's name: this one owns nothing any more and
+// should end.
+func (n *Node) Replaced() <-chan struct{} { return n.membership.replaced }
 
 // Ready returns an error that says why the node does not take part; nil if it does.
 func (n *Node) Ready() error {
-	switch since := n.elapsed() - time.Duration(n.joined.Load()); {
-	case n.isReplaced():
+	state, skew := n.membership.state(), n.storeClock.skew()
+	switch age := n.heartbeats.age(); {
+	case state == stateReplaced:
 		return errReplaced
-	case n.exit.leaving.Load():
+	case state.departs():
 		return errors.New("the node is leaving the cluster")
-	case since > n.cfg.TTL:
-		return fmt.Errorf("the node could not tell the store for %v that it lives", since.Round(time.Millisecond))
-	case n.skew.Load().off:
-		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", n.skew.Load().ahead().Round(time.Millisecond))
+	case age > n.cfg.TTL:
+		return fmt.Errorf("the node could not tell the store for %v that it lives", age.Round(time.Millisecond))
+	case skew.off:
+		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", skew.ahead().Round(time.Millisecond))
 	}
-	switch is, reason, refuses := n.fit.stands(); {
-	case !is && reason != "":
+	switch fit, reason, refuses := n.prover.fitness.report(); {
+	case !fit && reason != "":
 		return fmt.Errorf("the node is unfit to own partitions: %s", reason)
 	case len(refuses) > 0:
 		return fmt.Errorf("the node cannot serve %d of its partitions: %s", len(refuses), reason)
-	case !n.settled.Load():
+	case !n.assignment.complete.Load():
 		return errors.New("the node does not own all of its partitions yet")
 	}
 	if lost := n.lost(); len(lost) > 0 {
@@ -347,60 +374,10 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// MayClaim reports whether the node has written a heartbeat after since, and still counts as living.
-// Otherwise another process may have its name. It is the MayClaim of [engine.Config].
-func (n *Node) MayClaim(since time.Time) bool {
-	joined := time.Duration(n.joined.Load())
-	return !n.isReplaced() && !n.clock.Add(joined).Before(since) && n.elapsed()-joined < n.life()
-}
-
-// life returns how long a node counts as living after its last heartbeat.
-func (n *Node) life() time.Duration { return n.cfg.TTL * lifeNum / lifeDen }
-
-// Replaced is closed when another process has taken this node's name: this one owns nothing any more and
-// should end.
-func (n *Node) Replaced() <-chan struct{} { return n.replaced }
-
-func (n *Node) isReplaced() bool {
-	select {
-	case <-n.replaced:
-		return true
-	default:
-		return false
-	}
-}
-
-func (n *Node) isStopped() bool {
-	select {
-	case <-n.stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// Close ends the membership, and everything that New and Start have begun. The engine must have stopped.
-func (n *Node) Close(ctx context.Context) error {
-	n.cancel()
-	select {
-	case <-n.stop:
-	default:
-		close(n.stop)
-	}
-	// After stop is closed: the engine has stopped, and is assigned nothing any more.
-	n.exit.leaving.Store(true)
-	n.exit.ended.Store(true)
-	<-n.done
-	select {
-	case <-n.fit.over:
-	case <-ctx.Done(): // a commit may hang; the store waits for it when it is closed
-	}
-	n.news.end()
-	n.peers.close()
-	ctx, cancel := context.WithTimeout(ctx, n.life()) // after that time the membership has ended by itself
-	defer cancel()
-	if err := n.leaser.Leave(ctx, n.id, n.cfg.Member.Nonce); err != nil {
-		return fmt.Errorf("leave the cluster: %w", err)
-	}
-	return nil
+// lost returns the partitions that the node is to own and owns according to the store, but does not hold: it
+// gave up the terms when it could not reach the store. Partitions that others still own, or nobody yet, are
+// not lost.
+func (n *Node) lost() []int {
+	v := n.views.load()
+	return slices.DeleteFunc(missing(n.share(v), n.assignment.held()), func(p int) bool { return v.owners[p].Node != n.id })
 }

@@ -16,8 +16,8 @@ type outages struct {
 	last    atomic.Int64    // when the newest term of the last outage was seen; 0 if there was none
 }
 
-// claimedAnew is how many partitions a member has, and how many of them it has claimed recently.
-type claimedAnew struct{ all, late int }
+// claims is how many partitions a member has, and how many of them it has claimed recently.
+type claims struct{ all, late int }
 
 // look takes a new view. Terms that were claimed within some time of each other belong to one outage.
 func (o *outages) look(v *view, now, within time.Duration) {
@@ -25,7 +25,7 @@ func (o *outages) look(v *view, now, within time.Duration) {
 	if first {
 		o.terms, o.changed = make([]store.Term, len(v.owners)), make([]time.Duration, len(v.owners))
 	}
-	members, newest := map[string]claimedAnew{}, time.Duration(0)
+	members, newest := map[string]claims{}, time.Duration(0)
 	for p := range v.owners {
 		owner := &v.owners[p]
 		if owner.Term != o.terms[p] {

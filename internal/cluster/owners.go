@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -156,83 +154,4 @@ func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
-}
-
-// poll reads a new view and acts on it. The caller holds the turn. If it fails the old view stays; what the
-// node owns depends on its leases, not on the view.
-func (n *Node) poll(ctx context.Context) error {
-	began := n.elapsed()
-	short, cancel := n.patience(ctx)
-	defer cancel()
-	members, err := n.leaser.Members(short)
-	if err != nil {
-		return n.notSeen(ctx, err)
-	}
-	owners, err := n.leaser.Owners(short)
-	if err != nil {
-		return n.notSeen(ctx, err)
-	}
-	n.polled = began
-	n.answered.Store(int64(began))
-	v := newView(members, owners, n.parts, n.StoreNow())
-	n.seekHeirs(ctx, v)
-	before := n.view.Swap(v)
-	close(before.next)
-	n.outages.look(v, began, n.cfg.TTL/unfitParts)
-	n.assign(v)
-	n.compare(members)
-	n.peers.keep(members, n.id)
-	n.welcome(before.members, members)
-	return nil
-}
-
-func (n *Node) notSeen(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		n.log.Debug("the members and owners could not be read", "error", err)
-	}
-	return fmt.Errorf("who is in the cluster: %w", err)
-}
-
-// assign tells the engine what it is to own, if that has changed. A node that finds itself missing among the
-// members has not written its heartbeat for too long. It keeps the partitions that it has leases for, and its
-// next heartbeat puts it back.
-func (n *Node) assign(v *view) {
-	if n.isReplaced() || n.isStopped() {
-		return
-	}
-	if me, here := v.member(n.id); !here || me.Nonce != n.cfg.Member.Nonce {
-		return
-	}
-	if mine := n.share(v); !n.known || !slices.Equal(mine, n.assigned) {
-		n.log.Info("the node's share of the partitions has changed", "partitions", len(mine), "before", len(n.assigned), "of", n.parts,
-			"nodes", len(v.members))
-		n.assigned, n.known = mine, true
-		n.local.Assign(mine)
-	}
-	if !n.settled.Load() && n.holdsAll() {
-		n.settled.Store(true)
-	}
-}
-
-// holdsAll reports whether the engine holds everything that it is to own.
-func (n *Node) holdsAll() bool {
-	held := n.held()
-	return !slices.ContainsFunc(n.assigned, func(p int) bool { return !held[p] })
-}
-
-// lost returns the partitions that the node is to own and owns according to the store, but does not hold: it
-// gave up the terms when it could not reach the store. Partitions that others still own, or nobody yet, are
-// not lost.
-func (n *Node) lost() []int {
-	v, held := n.view.Load(), n.held()
-	return slices.DeleteFunc(n.share(v), func(p int) bool { return held[p] || v.owners[p].Node != n.id })
-}
-
-// held returns the partitions that the engine holds.
-func (n *Node) held() map[int]bool {
-	held := map[int]bool{}
-	for _, h := range n.local.Holdings() {
-		held[h.Partition] = true
-	}
-	return held
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -60,12 +61,19 @@ type Peer interface {
 type peers struct {
 	dial   func(store.Member) (Peer, error)
 	broken func() // called when a connection has broken
+	me     string // this node's id
+	self   Control
+	log    *slog.Logger
 
 	mu    sync.Mutex
-	by    map[string]*link // by id
+	links map[string]*link // by id
 	ended bool
 	over  chan struct{} // closed when ended
 	watch sync.WaitGroup
+}
+
+func newPeers(dial func(store.Member) (Peer, error), broken func(), me string, self Control, log *slog.Logger) *peers {
+	return &peers{dial: dial, broken: broken, me: me, self: self, log: log, links: map[string]*link{}, over: make(chan struct{})}
 }
 
 // link is a connection to one process.
@@ -103,7 +111,7 @@ func (p *peers) end(l *link) {
 
 // hush closes quiet if the link is gone and not used any more. The caller holds the lock.
 func (p *peers) hush(l *link) {
-	if l.calls == 0 && p.by[l.member.ID] != l && !l.silent {
+	if l.calls == 0 && p.links[l.member.ID] != l && !l.silent {
 		l.silent = true
 		close(l.quiet)
 	}
@@ -114,7 +122,7 @@ func (p *peers) connect(m store.Member) (*link, error) {
 	if p.ended {
 		return nil, fmt.Errorf("%w: this node is shutting down", ErrUnreached)
 	}
-	if l := p.by[m.ID]; l != nil {
+	if l := p.links[m.ID]; l != nil {
 		if l.member.Nonce == m.Nonce && l.member.Address == m.Address {
 			return l, nil
 		}
@@ -125,7 +133,7 @@ func (p *peers) connect(m store.Member) (*link, error) {
 		return nil, fmt.Errorf("%w: node %q at %q: %w", ErrUnreached, m.ID, m.Address, err)
 	}
 	l := &link{member: m, peer: peer, gone: make(chan struct{}), quiet: make(chan struct{})}
-	p.by[m.ID] = l
+	p.links[m.ID] = l
 	p.watch.Go(func() { p.attend(l) })
 	return l, nil
 }
@@ -135,7 +143,7 @@ func (p *peers) attend(l *link) {
 	select {
 	case <-l.peer.Broken():
 		p.mu.Lock()
-		if p.by[l.member.ID] == l {
+		if p.links[l.member.ID] == l {
 			p.drop(l)
 		}
 		p.mu.Unlock()
@@ -165,24 +173,24 @@ func (p *peers) linger(l *link) {
 
 // drop removes a link. The caller holds the lock.
 func (p *peers) drop(l *link) {
-	delete(p.by, l.member.ID)
+	delete(p.links, l.member.ID)
 	close(l.gone)
 	p.hush(l)
 }
 
 // keep connects to all members, so that a broken connection is noticed, and drops links to nodes that are no
 // longer members.
-func (p *peers) keep(members []store.Member, me string) {
+func (p *peers) keep(members []store.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	living := make(map[string]uint64, len(members))
 	for _, m := range members {
 		living[m.ID] = m.Nonce
-		if m.ID != me {
+		if m.ID != p.me {
 			_, _ = p.connect(m) // a caller of that node will get the error
 		}
 	}
-	for id, l := range p.by {
+	for id, l := range p.links {
 		if living[id] != l.member.Nonce {
 			p.drop(l)
 		}
@@ -196,33 +204,33 @@ func (p *peers) close() {
 		p.ended = true
 		close(p.over)
 	}
-	for _, l := range p.by {
+	for _, l := range p.links {
 		p.drop(l)
 	}
 	p.mu.Unlock()
 	p.watch.Wait()
 }
 
-// tellWithin is how long the other nodes may take to look at the store.
-const tellWithin = 500 * time.Millisecond
+// lookWithin is how long the other nodes may take to look at the store.
+const lookWithin = 500 * time.Millisecond
 
-// tellAll makes all nodes, including this one, look at the store, and waits until they have.
-func (n *Node) tellAll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+// lookAll makes the members, including this one, look at the store, and waits until they have.
+func (p *peers) lookAll(ctx context.Context, members []store.Member) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	n.each(n.view.Load().members, func(m store.Member, c Control) {
+	p.each(members, func(m store.Member, c Control) {
 		if err := c.Look(ctx); err != nil {
 			// the node will look soon anyway
-			n.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err)
+			p.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err)
 		}
 	})
 }
 
 // each calls f for all members concurrently, and waits. Members that cannot be dialed are left out.
-func (n *Node) each(members []store.Member, f func(m store.Member, c Control)) {
+func (p *peers) each(members []store.Member, f func(m store.Member, c Control)) {
 	var all sync.WaitGroup
 	for _, m := range members {
-		c, done, err := n.control(m)
+		c, done, err := p.control(m)
 		if err != nil {
 			continue
 		}
@@ -235,9 +243,9 @@ func (n *Node) each(members []store.Member, f func(m store.Member, c Control)) {
 }
 
 // control returns the control of a node, which may be this one. done must be called at the end.
-func (n *Node) control(m store.Member) (c Control, done func(), err error) {
-	if m.ID == n.id {
-		return n, func() {}, nil
+func (p *peers) control(m store.Member) (c Control, done func(), err error) {
+	if m.ID == p.me {
+		return p.self, func() {}, nil
 	}
-	return n.peers.of(m)
+	return p.of(m)
 }

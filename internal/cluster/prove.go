@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -17,12 +18,27 @@ var errOccupied = errors.New("another node is on the proving ground")
 // proofKey is the key of the job of a proof. The job has no due time, and is deleted at the end of the proof.
 var proofKey = carillon.Key{Namespace: carillon.DefaultNamespace, Name: "carillon-proof"}
 
+// prover finds out whether the node can own partitions: it claims a partition that belongs to nobody, writes
+// and reads there, and releases it. It has its own goroutine: a proof may hang, and heartbeats must not.
+type prover struct {
+	store     store.Store
+	leaser    store.Leaser
+	node      string
+	ttl       time.Duration
+	clock     monotonic
+	log       *slog.Logger
+	fitness   *fitness
+	answering func() time.Duration      // since when the store has answered everything else
+	publish   func(ctx context.Context) // tells the others that the node has become fit or unfit
+	done      chan struct{}             // closed when the goroutine has ended
+}
+
 // proof claims a partition that belongs to nobody, writes a job and a metadata record there, reads and
 // deletes the job, and releases the partition: everything that owning partitions requires, done in the same
 // way.
-func (n *Node) proof(ctx context.Context) (err error) {
-	ground := n.cfg.Store.Meta().ProvingGround()
-	terms, err := n.leaser.Claim(ctx, n.id, []int{ground}, n.cfg.TTL/beatParts)
+func (p *prover) proof(ctx context.Context) (err error) {
+	ground := p.store.Meta().ProvingGround()
+	terms, err := p.leaser.Claim(ctx, p.node, []int{ground}, p.ttl/heartbeatParts)
 	switch {
 	case err != nil:
 		return fmt.Errorf("claim: %w", err)
@@ -30,20 +46,20 @@ func (n *Node) proof(ctx context.Context) (err error) {
 		return errOccupied
 	}
 	defer func() {
-		ctx, cancel := n.patience(context.WithoutCancel(ctx))
+		ctx, cancel := oneAnswer(context.WithoutCancel(ctx), p.ttl)
 		defer cancel()
-		if e := n.leaser.Release(ctx, n.id, []store.Holding{{Partition: ground, Term: terms[0]}}); e != nil {
+		if e := p.leaser.Release(ctx, p.node, []store.Holding{{Partition: ground, Term: terms[0]}}); e != nil {
 			err = errors.Join(err, fmt.Errorf("release: %w", e))
 		}
 	}()
-	shard, err := n.cfg.Store.Shard(ground, terms[0])
+	shard, err := p.store.Shard(ground, terms[0])
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	ref, spec := store.Ref{Key: proofKey}, codec.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace, Name: proofKey.Name})
 	record := store.Record{Ref: ref, Spec: spec, State: store.State{Generation: 1, Paused: true, Phase: carillon.PhasePaused}}
-	small := store.MetaRecord{Kind: store.KindProbe, Key: "proof", Value: []byte(n.id)}
-	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, MetaRecords: []store.MetaRecord{small}}); err != nil {
+	meta := store.MetaRecord{Kind: store.KindProbe, Key: "proof", Value: []byte(p.node)}
+	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, MetaRecords: []store.MetaRecord{meta}}); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	found, err := shard.Read(ctx, []store.Ref{ref})
@@ -63,11 +79,11 @@ func (n *Node) proof(ctx context.Context) (err error) {
 const occupiedFor = 20 * time.Millisecond
 
 // prove tries until a proof has succeeded or failed, within the time that the store may take for one answer.
-func (n *Node) prove(ctx context.Context) error {
-	ctx, cancel := n.patience(ctx)
+func (p *prover) prove(ctx context.Context) error {
+	ctx, cancel := oneAnswer(ctx, p.ttl)
 	defer cancel()
 	for {
-		err := n.proof(ctx)
+		err := p.proof(ctx)
 		// This node was too slow, and another has begun.
 		if !errors.Is(err, errOccupied) && store.OutcomeOf(err) != store.Fenced {
 			return err
@@ -80,55 +96,64 @@ func (n *Node) prove(ctx context.Context) error {
 	}
 }
 
-// prover runs proofs whenever there is a reason to, until the node ends. It has its own goroutine: a proof
-// may hang, and heartbeats must not.
-func (n *Node) prover() {
-	defer close(n.fit.over)
+// proveFirst runs the proof of a node that joins.
+func (p *prover) proveFirst(ctx context.Context) {
+	began := p.clock.elapsed()
+	err := p.prove(ctx)
+	if changed, _ := p.fitness.record(began, p.clock.elapsed(), p.answering(), err); changed && err != nil {
+		p.log.Warn("this node is unfit to own partitions: it cannot claim or commit; it owns none until it can",
+			"node", p.node, "reason", err)
+	}
+}
+
+// run runs proofs whenever there is a reason to, until stop is closed. Requests to the store end with ctx.
+func (p *prover) run(ctx context.Context, stop <-chan struct{}) {
+	defer close(p.done)
 	again := time.NewTimer(0)
 	defer again.Stop()
 	again.Stop()
-	if is, _, _ := n.fit.stands(); !is {
-		again.Reset(n.cfg.TTL / proofParts)
+	if fit, _, _ := p.fitness.report(); !fit {
+		again.Reset(p.ttl / proofParts)
 	}
 	for {
 		select {
-		case <-n.stop:
+		case <-stop:
 			return
-		case <-n.fit.ring:
+		case <-p.fitness.requests:
 		case <-again.C:
 		}
 		select {
-		case <-n.fit.ring: // this proof answers all earlier requests for one
+		case <-p.fitness.requests: // this proof answers all earlier requests for one
 		default:
 		}
-		began := n.elapsed()
-		err := n.prove(n.ctx)
-		if n.ctx.Err() != nil {
+		began := p.clock.elapsed()
+		err := p.prove(ctx)
+		if ctx.Err() != nil {
 			return
 		}
 		again.Stop()
-		if wait := n.judge(n.ctx, began, err); wait > 0 {
+		if wait := p.conclude(ctx, began, err); wait > 0 {
 			again.Reset(wait)
 		}
 	}
 }
 
-// judge records the outcome of a proof that began at began, and tells the others if it changes anything. It
-// returns when the next proof is due; 0 = when there is a reason.
-func (n *Node) judge(ctx context.Context, began time.Duration, err error) time.Duration {
+// conclude records the outcome of a proof that began at began, and tells the others if it changes anything.
+// It returns when the next proof is due; 0 = when there is a reason.
+func (p *prover) conclude(ctx context.Context, began time.Duration, err error) time.Duration {
 	if errors.Is(err, errOccupied) {
 		return occupiedFor
 	}
-	changed, wait := n.fit.note(began, n.elapsed(), n.answering(), err)
+	changed, wait := p.fitness.record(began, p.clock.elapsed(), p.answering(), err)
 	if !changed {
 		return wait
 	}
 	if err != nil {
-		n.log.Warn("this node is unfit to own partitions: it lives, and cannot claim or commit; others own its share until it can",
-			"node", n.id, "reason", err, "next_try", wait)
+		p.log.Warn("this node is unfit to own partitions: it lives, and cannot claim or commit; others own its share until it can",
+			"node", p.node, "reason", err, "next_try", wait)
 	} else {
-		n.log.Info("this node is fit to own partitions", "node", n.id)
+		p.log.Info("this node is fit to own partitions", "node", p.node)
 	}
-	_ = n.heartbeat(ctx) // it has logged its errors
+	p.publish(ctx)
 	return wait
 }

@@ -68,7 +68,7 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 		if f := r.n.cfg.Enter; f != nil {
 			f(ctx, p, "")
 		}
-		v := r.n.view.Load()
+		v := r.n.views.load()
 		value, err := attempt(ctx, r, v, p, f)
 		if err == nil || !repeatable(err, k) || r.n.last(v) {
 			return value, err
@@ -124,8 +124,11 @@ func repeatable(err error, k kind) bool {
 	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }
 
-// last reports whether this node is leaving and no other node stays that could serve.
-func (n *Node) last(v *view) bool { return n.exit.leaving.Load() && v.staysNobody(n.id) }
+// last reports whether this node ends and no other node stays that could serve.
+func (n *Node) last(v *view) bool {
+	s := n.membership.state()
+	return (s.departs() || s.over()) && v.staysNobody(n.id)
+}
 
 // owner returns the services of a partition's owner according to the view. done must be called when the call
 // has ended.
@@ -147,13 +150,13 @@ func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 // await waits until the partition has another owner than in v, or the pause is over. It returns false if ctx
 // ends first.
 func (r *Router) await(ctx context.Context, v *view, p int, pause time.Duration) bool {
-	r.n.poke()
+	r.n.views.poke()
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	for old := v.owners[p]; ; {
 		select {
 		case <-v.next:
-			v = r.n.view.Load()
+			v = r.n.views.load()
 			if now := v.owners[p]; now.Node != old.Node || now.Term != old.Term {
 				return true
 			}

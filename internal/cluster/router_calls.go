@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// seen records in ctx when this node saw the call, unless it is recorded already. Relative times count from
+// firstSeen records in ctx when this node saw the call, unless it is recorded already. Relative times count from
 // then, however long the call takes to reach its owner.
-func (r *Router) seen(ctx context.Context) context.Context {
+func (r *Router) firstSeen(ctx context.Context) context.Context {
 	if !engine.SeenAt(ctx).IsZero() {
 		return ctx
 	}
@@ -43,7 +43,7 @@ func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err := r.named(&job); err != nil {
 		return carillon.PutResult{}, err
 	}
-	return route(r.seen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
+	return route(r.firstSeen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
 		return s.PutJob(ctx, job, opts...)
 	})
 }
@@ -59,14 +59,14 @@ func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, err
 		}
 	}
-	return route(r.seen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
+	return route(r.firstSeen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
 		return s.PutJobs(ctx, jobs)
 	})
 }
 
 // PatchJob implements [carillon.Jobs].
 func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return route(r.seen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
+	return route(r.firstSeen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
 		return s.PatchJob(ctx, key, patch)
 	})
 }

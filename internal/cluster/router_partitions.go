@@ -69,7 +69,7 @@ func (r *Router) Relay(ctx context.Context, p int, said engine.Reports) (engine.
 // heir returns the node that should own a partition if this node does not, and with more tries the other
 // members in turn.
 func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
-	heirs := r.n.view.Load().heirs(r.n.id, p)
+	heirs := r.n.views.load().heirs(r.n.id, p)
 	if len(heirs) == 0 {
 		return nil, nil, fmt.Errorf("partition %d has no other owner", p)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -40,12 +41,12 @@ func settingsOf(m store.Member) (byName map[string]string) {
 }
 
 // compatible refuses a node with a Must setting that differs from that of a living member.
-func (n *Node) compatible(members []store.Member) error {
+func compatible(mine []Setting, me string, members []store.Member) error {
 	var faults []error
-	for _, s := range n.cfg.Settings {
+	for _, s := range mine {
 		for _, m := range members {
 			value, says := settingsOf(m)[s.Name]
-			if !s.Must || !says || value == s.Value || m.ID == n.id {
+			if !s.Must || !says || value == s.Value || m.ID == me {
 				continue
 			}
 			field := strings.ReplaceAll(s.Name, "-", "_")
@@ -90,19 +91,25 @@ func differences(members []store.Member) (sentences []string) {
 	return sentences
 }
 
-// compare logs, once, the settings in which the members differ. The caller holds the turn.
-func (n *Node) compare(members []store.Member) {
+// settingsLog logs, once, the settings in which the members differ. It is guarded by the turn.
+type settingsLog struct {
+	log  *slog.Logger
+	last []string // differences that were last logged
+}
+
+// compare takes the present members.
+func (l *settingsLog) compare(members []store.Member) {
 	found := differences(members)
-	if slices.Equal(found, n.differ) {
+	if slices.Equal(found, l.last) {
 		return
 	}
 	for _, sentence := range found {
-		if !slices.Contains(n.differ, sentence) {
-			n.log.Warn("nodes of the cluster have different settings: they should be the same on all", "difference", sentence)
+		if !slices.Contains(l.last, sentence) {
+			l.log.Warn("nodes of the cluster have different settings: they should be the same on all", "difference", sentence)
 		}
 	}
 	if len(found) == 0 {
-		n.log.Info("the nodes of the cluster have the same settings again")
+		l.log.Info("the nodes of the cluster have the same settings again")
 	}
-	n.differ = found
+	l.last = found
 }

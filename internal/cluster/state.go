@@ -30,7 +30,7 @@ type condition struct {
 	// Partitions that it could not serve and is not to own for now.
 	Refuses []int `json:"refuses,omitempty"`
 	// By member: partitions that the member should own and does not take.
-	Doubts map[string][]int `json:"doubts,omitempty"`
+	Suspected map[string][]int `json:"doubts,omitempty"`
 }
 
 // text encodes the condition for the member.
@@ -55,22 +55,23 @@ func conditionOf(m *store.Member) (c condition) {
 func (n *Node) self() store.Member {
 	m, c := n.cfg.Member, condition{Speaks: speaks()}
 	m.Capacity = 0
-	switch is, reason, refuses := n.fit.stands(); {
-	case n.exit.ended.Load():
-		c.Phase = phaseEnded
-	case n.exit.leaving.Load():
+	fit, reason, refuses := n.prover.fitness.report()
+	switch at := n.membership.state(); {
+	case at == stateLeaving:
 		c.Phase = phaseLeaving
-	case n.draining.Load():
+	case at.departs():
+		c.Phase = phaseEnded
+	case at == stateDrained:
 		c.Phase = phaseDrained
-	case n.skew.Load().off:
+	case n.storeClock.skew().off:
 		c.Phase = phaseSkewed
-	case !is && reason == "":
+	case !fit && reason == "":
 		c.Phase = phaseProving
-	case !is:
+	case !fit:
 		c.Phase, c.Reason = phaseUnfit, reason
 	default:
 		m.Capacity = 1
-		c.Phase, c.Reason, c.Refuses, c.Doubts = phaseFit, reason, refuses, n.suspicions.published()
+		c.Phase, c.Reason, c.Refuses, c.Suspected = phaseFit, reason, refuses, n.suspicions.published()
 	}
 	m.State = c.text()
 	return m
@@ -84,14 +85,14 @@ var states = map[phase]carillon.NodeState{
 
 // nodes returns the living nodes, without their clocks.
 func (v *view) nodes() []carillon.Node {
-	doubted := v.suspected()
+	suspected := v.suspected()
 	nodes := make([]carillon.Node, len(v.members))
 	for i := range v.members {
 		m := &v.members[i]
 		c := conditionOf(m)
 		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Draining: m.Capacity == 0,
 			Owns: v.owned(m.ID, c.Refuses), State: states[c.Phase], Reason: c.Reason}
-		if parts := doubted[m.ID]; len(parts) > 0 && m.Capacity > 0 {
+		if parts := suspected[m.ID]; len(parts) > 0 && m.Capacity > 0 {
 			nodes[i].State, nodes[i].Reason = carillon.NodeUnfit, fmt.Sprintf("it lives and does not take %d partitions of its share, such as %d",
 				len(parts), parts[0])
 		}

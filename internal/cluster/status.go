@@ -15,8 +15,9 @@ import (
 
 // Status implements [Control].
 func (n *Node) Status(context.Context) (Status, error) {
-	s := n.skew.Load()
-	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known, Leaving: n.exit.leaving.Load()}, nil
+	s := n.storeClock.skew()
+	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known,
+		Leaving: n.membership.state().departs()}, nil
 }
 
 // SetDraining implements [Control].
@@ -27,7 +28,7 @@ func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 				"if the new process is meant as well", n.id)
 	}
 	if !on {
-		n.draining.Store(false)
+		n.membership.apply(eventRestore)
 		return n.heartbeat(ctx)
 	}
 	if err := n.retire(ctx); err != nil {
@@ -39,24 +40,24 @@ func (n *Node) SetDraining(ctx context.Context, nonce uint64, on bool) error {
 // retire records, in the store and here, that the node is to own nothing. The store checks in the same step
 // that it is not the last one: of nodes that are drained at the same time one stays.
 func (n *Node) retire(ctx context.Context) error {
-	if err := n.take(ctx); err != nil {
+	if err := n.views.take(ctx); err != nil {
 		return err
 	}
-	defer func() { <-n.turn }()
-	if n.isReplaced() {
+	defer n.views.release()
+	switch n.membership.state() {
+	case stateReplaced:
 		return errReplaced
-	}
-	if n.draining.Load() {
+	case stateDrained:
 		return nil
 	}
-	short, cancel := n.patience(ctx)
+	short, cancel := oneAnswer(ctx, n.cfg.TTL)
 	defer cancel()
 	m := n.cfg.Member
 	m.State = (&condition{Phase: phaseDrained, Speaks: speaks()}).text()
-	err := n.leaser.Retire(short, m, n.life())
+	err := n.leaser.Retire(short, m, lifeOf(n.cfg.TTL))
 	switch {
 	case err == nil:
-		n.draining.Store(true)
+		n.membership.apply(eventDrain)
 		return nil
 	case errors.Is(err, store.ErrLast):
 		return carillon.Errorf(carillon.FailedPrecondition, "id",
@@ -74,7 +75,7 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	if err := n.Look(ctx); err != nil {
 		return carillon.ClusterStatus{}, unreadable(err)
 	}
-	v := n.view.Load()
+	v := n.views.load()
 	var s carillon.ClusterStatus
 	for _, o := range v.owners {
 		s.Partitions = append(s.Partitions, carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
@@ -83,7 +84,7 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	var mu sync.Mutex
-	n.each(v.members, func(m store.Member, c Control) {
+	n.peers.each(v.members, func(m store.Member, c Control) {
 		status, err := c.Status(ctx)
 		if err != nil {
 			return // its clock stays unknown
@@ -105,11 +106,11 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 	if err := n.Look(ctx); err != nil {
 		return unreadable(err)
 	}
-	m, lives := n.view.Load().member(id)
+	m, lives := n.views.load().member(id)
 	if !lives {
 		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %.64q", id)
 	}
-	c, done, err := n.control(m)
+	c, done, err := n.peers.control(m)
 	if err == nil {
 		err = c.SetDraining(ctx, m.Nonce, true)
 		done()
@@ -124,7 +125,7 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 		told.Unknown = !errors.Is(err, ErrUnreached) && (!ok || e.Unknown)
 		return told
 	}
-	n.tellAll(ctx)
+	n.peers.lookAll(ctx, n.views.load().members)
 	return nil
 }
 
@@ -133,10 +134,10 @@ func (n *Node) Rebalance(ctx context.Context) error {
 	if err := n.Look(ctx); err != nil {
 		return unreadable(err)
 	}
-	members := n.view.Load().members
+	members := n.views.load().members
 	var mu sync.Mutex
 	told := map[string]bool{}
-	n.each(members, func(m store.Member, c Control) {
+	n.peers.each(members, func(m store.Member, c Control) {
 		if c.SetDraining(ctx, m.Nonce, false) == nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -149,7 +150,7 @@ func (n *Node) Rebalance(ctx context.Context) error {
 			not = append(not, fmt.Sprintf("%q", m.ID))
 		}
 	}
-	n.tellAll(ctx) // the first ones have not seen what the last ones wrote
+	n.peers.lookAll(ctx, n.views.load().members) // the first ones have not seen what the last ones wrote
 	if len(not) > 0 {
 		return carillon.Errorf(carillon.Unavailable, "", "nodes that could not be told: %s", strings.Join(not, ", "))
 	}
@@ -160,7 +161,7 @@ func (n *Node) Rebalance(ctx context.Context) error {
 func (n *Node) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
 	var told []carillon.Node
 	for first := true; ; first = false {
-		v := n.view.Load()
+		v := n.views.load()
 		if nodes := v.nodes(); first || !slices.EqualFunc(nodes, told, sameNode) {
 			if err := f(nodes); err != nil {
 				return err
@@ -193,9 +194,9 @@ type Stats struct {
 
 // Stats returns the node's figures.
 func (n *Node) Stats() Stats {
-	s := Stats{Members: len(n.view.Load().members), Parts: n.parts, Skew: n.skew.Load().ahead()}
-	is, _, refuses := n.fit.stands()
-	s.Unfit, s.Refused = !is, len(refuses)
+	s := Stats{Members: len(n.views.load().members), Parts: n.parts, Skew: n.storeClock.skew().ahead()}
+	fit, _, refuses := n.prover.fitness.report()
+	s.Unfit, s.Refused = !fit, len(refuses)
 	if n.local != nil {
 		s.Owned = len(n.local.Holdings())
 	}

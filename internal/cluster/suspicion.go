@@ -12,9 +12,9 @@ import (
 // Times of suspicions.
 const (
 	// How long a partition is left to a member that lives and does not take it, as a fraction of the TTL.
-	doubtNum, doubtDen = 3, 2
-	firstSuspicion     = 10 * time.Second // after which the member is first given a partition again
-	maxSuspicion       = 5 * time.Minute  // the longest such pause
+	suspectNum, suspectDen = 3, 2
+	firstSuspicion         = 10 * time.Second // after which the member is first given a partition again
+	maxSuspicion           = 5 * time.Minute  // the longest such pause
 )
 
 // suspicions are about members that do not take partitions of their shares although they live and give no
@@ -25,9 +25,9 @@ const (
 // When the backoff is over the member is given one partition. If it takes and keeps that, it gets the others
 // too.
 type suspicions struct {
-	of  map[string]*suspicion // by member
-	by  map[int]*vacancy      // by partition
-	say atomic.Pointer[map[string][]int]
+	of       map[string]*suspicion            // by member
+	by       map[int]*vacancy                 // by partition
+	findings atomic.Pointer[map[string][]int] // what the node says about other members
 }
 
 // suspicion is about one member.
@@ -50,7 +50,7 @@ type vacancy struct {
 
 // published returns what the node says about other members.
 func (d *suspicions) published() map[string][]int {
-	if all := d.say.Load(); all != nil {
+	if all := d.findings.Load(); all != nil {
 		return *all
 	}
 	return nil
@@ -60,7 +60,7 @@ func (d *suspicions) published() map[string][]int {
 func (v *view) suspected() map[string][]int {
 	all := map[string][]int{}
 	for i := range v.members {
-		for id, parts := range conditionOf(&v.members[i]).Doubts {
+		for id, parts := range conditionOf(&v.members[i]).Suspected {
 			all[id] = append(all[id], parts...)
 		}
 	}
@@ -83,7 +83,7 @@ func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration)
 		d.by, d.of = map[int]*vacancy{}, map[string]*suspicion{}
 	}
 	for p, id := range allot(v.members, v.owners) {
-		if d.vacant(v, p, id, me, now, answering) >= ttl*doubtNum/doubtDen && v.suspecter(id) == me {
+		if d.vacant(v, p, id, me, now, answering) >= ttl*suspectNum/suspectDen && v.suspecter(id) == me {
 			changed = d.begin(v, id, p, now) || changed
 		}
 	}
@@ -106,7 +106,7 @@ func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration)
 // again and again.
 func (d *suspicions) vacant(v *view, p int, id, me string, now, answering time.Duration) time.Duration {
 	o, last := &v.owners[p], d.by[p]
-	if id == "" || id == me || answering == never {
+	if id == "" || id == me || answering == notAnswering {
 		delete(d.by, p)
 		return 0
 	}
@@ -180,5 +180,5 @@ func (d *suspicions) publish() {
 			all[id] = slices.Sorted(maps.Keys(x.parts))
 		}
 	}
-	d.say.Store(&all)
+	d.findings.Store(&all)
 }

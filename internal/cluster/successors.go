@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/store"
+)
+
+// successors are the members to which a leaving node may hand partitions: those that have said that they
+// stay. Another node may have been told to end a moment ago, and the store does not know it yet. One that has
+// not answered for as long as it counts as living is assumed to stay, since the store knows that it lives.
+// The turn guards them.
+type successors struct {
+	stays  map[uint64]bool          // by nonce: what the member has answered
+	silent map[uint64]time.Duration // by nonce: since when it has not answered
+}
+
+func newSuccessors() *successors {
+	return &successors{stays: map[uint64]bool{}, silent: map[uint64]time.Duration{}}
+}
+
+// unknown returns the other members that might own partitions and have not said that they stay.
+func (s *successors) unknown(members []store.Member, me string) []store.Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool {
+		return m.ID == me || m.Capacity == 0 || s.stays[m.Nonce]
+	})
+}
+
+// record takes the answers of the members that were asked, by nonce.
+func (s *successors) record(asked []store.Member, answers map[uint64]bool, now, life time.Duration) {
+	for _, m := range asked {
+		stays, answered := answers[m.Nonce]
+		since, before := s.silent[m.Nonce]
+		switch {
+		case answered:
+			delete(s.silent, m.Nonce)
+			s.stays[m.Nonce] = stays
+		case !before:
+			s.silent[m.Nonce] = now
+		case now-since >= life:
+			s.stays[m.Nonce] = true
+		}
+	}
+}
