@@ -28,9 +28,9 @@ func able(members []store.Member) (n int) {
 	return n
 }
 
-// TestSharesAreOfOneSize: shares differ only as far as the division leaves a remainder, members without
+// TestSharesHaveEqualSize: shares differ only as far as the division leaves a remainder, members without
 // capacity own nothing, and the order in which the members are known makes no difference.
-func TestSharesAreOfOneSize(t *testing.T) {
+func TestSharesHaveEqualSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		members, parts := draw(r, 1+r.IntN(8)), 1+r.IntN(100)
@@ -55,9 +55,9 @@ func TestSharesAreOfOneSize(t *testing.T) {
 	}
 }
 
-// TestLittleMovesBesideWhatMust: when two nodes become three, on average at most 1.2 times as much moves as
+// TestFewUnnecessaryMoves: when two nodes become three, on average at most 1.2 times as much moves as
 // must.
-func TestLittleMovesBesideWhatMust(t *testing.T) {
+func TestFewUnnecessaryMoves(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const parts, rounds = 64, 200
 	moved, must := 0, 0
@@ -81,8 +81,8 @@ func TestLittleMovesBesideWhatMust(t *testing.T) {
 	}
 }
 
-// TestNobodyMayOwn: if no member has capacity, no partition has an owner.
-func TestNobodyMayOwn(t *testing.T) {
+// TestNoCapacityNoOwner: if no member has capacity, no partition has an owner.
+func TestNoCapacityNoOwner(t *testing.T) {
 	if owners := shares([]store.Member{{ID: "a"}}, 1); owners[0] != "" {
 		t.Errorf("%q", owners[0])
 	}

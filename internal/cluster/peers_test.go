@@ -2,41 +2,24 @@ package cluster_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
-	"github.com/carillonhq/carillon/internal/identity"
 )
 
-// of returns the name of a job whose partition the node owns.
-func (n *node) of() string {
-	held := map[int]bool{}
-	for _, h := range n.engine.Holdings() {
-		held[h.Partition] = true
-	}
-	for i := 0; ; i++ {
-		k := carillon.Key{Namespace: carillon.DefaultNamespace, Name: fmt.Sprint("job/", i)}
-		if held[identity.PartitionOf(k, parts)] {
-			return k.Name
-		}
-	}
-}
-
-// TestANodeThatWasMissingForAMoment: calls that were under way to it complete.
-func TestANodeThatWasMissingForAMoment(t *testing.T) {
+// TestCallsToAMissedNodeComplete: calls that were under way to it complete.
+func TestCallsToAMissedNodeComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		f.takes = 20 * time.Second
+		f := newRig(t)
+		f.putTakes = 20 * time.Second
 		a, b := f.start("a"), f.start("b")
 		f.settle(2*time.Second, a, b)
-		pass(2 * time.Second)
+		sleep(2 * time.Second)
 		done := make(chan error, 1)
 		go func() {
-			_, err := a.Router().PutJob(t.Context(), far(b.of()))
+			_, err := a.Router().PutJob(t.Context(), futureJob(b.ownJob()))
 			done <- err
 		}()
 		synctest.Wait()
@@ -53,27 +36,27 @@ func TestANodeThatWasMissingForAMoment(t *testing.T) {
 	})
 }
 
-// TestALinkToANodeThatIsGone: it is closed at once if no call is under way, and after a while if the calls do
+// TestLinkToALostNodeIsClosed: it is closed at once if no call is under way, and after a while if the calls do
 // not end.
-func TestALinkToANodeThatIsGone(t *testing.T) {
+func TestLinkToALostNodeIsClosed(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFleet(t)
-			f.takes = time.Hour
+			f := newRig(t)
+			f.putTakes = time.Hour
 			a, b := f.start("a"), f.start("b")
 			f.settle(2*time.Second, a, b)
-			pass(2 * time.Second)
+			sleep(2 * time.Second)
 			l := f.link("a", "b")
 			if busy {
 				go func() {
-					_, err := a.Router().PutJob(t.Context(), far(b.of()))
+					_, err := a.Router().PutJob(t.Context(), futureJob(b.ownJob()))
 					if !errors.Is(err, cluster.ErrLost) {
 						t.Errorf("put: %v", err)
 					}
 				}()
 				synctest.Wait()
 			}
-			b.cut.Store(true) // so that it does not come back
+			b.isolated.Store(true) // so that it does not come back
 			if err := errors.Join(f.store.Leaser().Leave(t.Context(), "b", 0), a.Look(t.Context())); err != nil {
 				t.Fatal(err)
 			}

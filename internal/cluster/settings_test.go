@@ -9,14 +9,14 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 )
 
-// TestSettingsThatMustBeTheSame: a node that differs from a living node is refused, with the flag and both
+// TestDifferentMustSettingIsRefused: a node that differs from a living node is refused, with the flag and both
 // values in the error, and owns nothing meanwhile.
-func TestSettingsThatMustBeTheSame(t *testing.T) {
+func TestDifferentMustSettingIsRefused(t *testing.T) {
 	ttl := func(value string) cluster.Setting {
 		return cluster.Setting{Name: "lease-ttl", Value: value, Must: true}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+		f := newRig(t)
 		old := f.start("old") // of a version that says nothing
 		a := f.start("a", ttl("4s"))
 		b := f.start("b", ttl("4s"))
@@ -43,11 +43,11 @@ func TestSettingsThatMustBeTheSame(t *testing.T) {
 	})
 }
 
-// TestOneOfTheNameIsNoOther: a node that was killed and starts again with another value is not refused
+// TestOwnOldMemberIsNotCompared: a node that was killed and starts again with another value is not refused
 // because of its own old member.
-func TestOneOfTheNameIsNoOther(t *testing.T) {
+func TestOwnOldMemberIsNotCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+		f := newRig(t)
 		a := f.start("a", cluster.Setting{Name: "lease-ttl", Value: "4s", Must: true})
 		f.settle(2*time.Second, a)
 		a.kill()
@@ -55,14 +55,14 @@ func TestOneOfTheNameIsNoOther(t *testing.T) {
 	})
 }
 
-// TestSettingsThatShouldBeTheSame: differences are logged once, and shown as long as they last.
-func TestSettingsThatShouldBeTheSame(t *testing.T) {
+// TestDifferentSettingIsLoggedOnce: differences are logged once, and shown as long as they last.
+func TestDifferentSettingIsLoggedOnce(t *testing.T) {
 	allow := func(value string) cluster.Setting { return cluster.Setting{Name: "allow-target", Value: value} }
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+		f := newRig(t)
 		a, b, c := f.start("a", allow("none")), f.start("b", allow("none")), f.start("c", allow("10.0.0.0/8"))
 		f.settle(3*time.Second, a, b, c)
-		pass(10 * time.Second)
+		sleep(10 * time.Second)
 		const want = "--allow-target differs: 10.0.0.0/8 on c; none on a, b"
 		s, err := b.ClusterStatus(t.Context())
 		if err != nil || len(s.Warnings) != 1 || s.Warnings[0] != want {
@@ -77,7 +77,7 @@ func TestSettingsThatShouldBeTheSame(t *testing.T) {
 		}
 		c = f.start("c", allow("none"))
 		f.settle(3*time.Second, a, b, c)
-		pass(2 * time.Second)
+		sleep(2 * time.Second)
 		if s, err := b.ClusterStatus(t.Context()); err != nil || len(s.Warnings) != 0 || a.log.count("the same settings again") != 1 {
 			t.Errorf("status %q, %v", s.Warnings, err)
 		}

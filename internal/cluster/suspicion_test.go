@@ -8,29 +8,29 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestASilentNodeIsDoubted: a node of a version that states nothing about itself cannot claim. The others
+// TestOldNodeThatTakesNothingIsSuspect: a node of a version that states nothing about itself cannot claim. The others
 // find out within seconds, own its share, and give it one partition now and then. When it takes that, it gets
 // the others too.
-func TestASilentNodeIsDoubted(t *testing.T) {
+func TestOldNodeThatTakesNothingIsSuspect(t *testing.T) {
 	for _, fault := range []struct {
 		what string
 		on   func(n *node, is bool)
 	}{
-		{"its claims fail", func(n *node, is bool) { n.barred.Store(is) }},
-		{"its writes fail", func(n *node, is bool) { n.mute.Store(is) }},
+		{"its claims fail", func(n *node, is bool) { n.claimsFail.Store(is) }},
+		{"its writes fail", func(n *node, is bool) { n.writesFail.Store(is) }},
 	} {
 		t.Run(fault.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t)
+				f := newRig(t)
 				b, c := f.start("b"), f.start("c")
 				f.settle(2*time.Second, b, c)
-				f.prepare = func(n *node) {
-					n.silent.Store(true)
+				f.beforeStart = func(n *node) {
+					n.noCondition.Store(true)
 					fault.on(n, true)
 				}
 				a := f.start("a") // the first by name
 				f.settle(0, b, c)
-				pass(2 * time.Second)
+				sleep(2 * time.Second)
 				f.settle(10*time.Second, b, c)
 				status, err := b.ClusterStatus(t.Context())
 				if err != nil || status.Nodes[0].State != carillon.NodeUnfit || status.Nodes[0].Owns != 0 {
@@ -43,7 +43,7 @@ func TestASilentNodeIsDoubted(t *testing.T) {
 					} else if countOf(counts, 0) > 0 {
 						away++
 					}
-					pass(100 * time.Millisecond)
+					sleep(100 * time.Millisecond)
 				}
 				if away > 120 {
 					t.Errorf("a partition was out of service for %d of 600 looks", away)
@@ -55,26 +55,16 @@ func TestASilentNodeIsDoubted(t *testing.T) {
 	}
 }
 
-// countOf returns how many partitions have n owners.
-func countOf(owners [parts]int, n int) (sum int) {
-	for _, of := range owners {
-		if of == n {
-			sum++
-		}
-	}
-	return sum
-}
-
-// TestASilentNodeHasItsShare: if nothing is wrong with the node, nodes of both versions agree on who owns
+// TestHealthyOldNodeHasItsShare: if nothing is wrong with the node, nodes of both versions agree on who owns
 // what.
-func TestASilentNodeHasItsShare(t *testing.T) {
+func TestHealthyOldNodeHasItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		f.prepare = func(n *node) { n.silent.Store(n.id == "b") }
+		f := newRig(t)
+		f.beforeStart = func(n *node) { n.noCondition.Store(n.id == "b") }
 		a, b, c := f.start("a"), f.start("b"), f.start("c")
 		f.shared(3*time.Second, a, b, c)
 		for range 60 {
-			pass(time.Second)
+			sleep(time.Second)
 			f.settle(0, a, b, c)
 		}
 		if err := b.Leave(t.Context()); err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 )
 
-// TestWordsOfANodeCutOffFromTheStore: they reach the present owner of its partitions, although the node does
+// TestRelayFromANodeWithoutStore: they reach the present owner of its partitions, although the node does
 // not know who that is.
-func TestWordsOfANodeCutOffFromTheStore(t *testing.T) {
+func TestRelayFromANodeWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, a, b := pair(t)
+		f, a, b := twoNodes(t)
 		c := f.start("c")
 		f.settle(5*time.Second, a, b, c)
 		mine := a.engine.Holdings()
-		a.lonely.Store(true)
-		pass(2 * cluster.DefaultTTL)
+		a.noStore.Store(true)
+		sleep(2 * cluster.DefaultTTL)
 		for _, h := range mine {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			said := engine.Reports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
@@ -33,7 +33,7 @@ func TestWordsOfANodeCutOffFromTheStore(t *testing.T) {
 		if len(mine) == 0 || len(a.engine.Holdings()) > 0 {
 			t.Errorf("it had %d partitions, and has %d", len(mine), len(a.engine.Holdings()))
 		}
-		a.lonely.Store(false)
+		a.noStore.Store(false)
 		f.settle(10*time.Second, a, b, c)
 	})
 }
