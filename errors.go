@@ -40,16 +40,6 @@ func (k Kind) String() string {
 // Error is String, so that a Kind can be the target of errors.Is.
 func (k Kind) Error() string { return k.String() }
 
-// ParseKind returns the kind for a code of the API; unknown codes are Internal.
-func ParseKind(code string) Kind {
-	for i, n := range kindNames {
-		if n == code {
-			return Kind(i)
-		}
-	}
-	return Internal
-}
-
 // Error is the error of all calls. It is the same on client and server and crosses the wire whole, except
 // Err.
 type Error struct {
@@ -99,14 +89,6 @@ func WithField(err error, field string) error {
 	named := *e
 	named.Field = field
 	return &named
-}
-
-// notSupported is the message about everything that the API has but that is not built.
-const notSupported = "not supported yet"
-
-// NotSupported refuses a field that exists in the API but is not built.
-func NotSupported(field string) *Error {
-	return &Error{Kind: InvalidArgument, Field: field, Message: notSupported}
 }
 
 // KindOf returns the kind of err: Internal if it is not an [Error].

@@ -1,6 +1,11 @@
 package carillon
 
-import "time"
+import (
+	"math"
+	"time"
+
+	"github.com/carillonhq/carillon/schedule"
+)
 
 // FailurePolicy decides what happens when an attempt fails. The zero value is the default: one-shots retry
 // exponentially, 5 attempts in all, then are dead; recurring jobs retry 3 times 1 s apart, then the run is
@@ -111,4 +116,111 @@ func (p FailurePolicy) resolveExponential() FailurePolicy {
 		p = p.WithMaxRetries(DefaultExponentialRetries)
 	}
 	return p
+}
+
+func (j *Job) checkFailurePolicy(lim *Bounds) error {
+	p := &j.FailurePolicy
+	if err := policyWords.check(uint8(p.Kind)); err != nil {
+		return err
+	}
+	if err := p.checkForeign(); err != nil {
+		return err
+	}
+	if err := p.checkOwn(j.Location(), lim); err != nil {
+		return err
+	}
+	if p.MaxRetries != nil && *p.MaxRetries > MaxRetries {
+		return Errorf(InvalidArgument, p.field("max_retries"), "%d is more than %d; leave it out for no limit", *p.MaxRetries, MaxRetries)
+	}
+	if err := exhaustedWords.check(uint8(p.OnExhausted)); err != nil {
+		return err
+	}
+	if p.Kind == PolicyDrop && p.OnExhausted == ExhaustedDead {
+		return Errorf(InvalidArgument, exhaustedWords.field, "the policy drop keeps no dead runs; for one attempt and then "+
+			"dead use constant with max_retries 0")
+	}
+	return nil
+}
+
+// field returns the API's path of a field of the policy's form.
+func (p *FailurePolicy) field(name string) string {
+	if p.Kind == PolicyDefault {
+		return policyWords.field
+	}
+	return policyWords.field + "." + p.Kind.String() + "." + name
+}
+
+// checkForeign refuses fields of another form than the policy's.
+func (p *FailurePolicy) checkForeign() error {
+	for _, f := range [...]struct {
+		kind PolicyKind
+		name string
+		set  bool
+	}{
+		{PolicyConstant, "interval", p.Interval != 0},
+		{PolicySchedule, "cron", p.Schedule != ""},
+		{PolicyExponential, "initial", p.Initial != 0},
+		{PolicyExponential, "factor", p.Factor != 0},
+		{PolicyExponential, "max", p.Max != 0},
+		{PolicyExponential, "jitter", p.Jitter != 0},
+	} {
+		if f.set && f.kind != p.Kind {
+			other := FailurePolicy{Kind: f.kind}
+			return Errorf(InvalidArgument, other.field(f.name), "it belongs to the policy %v, and this one is %v", f.kind, p.Kind)
+		}
+	}
+	if p.MaxRetries != nil && (p.Kind == PolicyDrop || p.Kind == PolicyDefault) {
+		return Errorf(InvalidArgument, p.field("max_retries"), "the policy %v has none; use constant, schedule or exponential", p.Kind)
+	}
+	return nil
+}
+
+// checkOwn checks the fields of the policy's form.
+func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Bounds) error {
+	switch p.Kind {
+	case PolicyConstant:
+		if p.Interval == 0 && p.MaxRetries == nil {
+			return Errorf(InvalidArgument, p.field("interval"), "retries without a pause need an end; give an interval or max_retries")
+		}
+		return checkSpan(p.field("interval"), p.Interval, 0, MaxSpan)
+	case PolicySchedule:
+		return p.checkCron(loc, lim)
+	case PolicyExponential:
+		return p.checkExponential()
+	default:
+		return nil
+	}
+}
+
+func (p *FailurePolicy) checkCron(loc *time.Location, lim *Bounds) error {
+	field := p.field("cron")
+	if len(p.Schedule) > lim.Schedule {
+		return tooLarge(field, len(p.Schedule), lim.Schedule)
+	}
+	s, err := schedule.Parse(p.Schedule, schedule.Options{Location: loc})
+	if err != nil {
+		return scheduleError(field, err)
+	}
+	if _, started := s.Start(); started || s.Anchored() {
+		return Errorf(InvalidArgument, field, "%q is not a cron; use constant to retry after a fixed time", clip(p.Schedule))
+	}
+	return nil
+}
+
+func (p *FailurePolicy) checkExponential() error {
+	for _, f := range [...]struct {
+		name string
+		d    time.Duration
+	}{{"initial", p.Initial}, {"max", p.Max}, {"jitter", p.Jitter}} {
+		if err := checkSpan(p.field(f.name), f.d, 0, MaxSpan); err != nil {
+			return err
+		}
+	}
+	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= math.MaxFloat64) {
+		return Errorf(InvalidArgument, p.field("factor"), "%v is not a number from 1 up", p.Factor)
+	}
+	if r := p.resolveExponential(); r.Max < r.Initial {
+		return Errorf(InvalidArgument, p.field("max"), "%v is shorter than the first delay, initial, %v", r.Max, r.Initial)
+	}
+	return nil
 }

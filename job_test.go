@@ -61,7 +61,7 @@ func TestPutOptions(t *testing.T) {
 		{[]carillon.PutOption{carillon.IfAbsent()}, carillon.PutOptions{IfAbsent: true}},
 		{[]carillon.PutOption{carillon.IfGeneration(7)}, carillon.PutOptions{IfGeneration: 7}},
 	} {
-		if got := carillon.ResolvePut(c.opts); got != c.want {
+		if got := (carillon.PutOptions{}).With(c.opts...); got != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}

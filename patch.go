@@ -103,3 +103,126 @@ func unpatchable(name string) error {
 	field := strings.ToValidUTF8(clip(name), "\uFFFD")
 	return Errorf(InvalidArgument, field, "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
 }
+
+// patchPart is a field within a policy that a patch may name, by a path. The rest of the policy stays.
+type patchPart struct {
+	path  string
+	form  PolicyKind // for failure policies, the form that the field belongs to; PolicyDefault: any
+	apply func(to, from *Job)
+}
+
+// patchParts are in the order in which they are applied: a form before the fields that all forms have.
+var patchParts = []patchPart{
+	formPart(PolicyDrop),
+	formPart(PolicyConstant),
+	policyPart(PolicyConstant, "interval", func(to, from *FailurePolicy) { to.Interval = from.Interval }),
+	policyPart(PolicyConstant, "max_retries", patchRetries),
+	formPart(PolicySchedule),
+	policyPart(PolicySchedule, "cron", func(to, from *FailurePolicy) { to.Schedule = from.Schedule }),
+	policyPart(PolicySchedule, "max_retries", patchRetries),
+	formPart(PolicyExponential),
+	policyPart(PolicyExponential, "initial", func(to, from *FailurePolicy) { to.Initial = from.Initial }),
+	policyPart(PolicyExponential, "factor", func(to, from *FailurePolicy) { to.Factor = from.Factor }),
+	policyPart(PolicyExponential, "max", func(to, from *FailurePolicy) { to.Max = from.Max }),
+	policyPart(PolicyExponential, "jitter", func(to, from *FailurePolicy) { to.Jitter = from.Jitter }),
+	policyPart(PolicyExponential, "max_retries", patchRetries),
+	{path: "failure_policy.max_retries", apply: func(to, from *Job) {
+		p := &to.FailurePolicy
+		*p = p.inForm(p.Resolve(to.Recurring()).Kind, to.Recurring())
+		patchRetries(p, &from.FailurePolicy)
+	}},
+	{path: "failure_policy.on_exhausted", apply: func(to, from *Job) {
+		to.FailurePolicy.OnExhausted = from.FailurePolicy.OnExhausted
+	}},
+	{path: "history.runs", apply: func(to, from *Job) { to.History.Runs = from.History.Runs }},
+	{path: "history.keep", apply: func(to, from *Job) { to.History.Keep = from.History.Keep }},
+}
+
+func patchRetries(to, from *FailurePolicy) { to.MaxRetries = from.MaxRetries }
+
+// policyPart is a field of one form of failure policies. A job with another form gets this form, with only
+// that field.
+func policyPart(form PolicyKind, name string, set func(to, from *FailurePolicy)) patchPart {
+	path := (&FailurePolicy{Kind: form}).field(name)
+	return patchPart{path: path, form: form, apply: func(to, from *Job) {
+		to.FailurePolicy = to.FailurePolicy.inForm(form, to.Recurring())
+		set(&to.FailurePolicy, &from.FailurePolicy)
+	}}
+}
+
+// formPart is a form itself: the patch sets it, or removes it.
+func formPart(form PolicyKind) patchPart {
+	return patchPart{path: policyWords.field + "." + form.String(), form: form, apply: func(to, from *Job) {
+		switch {
+		case from.FailurePolicy.Kind == form:
+			to.FailurePolicy = to.FailurePolicy.inForm(form, to.Recurring())
+		case to.FailurePolicy.Kind == form:
+			to.FailurePolicy = FailurePolicy{OnExhausted: to.FailurePolicy.OnExhausted}
+		}
+	}}
+}
+
+// inForm returns what a patch of a field of the form starts from: the policy if it has the form, else the
+// default policy if that has it, else an empty policy of the form.
+func (p FailurePolicy) inForm(form PolicyKind, recurring bool) FailurePolicy {
+	base := FailurePolicy{Kind: form}
+	switch {
+	case p.Kind == form:
+		base = p
+	case p.Kind == PolicyDefault && form == PolicyConstant && p.Resolve(recurring).Kind == form:
+		base = p.Resolve(recurring)
+	}
+	base.OnExhausted = p.OnExhausted
+	return base
+}
+
+// applyParts sets in j the parts that the patch names.
+func (p *Patch) applyParts(j *Job) error {
+	given := p.Job.FailurePolicy.Kind
+	for i := range patchParts {
+		part := &patchParts[i]
+		if !slices.Contains(p.Fields, part.path) {
+			continue
+		}
+		if part.form != PolicyDefault && given != PolicyDefault && given != part.form {
+			return Errorf(InvalidArgument, part.path, "the patch gives the policy %v", given)
+		}
+		part.apply(j, &p.Job)
+	}
+	return nil
+}
+
+// isPart reports whether a path leads to a field within a policy.
+func isPart(path string) bool {
+	return strings.Contains(path, ".") && slices.ContainsFunc(patchParts, func(part patchPart) bool { return part.path == path })
+}
+
+// PatchParts returns the paths of the fields within policies that a patch may name.
+func PatchParts() []string {
+	paths := make([]string, len(patchParts))
+	for i := range patchParts {
+		paths[i] = patchParts[i].path
+	}
+	return paths
+}
+
+// ForMessage returns the patch's job. If it sets fields of a failure policy without its form, it gets that
+// form: a message of the API has these fields within a form.
+func (p *Patch) ForMessage() Job {
+	j := p.Job
+	if j.FailurePolicy.Kind != PolicyDefault || slices.Contains(p.Fields, "failure_policy") {
+		return j
+	}
+	for i := range patchParts {
+		part := &patchParts[i]
+		bare := strings.Count(part.path, ".") == 1
+		if !bare && part.form != PolicyDefault && slices.Contains(p.Fields, part.path) {
+			j.FailurePolicy.Kind = part.form
+			return j
+		}
+	}
+	if slices.Contains(p.Fields, "failure_policy.max_retries") {
+		j.FailurePolicy.Kind = PolicyExponential
+	}
+	return j
+}

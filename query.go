@@ -1,9 +1,54 @@
 package carillon
 
 import (
-	"slices"
+	"cmp"
+	"math"
 	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/schedule"
 )
+
+// JobQuery selects jobs of a namespace in name order.
+type JobQuery struct {
+	Namespace string
+	Prefix    string
+	Label     string // "key" or "key=value"
+	Phase     *Phase
+	PageSize  int // default 100, at most MaxBatch
+	PageToken string
+}
+
+// JobPage is one page; an empty NextPageToken marks the last one.
+type JobPage struct {
+	Jobs          []Job
+	NextPageToken string
+}
+
+// RunQuery selects finished runs, newest first.
+type RunQuery struct {
+	Namespace string
+	Job       string // empty: across jobs, for which Status must be RunDead
+	Status    *RunStatus
+	PageSize  int // default 100, at most MaxBatch
+	PageToken string
+}
+
+// RunPage is one page; an empty NextPageToken marks the last one.
+type RunPage struct {
+	Runs          []Run
+	NextPageToken string
+}
+
+// PreviewQuery asks when a schedule would fire.
+type PreviewQuery struct {
+	Schedule string
+	TimeZone string
+	DST      DST
+	From     time.Time // strictly after; also the anchor of @every and ISO repeats; zero: now
+	Due      When
+	Count    int // default 10, at most MaxBatch
+}
 
 // Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
 // empty namespace is the default one. The page token is checked by the node that made it.
@@ -45,19 +90,14 @@ func (q *RunQuery) Validate() error {
 		}
 	}
 	switch {
-	case q.Status != nil && !slices.Contains(FinishedStatuses(), *q.Status):
+	case q.Status != nil && !q.Status.Finished():
 		return Errorf(InvalidArgument, statusWords.field, "%q is not the status of a finished run, and only those are listed; use one of %s",
-			*q.Status, joinWords(FinishedStatuses()))
+			*q.Status, finishedWords())
 	case q.Job == "" && (q.Status == nil || *q.Status != RunDead):
 		return Errorf(InvalidArgument, statusWords.field,
 			"runs across jobs can be listed with status dead only; name a job for the others")
 	}
 	return nil
-}
-
-// FinishedStatuses returns the statuses that a run in the history can have.
-func FinishedStatuses() []RunStatus {
-	return []RunStatus{RunSucceeded, RunFailed, RunDead, RunCancelled, RunSkipped}
 }
 
 // checkQueried checks the fields that all lists have.
@@ -73,11 +113,76 @@ func checkQueried(namespace string, pageSize int) error {
 	return nil
 }
 
-// joinWords joins the words of values, for people.
-func joinWords(values []RunStatus) string {
-	list := make([]string, len(values))
-	for i, v := range values {
-		list[i] = v.String()
+// finishedWords lists the statuses that a run in the history can have, for people.
+func finishedWords() string {
+	return strings.Join(statusWords.list[RunSucceeded:], ", ")
+}
+
+// DefaultPreview is how many times a preview shows by default.
+const DefaultPreview = 10
+
+// Preview returns when a job with this schedule would fire, strictly after q.From: at most q.Count times, in
+// UTC. @every and ISO 8601 repeats count from q.Due if it is given, otherwise from q.From; runs of Rn/… up to
+// q.From are used up.
+func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
+	if err := checkNumber("count", cmp.Or(q.Count, DefaultPreview), 1, MaxBatch); err != nil {
+		return nil, err
 	}
-	return strings.Join(list, ", ")
+	if q.From.IsZero() {
+		q.From = now
+	}
+	j := Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST, Due: q.Due}
+	lim := DefaultBounds()
+	switch {
+	case q.Schedule == "" && q.Due.IsZero():
+		return nil, Errorf(InvalidArgument, "schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")
+	case !Storable(q.From):
+		return nil, Errorf(InvalidArgument, "from", "%s is not between %s and %s", show(q.From), show(EarliestTime), show(LatestTime))
+	}
+	if err := j.checkTiming(&lim); err != nil {
+		return nil, err
+	}
+	anchor, _, err := j.Life(q.From)
+	if err != nil {
+		return nil, err
+	}
+	sched, err := j.ParseSchedule()
+	if err != nil {
+		return nil, err
+	}
+	return upcoming(sched, q, anchor), nil
+}
+
+// upcoming returns the times of a schedule, nil for a one-shot, after q.From.
+func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Time {
+	if s == nil {
+		if anchor.After(q.From) {
+			return []time.Time{anchor}
+		}
+		return []time.Time{}
+	}
+	after, count := q.From, cmp.Or(q.Count, DefaultPreview)
+	if n, limited := s.Repeats(); limited && !q.Due.IsZero() {
+		count = min(count, remaining(s, n, anchor, q.From))
+	} else if limited && n < uint64(count) {
+		count = int(n)
+	}
+	if !q.Due.IsZero() && anchor.After(after) {
+		after = anchor.Add(-1) // the due time itself may be the first
+	}
+	times := make([]time.Time, 0, count)
+	for len(times) < count {
+		next, ok := s.Next(after, anchor)
+		if !ok {
+			break
+		}
+		times, after = append(times, next), next
+	}
+	return times
+}
+
+// remaining returns how many of n runs that began at the anchor are left after a time.
+func remaining(s *schedule.Schedule, n uint64, anchor, after time.Time) int {
+	all := int(min(n, math.MaxInt))
+	return all - s.Count(anchor.Add(-1), after, anchor, all)
 }

@@ -167,16 +167,16 @@ func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGenerat
 // one starts at generation 1. It is not part of the API on the wire.
 func Replace() PutOption { return func(o *PutOptions) { o.Replace = true } }
 
-// ResolvePut applies the options.
-func ResolvePut(opts []PutOption) PutOptions {
+// With returns o after the options.
+func (o PutOptions) With(opts ...PutOption) PutOptions {
 	if len(opts) == 0 {
-		return PutOptions{}
+		return o
 	}
-	var o PutOptions
+	set := o
 	for _, f := range opts {
-		f(&o)
+		f(&set)
 	}
-	return o
+	return set
 }
 
 // DeleteOptions holds what DeleteOption values set.
@@ -192,16 +192,16 @@ func DeleteIfGeneration(n uint64) DeleteOption {
 	return func(o *DeleteOptions) { o.IfGeneration = n }
 }
 
-// ResolveDelete applies the options.
-func ResolveDelete(opts []DeleteOption) DeleteOptions {
+// With returns o after the options.
+func (o DeleteOptions) With(opts ...DeleteOption) DeleteOptions {
 	if len(opts) == 0 {
-		return DeleteOptions{}
+		return o
 	}
-	var o DeleteOptions
+	set := o
 	for _, f := range opts {
-		f(&o)
+		f(&set)
 	}
-	return o
+	return set
 }
 
 // PutResult is the outcome of a put.
@@ -245,45 +245,4 @@ type Patch struct {
 	Fields       []string
 	Job          Job
 	IfGeneration uint64 // 0 = any
-}
-
-// JobQuery selects jobs of a namespace in name order.
-type JobQuery struct {
-	Namespace string
-	Prefix    string
-	Label     string // "key" or "key=value"
-	Phase     *Phase
-	PageSize  int // default 100, at most MaxBatch
-	PageToken string
-}
-
-// JobPage is one page; an empty NextPageToken marks the last one.
-type JobPage struct {
-	Jobs          []Job
-	NextPageToken string
-}
-
-// RunQuery selects finished runs, newest first.
-type RunQuery struct {
-	Namespace string
-	Job       string // empty: across jobs, for which Status must be RunDead
-	Status    *RunStatus
-	PageSize  int // default 100, at most MaxBatch
-	PageToken string
-}
-
-// RunPage is one page; an empty NextPageToken marks the last one.
-type RunPage struct {
-	Runs          []Run
-	NextPageToken string
-}
-
-// PreviewQuery asks when a schedule would fire.
-type PreviewQuery struct {
-	Schedule string
-	TimeZone string
-	DST      DST
-	From     time.Time // strictly after; also the anchor of @every and ISO repeats; zero: now
-	Due      When
-	Count    int // default 10, at most MaxBatch
 }

@@ -1,5 +1,15 @@
 package carillon
 
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Target is where runs are delivered: exactly one field is set.
 type Target struct {
 	Worker *WorkerTarget
@@ -86,4 +96,200 @@ func (t Target) count() int {
 		}
 	}
 	return n
+}
+
+func (j *Job) checkTarget(lim *Bounds) error {
+	t := j.Target
+	switch n := t.count(); {
+	case n == 0:
+		return Errorf(InvalidArgument, "target", "it is missing; give worker or http")
+	case n > 1:
+		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+	case t.Worker != nil:
+		return renamedWithin("target.worker", t.Worker.Validate())
+	case t.HTTP != nil:
+		return t.HTTP.check(lim)
+	case t.Dapr != nil:
+		return t.Dapr.check()
+	}
+	return Errorf(InvalidArgument, "target."+t.Kind(), "not supported yet")
+}
+
+// methods are those that an HTTP target may use: CONNECT and TRACE are not for deliveries.
+var methods = []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"}
+
+func (t *HTTPTarget) check(lim *Bounds) error {
+	if err := checkURL(t.URL, lim.URL); err != nil {
+		return err
+	}
+	if t.Method != "" && !slices.Contains(methods, t.Method) {
+		return Errorf(InvalidArgument, "target.http.method", "%q is not one of %s", clip(t.Method), strings.Join(methods, ", "))
+	}
+	return checkHeaders(t.Headers, lim.Headers)
+}
+
+// checkURL never shows the URL in an error: it may contain a password.
+func checkURL(raw string, most int) error {
+	const field = "target.http.url"
+	if len(raw) > most {
+		return tooLarge(field, len(raw), most)
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case raw == "":
+		return Errorf(InvalidArgument, field, "it is missing")
+	case err != nil || !utf8.ValidString(raw):
+		return Errorf(InvalidArgument, field, "it is not a URL; write for example https://example.com/run")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return Errorf(InvalidArgument, field, "it must begin with http:// or https://")
+	case u.Hostname() == "":
+		return Errorf(InvalidArgument, field, "it has no host; write for example https://example.com/run")
+	case !isPort(u.Port()) || strings.HasSuffix(u.Host, ":"):
+		return Errorf(InvalidArgument, field, "its port is not between 1 and 65535")
+	case u.User != nil:
+		return Errorf(InvalidArgument, field, "it must not hold a user name or password; use a header")
+	case strings.Contains(raw, "#"):
+		return Errorf(InvalidArgument, field, "it must not have a fragment (#…), which is never sent")
+	}
+	return nil
+}
+
+// isPort reports whether s is empty or a port.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || (err == nil && n > 0)
+}
+
+// Headers that a job must not set, in lower case: Carillon sets them itself, or they concern the connection.
+var (
+	ownHeaders        = []string{"content-type", "idempotency-key", "traceparent", "tracestate"}
+	ownHeaderPrefixes = []string{"ce-", "carillon-", "webhook-"}
+	connectionHeaders = []string{"connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate",
+		"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+
+func checkHeaders(headers map[string]string, most int) error {
+	const field = "target.http.headers"
+	size := 0
+	seen := make(map[string]string, len(headers))
+	for _, name := range sortedKeys(headers) {
+		value, lower := headers[name], strings.ToLower(name)
+		size += len(name) + len(": ") + len(value) + len("\r\n")
+		if err := checkHeader(field, name, lower, value); err != nil {
+			return err
+		}
+		if other, twice := seen[lower]; twice {
+			return Errorf(InvalidArgument, field, "%q and %q are the same header", clip(other), clip(name))
+		}
+		seen[lower] = name
+	}
+	if size > most {
+		return tooLarge(field, size, most)
+	}
+	return nil
+}
+
+func checkHeader(field, name, lower, value string) error {
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(lower, prefix) }
+	switch {
+	case name == "" || strings.ContainsFunc(name, isNotToken):
+		return Errorf(InvalidArgument, field, "%q is not a header's name", clip(name))
+	case lower == "content-type":
+		return Errorf(InvalidArgument, field, "%q is set by Carillon; use the job's field content_type", name)
+	case slices.Contains(ownHeaders, lower) || slices.ContainsFunc(ownHeaderPrefixes, hasPrefix):
+		return Errorf(InvalidArgument, field, "%q is set by Carillon", clip(name))
+	case slices.Contains(connectionHeaders, lower):
+		return Errorf(InvalidArgument, field, "%q is about the connection, not the message", name)
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+		return Errorf(InvalidArgument, field, "the value of %q has a character that a header cannot hold", clip(name))
+	}
+	return nil
+}
+
+// isNotToken reports whether r is not allowed in a header's name (RFC 9110, 5.6.2).
+func isNotToken(r rune) bool {
+	letterOrDigit := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !letterOrDigit && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// DaprTarget delivers to Dapr sidecars: those of an app, or, for an actor reminder, those of any app that
+// hosts the actor type. Jobs that were put through Dapr's Scheduler protocol have it (docs/dapr.md), and
+// their names begin with [DaprTarget.Prefix].
+type DaprTarget struct {
+	AppID          string // the app of the job; for an actor reminder, the app that asked for it
+	ActorType      string // of an actor reminder; empty for a job of an app
+	ActorID        string // likewise
+	ConcurrencyKey string // runs that share it can have limits besides the actor type's
+}
+
+// DaprPrefix begins the names of the jobs that have a [DaprTarget], and of no others.
+const DaprPrefix = "dapr/"
+
+// Prefix returns what the names of the target's jobs begin with: dapr/app/APP/ or dapr/actor/TYPE/ID/.
+func (t *DaprTarget) Prefix() string {
+	if t.ActorType == "" {
+		return DaprPrefix + "app/" + EscapeLevel(t.AppID) + "/"
+	}
+	return DaprPrefix + "actor/" + EscapeLevel(t.ActorType) + "/" + EscapeLevel(t.ActorID) + "/"
+}
+
+// Address returns where the target's runs wait for a sidecar: app/APP or actor/TYPE.
+func (t *DaprTarget) Address() string {
+	if t.ActorType == "" {
+		return "app/" + t.AppID
+	}
+	return "actor/" + t.ActorType
+}
+
+// EscapeLevel writes any text as one level of a job's name, or as the beginning of one. Characters that a
+// name must not have are percent-encoded, and so is a leading dot, as "." and ".." are no levels. Escaping
+// keeps prefixes: a text that begins with s is escaped to one that begins with EscapeLevel(s).
+func EscapeLevel(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		bad := r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) || strings.ContainsRune("%:/", r)
+		if bad || (i == 0 && r == '.') {
+			for _, c := range []byte(s[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// checkNameOf checks a job's name against its target: names under [DaprPrefix] belong to Dapr's jobs.
+func (t *DaprTarget) checkNameOf(name string) error {
+	switch {
+	case t == nil && strings.HasPrefix(name, DaprPrefix):
+		return Errorf(InvalidArgument, "name", "%q begins with %q, which is kept for jobs with a target of kind dapr", clip(name), DaprPrefix)
+	case t != nil && (!strings.HasPrefix(name, t.Prefix()) || strings.Contains(name[len(t.Prefix()):], "/")):
+		return Errorf(InvalidArgument, "name", "%q is not %q and one level, as the target asks for", clip(name), clip(t.Prefix()))
+	}
+	return nil
+}
+
+func (t *DaprTarget) check() error {
+	for _, f := range [...]struct{ name, value string }{
+		{"app_id", t.AppID}, {"actor_type", t.ActorType}, {"actor_id", t.ActorID}, {"concurrency_key", t.ConcurrencyKey},
+	} {
+		if len(f.value) > MaxName {
+			return tooLarge("target.dapr."+f.name, len(f.value), MaxName)
+		}
+		if !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
+			return Errorf(InvalidArgument, "target.dapr."+f.name, "%q has a control character or is not UTF-8", clip(f.value))
+		}
+	}
+	switch {
+	case t.AppID == "":
+		return Errorf(InvalidArgument, "target.dapr.app_id", "it is missing")
+	case (t.ActorType == "") != (t.ActorID == ""):
+		return Errorf(InvalidArgument, "target.dapr.actor_id", "an actor reminder has both actor_type and actor_id, a job of an app neither")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package carillon
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"mime"
 	"slices"
@@ -304,3 +305,157 @@ func printable(s string) bool {
 }
 
 func isNotASCII(r rune) bool { return r < ' ' || r > '~' }
+
+// Validate returns an error about the first wrong part; neither may be empty.
+func (k Key) Validate() error {
+	if err := ValidateNamespace(k.Namespace); err != nil {
+		return err
+	}
+	return checkJobName(k.Name, MaxName)
+}
+
+// ValidateNamespace checks a namespace: 1 to 63 bytes of a-z, 0-9 and "-".
+func ValidateNamespace(namespace string) error { return checkNamespace(namespace, MaxNamespace) }
+
+// Validate returns an error about the queue's name.
+func (t *WorkerTarget) Validate() error {
+	if t.Queue == "" {
+		return Errorf(InvalidArgument, "queue", "the queue's name is missing")
+	}
+	if len(t.Queue) > MaxName {
+		return tooLarge("queue", len(t.Queue), MaxName)
+	}
+	if !printable(t.Queue) {
+		return Errorf(InvalidArgument, "queue", "%q has a character that is not printable", clip(t.Queue))
+	}
+	return nil
+}
+
+func checkNamespace(namespace string, most int) error {
+	switch {
+	case namespace == "":
+		return Errorf(InvalidArgument, "namespace", "it is missing")
+	case len(namespace) > most:
+		return tooLarge("namespace", len(namespace), most)
+	case strings.Trim(namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		return Errorf(InvalidArgument, "namespace", "%q has a character other than a-z, 0-9 and -", clip(namespace))
+	}
+	return nil
+}
+
+func checkJobName(name string, most int) error {
+	if name == "" {
+		return Errorf(InvalidArgument, "name", "it is missing")
+	}
+	if err := checkCharacters("name", name, most); err != nil {
+		return err
+	}
+	for level := range strings.SplitSeq(name, "/") {
+		switch level {
+		case "":
+			return Errorf(InvalidArgument, "name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
+		case ".", "..":
+			return Errorf(InvalidArgument, "name", "%q has the level %q, which HTTP clients take out of a path; write another word",
+				clip(name), level)
+		}
+	}
+	return nil
+}
+
+func checkCharacters(field, name string, most int) error {
+	switch {
+	case len(name) > most:
+		return tooLarge(field, len(name), most)
+	case strings.Contains(name, ":"):
+		return Errorf(InvalidArgument, field, `%q has a ":", which begins a verb in the API`, clip(name))
+	case !printable(name):
+		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(name))
+	}
+	return nil
+}
+
+// renamedWithin prefixes the field of err with outer; nil stays nil.
+func renamedWithin(outer string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return WithField(err, outer+"."+e.Field)
+	}
+	return err
+}
+
+// A field that has no effect is refused, since whoever set it expects one. This is the only list of such
+// fields; docs/api.md describes them.
+
+// idleFields returns the given fields of a job that have no effect, by their API names, with the reason.
+func (j *Job) idleFields() []idleField {
+	if j.Recurring() {
+		return nil
+	}
+	var fields []idleField
+	idle := func(given bool, field, why string) {
+		if given {
+			fields = append(fields, idleField{field, why})
+		}
+	}
+	const oneShot = "it has no effect on a job without a schedule, which runs once; give a schedule or leave it out"
+	idle(j.TimeZone != "" && !j.zoned(), "time_zone", "it has an effect on a schedule, a retry cron, and on days, months or "+
+		"years in due_time or ttl, of which there are none; leave it out")
+	idle(j.DST != DSTSafe, "dst", oneShot)
+	idle(j.Overlap != OverlapSerial, "overlap", oneShot)
+	idle(j.Misfire != MisfireLatest, "misfire", oneShot)
+	idle(j.CatchUpLimit != 0, "catch_up_limit", oneShot)
+	idle(j.CatchUpWindow != 0, "catch_up_window", oneShot)
+	return fields
+}
+
+// idleField is a field without effect.
+type idleField struct{ name, why string }
+
+// zoned reports whether a one-shot's time zone matters.
+func (j *Job) zoned() bool {
+	return j.FailurePolicy.Kind == PolicySchedule || schedule.OnCalendar(j.Due.text) || schedule.OnCalendar(j.TTL.text)
+}
+
+// checkEffects refuses fields without effect.
+func (j *Job) checkEffects() error {
+	for _, f := range j.idleFields() {
+		return Errorf(InvalidArgument, f.name, "%s", f.why)
+	}
+	return nil
+}
+
+// ValidatePatched is [Job.Validate] for j, the result of applying the patch to old. A field without effect
+// that old already has, as jobs may that were stored when it was still accepted, is tolerated unless the
+// patch names it.
+func (p *Patch) ValidatePatched(old, j *Job, lim Bounds) error {
+	if err := j.validateFields(lim); err != nil {
+		return err
+	}
+	before := old.idleFields()
+	for _, f := range j.idleFields() {
+		was := slices.ContainsFunc(before, func(b idleField) bool { return b.name == f.name })
+		if !was || p.namesPart(f.name) {
+			return Errorf(InvalidArgument, f.name, "%s", f.why)
+		}
+	}
+	return nil
+}
+
+// namesPart reports whether the patch names a field, or a part of it.
+func (p *Patch) namesPart(field string) bool {
+	return slices.ContainsFunc(p.Fields, func(name string) bool { return topLevel(name) == field })
+}
+
+// CheckForm refuses what a message of the API cannot express, or only in part: data that could not be encoded
+// as JSON, several targets, a note that is not UTF-8, and fields of another failure policy than the given
+// one. [Job.Validate] refuses these, too; a client checks them before it sends a job.
+func (j *Job) CheckForm() error {
+	switch n := j.Target.count(); {
+	case j.Data.err != nil:
+		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
+	case n > 1:
+		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+	case !utf8.ValidString(j.Note):
+		return Errorf(InvalidArgument, "note", "it is not UTF-8")
+	}
+	return j.FailurePolicy.checkForeign()
+}

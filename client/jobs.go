@@ -15,9 +15,9 @@ func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	o := carillon.ResolvePut(opts)
+	o := carillon.PutOptions{}.With(opts...)
 	if o.Replace {
-		return carillon.PutResult{}, carillon.NotSupported("replace")
+		return carillon.PutResult{}, wire.NotSupported("replace")
 	}
 	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 // DeleteJob removes a job; see [carillon.Jobs].
 func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name,
-		IfGeneration: carillon.ResolveDelete(opts).IfGeneration})
+		IfGeneration: carillon.DeleteOptions{}.With(opts...).IfGeneration})
 	if err != nil {
 		return carillon.DeleteResult{}, err
 	}

@@ -27,7 +27,8 @@ var (
 )
 
 // finishedStatuses are the statuses that a query of the history may have.
-var finishedStatuses = carillon.FinishedStatuses()
+var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
+	carillon.RunSkipped}
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
 	words := make([]string, 0, len(values))

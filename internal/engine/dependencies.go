@@ -246,7 +246,7 @@ func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.K
 func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
 	names := patch.Job.DependsOn
 	wrong := func(name string) bool {
-		return carillon.ValidateKey(carillon.Key{Namespace: key.Namespace, Name: name}) != nil
+		return carillon.Key{Namespace: key.Namespace, Name: name}.Validate() != nil
 	}
 	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil

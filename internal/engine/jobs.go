@@ -17,7 +17,7 @@ import (
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
 func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	e.enter(ctx, -1, "")
-	req, err := e.request(job, carillon.ResolvePut(opts))
+	req, err := e.request(job, carillon.PutOptions{}.With(opts...))
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -149,7 +149,7 @@ func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carill
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
 func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	namespace = namespaceOf(namespace)
-	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
+	if err := checkPrefix(namespace, prefix); err != nil {
 		return 0, err
 	}
 	parts := make([]outcome[int], len(e.parts))

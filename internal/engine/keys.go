@@ -13,5 +13,16 @@ func namespaceOf(name string) string { return cmp.Or(name, carillon.DefaultNames
 // checkKey fills in the namespace of a call's key, and validates the key.
 func checkKey(key *carillon.Key) error {
 	key.Namespace = namespaceOf(key.Namespace)
-	return carillon.ValidateKey(*key)
+	return key.Validate()
+}
+
+// checkPrefix validates a prefix of the names of jobs that are to be deleted.
+func checkPrefix(namespace, prefix string) error {
+	if err := carillon.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	if prefix == "" {
+		return carillon.Errorf(carillon.InvalidArgument, "prefix", "it is empty, which would mean every job of the namespace")
+	}
+	return (&carillon.JobQuery{Namespace: namespace, Prefix: prefix}).Validate()
 }

@@ -145,7 +145,7 @@ func (e *Engine) DeleteIn(ctx context.Context, number int, namespace, prefix str
 	if err != nil {
 		return 0, err
 	}
-	if err := carillon.ValidatePrefix(namespace, prefix); err != nil {
+	if err := checkPrefix(namespace, prefix); err != nil {
 		return 0, err
 	}
 	n, err := e.deletePages(ctx, p, namespace, prefix)

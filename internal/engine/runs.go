@@ -184,7 +184,7 @@ func deadRuns(namespace, job string) (store.RunQuery, error) {
 	}
 	dead, key := carillon.RunDead, carillon.Key{Namespace: namespace, Name: job}
 	q.Job, q.Status = &key, &dead
-	return q, carillon.ValidateKey(key)
+	return q, key.Validate()
 }
 
 func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {

@@ -48,7 +48,7 @@ func (s *stub) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillo
 }
 
 func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	return s.putJob(ctx, j, carillon.ResolvePut(opts))
+	return s.putJob(ctx, j, carillon.PutOptions{}.With(opts...))
 }
 
 func (s *stub) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {

@@ -57,7 +57,7 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m 
 		return nil
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return carillon.NotSupported("Content-Encoding")
+		return wire.NotSupported("Content-Encoding")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.options.MaxBody))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // Headers that say what a call's message could say as well.
@@ -58,15 +59,15 @@ func readHeaders(r *http.Request, req proto.Message) error {
 		return onlyIfMatch(r, &m.Generation)
 	}
 	if has(r, headerIfMatch) {
-		return carillon.NotSupported(headerIfMatch)
+		return wire.NotSupported(headerIfMatch)
 	}
-	return carillon.NotSupported(headerIfNoneMatch)
+	return wire.NotSupported(headerIfNoneMatch)
 }
 
 // onlyIfMatch is ifMatch for a call that knows no other condition.
 func onlyIfMatch(r *http.Request, generation *uint64) error {
 	if has(r, headerIfNoneMatch) {
-		return carillon.NotSupported(headerIfNoneMatch)
+		return wire.NotSupported(headerIfNoneMatch)
 	}
 	return ifMatch(r, generation)
 }

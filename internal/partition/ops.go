@@ -336,7 +336,7 @@ func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOpt
 	if e == nil {
 		return carillon.DeleteResult{}, notFound(key)
 	}
-	if o := carillon.ResolveDelete(opts); o.IfGeneration != 0 && o.IfGeneration != e.state.Generation {
+	if o := (carillon.DeleteOptions{}).With(opts...); o.IfGeneration != 0 && o.IfGeneration != e.state.Generation {
 		return carillon.DeleteResult{}, otherGeneration(e)
 	}
 	d := carillon.DeleteResult{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}

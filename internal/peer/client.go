@@ -230,7 +230,7 @@ func isReplace(ctx context.Context) bool {
 
 // PutJob implements [carillon.Jobs].
 func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	o := carillon.ResolvePut(opts)
+	o := carillon.PutOptions{}.With(opts...)
 	if !o.Replace {
 		return c.Client.PutJob(ctx, job, opts...)
 	}

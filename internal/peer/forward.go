@@ -13,6 +13,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // method runs a unary call of the public API; its decode function fills the request.
@@ -89,5 +90,5 @@ func (h onlyHere) PutJob(ctx context.Context, job carillon.Job, opts ...carillon
 
 // Connect implements [carillon.Work].
 func (onlyHere) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
-	return nil, carillon.NotSupported("connect")
+	return nil, wire.NotSupported("connect")
 }

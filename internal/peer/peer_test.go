@@ -36,7 +36,7 @@ type node struct {
 }
 
 func (n *node) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	return n.put(ctx, job, carillon.ResolvePut(opts))
+	return n.put(ctx, job, carillon.PutOptions{}.With(opts...))
 }
 
 func (n *node) ApplyShare(_ context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {

@@ -114,12 +114,12 @@ func fromDetails(st *status.Status, cause error) (e *carillon.Error, said bool) 
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *pb.Problem:
-			return &carillon.Error{Kind: carillon.ParseKind(d.GetCode()), Field: d.GetField(), Message: d.GetDetail(),
+			return &carillon.Error{Kind: KindOfText(d.GetCode()), Field: d.GetField(), Message: d.GetDetail(),
 				Unknown: d.GetOutcomeUnknown(), Err: cause}, true
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == ErrorDomain {
 				said = true
-				e.Kind = carillon.ParseKind(strings.ToLower(d.GetReason()))
+				e.Kind = KindOfText(strings.ToLower(d.GetReason()))
 				e.Field, e.Unknown = d.GetMetadata()[infoField], d.GetMetadata()[infoUnknown] == "true"
 				e.Message = strings.TrimPrefix(st.Message(), e.Field+": ")
 			}
@@ -218,4 +218,19 @@ func Within(field string, err error) error {
 		inner.Field = field
 	}
 	return &inner
+}
+
+// NotSupported refuses a field that exists in the API but is not built.
+func NotSupported(field string) *carillon.Error {
+	return carillon.Errorf(carillon.InvalidArgument, field, "not supported yet")
+}
+
+// KindOfText returns the kind for a code of the API; unknown codes are Internal.
+func KindOfText(code string) carillon.Kind {
+	for k := carillon.Internal; k <= carillon.DataLoss; k++ {
+		if k.String() == code {
+			return k
+		}
+	}
+	return carillon.Internal
 }

@@ -198,3 +198,14 @@ func TestNilMessages(t *testing.T) {
 		t.Errorf("a completion without outcome gave %v", err)
 	}
 }
+
+func TestKindsOfTexts(t *testing.T) {
+	for k := carillon.Internal; k <= carillon.DataLoss; k++ {
+		if got := KindOfText(k.String()); got != k {
+			t.Errorf("%q is %v", k, got)
+		}
+	}
+	if got := KindOfText("nonsense"); got != carillon.Internal {
+		t.Errorf("an unknown code is %v", got)
+	}
+}

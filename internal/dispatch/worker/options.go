@@ -74,8 +74,8 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 	}
 	seen := make(map[string]bool, len(hello.Queues))
 	for _, q := range hello.Queues {
-		if err := carillon.ValidateQueueName("queues", q); err != nil {
-			return hello, err
+		if err := (&carillon.WorkerTarget{Queue: q}).Validate(); err != nil {
+			return hello, carillon.WithField(err, "queues")
 		}
 		if seen[q] {
 			return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "%.64q is named twice", q)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // rest is a caller that speaks REST, as somebody would who has only read docs/api.md.
@@ -48,7 +49,7 @@ type restStatus struct {
 // PutJob puts a job.
 func (r rest) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	header := http.Header{}
-	o := carillon.ResolvePut(opts)
+	o := carillon.PutOptions{}.With(opts...)
 	if o.IfAbsent {
 		header.Set("If-None-Match", "*")
 	}
@@ -104,7 +105,7 @@ func (r rest) ask(ctx context.Context, method, name string) (carillon.Job, error
 // DeleteJob removes a job.
 func (r rest) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	header := http.Header{}
-	if o := carillon.ResolveDelete(opts); o.IfGeneration != 0 {
+	if o := (carillon.DeleteOptions{}).With(opts...); o.IfGeneration != 0 {
 		header.Set("If-Match", strconv.Quote(strconv.FormatUint(o.IfGeneration, 10)))
 	}
 	return carillon.DeleteResult{}, r.do(ctx, http.MethodDelete, "/v1/namespaces/"+namespace+"/jobs/"+key.Name, header, nil, nil)
@@ -219,5 +220,5 @@ func problemOf(text []byte) error {
 	if err := json.Unmarshal(text, &p); err != nil || p.Code == "" {
 		return &carillon.Error{Kind: carillon.Internal, Message: "not a problem document: " + string(text), Unknown: true}
 	}
-	return &carillon.Error{Kind: carillon.ParseKind(p.Code), Field: p.Field, Message: p.Detail, Unknown: p.Unknown}
+	return &carillon.Error{Kind: wire.KindOfText(p.Code), Field: p.Field, Message: p.Detail, Unknown: p.Unknown}
 }

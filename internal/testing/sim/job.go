@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/carillonhq/carillon"
@@ -15,8 +16,8 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 		Data: carillon.Bytes([]byte(s.Payload), carillon.ContentTypeBinary), FailurePolicy: policyOf(s.Policy), Timeout: s.Timeout,
 		Lease: s.Lease, CatchUpLimit: s.CatchUpLimit, CatchUpWindow: s.CatchUpWindow, ConcurrencyKey: s.ConcurrencyKey, DependsOn: s.After,
 		Paused: s.Paused, History: carillon.History{Runs: s.KeepRuns},
-		Overlap: word(carillon.ParseOverlap, s.Overlap), Misfire: word(carillon.ParseMisfire, s.Misfire),
-		Priority: word(carillon.ParsePriority, s.Priority),
+		Overlap: word[carillon.Overlap](s.Overlap), Misfire: word[carillon.Misfire](s.Misfire),
+		Priority: word[carillon.Priority](s.Priority),
 	}
 	if s.Literal {
 		j.DST = carillon.DSTLiteral
@@ -42,22 +43,22 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 }
 
 // word is the value of a word, the zero value for none. An unknown word is a plan that nobody drew.
-func word[T any](parse func(string) (T, error), s string) T {
-	var none T
-	if s == "" {
-		return none
+func word[T interface {
+	~uint8
+	fmt.Stringer
+}](s string) T {
+	for v := range T(16) {
+		if v.String() == s {
+			return v
+		}
 	}
-	v, err := parse(s)
-	if err != nil {
-		return none
-	}
-	return v
+	return 0
 }
 
 func policyOf(p checker.Policy) carillon.FailurePolicy {
 	out := carillon.FailurePolicy{
-		Kind: word(carillon.ParsePolicyKind, p.Kind), Interval: p.Interval, Schedule: p.Cron, Initial: p.Initial, Factor: p.Factor,
-		Max: p.Max, Jitter: p.Jitter, OnExhausted: word(carillon.ParseOnExhausted, p.OnExhausted),
+		Kind: word[carillon.PolicyKind](p.Kind), Interval: p.Interval, Schedule: p.Cron, Initial: p.Initial, Factor: p.Factor,
+		Max: p.Max, Jitter: p.Jitter, OnExhausted: word[carillon.OnExhausted](p.OnExhausted),
 	}
 	if p.MaxRetries != nil {
 		out = out.WithMaxRetries(uint32(*p.MaxRetries))
