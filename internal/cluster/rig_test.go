@@ -226,16 +226,16 @@ func (l *link) Broken() <-chan struct{} { return l.broken }
 
 func (l *link) Close() error { close(l.closed); return nil }
 
-// PutJob implements [carillon.Jobs]. It takes a while, and is lost if the link is closed meanwhile.
-func (l *link) PutJob(ctx context.Context, job carillon.Job, o ...carillon.PutOption) (carillon.PutResult, error) {
-	if l.takes > 0 {
+// Ask implements [engine.Partitions]. A put takes a while, and is lost if the link is closed meanwhile.
+func (l *link) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	if _, put := m.(engine.PutJob); put && l.takes > 0 {
 		select {
 		case <-time.After(l.takes):
 		case <-l.closed:
-			return carillon.PutResult{}, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
+			return nil, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
 		}
 	}
-	return l.Services.PutJob(ctx, job, o...)
+	return l.Services.Ask(ctx, p, m)
 }
 
 // owners returns how many nodes believe that they own each partition. Of nodes with the same name only the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 
 	"github.com/oklog/ulid/v2"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 )
-
-// firstSeen records in ctx when this node saw the call, unless it is recorded already. Relative times count from
-// then, however long the call takes to reach its owner.
-func (r *Router) firstSeen(ctx context.Context) context.Context {
-	if !engine.SeenAt(ctx).IsZero() {
-		return ctx
-	}
-	return engine.WithSeen(ctx, r.n.cfg.Now())
-}
 
 // named gives a job without a name one, as its partition depends on the name.
 func (r *Router) named(job *carillon.Job) error {
@@ -37,15 +27,12 @@ func (r *Router) named(job *carillon.Job) error {
 
 // PutJob implements [carillon.Jobs].
 func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	if job.Name == "" {
-		opts = append(slices.Clip(opts), carillon.IfAbsent())
-	}
+	o := carillon.PutOptions{}.With(opts...)
+	o.IfAbsent = o.IfAbsent || job.Name == ""
 	if err := r.named(&job); err != nil {
 		return carillon.PutResult{}, err
 	}
-	return route(r.firstSeen(ctx), r, r.ofJob(job.Key()), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
-		return s.PutJob(ctx, job, opts...)
-	})
+	return engine.Send(ctx, r, r.ofJob(job.Key()), engine.PutJob{Job: job, Options: o, SeenAt: r.n.cfg.Now()})
 }
 
 // PutJobs implements [carillon.Jobs]: the owner of the first job's partition coordinates the batch.
@@ -59,16 +46,12 @@ func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, err
 		}
 	}
-	return route(r.firstSeen(ctx), r, r.ofJob(jobs[0].Key()), once, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
-		return s.PutJobs(ctx, jobs)
-	})
+	return engine.Send(ctx, r, r.ofJob(jobs[0].Key()), engine.PutJobs{Jobs: jobs, SeenAt: r.n.cfg.Now()})
 }
 
 // PatchJob implements [carillon.Jobs].
 func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return route(r.firstSeen(ctx), r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.PutResult, error) {
-		return s.PatchJob(ctx, key, patch)
-	})
+	return engine.Send(ctx, r, r.ofJob(key), engine.PatchJob{Key: key, Patch: patch, SeenAt: r.n.cfg.Now()})
 }
 
 // SetPaused implements [carillon.Jobs].

@@ -4,65 +4,41 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/partition"
-	"github.com/carillonhq/carillon/internal/permit"
 )
 
-// Register implements [engine.Partitions].
-func (r *Router) Register(ctx context.Context, p int, edges []partition.Dependency) ([]bool, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]bool, error) { return s.Register(ctx, p, edges) })
+// Ask implements [engine.Partitions].
+func (r *Router) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	switch m := m.(type) {
+	case engine.RelayReports:
+		return r.relay(ctx, p, m)
+	case engine.Once:
+		return route(ctx, r, p, once, asks(p, m))
+	}
+	return route(ctx, r, p, again, asks(p, m))
 }
 
-// Release implements [engine.Partitions].
-func (r *Router) Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (partition.Answer, error) { return s.Release(ctx, p, l) })
+// asks returns the function that sends a message to a partition's owner.
+func asks(p int, m engine.Message) func(ctx context.Context, s Services) (any, error) {
+	return func(ctx context.Context, s Services) (any, error) { return s.Ask(ctx, p, m) }
 }
 
-// Waits implements [engine.Partitions].
-func (r *Router) Waits(ctx context.Context, p int, e partition.Dependency) (bool, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (bool, error) { return s.Waits(ctx, p, e) })
-}
-
-// Keeps implements [engine.Partitions].
-func (r *Router) Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (bool, error) { return s.Keeps(ctx, p, job) })
-}
-
-// ApplyShare implements [engine.Partitions].
-func (r *Router) ApplyShare(ctx context.Context, p int, share *partition.Share) ([]carillon.PutResult, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]carillon.PutResult, error) {
-		return s.ApplyShare(ctx, p, share)
-	})
-}
-
-// DeleteIn implements [engine.Partitions].
-func (r *Router) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.DeleteIn(ctx, p, namespace, prefix) })
-}
-
-// RedriveIn implements [engine.Partitions].
-func (r *Router) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (int, error) { return s.RedriveIn(ctx, p, namespace, job) })
-}
-
-// Relay implements [engine.Partitions]. The local engine calls it because it does not own the partition,
-// whatever the view says: the view is as old as the last answer of the store, from which this node may be cut
-// off. Another node owns the partition then, or will soon.
-func (r *Router) Relay(ctx context.Context, p int, said engine.Reports) (engine.RelayResult, error) {
+// relay is Ask for reports. The local engine sends them because it does not own the partition, whatever the
+// view says: the view is as old as the last answer of the store, from which this node may be cut off. Another
+// node owns the partition then, or will soon.
+func (r *Router) relay(ctx context.Context, p int, m engine.RelayReports) (any, error) {
 	tries := 0
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) (engine.RelayResult, error) {
+	return route(ctx, r, p, again, func(ctx context.Context, s Services) (any, error) {
 		if s != Services(r.n.local) {
-			return s.Relay(ctx, p, said)
+			return s.Ask(ctx, p, m)
 		}
 		s, done, err := r.heir(p, tries)
 		if err != nil {
-			return engine.RelayResult{}, unreached(err)
+			return nil, unreached(err)
 		}
 		defer done()
 		tries++
-		return s.Relay(ctx, p, said)
+		return s.Ask(ctx, p, m)
 	})
 }
 
@@ -74,19 +50,4 @@ func (r *Router) heir(p, tries int) (s Services, done func(), err error) {
 		return nil, nil, fmt.Errorf("partition %d has no other owner", p)
 	}
 	return r.n.peers.of(heirs[tries%len(heirs)])
-}
-
-// RequestPermits implements [engine.Partitions].
-func (r *Router) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
-	return route(ctx, r, p, again, func(ctx context.Context, s Services) ([]permit.Grant, error) {
-		return s.RequestPermits(ctx, p, from, asks)
-	})
-}
-
-// DeliverPermits implements [engine.Partitions].
-func (r *Router) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
-	_, err := route(ctx, r, p, again, func(ctx context.Context, s Services) (struct{}, error) {
-		return struct{}{}, s.DeliverPermits(ctx, p, grants)
-	})
-	return err
 }

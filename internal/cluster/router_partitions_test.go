@@ -24,8 +24,8 @@ func TestRelayFromANodeWithoutStore(t *testing.T) {
 		sleep(2 * cluster.DefaultTTL)
 		for _, h := range mine {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			said := engine.Reports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
-			if heard, err := a.Router().Relay(ctx, h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
+			said := engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
+			if heard, err := engine.Send(ctx, a.Router(), h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
 				t.Errorf("partition %d: %+v %v", h.Partition, heard, err)
 			}
 			cancel()

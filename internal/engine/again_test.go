@@ -164,7 +164,7 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		c := n.consume("q", 2, silent)
 		n.putOnce(time.Hour)
-		if _, err := n.Relay(context.Background(), 0, engine.Reports{Undelivered: []string{c.got()[0].Token}}); err != nil {
+		if _, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Undelivered: []string{c.got()[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

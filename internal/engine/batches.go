@@ -15,6 +15,11 @@ import (
 
 // PutJobs stores all jobs or none; see [carillon.Jobs] and docs/decisions/0022.
 func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+	return e.putAll(ctx, jobs, 0)
+}
+
+// putAll is PutJobs of a call that was first seen at the time at, in UTC ns; 0 is now.
+func (e *Engine) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]carillon.PutResult, error) {
 	if len(jobs) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
 	}
@@ -23,7 +28,7 @@ func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, err
 		}
 	}
-	reqs, err := e.requests(ctx, jobs)
+	reqs, err := e.requests(ctx, jobs, at)
 	if err != nil || len(reqs) == 0 {
 		return nil, err
 	}
@@ -70,13 +75,13 @@ func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]c
 	return e.putAcross(ctx, reqs)
 }
 
-// requests checks the jobs of a batch, as of now, for everything that could be wrong, so that storing them
+// requests checks the jobs of a batch, as of at or else now, for everything that could be wrong, so that storing them
 // cannot fail.
-func (e *Engine) requests(ctx context.Context, jobs []carillon.Job) ([]partition.PutRequest, error) {
+func (e *Engine) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]partition.PutRequest, error) {
 	reqs := make([]partition.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
 	e.enter(ctx, -1, "")
-	at := cmp.Or(seen(ctx), e.now())
+	at = cmp.Or(at, e.now())
 	for i := range jobs {
 		req, err := e.request(jobs[i], carillon.PutOptions{})
 		if err == nil {
@@ -104,7 +109,7 @@ func (e *Engine) plannable(ctx context.Context, j *carillon.Job, at int64) error
 		return nil
 	}
 	p := e.partitionOf(j.Key())
-	keeps, err := across(e, p, func(ps Partitions) (bool, error) { return ps.Keeps(ctx, p.number, j) })
+	keeps, err := across(ctx, e, p, KeepsTimes{j})
 	switch {
 	case err != nil:
 		return certain(err)

@@ -132,8 +132,8 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 		}
 		f.moves(1)
 		told := 0
-		f.between = func(_ int, what any) error {
-			if _, ok := what.(engine.Reports); ok {
+		f.between = func(_ int, what engine.Message) error {
+			if _, ok := what.(engine.RelayReports); ok {
 				told++
 			}
 			return nil
@@ -168,8 +168,8 @@ func TestWordsThatAreRefused(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		ds := streams[0].take()
 		bad, asked := ds[3].Run.Token, 0
-		f.between = func(_ int, what any) error {
-			said, ok := what.(engine.Reports)
+		f.between = func(_ int, what engine.Message) error {
+			said, ok := what.(engine.RelayReports)
 			if !ok {
 				return nil
 			}

@@ -169,7 +169,7 @@ func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner
 			edges[i] = w.dependency
 		}
 		go func() {
-			exist, err := across(e, p, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, p.number, edges) })
+			exist, err := across(ctx, e, p, RegisterDependencies{edges})
 			for i, exists := range exist {
 				list[i].exists = exists
 			}

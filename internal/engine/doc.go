@@ -23,7 +23,8 @@
 //	feed.go       due runs: reading, handing out, parking
 //	looks.go      reads of a round, on a store that may not answer
 //	ahead.go      reads for waiting calls, beside the lane
-//	partitions.go peerqueue.go  what partitions ask of each other, on any node
+//	messages.go partitions.go  what partitions ask of each other, on any node
+//	peerqueue.go  notices on their way to other nodes
 //	batches.go    jobs that are stored together
 //	groupput.go   the same across partitions of one lane
 //	intents.go marks.go       the same across any partitions

@@ -180,17 +180,17 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			var mu sync.Mutex
 			var kept []func() // shares that are on their way
 			held := true
-			f.between = func(p int, what any) error {
-				s, share := what.(*partition.Share)
+			f.between = func(p int, what engine.Message) error {
+				m, share := what.(engine.ApplyShare)
 				mu.Lock()
 				defer mu.Unlock()
-				if !share || len(s.Reqs) == 0 || !held || p != 1 { // without jobs it asks for the term
+				if !share || len(m.Share.Reqs) == 0 || !held || p != 1 { // without jobs it asks for the term
 					return nil
 				}
 				arrive, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				kept = append(kept, func() {
 					defer cancel()
-					if _, err := f.nodes[1].ApplyShare(arrive, p, s); err != nil && carillon.KindOf(err) != carillon.DeadlineExceeded {
+					if _, err := engine.Send(arrive, f.nodes[1], p, m); err != nil && carillon.KindOf(err) != carillon.DeadlineExceeded {
 						t.Error(err)
 					}
 				})
@@ -241,11 +241,11 @@ func TestALateLetter(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		var mu sync.Mutex
 		var letters []partition.Notice
-		f.between = func(_ int, what any) error {
-			if l, ok := what.(partition.Notice); ok {
+		f.between = func(_ int, what engine.Message) error {
+			if m, ok := what.(engine.DeliverNotice); ok {
 				mu.Lock()
 				defer mu.Unlock()
-				letters = append(letters, l)
+				letters = append(letters, m.Notice)
 			}
 			return nil
 		}
@@ -276,7 +276,7 @@ func TestALateLetter(t *testing.T) {
 		}
 		f.deal(func(p int) int { return 1 - p%2 })
 		f.settled()
-		if _, err := f.nodes[0].Release(ctx, 1, letters[0]); err != nil {
+		if _, err := engine.Send(ctx, f.nodes[0], 1, engine.DeliverNotice{Notice: letters[0]}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -318,7 +318,7 @@ func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 2}))
 		began := time.Now()
-		ctx := engine.WithSeen(context.Background(), began)
+		ctx := context.Background()
 		time.Sleep(3 * time.Second)
 		job := carillon.Job{Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
 		check := func(what string, put carillon.PutResult, err error) {
@@ -328,17 +328,18 @@ func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 			}
 		}
 		job.Name = "a"
-		put, err := n.PutJob(ctx, job)
+		put, err := engine.Send(ctx, n, 0, engine.PutJob{Job: job, SeenAt: began})
 		check("put", put, err)
 		job.Name = "b"
-		puts, err := n.PutJobs(ctx, []carillon.Job{job})
+		puts, err := engine.Send(ctx, n, 0, engine.PutJobs{Jobs: []carillon.Job{job}, SeenAt: began})
 		check("batch", puts[0], err)
 		job.Name, job.Due = "c", carillon.In(time.Hour)
 		if _, err := n.PutJob(ctx, job); err != nil {
 			t.Fatal(err)
 		}
 		patch := carillon.Patch{Fields: []string{"due_time"}, Job: carillon.Job{Due: carillon.In(time.Minute)}}
-		put, err = n.PatchJob(ctx, carillon.Key{Namespace: "default", Name: "c"}, patch)
+		key := carillon.Key{Namespace: "default", Name: "c"}
+		put, err = engine.Send(ctx, n, 0, engine.PatchJob{Key: key, Patch: patch, SeenAt: began})
 		check("patch", put, err)
 		n.stop()
 	})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -26,41 +25,39 @@ type badLines struct {
 
 var errLost = carillon.Errorf(carillon.Unavailable, "", "lost")
 
-func overBadLines[T any](ctx context.Context, b badLines, say func(ctx context.Context) (T, error)) (v T, err error) {
+// Ask implements [engine.Partitions].
+func (b badLines) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	switch m.(type) {
+	case engine.RequestPermits, engine.DeliverPermits:
+		return b.askBadly(ctx, p, m)
+	}
+	return b.peers.Ask(ctx, p, m)
+}
+
+func (b badLines) askBadly(ctx context.Context, p int, m engine.Message) (any, error) {
 	if b.chance == nil {
-		return say(ctx)
+		return b.peers.Ask(ctx, p, m)
 	}
 	switch b.chance(8) {
 	case 0:
-		return v, errLost
+		return nil, errLost
 	case 1:
-		if _, err := say(ctx); err != nil {
-			return v, err
+		if _, err := b.peers.Ask(ctx, p, m); err != nil {
+			return nil, err
 		}
-		return v, errLost
+		return nil, errLost
 	case 2:
 		late := time.Duration(b.chance(10_000)) * time.Millisecond
 		go func() {
 			time.Sleep(late)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 100*time.Millisecond)
 			defer cancel()
-			_, _ = say(ctx) // nobody hears the answer
+			_, _ = b.peers.Ask(ctx, p, m) // nobody hears the answer
 		}()
 	case 3:
 		time.Sleep(time.Duration(b.chance(1000)) * time.Millisecond)
 	}
-	return say(ctx)
-}
-
-func (b badLines) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
-	return overBadLines(ctx, b, func(ctx context.Context) ([]permit.Grant, error) {
-		return b.peers.RequestPermits(ctx, p, from, asks)
-	})
-}
-
-func (b badLines) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
-	_, err := overBadLines(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.peers.DeliverPermits(ctx, p, grants) })
-	return err
+	return b.peers.Ask(ctx, p, m)
 }
 
 // crowd is a fleet whose workers count how many attempts of a concurrency key they have.

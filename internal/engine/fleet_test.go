@@ -13,8 +13,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/partition"
-	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -26,7 +24,7 @@ type fleet struct {
 	nodes []*node
 	all   []int // partitions
 	// between is called before a node is asked by a peer, if not nil; an error is the answer.
-	between func(p int, what any) error
+	between func(p int, what engine.Message) error
 }
 
 func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *engine.Config)) *fleet {
@@ -100,57 +98,16 @@ func route[T any](ctx context.Context, f *fleet, do func(n *node) (T, error)) (T
 // peers finds the owner of a partition among the fleet.
 type peers struct{ *fleet }
 
-func reach[T any](ctx context.Context, ps peers, p int, what any, do func(n *node) (T, error)) (T, error) {
-	return route(ctx, ps.fleet, func(n *node) (T, error) {
+// Ask implements [engine.Partitions].
+func (ps peers) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	return route(ctx, ps.fleet, func(n *node) (any, error) {
 		if ps.between != nil {
-			if err := ps.between(p, what); err != nil {
-				var zero T
-				return zero, err
+			if err := ps.between(p, m); err != nil {
+				return nil, err
 			}
 		}
-		return do(n)
+		return n.Ask(ctx, p, m)
 	})
-}
-
-func (ps peers) Register(ctx context.Context, p int, edges []partition.Dependency) ([]bool, error) {
-	return reach(ctx, ps, p, edges, func(n *node) ([]bool, error) { return n.Register(ctx, p, edges) })
-}
-
-func (ps peers) Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error) {
-	return reach(ctx, ps, p, l, func(n *node) (partition.Answer, error) { return n.Release(ctx, p, l) })
-}
-
-func (ps peers) Waits(ctx context.Context, p int, e partition.Dependency) (bool, error) {
-	return reach(ctx, ps, p, e, func(n *node) (bool, error) { return n.Waits(ctx, p, e) })
-}
-
-func (ps peers) Keeps(ctx context.Context, p int, j *carillon.Job) (bool, error) {
-	return reach(ctx, ps, p, j, func(n *node) (bool, error) { return n.Keeps(ctx, p, j) })
-}
-
-func (ps peers) ApplyShare(ctx context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {
-	return reach(ctx, ps, p, s, func(n *node) ([]carillon.PutResult, error) { return n.ApplyShare(ctx, p, s) })
-}
-
-func (ps peers) DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error) {
-	return reach(ctx, ps, p, prefix, func(n *node) (int, error) { return n.DeleteIn(ctx, p, namespace, prefix) })
-}
-
-func (ps peers) RedriveIn(ctx context.Context, p int, namespace, job string) (int, error) {
-	return reach(ctx, ps, p, job, func(n *node) (int, error) { return n.RedriveIn(ctx, p, namespace, job) })
-}
-
-func (ps peers) Relay(ctx context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
-	return reach(ctx, ps, p, s, func(n *node) (engine.RelayResult, error) { return n.Relay(ctx, p, s) })
-}
-
-func (ps peers) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
-	return reach(ctx, ps, p, asks, func(n *node) ([]permit.Grant, error) { return n.RequestPermits(ctx, p, from, asks) })
-}
-
-func (ps peers) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
-	_, err := reach(ctx, ps, p, grants, func(n *node) (struct{}, error) { return struct{}{}, n.DeliverPermits(ctx, p, grants) })
-	return err
 }
 
 // TestAStandbyOwnsNothing: until it is assigned something; it refuses at once.

@@ -280,7 +280,7 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 		_, err = b.e.storeShare(ctx, p, &share, note)
 	} else {
 		var puts []carillon.PutResult
-		if puts, err = b.e.cfg.Peers.ApplyShare(ctx, p.number, &share); err == nil {
+		if puts, err = Send(ctx, b.e.cfg.Peers, p.number, ApplyShare{&share}); err == nil {
 			note(puts)
 		}
 	}

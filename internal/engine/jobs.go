@@ -16,8 +16,13 @@ import (
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
 func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+	return e.put(ctx, job, carillon.PutOptions{}.With(opts...), 0)
+}
+
+// put stores a job for a call that was first seen at the time at, in UTC ns; 0 is now.
+func (e *Engine) put(ctx context.Context, job carillon.Job, o carillon.PutOptions, at int64) (carillon.PutResult, error) {
 	e.enter(ctx, -1, "")
-	req, err := e.request(job, carillon.PutOptions{}.With(opts...))
+	req, err := e.request(job, o)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -26,7 +31,7 @@ func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 		return carillon.PutResult{}, err
 	}
 	key := req.Job.Key()
-	req.At = seen(ctx)
+	req.At = at
 	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Put(now, req)
 	})
@@ -87,6 +92,11 @@ func (e *Engine) scheduled(n int) {
 
 // PatchJob changes fields of a job; see [carillon.Jobs].
 func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+	return e.patch(ctx, key, patch, 0)
+}
+
+// patch changes a job for a call that was first seen at the time at, in UTC ns; 0 is now.
+func (e *Engine) patch(ctx context.Context, key carillon.Key, patch carillon.Patch, at int64) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -94,7 +104,6 @@ func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	at := seen(ctx)
 	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.PatchAt(now, at, key, patch, waits...)
 	})
@@ -156,7 +165,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 	var all sync.WaitGroup
 	for i, p := range e.parts {
 		all.Go(func() {
-			parts[i].value, parts[i].err = across(e, p, func(ps Partitions) (int, error) { return ps.DeleteIn(ctx, i, namespace, prefix) })
+			parts[i].value, parts[i].err = across(ctx, e, p, DeleteByPrefix{namespace, prefix})
 		})
 	}
 	all.Wait()

@@ -135,9 +135,12 @@ type others struct {
 	asking int
 }
 
-func (o others) Relay(ctx context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
+func (o others) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	if _, relay := m.(engine.RelayReports); !relay {
+		return o.peers.Ask(ctx, p, m)
+	}
 	rest := &fleet{nodes: slices.Delete(slices.Clone(o.nodes), o.asking, o.asking+1)}
-	return peers{rest}.Relay(ctx, p, s)
+	return peers{rest}.Ask(ctx, p, m)
 }
 
 // startDistant returns a fleet of two nodes with one lane each, and their lines to the store. The second node

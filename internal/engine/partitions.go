@@ -5,9 +5,6 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/partition"
-	"github.com/carillonhq/carillon/internal/permit"
-	"github.com/carillonhq/carillon/store"
 )
 
 // ErrNotOwner says that this node does not own the partition that a call is for. It is wrapped in an
@@ -23,41 +20,10 @@ var ErrNotTaken = errors.New("the store did not take the change")
 // partitions that it owns and refuses the others with [ErrNotOwner]. A router finds the owner, and retries
 // until ctx ends as long as nothing has been done. Errors are [carillon.Error]; one without Unknown says that
 // the request has certainly not been carried out. A request that reaches a partition after ctx has ended is
-// not carried out. Every request can be repeated without harm.
+// not carried out.
 type Partitions interface {
-	// Register records dependencies on jobs of the partition. It returns which of those jobs exist.
-	Register(ctx context.Context, p int, edges []partition.Dependency) (exist []bool, err error)
-	// Release delivers a completion notice to a waiting job of the partition.
-	Release(ctx context.Context, p int, l partition.Notice) (partition.Answer, error)
-	// Waits reports whether a job of the partition still waits for the dependency.
-	Waits(ctx context.Context, p int, e partition.Dependency) (bool, error)
-	// Keeps reports whether putting the job would keep the times of the existing job of that name.
-	Keeps(ctx context.Context, p int, job *carillon.Job) (bool, error)
-	// ApplyShare stores the partition's share of a decided batch. puts is nil if an earlier call has stored
-	// it.
-	ApplyShare(ctx context.Context, p int, s *partition.Share) (puts []carillon.PutResult, err error)
-	// DeleteIn removes the partition's jobs whose names have the prefix. It returns how many.
-	DeleteIn(ctx context.Context, p int, namespace, prefix string) (int, error)
-	// RedriveIn redrives the partition's dead runs of a job, or of the namespace if job is empty. It returns
-	// how many.
-	RedriveIn(ctx context.Context, p int, namespace, job string) (int, error)
-	// Relay delivers what consumers reported about the partition's attempts to a node that no longer owns it.
-	Relay(ctx context.Context, p int, s Reports) (RelayResult, error)
-	// RequestPermits tells the home of some limits which permits another partition holds and wants. It
-	// returns what that partition now has of each limit, which is durable. What the home grants later comes
-	// by DeliverPermits.
-	RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error)
-	// DeliverPermits tells the partition what the homes of limits have granted to it. It returns once the
-	// partition has it in its mailbox; nothing is durable by then.
-	DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error
-}
-
-// Reports holds what consumers reported about attempts of one partition.
-type Reports struct {
-	Reports     []partition.Report // From is nil
-	Heartbeats  []carillon.Heartbeat
-	Lost        []string // tokens of attempts whose worker disconnected cleanly
-	Undelivered []string // tokens of attempts that were never sent, or whose sidecar has disconnected
+	// Ask sends a message to a partition. [Send] does so with the type of the reply.
+	Ask(ctx context.Context, p int, m Message) (reply any, err error)
 }
 
 // RelayResult says what became of relayed reports, by token. A report in neither list needs no answer.
@@ -76,92 +42,41 @@ func (e *Engine) part(number int) (*partitionRunner, error) {
 	return e.parts[number], nil
 }
 
-// Register implements [Partitions].
-func (e *Engine) Register(ctx context.Context, number int, edges []partition.Dependency) ([]bool, error) {
+// Ask implements [Partitions].
+func (e *Engine) Ask(ctx context.Context, number int, m Message) (any, error) {
 	p, err := e.part(number)
 	if err != nil {
 		return nil, err
 	}
-	c := call{}
-	for _, edge := range edges {
-		c.refs = append(c.refs, store.Ref{Key: edge.Of})
-	}
-	return ask(ctx, p, c, func(p *partitionRunner, now int64) ([]bool, error) {
-		exist := make([]bool, len(edges))
-		for i, edge := range edges {
-			exist[i] = p.m.Exists(edge.Of)
-			if err := p.m.Dependencies.Register(now, edge); err != nil {
-				return nil, inDependency(i, err)
-			}
+	return m.serve(ctx, e, p)
+}
+
+// remote reports whether a partition must be reached through the peers.
+func (e *Engine) remote(p *partitionRunner) bool { return e.cfg.Peers != nil && !p.serving.Load() }
+
+// elsewhere reports whether nothing was done because this node does not own the partition, or has lost it.
+func elsewhere(err error) bool {
+	return (errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken)) && !unknown(err)
+}
+
+// across asks a partition, on whichever node it is.
+func across[R any](ctx context.Context, e *Engine, p *partitionRunner, m Query[R]) (R, error) {
+	if !e.remote(p) {
+		reply, err := Send(ctx, e, p.number, m)
+		if e.cfg.Peers == nil || !elsewhere(err) {
+			return reply, err
 		}
-		return exist, nil
-	})
+	}
+	return Send(ctx, e.cfg.Peers, p.number, m)
 }
 
-// Release implements [Partitions].
-func (e *Engine) Release(ctx context.Context, number int, l partition.Notice) (partition.Answer, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return partition.Unreached, err
+// rest lets the peers finish an operation on many items, of which n are done, if the partition has been
+// handed over meanwhile. If none is done, the caller finds the owner itself.
+func (e *Engine) rest(ctx context.Context, n int, err error, p *partitionRunner, m Query[int]) (int, error) {
+	if e.cfg.Peers != nil && n > 0 && elsewhere(err) {
+		var more int
+		more, err = Send(ctx, e.cfg.Peers, p.number, m)
+		n += more
 	}
-	return ask(ctx, p, jobCall(l.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) { return p.m.Release(l), nil })
-}
-
-// Waits implements [Partitions].
-func (e *Engine) Waits(ctx context.Context, number int, edge partition.Dependency) (bool, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return false, err
-	}
-	return ask(ctx, p, jobCall(edge.Waiting()), func(p *partitionRunner, _ int64) (bool, error) { return p.m.WaitsFor(edge), nil })
-}
-
-// Keeps implements [Partitions].
-func (e *Engine) Keeps(ctx context.Context, number int, job *carillon.Job) (bool, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return false, err
-	}
-	return ask(ctx, p, jobCall(job.Key()), func(p *partitionRunner, _ int64) (bool, error) { return p.m.Keeps(job), nil })
-}
-
-// ApplyShare implements [Partitions].
-func (e *Engine) ApplyShare(ctx context.Context, number int, s *partition.Share) ([]carillon.PutResult, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return nil, err
-	}
-	var stored []carillon.PutResult
-	_, err = e.storeShare(ctx, p, s, func(puts []carillon.PutResult) { stored = puts })
-	if err != nil {
-		return nil, err
-	}
-	return stored, nil
-}
-
-// DeleteIn implements [Partitions].
-func (e *Engine) DeleteIn(ctx context.Context, number int, namespace, prefix string) (int, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return 0, err
-	}
-	if err := checkPrefix(namespace, prefix); err != nil {
-		return 0, err
-	}
-	n, err := e.deletePages(ctx, p, namespace, prefix)
-	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.DeleteIn(ctx, number, namespace, prefix) })
-}
-
-// RedriveIn implements [Partitions].
-func (e *Engine) RedriveIn(ctx context.Context, number int, namespace, job string) (int, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return 0, err
-	}
-	q, err := deadRuns(namespace, job)
-	if err != nil {
-		return 0, err
-	}
-	n, err := e.redrivePages(ctx, p, q)
-	return e.rest(n, err, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, number, namespace, job) })
+	return n, partly(err, n > 0)
 }

@@ -134,7 +134,7 @@ func (p *partitionRunner) askHere(home *partitionRunner, from permit.Asker, a pe
 func (p *partitionRunner) askThere(from permit.Asker, a permit.Requests) {
 	ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
 	defer cancel()
-	grants, err := p.e.cfg.Peers.RequestPermits(ctx, a.Home, from, a.Asks)
+	grants, err := Send(ctx, p.e.cfg.Peers, a.Home, RequestPermits{from, a.Asks})
 	if err != nil {
 		p.e.log.Debug("the home of a limit was not asked", "partition", p.number, "home", a.Home, "error", err)
 	}
@@ -200,7 +200,7 @@ func (p *partitionRunner) tellThere(h *homes, to int, grants []permit.Grant) {
 	p.e.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(p.e.life, permitsWithin)
 		defer cancel()
-		if err := p.e.cfg.Peers.DeliverPermits(ctx, to, grants); err != nil {
+		if _, err := Send(ctx, p.e.cfg.Peers, to, DeliverPermits{grants}); err != nil {
 			p.e.log.Debug("a partition was not told of its permits", "partition", to, "home", p.number, "error", err)
 		}
 		p.box.put(func(m *mail) { m.cluster.told = append(m.cluster.told, to) })
@@ -264,14 +264,11 @@ func (e *Engine) limitsChanged(namespace string) {
 // asksAtMost bounds the limits in one request.
 const asksAtMost = 4096
 
-// RequestPermits implements [Partitions].
-func (e *Engine) RequestPermits(ctx context.Context, number int, from permit.Asker, asks []permit.Request) (
+// grantPermits answers [RequestPermits].
+func (e *Engine) grantPermits(ctx context.Context, p *partitionRunner, from permit.Asker, asks []permit.Request) (
 	[]permit.Grant, error,
 ) {
-	p, err := e.part(number)
 	switch {
-	case err != nil:
-		return nil, err
 	case e.cfg.Peers == nil:
 		return nil, noHomes()
 	case from.Partition < 0 || from.Partition >= len(e.parts):
@@ -281,9 +278,9 @@ func (e *Engine) RequestPermits(ctx context.Context, number int, from permit.Ask
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}
 	for i := range asks {
-		if home := asks[i].HomeOf(len(e.parts)); home != number {
+		if home := asks[i].HomeOf(len(e.parts)); home != p.number {
 			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
-				asks[i].Key, home, number)
+				asks[i].Key, home, p.number)
 		}
 	}
 	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]permit.Grant, uint64, error) {
@@ -292,16 +289,13 @@ func (e *Engine) RequestPermits(ctx context.Context, number int, from permit.Ask
 	})
 }
 
-// DeliverPermits implements [Partitions].
-func (e *Engine) DeliverPermits(_ context.Context, number int, grants []permit.Grant) error {
-	p, err := e.part(number)
+// takePermits takes what [DeliverPermits] brings.
+func (e *Engine) takePermits(p *partitionRunner, grants []permit.Grant) error {
 	switch {
-	case err != nil:
-		return err
 	case e.cfg.Peers == nil:
 		return noHomes()
 	case !p.serving.Load():
-		return notOwner(number)
+		return notOwner(p.number)
 	case !p.box.put(func(m *mail) { m.cluster.news = append(m.cluster.news, grants...) }):
 		return errStopping()
 	}

@@ -12,8 +12,8 @@ import (
 // A partition may move to another node while requests and streams of its consumers are still connected here.
 // What they report is relayed to the new owner:
 //
-//	consumer --> mailbox of the partition here --passOn--> goroutine: pass, say --Partitions.Relay--> owner
-//	consumer <-- answer <------------------------ RelayResult, durable --------------------- Relay, hearFor
+//	consumer --> mailbox of the partition here --passOn--> goroutine: pass, say --RelayReports-----> owner
+//	consumer <-- answer <------------------------ RelayResult, durable --------------- hearRelayed, hearFor
 //
 // At most one goroutine relays for a partition, a part of the mail at a time, in the order in which reports
 // came in. It ends when the owner has answered, when this node owns the partition again, or when the engine
@@ -144,7 +144,7 @@ func (p *partitionRunner) pass(ctx context.Context, w *consumerReports, pause ti
 // so that only what cannot be accepted is dropped.
 func (p *partitionRunner) say(ctx context.Context, w *consumerReports) (left *consumerReports) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
-	heard, err := p.e.cfg.Peers.Relay(within, p.number, w.said(p.e.macKey))
+	heard, err := Send(within, p.e.cfg.Peers, p.number, w.said(p.e.macKey))
 	cancel()
 	switch {
 	case err == nil:
@@ -206,8 +206,8 @@ func (e *Engine) dropped(n int) {
 }
 
 // said returns the part in the form in which it is relayed.
-func (w *consumerReports) said(macKey []byte) Reports {
-	var s Reports
+func (w *consumerReports) said(macKey []byte) RelayReports {
+	var s RelayReports
 	for i := range w.reports {
 		r := *w.reports[i].Report
 		r.From = nil
@@ -258,20 +258,17 @@ func setOf(tokens []string) map[string]bool {
 	return set
 }
 
-// Relay takes what consumers of another node, which no longer owns the partition, reported; see [Partitions].
-func (e *Engine) Relay(ctx context.Context, number int, s Reports) (RelayResult, error) {
-	p, err := e.part(number)
-	if err != nil {
-		return RelayResult{}, err
-	}
-	in, heard := e.parse(number, s)
+// hearRelayed takes what consumers of another node, which no longer owns the partition, reported; see
+// [RelayReports].
+func (e *Engine) hearRelayed(ctx context.Context, p *partitionRunner, s RelayReports) (RelayResult, error) {
+	in, heard := e.parse(p.number, s)
 	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
 		return p.hearFor(in, heard, now)
 	})
 }
 
 // parse parses the tokens. Those of other partitions are stale.
-func (e *Engine) parse(number int, s Reports) (in mail, heard RelayResult) {
+func (e *Engine) parse(number int, s RelayReports) (in mail, heard RelayResult) {
 	of := func(text string) (partition.Token, bool) {
 		tok, p := e.token(text)
 		if p == nil || p.number != number {

@@ -167,7 +167,7 @@ func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 	}
 	n := 0
 	for _, p := range parts {
-		done, err := across(e, p, func(ps Partitions) (int, error) { return ps.RedriveIn(ctx, p.number, namespace, job) })
+		done, err := across(ctx, e, p, RedriveDead{namespace, job})
 		n += done
 		if err != nil {
 			return n, partly(err, n > 0)

@@ -95,11 +95,11 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 func TestWhatIsPassedOnIsRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {
-			_, err := n.Relay(context.Background(), 0, engine.Reports{Reports: []partition.Report{{Result: done(r)}}})
+			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Reports: []partition.Report{{Result: done(r)}}})
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
-			_, err := n.Relay(context.Background(), 0, engine.Reports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
+			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
 			return err
 		},
 	} {

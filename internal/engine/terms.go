@@ -149,10 +149,7 @@ func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
 // askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
 // returns none: its shares are accepted under any term.
 func (e *Engine) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
-	_, err := across(e, p, func(ps Partitions) (struct{}, error) {
-		_, err := ps.ApplyShare(ctx, p.number, &partition.Share{})
-		return struct{}{}, err
-	})
+	_, err := across(ctx, e, p, ApplyShare{&partition.Share{}})
 	if other, ok := errors.AsType[*partition.OtherTermError](err); ok {
 		e.batches.hear(p.number, other.Term)
 		return other.Term, nil

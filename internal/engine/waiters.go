@@ -131,7 +131,7 @@ func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRun
 	for i := range list {
 		edges[i] = list[i].dependency
 	}
-	exist, err := across(e, of, func(ps Partitions) ([]bool, error) { return ps.Register(ctx, of.number, edges) })
+	exist, err := across(ctx, e, of, RegisterDependencies{edges})
 	// Too many wait; those that are registered are told.
 	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted {
 		return 0, err

@@ -89,8 +89,8 @@ func TestAResultThatComesWhileABeatIsPassedOn(t *testing.T) {
 		success := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
 		worker.say(t, carillon.WorkRequest{Results: []carillon.Result{success}})
 		time.Sleep(time.Second)
-		f.between = func(_ int, what any) error {
-			if _, ok := what.(engine.Reports); ok {
+		f.between = func(_ int, what engine.Message) error {
+			if _, ok := what.(engine.RelayReports); ok {
 				time.Sleep(time.Second)
 			}
 			return nil

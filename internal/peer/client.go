@@ -16,14 +16,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/cluster"
-	"github.com/carillonhq/carillon/internal/engine"
 )
 
 // Options configure a client of another node.
@@ -53,17 +51,25 @@ const (
 
 // Calls are what one node asks of another, over a connection that the caller makes and keeps.
 type Calls struct {
-	*client.Client // its Jobs, Runs, Backfills and Namespaces are forwarded by Invoke
+	scheduler // each of its calls is forwarded as a whole
 
 	service peerv1.PeerServiceClient
 	options Options
+}
+
+// scheduler is the part of the public API that nodes forward to each other.
+type scheduler interface {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
 }
 
 // Over makes the calls over a connection, and turns its errors into those of [cluster.Peer]. A connection
 // that supports [grpc.Peer] reports with it that a call may have been sent.
 func Over(conn grpc.ClientConnInterface, o Options) *Calls {
 	c := &Calls{options: o, service: peerv1.NewPeerServiceClient(asker{o.Secret, conn})}
-	c.Client = client.Over(forwarder{c})
+	c.scheduler = client.Over(forwarder{calls: c})
 	return c
 }
 
@@ -186,60 +192,3 @@ func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOp
 }
 
 var errNoStreams = carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
-
-// forwarder is the connection for calls of the public API.
-type forwarder struct{ calls *Calls }
-
-// Invoke implements [grpc.ClientConnInterface].
-func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
-	in, ok := args.(proto.Message)
-	out, too := reply.(proto.Message)
-	if !ok || !too {
-		return fmt.Errorf("forward %s: %T is no message", method, args)
-	}
-	message, err := proto.Marshal(in)
-	if err != nil {
-		return fmt.Errorf("forward %s: %w", method, err)
-	}
-	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Replace: isReplace(ctx)}
-	if at := engine.SeenAt(ctx); !at.IsZero() {
-		req.SeenAt = timestamppb.New(at)
-	}
-	answer, err := f.calls.service.Forward(ctx, req)
-	if err != nil {
-		return err
-	}
-	if err := proto.Unmarshal(answer.GetMessage(), out); err != nil {
-		return fmt.Errorf("the answer to %s: %w", method, err)
-	}
-	return nil
-}
-
-// NewStream implements [grpc.ClientConnInterface].
-func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errNoStreams
-}
-
-// replaceKey is the context key of a put option that the public API does not have.
-type replaceKey struct{}
-
-func isReplace(ctx context.Context) bool {
-	replace, _ := ctx.Value(replaceKey{}).(bool) // false if it is not set
-	return replace
-}
-
-// PutJob implements [carillon.Jobs].
-func (c *Calls) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	o := carillon.PutOptions{}.With(opts...)
-	if !o.Replace {
-		return c.Client.PutJob(ctx, job, opts...)
-	}
-	var rest []carillon.PutOption
-	if o.IfAbsent {
-		rest = append(rest, carillon.IfAbsent())
-	}
-	if o.IfGeneration != 0 {
-		rest = append(rest, carillon.IfGeneration(o.IfGeneration))
-	}
-	return c.Client.PutJob(context.WithValue(ctx, replaceKey{}, true), job, rest...)
-}

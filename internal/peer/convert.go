@@ -9,15 +9,16 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/store"
 )
 
-func edgeToProto(e partition.Dependency) *peerv1.Edge {
+func dependencyToProto(e partition.Dependency) *peerv1.Edge {
 	return &peerv1.Edge{Namespace: e.Of.Namespace, Of: e.Of.Name, Name: e.Name}
 }
 
-func edgeFromProto(m *peerv1.Edge) partition.Dependency {
+func dependencyFromProto(m *peerv1.Edge) partition.Dependency {
 	return partition.Dependency{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
 }
 
@@ -90,7 +91,7 @@ func putsToProto(puts []carillon.PutResult) *peerv1.ApplyShareResponse {
 	return m
 }
 
-func saidToProto(s engine.Reports) *peerv1.HearRequest {
+func reportsToProto(s engine.RelayReports) *peerv1.HearRequest {
 	r := carillon.WorkRequest{Heartbeats: s.Heartbeats}
 	for i := range s.Reports {
 		r.Results = append(r.Results, s.Reports[i].Result)
@@ -105,10 +106,10 @@ func saidToProto(s engine.Reports) *peerv1.HearRequest {
 	return req
 }
 
-// saidFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which change
+// reportsFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which change
 // nothing.
-func saidFromProto(m *peerv1.HearRequest) (s engine.Reports, bad []string) {
-	s = engine.Reports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
+func reportsFromProto(m *peerv1.HearRequest) (s engine.RelayReports, bad []string) {
+	s = engine.RelayReports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetHeartbeats() {
 		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
 	}
@@ -122,4 +123,36 @@ func saidFromProto(m *peerv1.HearRequest) (s engine.Reports, bad []string) {
 			PauseJob: r.GetPauseJob(), Worker: r.GetWorker()})
 	}
 	return s, bad
+}
+
+func grantsToProto(grants []permit.Grant) []*peerv1.TokenGrant {
+	ms := make([]*peerv1.TokenGrant, len(grants))
+	for i, g := range grants {
+		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term), Stamp: stampToProto(g.Stamp),
+			N: int64(g.N), Want: int64(g.Want), Rival: g.NextWaiter}
+	}
+	return ms
+}
+
+func grantsFromProto(ms []*peerv1.TokenGrant) []permit.Grant {
+	grants := make([]permit.Grant, len(ms))
+	for i, m := range ms {
+		grants[i] = permit.Grant{Limit: partition.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
+			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Want: int(m.GetWant()), NextWaiter: m.GetRival()}
+	}
+	return grants
+}
+
+func termToProto(t store.Term) *peerv1.Term { return &peerv1.Term{Epoch: t.Epoch, Nonce: t.Nonce} }
+
+func termFromProto(m *peerv1.Term) store.Term {
+	return store.Term{Epoch: m.GetEpoch(), Nonce: m.GetNonce()}
+}
+
+func stampToProto(s permit.Stamp) *peerv1.TokenStamp {
+	return &peerv1.TokenStamp{Epoch: s.Epoch, N: s.N}
+}
+
+func stampFromProto(m *peerv1.TokenStamp) permit.Stamp {
+	return permit.Stamp{Epoch: m.GetEpoch(), N: m.GetN()}
 }

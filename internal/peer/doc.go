@@ -1,6 +1,16 @@
 // Package peer connects the nodes of a cluster over gRPC. [Client] is another node as package cluster needs
 // it; [Server] is this node as others see it. Calls of the public API are forwarded as a whole, into the
 // service over the owner's engine. What partitions ask of each other has rpcs of its own.
+//
+//	client.go   the connection to another node
+//	server.go   how a request is admitted
+//	messages.go how each message between partitions is sent and served
+//	forward.go  calls of the public API
+//	control.go  what nodes ask of each other as nodes
+//	convert.go  the parts of messages on the wire
+//	errors.go   errors on the wire
+//	older.go    refusing what a newer version asks
+//	sizes.go    how large a message may be
 package peer
 
 import (

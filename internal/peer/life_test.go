@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/cluster"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/peer"
 )
@@ -38,8 +39,8 @@ func TestAClockThatWasSetBreaksNothing(t *testing.T) {
 // TestLittleTimeIsEnough: a call with a short deadline is carried out although the two nodes disagree
 // slightly on the time.
 func TestLittleTimeIsEnough(t *testing.T) {
-	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
-		return carillon.PutResult{Job: job}, nil
+	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+		return carillon.PutResult{Job: m.Job}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Now: func() time.Time { return time.Now().Add(-900 * time.Millisecond) }})
 	ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
@@ -53,9 +54,9 @@ func TestLittleTimeIsEnough(t *testing.T) {
 // is not considered dead.
 func TestCallsThatWaitBreakNothing(t *testing.T) {
 	open := make(chan struct{})
-	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
+	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
 		<-open
-		return carillon.PutResult{Job: job}, nil
+		return carillon.PutResult{Job: m.Job}, nil
 	}}}
 	c, _ := serveWith(t, n, peer.Options{}, grpcapi.Options{MaxStreams: 2})
 	var all sync.WaitGroup

@@ -46,11 +46,11 @@ func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption 
 func TestALaterVersionAsks(t *testing.T) {
 	done := false
 	n := &node{
-		put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error) {
+		put: func(context.Context, engine.PutJob) (carillon.PutResult, error) {
 			done = true
 			return carillon.PutResult{}, nil
 		},
-		said: func(engine.Reports) (engine.RelayResult, error) {
+		relay: func(engine.RelayReports) (engine.RelayResult, error) {
 			done = true
 			return engine.RelayResult{}, nil
 		},
@@ -73,7 +73,7 @@ func TestALaterVersionAsks(t *testing.T) {
 		return err
 	}
 	asksHear := func(c *peer.Client) error {
-		_, err := c.Relay(t.Context(), 0, said())
+		_, err := engine.Send(t.Context(), c, 0, said())
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -101,17 +101,17 @@ func TestALaterVersionAsks(t *testing.T) {
 }
 
 // said returns a report.
-func said() engine.Reports {
-	return engine.Reports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
+func said() engine.RelayReports {
+	return engine.RelayReports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
 }
 
 // TestALaterVersionAnswers: unknown fields in an answer are ignored.
 func TestALaterVersionAnswers(t *testing.T) {
-	n := &node{said: func(engine.Reports) (engine.RelayResult, error) {
+	n := &node{relay: func(engine.RelayReports) (engine.RelayResult, error) {
 		return engine.RelayResult{Accepted: []string{"t"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{extend(false, true, nil)}})
-	heard, err := c.Relay(t.Context(), 0, said())
+	heard, err := engine.Send(t.Context(), c, 0, said())
 	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}

@@ -3,6 +3,7 @@ package peer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"reflect"
 	"testing"
@@ -30,21 +31,23 @@ const secret = "the secret of the cluster"
 type node struct {
 	cluster.Services
 	cluster.Control
-	put   func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error)
+	put   func(ctx context.Context, m engine.PutJob) (carillon.PutResult, error)
 	share func(p int, s *partition.Share) ([]carillon.PutResult, error)
-	said  func(s engine.Reports) (engine.RelayResult, error)
+	relay func(r engine.RelayReports) (engine.RelayResult, error)
 }
 
-func (n *node) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	return n.put(ctx, job, carillon.PutOptions{}.With(opts...))
-}
-
-func (n *node) ApplyShare(_ context.Context, p int, s *partition.Share) ([]carillon.PutResult, error) {
-	return n.share(p, s)
-}
-
-func (n *node) Relay(_ context.Context, _ int, s engine.Reports) (engine.RelayResult, error) {
-	return n.said(s)
+func (n *node) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	switch m := m.(type) {
+	case engine.PutJob:
+		return n.put(ctx, m)
+	case engine.PutJobs:
+		return puts(m.Jobs), nil
+	case engine.ApplyShare:
+		return n.share(p, m.Share)
+	case engine.RelayReports:
+		return n.relay(m)
+	}
+	return nil, fmt.Errorf("%T", m)
 }
 
 func (n *node) Status(context.Context) (cluster.Status, error) {
@@ -75,7 +78,7 @@ func serveWith(t *testing.T, n served, o peer.Options, frame grpcapi.Options) (*
 		t.Fatal(err)
 	}
 	server := grpcapi.NewFrame(frame)
-	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: n, Control: n, Secret: secret, Now: time.Now}))
+	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: n, Control: n, Partitions: 16, Secret: secret, Now: time.Now}))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -109,14 +112,15 @@ func job() carillon.Job {
 // TestACallIsForwardedWhole: including what the public API does not have.
 func TestACallIsForwardedWhole(t *testing.T) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	n := &node{put: func(ctx context.Context, job carillon.Job, o carillon.PutOptions) (carillon.PutResult, error) {
-		if !o.Replace || !o.IfAbsent || !engine.SeenAt(ctx).Equal(seen) {
-			t.Errorf("options %+v, seen at %v", o, engine.SeenAt(ctx))
+	options := carillon.PutOptions{Replace: true, IfAbsent: true}
+	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+		if m.Options != options || !m.SeenAt.Equal(seen) {
+			t.Errorf("options %+v, seen at %v", m.Options, m.SeenAt)
 		}
-		return carillon.PutResult{Job: job, Created: true, Warnings: []string{"careful"}}, nil
+		return carillon.PutResult{Job: m.Job, Created: true, Warnings: []string{"careful"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{})
-	put, err := c.PutJob(engine.WithSeen(t.Context(), seen), job(), carillon.Replace(), carillon.IfAbsent())
+	put, err := engine.Send(t.Context(), c, 9, engine.PutJob{Job: job(), Options: options, SeenAt: seen})
 	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` || len(put.Warnings) != 1 {
 		t.Errorf("put %+v, %v", put, err)
 	}
@@ -125,7 +129,7 @@ func TestACallIsForwardedWhole(t *testing.T) {
 // TestErrorsCrossWhole: with their kind, field and outcome, and with whether another node should be asked.
 func TestErrorsCrossWhole(t *testing.T) {
 	var answer error
-	n := &node{put: func(context.Context, carillon.Job, carillon.PutOptions) (carillon.PutResult, error) {
+	n := &node{put: func(context.Context, engine.PutJob) (carillon.PutResult, error) {
 		return carillon.PutResult{}, answer
 	}}
 	c, _ := serve(t, n, peer.Options{})
@@ -186,7 +190,7 @@ func TestWhatComesLateIsNotDone(t *testing.T) {
 // to be broken.
 func TestANodeThatDiesInTheMiddle(t *testing.T) {
 	begun := make(chan struct{})
-	n := &node{put: func(ctx context.Context, _ carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
+	n := &node{put: func(ctx context.Context, _ engine.PutJob) (carillon.PutResult, error) {
 		close(begun)
 		<-ctx.Done()
 		return carillon.PutResult{}, ctx.Err()
@@ -236,7 +240,7 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	term := store.Term{Epoch: 7, Nonce: 8}
 	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
-	said := engine.Reports{
+	said := engine.RelayReports{
 		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
 			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
 		Heartbeats: []carillon.Heartbeat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
@@ -250,7 +254,7 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 			}
 			return []carillon.PutResult{{Job: j, Created: true}}, nil
 		},
-		said: func(s engine.Reports) (engine.RelayResult, error) {
+		relay: func(s engine.RelayReports) (engine.RelayResult, error) {
 			if !reflect.DeepEqual(s, said) {
 				t.Errorf("said %+v, want %+v", s, said)
 			}
@@ -258,22 +262,22 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 		},
 	}
 	c, _ := serve(t, n, peer.Options{})
-	puts, err := c.ApplyShare(t.Context(), 9, &share)
+	puts, err := engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share})
 	if err != nil || len(puts) != 1 || !puts[0].Created || string(puts[0].Job.Data.Bytes) != `"x"` {
 		t.Errorf("puts %+v, %v", puts, err)
 	}
 	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) { return nil, nil }
-	if puts, err := c.ApplyShare(t.Context(), 9, &share); err != nil || puts != nil {
+	if puts, err := engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share}); err != nil || puts != nil {
 		t.Errorf("stored before: %+v, %v", puts, err)
 	}
 	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) {
 		return nil, engine.OtherTerm(9, &partition.OtherTermError{Term: term})
 	}
-	_, err = c.ApplyShare(t.Context(), 9, &share)
+	_, err = engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share})
 	if other, ok := errors.AsType[*partition.OtherTermError](err); !ok || other.Term != term {
 		t.Errorf("another term: %v", err)
 	}
-	heard, err := c.Relay(t.Context(), 9, said)
+	heard, err := engine.Send(t.Context(), c, 9, said)
 	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/peer"
 )
@@ -27,10 +28,6 @@ func (a api) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.PutResu
 	return a.puts(jobs), nil
 }
 
-func (n *node) PutJobs(_ context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
-	return puts(jobs), nil
-}
-
 func puts(jobs []carillon.Job) []carillon.PutResult { return make([]carillon.PutResult, len(jobs)) }
 
 // TestWhatACallerMaySendIsPassedOn: a batch that one node has accepted is not too large for the next node,
@@ -43,7 +40,7 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 	}
 	o := grpcapi.Options{MaxMessage: most}
 	server := grpcapi.NewServer(grpcapi.NewService(api{puts: puts}, o), peer.Sizes(most)...)
-	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: &node{}, Control: &node{}, Secret: secret, Now: time.Now}))
+	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: &node{}, Control: &node{}, Partitions: 16, Secret: secret, Now: time.Now}))
 	go func() { _ = server.Serve(listener) }() // it ends with the test
 	t.Cleanup(server.Stop)
 	far, err := peer.Dial(listener.Addr().String(), peer.Options{Secret: secret, Now: time.Now})
@@ -77,7 +74,8 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 
 // TestAnAnswerThatDoesNotFit: the error does not say that nothing was done.
 func TestAnAnswerThatDoesNotFit(t *testing.T) {
-	n := &node{put: func(_ context.Context, job carillon.Job, _ carillon.PutOptions) (carillon.PutResult, error) {
+	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+		job := m.Job
 		job.Data = carillon.JSON(strings.Repeat("x", 10_000))
 		return carillon.PutResult{Job: job}, nil
 	}}

@@ -150,7 +150,8 @@ func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
 		return
 	}
 	peerv1.RegisterPeerServiceServer(r, peer.NewServer(peer.Served{
-		Services: n.engine, Control: n.member, Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, Options: o,
+		Services: n.engine, Control: n.member, Partitions: n.store.Meta().Partitions,
+		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, Options: o,
 	}))
 }
 

@@ -147,22 +147,26 @@ type tenacious struct {
 	n atomic.Int64
 }
 
-// PutJob is for [cluster.Peer].
-func (t *tenacious) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	if t.n.Add(1)%3 == 0 {
-		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.PutJob(context.WithoutCancel(ctx), j, opts...) }) // nobody hears the answer
+// Ask is for [cluster.Peer].
+func (t *tenacious) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	if _, put := m.(engine.PutJob); put && t.n.Add(1)%3 == 0 {
+		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.Ask(context.WithoutCancel(ctx), p, m) }) // nobody hears the answer
 	}
-	return t.Peer.PutJob(ctx, j, opts...)
+	return t.Peer.Ask(ctx, p, m)
 }
 
 // selfish gives its own partitions as many tokens as they ask for.
 type selfish struct{ engine.Partitions }
 
-// RequestPermits is for [engine.Partitions].
-func (s selfish) RequestPermits(ctx context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
-	grants, err := s.Partitions.RequestPermits(ctx, p, from, asks)
+// Ask is for [engine.Partitions].
+func (s selfish) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	ask, ok := m.(engine.RequestPermits)
+	if !ok {
+		return s.Partitions.Ask(ctx, p, m)
+	}
+	grants, err := engine.Send(ctx, s.Partitions, p, ask)
 	for i := range grants {
-		for _, a := range asks {
+		for _, a := range ask.Requests {
 			if g := &grants[i]; a.Limit == g.Limit {
 				g.N = max(g.N, a.Hold+a.Want)
 			}
@@ -180,10 +184,12 @@ func (reticent) ReloadNamespace(context.Context, string) error { return nil }
 // lenient never asks for tokens back.
 type lenient struct{ engine.Partitions }
 
-// DeliverPermits is for [engine.Partitions].
-func (l lenient) DeliverPermits(ctx context.Context, p int, grants []permit.Grant) error {
-	for i := range grants {
-		grants[i].NextWaiter = permit.NoNextWaiter
+// Ask is for [engine.Partitions].
+func (l lenient) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+	if news, ok := m.(engine.DeliverPermits); ok {
+		for i := range news.Grants {
+			news.Grants[i].NextWaiter = permit.NoNextWaiter
+		}
 	}
-	return l.Partitions.DeliverPermits(ctx, p, grants)
+	return l.Partitions.Ask(ctx, p, m)
 }

@@ -1,9 +1,13 @@
 package peer_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"testing"
 	"time"
 
@@ -84,35 +88,34 @@ func same[T any](f *far, p int, got T) {
 	}
 }
 
-func (f *far) Register(_ context.Context, p int, edges []partition.Dependency) ([]bool, error) {
-	same(f, p, edges)
-	return []bool{true, false}, nil
-}
-
-func (f *far) Release(_ context.Context, p int, l partition.Notice) (partition.Answer, error) {
-	same(f, p, l)
-	return partition.Nobody, nil
-}
-
-func (f *far) Waits(_ context.Context, p int, e partition.Dependency) (bool, error) {
-	same(f, p, e)
-	return true, nil
-}
-
-func (f *far) Relay(_ context.Context, p int, s engine.Reports) (engine.RelayResult, error) {
-	same(f, p, s)
-	return filled[engine.RelayResult](), nil
-}
-
-func (f *far) RequestPermits(_ context.Context, p int, from permit.Asker, asks []permit.Request) ([]permit.Grant, error) {
-	same(f, p, from)
-	same(f, p, asks)
-	return filled[[]permit.Grant](), nil
-}
-
-func (f *far) DeliverPermits(_ context.Context, p int, grants []permit.Grant) error {
-	same(f, p, grants)
-	return nil
+func (f *far) Ask(_ context.Context, p int, m engine.Message) (any, error) {
+	switch m := m.(type) {
+	case engine.RegisterDependencies:
+		same(f, p, m)
+		return []bool{true, false}, nil
+	case engine.DeliverNotice:
+		same(f, p, m)
+		return partition.Nobody, nil
+	case engine.StillWaits:
+		same(f, p, m)
+		return true, nil
+	case engine.DeleteByPrefix:
+		same(f, p, m)
+		return 5, nil
+	case engine.RedriveDead:
+		same(f, p, m)
+		return 6, nil
+	case engine.RelayReports:
+		same(f, p, m)
+		return filled[engine.RelayResult](), nil
+	case engine.RequestPermits:
+		same(f, p, m)
+		return filled[[]permit.Grant](), nil
+	case engine.DeliverPermits:
+		same(f, p, m)
+		return struct{}{}, nil
+	}
+	return nil, fmt.Errorf("%T", m)
 }
 
 func (f *far) ReloadNamespace(_ context.Context, name string) error {
@@ -125,25 +128,25 @@ func (f *far) ReloadNamespace(_ context.Context, name string) error {
 // TestEveryFieldCrosses: every field of requests between partitions and of their answers.
 func TestEveryFieldCrosses(t *testing.T) {
 	c, _ := serveAs(t, &far{t: t}, peer.Options{})
-	ctx := t.Context()
-	check := func(what string, got, want any, err error) {
-		t.Helper()
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v\nwant %+v", what, got, err, want)
-		}
+	crosses(t, c, filled[engine.RegisterDependencies](), []bool{true, false})
+	crosses(t, c, filled[engine.DeliverNotice](), partition.Nobody)
+	crosses(t, c, filled[engine.StillWaits](), true)
+	crosses(t, c, filled[engine.DeleteByPrefix](), 5)
+	crosses(t, c, filled[engine.RedriveDead](), 6)
+	crosses(t, c, filled[engine.RelayReports](), filled[engine.RelayResult]())
+	crosses(t, c, filled[engine.RequestPermits](), filled[[]permit.Grant]())
+	crosses(t, c, filled[engine.DeliverPermits](), struct{}{})
+	if err := c.ReloadNamespace(t.Context(), "ns"); err != nil {
+		t.Error(err)
 	}
-	exist, err := c.Register(ctx, farPartition, filled[[]partition.Dependency]())
-	check("register", exist, []bool{true, false}, err)
-	answer, err := c.Release(ctx, farPartition, filled[partition.Notice]())
-	check("release", answer, partition.Nobody, err)
-	waits, err := c.Waits(ctx, farPartition, filled[partition.Dependency]())
-	check("waits", waits, true, err)
-	heard, err := c.Relay(ctx, farPartition, filled[engine.Reports]())
-	check("hear", heard, filled[engine.RelayResult](), err)
-	grants, err := c.RequestPermits(ctx, farPartition, filled[permit.Asker](), filled[[]permit.Request]())
-	check("ask for tokens", grants, filled[[]permit.Grant](), err)
-	check("give tokens", nil, nil, c.DeliverPermits(ctx, farPartition, filled[[]permit.Grant]()))
-	check("reload", nil, nil, c.ReloadNamespace(ctx, "ns"))
+}
+
+// crosses sends a message, whose reply is to be want.
+func crosses[R any](t *testing.T, c *peer.Client, m engine.Query[R], want R) {
+	t.Helper()
+	if got, err := engine.Send(t.Context(), c, farPartition, m); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%T: %+v, %v\nwant %+v", m, got, err, want)
+	}
 }
 
 // TestEveryFieldOfAShareCrosses: except the options, which a batch does not have.
@@ -160,7 +163,32 @@ func TestEveryFieldOfAShareCrosses(t *testing.T) {
 		return []carillon.PutResult{{Job: j}}, nil
 	}}
 	c, _ := serveAs(t, n, peer.Options{})
-	if _, err := c.ApplyShare(t.Context(), farPartition, &share); err != nil {
+	if _, err := engine.Send(t.Context(), c, farPartition, engine.ApplyShare{Share: &share}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEveryMessageHasAFormOnTheWire: each type of package engine that a partition can serve.
+func TestEveryMessageHasAFormOnTheWire(t *testing.T) {
+	source, err := os.ReadFile("../engine/messages.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := os.ReadFile("messages.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`func \((?:m )?(\w+)\) serve\(`).FindAllSubmatch(source, -1)
+	for _, m := range found {
+		if !bytes.Contains(sent, fmt.Appendf(nil, "case engine.%s:", m[1])) {
+			t.Errorf("Ask does not know %s", m[1])
+		}
+	}
+	if len(found) == 0 {
+		t.Error("no message found")
+	}
+	c, _ := serve(t, &node{}, peer.Options{})
+	if _, err := c.Ask(t.Context(), farPartition, nil); !errors.Is(err, carillon.Internal) {
+		t.Errorf("no message: %v", err)
 	}
 }
