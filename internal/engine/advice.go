@@ -53,7 +53,7 @@ func (e *Engine) limited(ctx context.Context, l partition.Limit) bool {
 	if !e.remote(p) {
 		return false
 	}
-	if err := p.renewSettings(ctx); err != nil {
+	if err := p.settings.followShared(ctx); err != nil {
 		return true
 	}
 	_, limited := e.settings.limit(l)

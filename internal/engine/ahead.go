@@ -33,13 +33,13 @@ func (l *lane) fetch() {
 		from := len(r.refs)
 		if r.refs = p.appendWanted(r.refs); len(r.refs) > from {
 			r.asked, r.of = append(r.asked, store.Asked{Shard: p.shard, Refs: r.refs[from:]}), append(r.of, p)
-			p.asking = true
+			p.records.reading = true
 		}
 	}
 	if len(r.asked) > 0 {
 		l.asking = true
 		for i := range l.group.writes { // what is in flight: the read may return older records
-			l.group.commits[i].p.noteChanged(l.group.writes[i].Batch)
+			l.group.commits[i].p.records.sent(l.group.writes[i].Batch)
 		}
 		l.reads <- r
 	}
@@ -57,7 +57,7 @@ func (l *lane) lookUp() {
 // appendWanted appends the records that waiting calls of the partition need and memory lacks, up to
 // readAtMost over all partitions.
 func (p *partitionRunner) appendWanted(refs []store.Ref) []store.Ref {
-	if p.m == nil || p.claiming || p.leaving {
+	if !p.own.is(owned) {
 		return refs
 	}
 	p.box.mu.Lock()
@@ -87,14 +87,13 @@ func (l *lane) learn() {
 			switch {
 			case r.err != nil:
 				p.failAsked(r.err)
-			case p.shard == r.asked[i].Shard && !p.leaving:
-				p.bringIn(r.asked[i].Refs, r.records[i])
+			case p.shard == r.asked[i].Shard && p.own.is(owned):
+				p.records.loadAhead(r.asked[i].Refs, r.records[i], l.e.now())
 				p.box.asked(true)
 			default: // of an ended term
 				p.box.asked(false)
 			}
-			p.asking = false
-			clear(p.changed)
+			p.records.readEnded()
 			p.box.ring()
 		}
 		clear(r.asked)
@@ -103,40 +102,6 @@ func (l *lane) learn() {
 		l.reading = reading{asked: r.asked[:0], of: r.of[:0], refs: r.refs[:0]}
 		l.asking = false
 	default:
-	}
-}
-
-// bringIn loads records until the end of the next round, and notes which do not exist. Records that were in
-// flight when they were read, or have been sent since, may be old: a round reads those again.
-func (p *partitionRunner) bringIn(refs []store.Ref, records []store.Record) {
-	if len(p.changed) > 0 {
-		kept := make([]store.Record, 0, len(records))
-		for i := range records {
-			if ref := records[i].Ref; !p.changed[ref] && !p.changed[ref.Job()] {
-				kept = append(kept, records[i])
-			}
-		}
-		records = kept
-	}
-	p.m.Load(records, p.e.now())
-	p.touched = append(p.touched, refs...)
-	for i := range records {
-		if !records[i].Exists {
-			p.missing[records[i].Ref] = true
-		}
-	}
-}
-
-// noteChanged notes which records are sent to the store while a read is under way.
-func (p *partitionRunner) noteChanged(b *store.Batch) {
-	if !p.asking {
-		return
-	}
-	for i := range b.Puts {
-		p.changed[b.Puts[i].Ref] = true
-	}
-	for _, ref := range b.Deletes {
-		p.changed[ref] = true
 	}
 }
 
@@ -157,7 +122,7 @@ func (p *partitionRunner) failAsked(err error) {
 	if p.e.stopping() {
 		refusal = p.e.errStopping()
 	} else {
-		p.readFailed(err)
+		p.reads.failed(err)
 	}
 	p.box.mu.Lock()
 	var failed []call
@@ -182,7 +147,7 @@ func (l *lane) fetchFor(js []*groupPut) {
 	for _, j := range js {
 		for i := range j.portions {
 			s := &j.portions[i]
-			if s.p.m == nil {
+			if !s.p.own.holds() {
 				continue // it is refused
 			}
 			for k := range s.reqs {
@@ -202,12 +167,12 @@ func (l *lane) fetchFor(js []*groupPut) {
 	if len(asked) == 0 {
 		return
 	}
-	records, err := look(parts[0], func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
+	records, err := look(&parts[0].reads, func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
 	if err != nil {
-		parts[0].readFailed(err) // each partition reads for itself, and answers its caller
+		parts[0].reads.failed(err) // each partition reads for itself, and answers its caller
 		return
 	}
 	for i, p := range parts {
-		p.bringIn(asked[i].Refs, records[i])
+		p.records.loadAhead(asked[i].Refs, records[i], l.e.now())
 	}
 }

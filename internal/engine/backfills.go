@@ -99,7 +99,7 @@ func (p *partitionRunner) backfill(namespace string, id identity.Run) (carillon.
 // endedBackfill reads an ended backfill from the store.
 func (p *partitionRunner) endedBackfill(id identity.Run) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
-	records, err := p.small(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
+	records, err := p.reads.meta(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
 	if err != nil {
 		return b, false, readError(err)
 	}
@@ -129,7 +129,7 @@ func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, er
 		seen[list[i].ID] = true
 	}
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfillsOf(key)}
-	ended, err := look(p, func(ctx context.Context) (all []store.MetaRecord, err error) {
+	ended, err := look(&p.reads, func(ctx context.Context) (all []store.MetaRecord, err error) {
 		err = eachMetaRecord(ctx, p.shard, q, func(page []store.MetaRecord) { all = append(all, page...) })
 		return all, err
 	})
@@ -161,7 +161,7 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err
 		}
-		if err := p.bring(p.m.OpenRuns(bid), nil, now); err != nil {
+		if err := p.records.bring(p.m.OpenRuns(bid), nil, now); err != nil {
 			return carillon.Backfill{}, readError(err)
 		}
 		if b, ok := p.m.CancelBackfill(now, bid); ok {
@@ -175,9 +175,9 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 // call takes the next page.
 func (p *partitionRunner) sweepBackfills(now int64) {
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: metaRecordsAtOnce}
-	page, err := p.small(q)
+	page, err := p.reads.meta(q)
 	if err != nil {
-		p.readFailed(err)
+		p.reads.failed(err)
 		return
 	}
 	p.m.SweepBackfills(page, now)

@@ -23,9 +23,11 @@ func (p *partitionRunner) serveCalls(calls []call, now int64) {
 		refs = append(refs, calls[i].refs...)
 		live = append(live, calls[i].live...)
 	}
-	err := p.bring(refs, live, now)
-	if err == nil {
-		err = p.bringPending(calls, now)
+	err := p.records.bring(refs, live, now)
+	for i := 0; err == nil && i < len(calls); i++ {
+		for k := 0; err == nil && calls[i].pending && k < len(calls[i].refs); k++ {
+			err = p.records.bringPending(calls[i].refs[k].Key, now)
+		}
 	}
 	if err != nil {
 		p.refuseUnread(calls, err, now)
@@ -45,7 +47,7 @@ func (p *partitionRunner) refuseUnread(calls []call, err error, now int64) {
 		}
 		return
 	}
-	p.readFailed(err)
+	p.reads.failed(err)
 	for i := range calls {
 		calls[i].fail(unread(err))
 	}
@@ -142,7 +144,7 @@ func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(
 		}
 		p.m.Begin()
 		value, seq, err := f(p, now)
-		p.answerWith(answer{seq: seq, final: final, answer: func(failed error) {
+		p.replies.add(answer{seq: seq, final: final, answer: func(failed error) {
 			if failed != nil {
 				err = failed
 			}
@@ -188,32 +190,6 @@ func over(ctx context.Context, when string) *carillon.Error {
 	}
 	return &carillon.Error{Kind: kind, Message: why + when, Err: ctx.Err()}
 }
-
-// bringPending loads the pending runs of jobs that calls must reach: an operation that ends or changes runs
-// must also find those that an earlier owner handed out.
-func (p *partitionRunner) bringPending(calls []call, now int64) error {
-	for i := range calls {
-		for _, ref := range calls[i].refs {
-			for last := uint64(0); calls[i].pending; {
-				refs := p.m.Absent(ref.Key, last, pendingAtOnce)
-				if len(refs) == 0 {
-					break
-				}
-				records, err := p.read(refs)
-				if err != nil {
-					return err
-				}
-				p.m.Load(records, now)
-				p.touched = append(p.touched, refs...)
-				last = refs[len(refs)-1].Seq
-			}
-		}
-	}
-	return nil
-}
-
-// pendingAtOnce is how many records are read at a time when looking for pending runs.
-const pendingAtOnce = 512
 
 // editCall returns a call that ends a job or changes what its runs do.
 func editCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}, pending: true} }

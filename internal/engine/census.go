@@ -128,7 +128,7 @@ func (b *Backlog) add(n int, oldest int64) (sum int) {
 func (e *Engine) Backlog() map[partition.Queue]Backlog {
 	sum := map[partition.Queue]Backlog{}
 	for _, p := range e.parts {
-		if waiting := p.depths.Load(); waiting != nil {
+		if waiting := p.figures.waiting.Load(); waiting != nil {
 			for _, w := range *waiting {
 				b := sum[w.queue]
 				b.Ready += b.add(w.n, w.oldest)
@@ -154,25 +154,10 @@ func (e *Engine) Dead() map[string]int { return e.storedCounts().Dead }
 func (e *Engine) Missing() int {
 	var sum int64
 	for _, p := range e.parts {
-		if m, t := p.waiters.missing.Load(), p.published.Load(); m != nil && t != nil && m.term == *t && p.serving.Load() {
+		term, _ := p.lease.held()
+		if m := p.waiters.missing.Load(); m != nil && m.term == term && p.own.holds() {
 			sum += m.n
 		}
 	}
 	return int(sum)
-}
-
-// depth is what waits in memory in one queue of a partition.
-type depth struct {
-	queue  partition.Queue
-	n      int
-	oldest int64 // UTC ns
-}
-
-// showDepths publishes what waits in memory, as just lined up.
-func (p *partitionRunner) showDepths() {
-	depths := make([]depth, len(p.lineup))
-	for i, w := range p.lineup {
-		depths[i] = depth{w.Queue, w.N, p.m.Oldest(w.Queue)}
-	}
-	p.depths.Store(&depths)
 }

@@ -132,22 +132,22 @@ func (e *Engine) mayClaim(since time.Time) bool {
 // one after the other.
 func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) error {
 	var held []store.Holding
-	unheard := map[int]bool{}
+	unanswered := map[int]bool{}
 	for _, l := range left {
 		if !l.term.IsZero() {
 			held = append(held, store.Holding{Partition: l.p.number, Term: l.term})
-		} else if t := l.p.published.Load(); t == nil || t.IsZero() { // otherwise it has been claimed again
-			unheard[l.p.number] = true
+		} else if _, again := l.p.lease.held(); !again { // otherwise it has been claimed again
+			unanswered[l.p.number] = true
 		}
 	}
 	// Otherwise they may belong to another process of this name.
-	if len(unheard) > 0 && e.mayClaim(time.Time{}) {
+	if len(unanswered) > 0 && e.mayClaim(time.Time{}) {
 		owners, err := e.store.Leaser().Owners(ctx)
 		if err != nil {
 			return fmt.Errorf("owners of partitions: %w", err)
 		}
 		for _, o := range owners {
-			if unheard[o.Partition] && o.Node == e.cfg.Node {
+			if unanswered[o.Partition] && o.Node == e.cfg.Node {
 				held = append(held, store.Holding{Partition: o.Partition, Term: o.Term})
 			}
 		}
@@ -249,42 +249,40 @@ func (c *claimed) take() []claimResult {
 // reclaim requests claims for the lane's partitions that this node is to own and has no term for. For
 // partitions that it is not to own it releases a last term that the store may still believe in.
 func (l *lane) reclaim(now int64) {
-	var lost []*partitionRunner
+	var claim []*partitionRunner
 	for _, p := range l.parts {
-		switch wanted := p.wanted.Load(); {
-		case p.m != nil || p.claiming:
-		case wanted && p.retryAt <= now && !l.e.mayClaim(p.lostAt):
-			p.retryAt = nextContest(now)
-		case wanted && p.retryAt <= now:
-			p.claiming, p.retryAt = true, now+int64(reclaimEvery)
-			lost = append(lost, p)
-		case !wanted:
-			p.failing.Store(nil)
-			p.sever()
+		switch o := &p.own; {
+		case o.holds() || o.is(claiming):
+		case !o.wanted.Load():
+			p.health.clear()
+			p.releaseLast()
+		case o.retryAt > now:
+		case !l.e.mayClaim(o.lostAt):
+			o.retryAt = nextContest(now)
+		default:
+			o.claim(now + int64(reclaimEvery))
+			claim = append(claim, p)
 		}
 	}
-	if len(lost) > 0 {
-		l.e.claims.want(lost)
+	if len(claim) > 0 {
+		l.e.claims.want(claim)
 	}
 }
 
 // damagedEvery is how often a partition is claimed again that could not be loaded because of damage.
 const damagedEvery = time.Minute
 
-// standStill records that the partition could not be loaded because what it needs is damaged. Another node of
-// a cluster may be able to load it.
-func (p *partitionRunner) standStill(cause error) {
-	p.cause, p.lost, p.away = cause, true, false
-	p.retryAt = p.e.elapsed() + int64(damagedEvery)
-	p.failed(cause)
-	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", cause)
+// standStill ends a claim of a partition that could not be loaded because what it needs is damaged.
+func (p *partitionRunner) standStill(t *claimResult) {
+	p.own.damaged(t.err, p.pendingRelease(t.term), p.e.elapsed()+int64(damagedEvery))
+	p.health.fail(t.err, p.e.elapsed(), false)
+	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", t.err)
 }
 
-// sever releases the last term in the store, if the store may not know that it is over.
-func (p *partitionRunner) sever() {
-	if p.stray != nil {
-		p.e.claims.leave(*p.stray)
-		p.stray = nil
+// releaseLast releases the last term in the store, if the store may not know that it is over.
+func (p *partitionRunner) releaseLast() {
+	if over, ok := p.own.takeUnreleased(); ok {
+		p.e.claims.leave(over)
 	}
 }
 
@@ -293,37 +291,33 @@ func (p *partitionRunner) sever() {
 func (l *lane) install(terms []claimResult) {
 	for i := range terms {
 		t := &terms[i]
-		t.p.claiming, t.p.lost = false, false
-		if errors.Is(t.err, store.ErrDamaged) {
-			stray := t.p.pendingRelease(t.term)
-			t.p.stray = &stray
-			t.p.standStill(t.err)
-			t.p.box.ring()
+		switch p := t.p; {
+		case t.err == nil:
+			p.begin(t)
+			t.logOwned(time.Duration(l.e.elapsed() - t.since))
 			continue
+		case errors.Is(t.err, store.ErrDamaged):
+			p.standStill(t)
+		case t.contested:
+			p.own.contested(t.err, nextContest(l.e.elapsed()))
+			p.health.clear()
+		default:
+			p.own.claimFailed(t.err, p.pendingRelease(t.term))
+			p.health.fail(t.err, l.e.elapsed(), false)
 		}
-		if t.err != nil {
-			t.p.cause = t.err
-			if t.contested {
-				t.p.away, t.p.stray = true, nil
-				t.p.failing.Store(nil)
-				t.p.retryAt = nextContest(l.e.elapsed())
-			} else {
-				stray := t.p.pendingRelease(t.term) // the claim may have succeeded in the store all the same
-				t.p.stray = &stray
-				t.p.failed(t.err)
-			}
-			t.p.box.ring()
-			continue
-		}
-		t.p.begin(t)
-		took := time.Duration(l.e.elapsed() - t.since)
-		l.e.log.Debug("partition owned", "partition", t.p.number, "epoch", t.term.Epoch, "took", took)
-		l.e.note(tiding{t.p.number, took, kind{transition: isOwned}})
-		if owned := l.e.cfg.Events.Owned; owned != nil {
-			owned(t.p.number, took)
-		}
+		t.p.box.ring()
 	}
 	if len(terms) > 0 {
 		l.ring()
+	}
+}
+
+// logOwned logs that the partition is owned, took after its claim began.
+func (t *claimResult) logOwned(took time.Duration) {
+	e, number := t.p.e, t.p.number
+	e.log.Debug("partition owned", "partition", number, "epoch", t.term.Epoch, "took", took)
+	e.note(tiding{number, took, kind{transition: claimLoaded}})
+	if f := e.cfg.Events.Owned; f != nil {
+		f(number, took)
 	}
 }

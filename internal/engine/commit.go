@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -14,12 +13,12 @@ import (
 //
 // The commit pipeline takes a change from a round to the caller's answer:
 //
-//	round           the machine records the change in batch seq; the caller waits in p.waiting for seq
-//	  | lane.commit, when no group is in flight: takes the next batch of each partition (p.sent = seq)
+//	round           the machine records the change in batch seq; the caller waits in p.replies for seq
+//	  | lane.commit, when no group is in flight: takes the next batch of each partition (replies.sent = seq)
 //	group           handed to the committer; the lane runs on, and the machines fill their next batches
 //	  | lane.committer, a goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
 //	store           the batches are durable, or failed, or it is unknown which
-//	  | lane.settle, on the lane: p.durable = seq, and machine.Committed releases what waited for the batch
+//	  | lane.settle, on the lane: replies.committed(seq), and machine.Committed releases what waited for the batch
 //	answers         callers that wait for seq or less are answered
 //
 // There is one group in flight for each lane. While the store works on it the next one fills, so a slow store
@@ -27,7 +26,7 @@ import (
 // has seen the outcome of its batch.
 //
 // If a batch fails, memory is ahead of the store, and the partition loses its term (lose in term.go). Callers
-// whose batch was never sent (seq > p.sent) are told that nothing was done, and so are those of a batch that
+// whose batch was never sent (seq > sent) are told that nothing was done, and so are those of a batch that
 // was certainly not applied; other callers whose batch was sent are told that the outcome is unknown, unless
 // they can wait for it (final).
 type group struct {
@@ -51,16 +50,16 @@ func (l *lane) commit() {
 	}
 	g := &l.group
 	for _, p := range l.parts {
-		if p.m == nil {
+		if !p.own.holds() {
 			continue
 		}
 		switch b, seq := p.m.Batch(); {
 		case b != nil:
-			p.sent = seq
-			p.noteChanged(b)
+			p.replies.sent = seq
+			p.records.sent(b)
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
 			g.commits = append(g.commits, commit{p: p, seq: seq})
-		case p.leaving:
+		case p.own.is(leaving):
 			p.left()
 		}
 	}
@@ -75,11 +74,11 @@ func (l *lane) committer() {
 	for g := range l.groups {
 		since := l.e.elapsed()
 		for i := range g.commits {
-			g.commits[i].p.applying.Store(since)
+			g.commits[i].p.figures.writing.Store(since)
 		}
 		l.apply(context.Background(), g.writes, func(i int, err error) { g.commits[i].err = err })
 		for i := range g.commits {
-			g.commits[i].p.applying.Store(0)
+			g.commits[i].p.figures.writing.Store(0)
 		}
 		l.settled <- g
 		l.ring()
@@ -173,7 +172,7 @@ func (l *lane) giveUpWaiting(now int64) {
 	for i := range l.group.commits {
 		if c := &l.group.commits[i]; len(c.waiting) > 0 && now-c.since >= int64(outcomeWithin) {
 			for _, w := range c.waiting {
-				w.answer(leftOpen(c.p.cause))
+				w.answer(leftOpen(c.p.own.cause))
 			}
 			c.waiting = nil
 		}
@@ -201,19 +200,13 @@ func (c *commit) answer() {
 func (p *partitionRunner) settled(c *commit, now int64) {
 	if c.err != nil {
 		if store.OutcomeOf(c.err) != store.Unknown {
-			p.sent = p.durable // it was certainly not applied
+			p.replies.notApplied()
 		}
 		p.lose(besideDamage(c.err))
 		return
 	}
 	p.m.Committed(c.seq, now)
-	p.durable = c.seq
-	n := 0
-	for n < len(p.waiting) && p.waiting[n].seq <= c.seq {
-		p.waiting[n].answer(nil)
-		n++
-	}
-	p.waiting = slices.Delete(p.waiting, 0, n) // so that what the answers hold can be freed
+	p.replies.committed(c.seq)
 }
 
 // besideDamage replaces the cause of a lost term when a batch, perhaps of another partition, needed a damaged
@@ -227,28 +220,3 @@ func besideDamage(err error) error {
 }
 
 var errBesideDamage = errors.New("a batch needed a damaged record, and was not written")
-
-// answer is a function to call once a batch is durable or has failed.
-type answer struct {
-	seq    uint64
-	answer func(err error)
-	final  bool // it waits for the outcome of a batch in flight even if the term ends meanwhile
-}
-
-// reply calls f once batch seq is durable. If the term ends first, f is called at once with an error.
-func (p *partitionRunner) reply(seq uint64, f func(err error)) {
-	p.answerWith(answer{seq: seq, answer: f})
-}
-
-// replyFinally is reply for a caller that can wait for the outcome of the batch in flight when the term ends.
-func (p *partitionRunner) replyFinally(seq uint64, f func(err error)) {
-	p.answerWith(answer{seq: seq, answer: f, final: true})
-}
-
-func (p *partitionRunner) answerWith(a answer) {
-	if a.seq <= p.durable {
-		a.answer(nil)
-		return
-	}
-	p.waiting = append(p.waiting, a)
-}

@@ -28,7 +28,7 @@ const noticesAtOnce = 256
 func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 	for _, h := range in {
 		switch {
-		case h.term != p.term:
+		case h.term != p.own.term:
 		case !h.check:
 			p.m.Dependencies.Answered(now, h.notice, h.answer)
 		case h.answer == partition.Nobody:
@@ -54,7 +54,7 @@ func (p *partitionRunner) checkDependencies(now int64) {
 // tell sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
 // answer comes by mail once it is durable.
 func (p *partitionRunner) tell(l partition.Notice, check bool) {
-	term, to := p.term, p.e.partitionOf(l.Waiting())
+	term, to := p.own.term, p.e.partitionOf(l.Waiting())
 	back := func(a partition.Answer) {
 		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
 	}
@@ -77,7 +77,7 @@ func (p *partitionRunner) hearNotice(l partition.Notice, check bool, back func(p
 		case d.m.WaitsFor(l.Dependency):
 			answer = partition.Taken
 		}
-		d.reply(d.m.After(), func(err error) {
+		d.replies.await(d.m.After(), func(err error) {
 			if err != nil {
 				answer = partition.Unreached
 			}

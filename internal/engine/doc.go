@@ -10,18 +10,22 @@
 //
 //	engine.go     start and stop
 //	lane.go       the event loop of several partitions
-//	partition.go  the round of a partition, and the states of its ownership
+//	partition.go  the round of a partition
+//	ownership.go  who owns a partition: states and transitions; what follows when a lease is lost
 //	mailbox.go    what comes in
 //	calls.go      how a call gets into a round, and its answer out
-//	commit.go     batches on their way to the store
+//	commit.go replies.go  batches on their way to the store, and who waits for them
 //	assign.go     which partitions to own, and handing over the others
 //	claims.go     claiming partitions
-//	term.go       what a term begins with, and what to do when one is lost
+//	takeover.go snapshot.go  claiming and loading a partition; which attempts of earlier terms may be in doubt
+//	term.go       the beginning of a term, its hand-over, its loss
 //	lease.go      renewing leases, and giving up in time
-//	sink.go       what consumers report
+//	health.go outage.go  what fails: a partition, or the whole store
+//	sink.go intake.go  what consumers report: into mailboxes; into the machine, with a verdict
+//	orphans.go    attempts of ended terms that consumers of this node may still run
 //	relay.go      the same for partitions that have gone to another node
-//	feed.go       due runs: reading, handing out, parking
-//	looks.go      reads of a round, on a store that may not answer
+//	feed.go rooms.go  due runs: reading; handing out and parking, as there is room
+//	reads.go roundrecords.go  reads of a round, on a store that may not answer; what they bring in
 //	ahead.go      reads for waiting calls, beside the lane
 //	messages.go partitions.go  what partitions ask of each other, on any node
 //	peerqueue.go  notices on their way to other nodes

@@ -215,13 +215,16 @@ func (e *Engine) lay() {
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
 		p := newPartitionRunner(l, i)
-		p.wanted.Store(!e.cfg.Standby)
+		p.own.wanted.Store(!e.cfg.Standby)
 		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
 	}
 }
 
 // own claims every partition.
 func (e *Engine) own(ctx context.Context) error {
+	for _, p := range e.parts {
+		p.own.claim(0)
+	}
 	terms, err := e.claim(ctx, e.parts)
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func (e *Engine) own(ctx context.Context) error {
 		switch {
 		case errors.Is(t.err, store.ErrDamaged):
 			t.p.abandon()
-			t.p.standStill(t.err)
+			t.p.standStill(t)
 		case t.err != nil:
 			return t.err
 		default:
@@ -301,8 +304,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 	_, left := e.claims.take()
 	for _, p := range e.parts {
-		if t := p.published.Load(); t != nil && !t.IsZero() {
-			left = append(left, p.pendingRelease(*t))
+		if term, ok := p.lease.held(); ok {
+			left = append(left, p.pendingRelease(term))
 		}
 	}
 	if err := e.freePartitions(ctx, left); err != nil {
@@ -325,7 +328,7 @@ func (e *Engine) stopping() bool {
 func (e *Engine) hanging(cause error) error {
 	var writes []string
 	for _, p := range e.parts {
-		if since := p.applying.Load(); since != 0 {
+		if since := p.figures.writing.Load(); since != 0 {
 			writes = append(writes, fmt.Sprintf("partition %d for %v", p.number, time.Duration(e.elapsed()-since).Round(time.Millisecond)))
 		}
 	}
@@ -346,7 +349,7 @@ func (e *Engine) partitionOf(k carillon.Key) *partitionRunner {
 func (e *Engine) Stats() partition.Stats {
 	var sum partition.Stats
 	for _, p := range e.parts {
-		if s := p.stats.Load(); s != nil {
+		if s := p.figures.stats.Load(); s != nil {
 			sum.Resident += s.Resident
 			sum.Bytes += s.Bytes
 			sum.InFlight += s.InFlight

@@ -198,7 +198,7 @@ func (l *lane) put(j *groupPut) error {
 		}
 	}
 	for _, s := range j.portions {
-		s.p.replyFinally(s.p.m.After(), j.settled)
+		s.p.replies.awaitFinally(s.p.m.After(), j.settled)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (j *groupPut) admitted(now int64) bool {
 func giveUp(js []*groupPut, err error) {
 	for _, j := range js {
 		for _, s := range j.portions {
-			if s.p.m != nil {
+			if s.p.own.holds() {
 				s.p.lose(err)
 			}
 		}
@@ -239,19 +239,19 @@ func (j *groupPut) settled(err error) {
 // admit returns an error if the jobs cannot be put now. After nil, putting them succeeds.
 func (s *portion) admit(now int64) error {
 	p := s.p
-	if p.m == nil || p.leaving || p.outlived() {
+	if !p.own.is(owned) || p.reads.outlived() {
 		return errApart
 	}
-	c := call{pending: true}
+	refs := make([]store.Ref, len(s.reqs))
 	for i := range s.reqs {
-		c.refs = append(c.refs, store.Ref{Key: s.reqs[i].Job.Key()})
+		refs[i] = store.Ref{Key: s.reqs[i].Job.Key()}
 	}
-	err := p.bring(c.refs, nil, now)
-	if err == nil {
-		err = p.bringPending([]call{c}, now)
+	err := p.records.bring(refs, nil, now)
+	for i := 0; err == nil && i < len(refs); i++ {
+		err = p.records.bringPending(refs[i].Key, now)
 	}
 	if err != nil {
-		p.readFailed(err)
+		p.reads.failed(err)
 		return readError(err)
 	}
 	if bad, err := p.m.MayPut(now, s.reqs); err != nil {

@@ -159,7 +159,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 	intents := partition.CommitIntents(b.id, b.reqs[0].At, b.reqs)
 	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
-		b.term = p.term
+		b.term = p.own.term
 		p.m.Write(intents...)
 		return struct{}{}, p.m.After(), nil
 	})
@@ -175,8 +175,9 @@ var errDeposed = errors.New("the term of the batch's coordinator is over")
 // deposed reports whether the coordinator may have another owner, which completes the batch and deletes its
 // intent. If the node is alone there can be no other owner.
 func (b *batch) deposed() bool {
-	t := b.coordinator.published.Load()
-	return b.e.cfg.Peers != nil && (t == nil || *t != b.term || b.coordinator.expired())
+	l := &b.coordinator.lease
+	term, _ := l.held()
+	return b.e.cfg.Peers != nil && (term != b.term || l.expired(b.e.elapsed()))
 }
 
 // ask calls f for the batch while the coordinator's term is in force. A partition does nothing for f once f's
@@ -197,7 +198,7 @@ func (b *batch) ask(f func(ctx context.Context) error) error {
 // write has the coordinator write metadata records.
 func (b *batch) write(ctx context.Context, small []store.MetaRecord) error {
 	_, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, error) {
-		if p.term != b.term {
+		if p.own.term != b.term {
 			return struct{}{}, errDeposed
 		}
 		p.m.Write(small...)
@@ -341,7 +342,7 @@ func (b *batch) clean() {
 func (p *partitionRunner) unmark(id string, term store.Term) {
 	c := call{fail: func(error) {}}
 	c.do = func(p *partitionRunner, _ int64) {
-		if p.term == term {
+		if p.own.term == term {
 			p.m.Applied.Remove(id)
 		}
 	}
@@ -389,7 +390,7 @@ func (p *partitionRunner) goOn() {
 		return
 	}
 	p.unfinished = false
-	marks, term := p.m.Applied.Coordinators(), p.term
+	marks, term := p.m.Applied.Coordinators(), p.own.term
 	p.e.batches.run(func() {
 		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
 			// Its only error is that the engine stops.
@@ -405,7 +406,7 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 		return err
 	}
 	for after := ""; ; {
-		records, err := shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
+		records, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
 		if err != nil || len(records) == 0 {
 			return err
 		}
@@ -430,7 +431,7 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 // seeThrough completes a decided batch. If its intent has gone meanwhile, somebody else has completed it.
 func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Term) error {
 	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
-	records, err := shard.MetaRecords(p.ctx, q)
+	records, err := shard.MetaRecords(context.Background(), q)
 	if err != nil || len(records) == 0 {
 		return err
 	}

@@ -217,8 +217,8 @@ func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace,
 		again := false
 		n, err := ask(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
 			n := 0
-			again = !term.IsZero() && p.term != term
-			term = p.term
+			again = !term.IsZero() && p.own.term != term
+			term = p.own.term
 			for _, k := range keys {
 				// An error means that it is gone already, and is not counted.
 				if _, err := p.m.Delete(now, k); err == nil {

@@ -15,7 +15,7 @@ import (
 //	                                                       +--claims.want-> claimer   --claimed--> run
 //
 // Commits, reads for several partitions and claims have goroutines of their own, and their results come back
-// to the lane. Only what a round finds missing is read on the lane itself (looks.go). A pass takes the
+// to the lane. Only what a round finds missing is read on the lane itself (reads.go). A pass takes the
 // results in, gives each partition that is due one round (partition.go), and at the end sends all changed
 // batches as one group (commit.go). A partition gets one round in a pass however much it has to do, so that
 // none delays the others; if it has more, it rings for the next pass. Group puts go in after the rounds,
@@ -111,10 +111,9 @@ func (l *lane) pass() {
 	for _, p := range l.parts {
 		l.turn(p)
 		l.receive()
-		p.endOrphan(now)
-		p.heartbeatOrphans(now)
-		if p.claiming {
-			p.passMeanwhile()
+		p.tendOrphans(now)
+		if p.own.is(claiming) {
+			p.relayMeanwhile()
 		}
 		if p.due(now) {
 			p.round()
@@ -150,13 +149,13 @@ func (l *lane) sleep() time.Duration {
 	next := now + int64(pollEvery)
 	for _, p := range l.parts {
 		switch {
-		case p.m != nil:
-			next = min(next, p.wake)
-		case !p.claiming && p.wanted.Load():
-			next = min(next, p.retryAt)
+		case p.own.holds():
+			next = min(next, p.timers.wake)
+		case !p.own.is(claiming) && p.own.wanted.Load():
+			next = min(next, p.own.retryAt)
 		}
-		if len(p.orphans) > 0 {
-			next = min(next, p.orphans[0].until)
+		if at, ok := p.orphans.nextEnd(); ok {
+			next = min(next, at)
 		}
 	}
 	return time.Duration(max(0, next-now))
@@ -166,7 +165,7 @@ func (l *lane) sleep() time.Duration {
 func (l *lane) end() {
 	l.groupPuts.close()
 	for _, p := range l.parts {
-		if p.m != nil {
+		if p.own.holds() {
 			p.m.KeepGrants()
 		}
 	}

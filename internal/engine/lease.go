@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -65,21 +66,12 @@ func (e *Engine) renew() (ok bool) {
 		p := e.parts[h.Partition]
 		switch {
 		case err == nil && !gone[h]:
-			p.renewed(h.Term, since, at)
-		case p.expired():
+			p.lease.renew(h.Term, since, at)
+		case p.lease.expired(e.elapsed()):
 			p.box.ring() // its round gives up the term
 		}
 	}
 	return err == nil
-}
-
-// renewed records that the lease of a term was extended by a call that began at since (Engine.elapsed) and at
-// (the node's clock).
-func (p *partitionRunner) renewed(term store.Term, since, at int64) {
-	if t := p.published.Load(); t != nil && *t == term {
-		p.leased.Store(since)
-		p.leasedAt.Store(at)
-	}
 }
 
 // Reasons for which a partition gives up a term although no write has failed.
@@ -88,30 +80,79 @@ var (
 	errTaken   = errors.New("another owner has claimed the partition")
 )
 
-// expired reports whether the lease may have run out, so that another node may own the partition.
-func (p *partitionRunner) expired() bool {
-	return p.e.elapsed()-p.leased.Load() >= int64(p.e.validFor())
+// lease is the lease of one partition. The claimer grants it, the engine's keeper renews it, and the lane ends
+// it; any goroutine may read it.
+type lease struct {
+	// The term that the store gave this node; zero if there is none. It is set as soon as the claim has
+	// succeeded, before the machine is loaded, because the lease must be renewed from then on.
+	term     atomic.Pointer[store.Term]
+	renewed  atomic.Int64 // when the last renewal began, by Engine.elapsed
+	clock    atomic.Int64 // the same by the node's clock, UTC ns
+	validFor int64        // how long a renewal can be relied on, from when it began
+	// The latest reading of the node's clock at which something may have been handed out. It is the lane's,
+	// and the claimer's while there is no term.
+	handedOut int64
 }
 
-// outlived reports whether the lease has run out during this round, because reads took long. Nothing more may
-// be handed out, as another owner may have done so. The next round gives up the term.
-func (p *partitionRunner) outlived() bool {
-	over := p.expired()
-	if over {
-		p.box.ring()
+// grant begins the lease of a term by a call that began at since (Engine.elapsed) and at clock (the node's).
+func (l *lease) grant(term *store.Term, since, clock int64) {
+	l.term.Store(term)
+	l.renewed.Store(since)
+	l.clock.Store(clock)
+}
+
+// renew extends the lease, if it is still that of the term.
+func (l *lease) renew(term store.Term, since, clock int64) {
+	if t := l.term.Load(); t != nil && *t == term {
+		l.renewed.Store(since)
+		l.clock.Store(clock)
 	}
-	return over
+}
+
+// end forgets the term.
+func (l *lease) end() { l.term.Store(&store.Term{}) }
+
+// held returns the term; ok is false if there is none.
+func (l *lease) held() (term store.Term, ok bool) {
+	if t := l.term.Load(); t != nil {
+		term = *t
+	}
+	return term, !term.IsZero()
+}
+
+// left returns how long the lease can be relied on.
+func (l *lease) left(now int64) time.Duration {
+	return time.Duration(l.renewed.Load() + l.validFor - now)
+}
+
+// expired reports whether the lease may have run out, so that another node may own the partition.
+func (l *lease) expired(now int64) bool { return l.left(now) <= 0 }
+
+// leapt reports whether the node's clock was set forward so far that what is due now was not due when the
+// lease was renewed. Then nothing may be handed out until the lease is renewed again, because others derive
+// from the lease until when something can have been handed out.
+func (l *lease) leapt(clock int64) bool { return clock-l.clock.Load() >= l.validFor }
+
+// handingOut records that something may be handed out now, by the node's clock.
+func (l *lease) handingOut(clock int64) { l.handedOut = max(l.handedOut, clock) }
+
+// renewSoon has leases renewed at once.
+func (e *Engine) renewSoon() {
+	select {
+	case e.renewNow <- struct{}{}:
+	default:
+	}
 }
 
 // checkLease gives up the term if it is over.
-func (p *partitionRunner) checkLease(lost []store.Term) {
-	if p.m == nil {
+func (p *partitionRunner) checkLease(over []store.Term) {
+	if !p.own.holds() {
 		return
 	}
 	switch {
-	case slices.Contains(lost, p.term):
+	case slices.Contains(over, p.own.term):
 		p.lose(errTaken)
-	case p.expired():
+	case p.lease.expired(p.e.elapsed()):
 		p.lose(errExpired)
 	}
 }

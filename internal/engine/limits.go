@@ -65,13 +65,13 @@ func (m *limiter) changed(namespace string) {
 	m.locked(func(c *permit.Counter) { c.Changed(namespace) })
 }
 
-// permitNews tells a partition that n permits are reserved for the line, or that it is not limited any more.
-type permitNews struct {
+// reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any more.
+type reservedPermits struct {
 	line partition.Line
 	n    int
 }
 
 // sendPermits sends permit news to a partition.
 func (e *Engine) sendPermits(p int, l partition.Line, n int) {
-	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, permitNews{l, n}) })
+	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, reservedPermits{l, n}) })
 }

@@ -60,12 +60,12 @@ type mail struct {
 	rooms             []partition.Queue  // queues that have slots reserved for this partition
 	consumers         []partition.Queue  // queues that have got their first consumer
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
-	permits           []permitNews
+	permits           []reservedPermits
 	cluster           permitMail
 	lost              []store.Term // terms that a renewal has found to be over
 	marks             []goneMarks
-	passed            []bool   // how relaying has ended: whether the owner heard the part
-	refuted           []string // tokens of heartbeats for orphans that were refused
+	relayed           []bool   // how relaying parts has ended: whether the owner has answered for the whole part
+	staleOrphans      []string // tokens of orphans that are not in force
 }
 
 // mailbox collects mail for one partition, from any goroutine.

@@ -19,7 +19,7 @@ func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[strin
 		if err != nil {
 			return err
 		}
-		left, err := shard.MetaRecords(p.ctx, store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
+		left, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -40,30 +40,12 @@ const (
 	intentsAtOnce = 1000
 )
 
-// askAfterMarks, in a cluster, removes markers whose intents were gone markKept ago, and checks the others in
-// the background.
-func (p *partitionRunner) askAfterMarks() {
-	now, marks := p.e.elapsed(), p.m.Applied.Coordinators()
-	if p.e.cfg.Peers == nil || len(marks) == 0 || p.sweeping {
-		return
-	}
-	for id := range marks {
-		if since := p.gone[id]; since != 0 && now-since >= int64(markKept) {
-			p.m.Applied.Remove(id)
-			delete(p.gone, id)
-			delete(marks, id)
-		} else if since != 0 {
-			delete(marks, id)
-		}
-	}
-	if len(marks) == 0 {
-		return
-	}
-	term := p.term
-	p.sweeping = p.e.batches.run(func() {
-		gone := p.e.withoutIntent(marks)
-		p.box.put(func(m *mail) { m.marks = append(m.marks, goneMarks{term, gone}) })
-	})
+// markSweep removes, in a cluster, the applied markers of one partition under one term, some time after their
+// intents have gone. The lane's goroutine uses it.
+type markSweep struct {
+	term    store.Term
+	gone    map[string]int64 // batches with a marker and no intent, and when that was found, by Engine.elapsed
+	looking bool             // it is being found out which intents are gone
 }
 
 // goneMarks are the batches with markers whose intents were found to be gone, for a partition in a term.
@@ -72,17 +54,54 @@ type goneMarks struct {
 	batches []string
 }
 
-// noteMarks records when intents were found to be gone.
-func (p *partitionRunner) noteMarks(in []goneMarks) {
-	for _, g := range in {
-		if g.term != p.term {
-			continue
-		}
-		p.sweeping = false
-		for _, id := range g.batches {
-			p.gone[id] = p.e.elapsed()
+func newMarkSweep(term store.Term) markSweep { return markSweep{term: term, gone: map[string]int64{}} }
+
+// due returns which of the partition's markers are to be removed now, and of which it is not known whether
+// their intents are gone. These stay in marks.
+func (s *markSweep) due(marks map[string]int, now int64) (remove []string) {
+	for id := range marks {
+		if since := s.gone[id]; since != 0 {
+			delete(marks, id)
+			if now-since >= int64(markKept) {
+				delete(s.gone, id)
+				remove = append(remove, id)
+			}
 		}
 	}
+	return remove
+}
+
+// found records when intents were found to be gone.
+func (s *markSweep) found(in []goneMarks, now int64) {
+	for _, g := range in {
+		if g.term != s.term {
+			continue
+		}
+		s.looking = false
+		for _, id := range g.batches {
+			s.gone[id] = now
+		}
+	}
+}
+
+// sweepMarkers removes the partition's markers that are not needed any more, and finds out about others in the
+// background.
+func (p *partitionRunner) sweepMarkers() {
+	if p.e.cfg.Peers == nil || p.marks.looking {
+		return
+	}
+	marks := p.m.Applied.Coordinators()
+	for _, id := range p.marks.due(marks, p.e.elapsed()) {
+		p.m.Applied.Remove(id)
+	}
+	if len(marks) == 0 {
+		return
+	}
+	term := p.own.term
+	p.marks.looking = p.e.batches.run(func() {
+		gone := p.e.withoutIntent(marks)
+		p.box.put(func(m *mail) { m.marks = append(m.marks, goneMarks{term, gone}) })
+	})
 }
 
 // withoutIntent returns those batches whose intents are gone. Batches whose coordinator cannot be read are

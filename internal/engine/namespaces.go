@@ -90,49 +90,18 @@ func (s *settings) strict(job *carillon.Job) error {
 	return plan.CheckRetryWindow(job)
 }
 
-// loadSettings reads the settings in the partition's store, for the owner of a new term.
-func (p *partitionRunner) loadSettings(shard store.Shard) error {
-	p.reading.take()
-	defer p.reading.give()
-	kept, err := p.readSettings(p.ctx, shard)
-	if err != nil {
-		return err
-	}
-	p.keepSettings(kept, func() bool { return true })
-	return nil
-}
-
-// readSettings reads the settings in the partition's store, by name.
-func (p *partitionRunner) readSettings(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
-	all, err := allMetaRecords(ctx, shard, store.KindNamespace)
-	if err != nil {
-		return nil, err
-	}
-	return decodeSettings(all)
-}
-
 // decodeSettings decodes settings, by name.
 func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, error) {
 	kept := make(map[string]*carillon.Namespace, len(all))
-	for _, small := range all {
-		n, err := codec.DecodeNamespace(small.Value, small.Key)
+	for _, r := range all {
+		n, err := codec.DecodeNamespace(r.Value, r.Key)
 		if err != nil {
-			return nil, fmt.Errorf("settings of namespace %q: %w", small.Key, err)
+			return nil, fmt.Errorf("settings of namespace %q: %w", r.Key, err)
 		}
 		n.Generation = max(n.Generation, 1) // records written before there were generations have 0
 		kept[n.Name] = &n
 	}
 	return kept, nil
-}
-
-// keepSettings takes over what was read from the partition's store, unless counts reports that it is out of
-// date.
-func (p *partitionRunner) keepSettings(kept map[string]*carillon.Namespace, counts func() bool) {
-	p.settingsRead.Add(1)
-	own := func(name string) bool { return p.e.settingsOf(name) == p }
-	for _, name := range p.e.settings.replace(own, kept, counts) {
-		p.e.limitsChanged(name)
-	}
 }
 
 // settingsOf returns the partition that keeps the settings of a namespace.
@@ -171,63 +140,28 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 	}
 	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 	return ask(ctx, e.settingsOf(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
-		old := p.unsettled.newest(p.term, n.Name)
+		old := p.settings.unsettled.newest(p.own.term, n.Name)
 		if old == nil {
 			old = new(e.settings.inForce(n.Name))
 		}
 		put, err := n.Over(*old)
 		if err == nil && put.Generation != old.Generation {
-			p.set(put)
+			p.putNamespace(put)
 		}
 		put.ConcurrencyLimits = maps.Clone(put.ConcurrencyLimits)
 		return put, err
 	})
 }
 
-// set writes settings, which are in force once they are durable. They are written even if nothing is set any
-// more, because a generation is never used again.
-func (p *partitionRunner) set(n carillon.Namespace) {
+// putNamespace writes settings. They are written even if nothing is set any more, because a generation is
+// never used again.
+func (p *partitionRunner) putNamespace(n carillon.Namespace) {
 	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: codec.EncodeNamespace(&n)})
-	p.unsettled.add(p.term, &n)
-	// In the order of the batches, and before the caller is answered.
-	p.reply(p.m.After(), func(failed error) {
-		p.unsettled.done(&n)
-		if failed != nil {
-			return
-		}
-		p.settingsRead.Add(1)
-		p.e.settings.set(&n)
-		p.e.limitsChanged(n.Name)
-		if p.e.cfg.Announce != nil {
+	settled := p.settings.put(p.own.term, &n)
+	p.replies.await(p.m.After(), func(failed error) { // in the order of the batches
+		settled(failed)
+		if failed == nil && p.e.cfg.Announce != nil {
 			p.e.cfg.Announce(n.Name)
 		}
 	})
-}
-
-// unsettled holds the newest settings of a term that are on their way to the store, by name. A put is
-// compared with these: of two concurrent puts meant for the same generation, only one may succeed.
-type unsettled struct {
-	term   store.Term
-	byName map[string]*carillon.Namespace
-}
-
-// newest returns the settings that the next put of the name is compared with; nil means those in force.
-func (u *unsettled) newest(term store.Term, name string) *carillon.Namespace {
-	if u.term != term { // what an earlier term wrote is in the store, or lost
-		return nil
-	}
-	return u.byName[name]
-}
-
-func (u *unsettled) add(term store.Term, n *carillon.Namespace) {
-	if u.term != term || u.byName == nil {
-		u.term, u.byName = term, map[string]*carillon.Namespace{}
-	}
-	u.byName[n.Name] = n
-}
-
-func (u *unsettled) done(n *carillon.Namespace) {
-	if u.byName[n.Name] == n {
-		delete(u.byName, n.Name)
-	}
 }

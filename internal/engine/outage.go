@@ -19,15 +19,16 @@ func (e *Engine) Outage() (ago time.Duration, ever bool) {
 
 // lostTerm records that a partition has lost its term, which may be part of an outage.
 func (p *partitionRunner) lostTerm() {
-	p.lostLast.Store(p.e.elapsed())
+	e := p.e
+	p.health.lostAt.Store(e.elapsed())
 	var all []tenancy
-	for _, p := range p.e.parts {
-		if t := (tenancy{p.serving.Load(), p.lostLast.Load()}); p.wanted.Load() && (t.serves || t.lost != 0) {
+	for _, p := range e.parts {
+		if t := (tenancy{p.own.holds(), p.health.lostAt.Load()}); p.own.wanted.Load() && (t.serves || t.lost != 0) {
 			all = append(all, t)
 		}
 	}
-	at := lastOutage(all, int64(p.e.cfg.LeaseTTL/renewParts))
-	for was := p.e.outage.Load(); at > was && !p.e.outage.CompareAndSwap(was, at); was = p.e.outage.Load() {
+	at := lastOutage(all, int64(e.cfg.LeaseTTL/renewParts))
+	for was := e.outage.Load(); at > was && !e.outage.CompareAndSwap(was, at); was = e.outage.Load() {
 	}
 }
 

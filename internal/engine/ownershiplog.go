@@ -35,15 +35,6 @@ type kind struct {
 	unknown    bool   // the outcome of the last changes is unknown
 }
 
-// transition says what has become of a partition.
-type transition uint8
-
-const (
-	isOwned transition = iota
-	isLeft
-	isLost
-)
-
 // note adds an entry, which is logged soon. If there is an earlier entry of the partition, all earlier
 // entries are logged at once.
 func (e *Engine) note(t tiding) {
@@ -99,11 +90,11 @@ func told(log *slog.Logger, all []tiding) {
 		line = append(line, "took", longest)
 	}
 	switch k := all[0].kind; k.transition {
-	case isOwned:
+	case claimLoaded:
 		log.Info("partitions owned", line...)
-	case isLeft:
+	case handOverEnded:
 		log.Info("partitions handed over", line...)
-	case isLost:
+	case termFailed:
 		log.Error("partitions lost their terms", append(line, "error", k.cause, "outcome_unknown", k.unknown)...)
 	}
 }

@@ -52,7 +52,7 @@ func (e *Engine) Ask(ctx context.Context, number int, m Message) (any, error) {
 }
 
 // remote reports whether a partition must be reached through the peers.
-func (e *Engine) remote(p *partitionRunner) bool { return e.cfg.Peers != nil && !p.serving.Load() }
+func (e *Engine) remote(p *partitionRunner) bool { return e.cfg.Peers != nil && !p.own.holds() }
 
 // elsewhere reports whether nothing was done because this node does not own the partition, or has lost it.
 func elsewhere(err error) bool {

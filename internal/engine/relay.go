@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -12,17 +14,17 @@ import (
 // A partition may move to another node while requests and streams of its consumers are still connected here.
 // What they report is relayed to the new owner:
 //
-//	consumer --> mailbox of the partition here --passOn--> goroutine: pass, say --RelayReports-----> owner
-//	consumer <-- answer <------------------------ RelayResult, durable --------------- hearRelayed, hearFor
+//	consumer --> mailbox of the partition here --relay.start--> goroutine: relay.send --RelayReports--> owner
+//	consumer <-- answer <------------------ RelayResult, durable --------- hearRelayed, intake.takeRelayed
 //
 // At most one goroutine relays for a partition, a part of the mail at a time, in the order in which reports
 // came in. It ends when the owner has answered, when this node owns the partition again, or when the engine
 // stops. What is not answered goes back to the front of the mailbox and is relayed again after a pause, or
-// heard by this node's next term. If the owner refuses a part for good, it is halved until only the offending
+// taken by this node's next term. If the owner refuses a part for good, it is halved until only the offending
 // report is dropped.
 const (
 	// reportsKept is how many reports, heartbeats and losses of a partition, each, are kept until an owner
-	// hears them. Of heartbeats the newest are kept. Excess reports and losses are dropped and never
+	// takes them. Of heartbeats the newest are kept. Excess reports and losses are dropped and never
 	// answered: their attempts end with their leases.
 	reportsKept = 4096
 	// reportsAtOnce and bytesAtOnce bound one part.
@@ -41,7 +43,7 @@ type consumerReports struct {
 	losses     []loss
 
 	// The results among these reports, those still in the mailbox, and those that have come in since.
-	results *beside
+	results *resultSet
 }
 
 func (w *consumerReports) len() int { return len(w.reports) + len(w.heartbeats) + len(w.losses) }
@@ -64,7 +66,7 @@ func (m *mail) limit() (dropped int) {
 
 // first takes the next part to relay out of the mail.
 func (m *mail) first() *consumerReports {
-	w := &consumerReports{results: &beside{reports: slices.Clone(m.reports)}}
+	w := &consumerReports{results: &resultSet{reports: slices.Clone(m.reports)}}
 	bytes := 0
 	for len(w.reports) < min(reportsAtOnce, len(m.reports)) && bytes < bytesAtOnce {
 		r := m.reports[len(w.reports)]
@@ -77,59 +79,69 @@ func (m *mail) first() *consumerReports {
 	return w
 }
 
-// passOn relays what consumers reported to the partition's owner, one part at a time, on a goroutine.
-func (p *partitionRunner) passOn() {
-	if p.passing != nil || p.e.cfg.Peers == nil {
+// relay passes on what consumers of this node report about a partition of another node. The lane's goroutine
+// uses it; send and what it calls run on the goroutine of the part.
+type relay struct {
+	number  int // of the partition
+	box     *mailbox
+	peers   Partitions // nil: there are no other nodes
+	macKey  []byte
+	log     *slog.Logger
+	dropped func(n int)
+	life    context.Context // ends with the engine
+	wg      *sync.WaitGroup
+
+	cancel context.CancelFunc // ends the part under way; nil if there is none
+	pause  time.Duration      // before the next part
+}
+
+// busy reports whether a part is under way.
+func (r *relay) busy() bool { return r.cancel != nil }
+
+// start relays the next part of the mailbox, if there is one and none is under way.
+func (r *relay) start() {
+	if r.busy() || r.peers == nil {
 		return
 	}
 	var w *consumerReports
-	p.box.keep(func(m *mail) { w = m.first() })
+	r.box.keep(func(m *mail) { w = m.first() })
 	if w == nil || w.len() == 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(p.e.life)
-	p.passing = cancel
-	pause := p.pause
-	p.e.wg.Go(func() {
+	ctx, cancel := context.WithCancel(r.life)
+	r.cancel = cancel
+	pause := r.pause
+	r.wg.Go(func() {
 		defer cancel()
-		left := p.pass(ctx, w, pause)
-		p.box.put(func(m *mail) {
+		left := r.sendAfter(ctx, w, pause)
+		r.box.put(func(m *mail) {
 			m.keep(left)
-			m.passed = append(m.passed, left.len() == 0)
+			m.relayed = append(m.relayed, left.len() == 0)
 		})
 	})
 }
 
-// passMeanwhile relays while no round can run, because the partition is being claimed or a read for another
-// one waits for the store. Other mail waits for the round.
-func (p *partitionRunner) passMeanwhile() {
-	if p.m != nil || !p.elsewhere() || !p.box.answer() {
-		return
-	}
-	p.owed = true
-	var outcomes []bool
-	p.box.keep(func(m *mail) { outcomes, m.passed = m.passed, nil })
-	p.passed(outcomes)
-	if p.passing == nil {
-		p.box.keep(func(m *mail) { p.settleOrphans(m) })
-		p.passOn()
+// stop cancels the part under way: this node takes from now on what the owner elsewhere has not taken.
+func (r *relay) stop() {
+	if r.busy() {
+		r.cancel()
 	}
 }
 
-// passed records how relaying a part has ended.
-func (p *partitionRunner) passed(outcomes []bool) {
-	for _, heard := range outcomes {
-		p.passing = nil
-		if heard {
-			p.pause = 0
+// ended records how relaying parts has ended: whether the owner has answered for the whole part.
+func (r *relay) ended(outcomes []bool) {
+	for _, whole := range outcomes {
+		r.cancel = nil
+		if whole {
+			r.pause = 0
 		} else {
-			p.pause = min(max(firstPause, 2*p.pause), lastPause)
+			r.pause = min(max(firstPause, 2*r.pause), lastPause)
 		}
 	}
 }
 
-// pass relays a part after a pause. It returns the reports that must be relayed again.
-func (p *partitionRunner) pass(ctx context.Context, w *consumerReports, pause time.Duration) (left *consumerReports) {
+// sendAfter sends a part after a pause. It returns the reports that must be relayed again.
+func (r *relay) sendAfter(ctx context.Context, w *consumerReports, pause time.Duration) (left *consumerReports) {
 	if pause > 0 {
 		select {
 		case <-time.After(pause):
@@ -137,37 +149,53 @@ func (p *partitionRunner) pass(ctx context.Context, w *consumerReports, pause ti
 			return w
 		}
 	}
-	return p.say(ctx, w)
+	return r.send(ctx, w)
 }
 
-// say relays a part now. If the owner refuses it for good, the part is halved and each half sent by itself,
-// so that only what cannot be accepted is dropped.
-func (p *partitionRunner) say(ctx context.Context, w *consumerReports) (left *consumerReports) {
+// send sends a part now. If the owner refuses it for good, the part is halved and each half sent by itself, so
+// that only what cannot be accepted is dropped.
+func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerReports) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
-	heard, err := Send(within, p.e.cfg.Peers, p.number, w.said(p.e.macKey))
+	result, err := Send(within, r.peers, r.number, w.message(r.macKey))
 	cancel()
 	switch {
 	case err == nil:
-		p.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are in the next part
-		w.answer(heard)
+		r.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are in the next part
+		w.answer(result)
 		return &consumerReports{}
 	case !hopeless(err):
-		p.e.log.Debug("what consumers said was not passed on", "partition", p.number, "error", err)
+		r.log.Debug("what consumers reported was not relayed", "partition", r.number, "error", err)
 		return w
 	case w.len() == 1:
-		p.e.log.Warn("the owner of the partition refuses what a consumer said: it is dropped, and the attempt ends with its lease",
-			"partition", p.number, "error", err)
-		p.e.dropped(1)
+		r.log.Warn("the owner of the partition refuses what a consumer reported: it is dropped, and the attempt ends with its lease",
+			"partition", r.number, "error", err)
+		r.dropped(1)
 		for i := range w.reports {
 			stale(w.reports[i].From, w.reports[i].Token)
 		}
 		return &consumerReports{}
 	}
 	one, rest := w.halve()
-	left = p.say(ctx, one)
-	more := p.say(ctx, rest)
+	left = r.send(ctx, one)
+	more := r.send(ctx, rest)
 	return &consumerReports{append(left.reports, more.reports...), append(left.heartbeats, more.heartbeats...),
 		append(left.losses, more.losses...), w.results}
+}
+
+// relayMeanwhile relays while no round can run, because the partition is being claimed or a read for another
+// one waits for the store. Other mail waits for the round.
+func (p *partitionRunner) relayMeanwhile() {
+	if p.own.holds() || !p.own.elsewhere() || !p.box.answer() {
+		return
+	}
+	p.timers.owed = true
+	var outcomes []bool
+	p.box.keep(func(m *mail) { outcomes, m.relayed = m.relayed, nil })
+	p.relay.ended(outcomes)
+	if !p.relay.busy() {
+		p.box.keep(func(m *mail) { p.orphans.settle(m) })
+		p.relay.start()
+	}
 }
 
 // hopeless reports whether a refusal is final: the reports are not valid or do not fit into a message.
@@ -205,8 +233,8 @@ func (e *Engine) dropped(n int) {
 	}
 }
 
-// said returns the part in the form in which it is relayed.
-func (w *consumerReports) said(macKey []byte) RelayReports {
+// message returns the part in the form in which it is relayed.
+func (w *consumerReports) message(macKey []byte) RelayReports {
 	var s RelayReports
 	for i := range w.reports {
 		r := *w.reports[i].Report
@@ -229,8 +257,8 @@ func (w *consumerReports) said(macKey []byte) RelayReports {
 }
 
 // answer passes the owner's answers on to the consumers.
-func (w *consumerReports) answer(h RelayResult) {
-	accepted, refused := setOf(h.Accepted), setOf(h.Stale)
+func (w *consumerReports) answer(result RelayResult) {
+	accepted, refused := setOf(result.Accepted), setOf(result.Stale)
 	for i := range w.heartbeats {
 		switch b := &w.heartbeats[i]; {
 		case !refused[b.text]:
@@ -242,7 +270,7 @@ func (w *consumerReports) answer(h RelayResult) {
 	for i := range w.reports {
 		r := &w.reports[i]
 		switch {
-		case refused[r.Token] && !w.results.answer(r):
+		case refused[r.Token] && !w.results.answers(r):
 			stale(r.From, r.Token)
 		case accepted[r.Token] && r.From != nil && r.Outcome != carillon.OutcomeProgress:
 			r.From.Accepted(r.Token)
@@ -261,18 +289,18 @@ func setOf(tokens []string) map[string]bool {
 // hearRelayed takes what consumers of another node, which no longer owns the partition, reported; see
 // [RelayReports].
 func (e *Engine) hearRelayed(ctx context.Context, p *partitionRunner, s RelayReports) (RelayResult, error) {
-	in, heard := e.parse(p.number, s)
+	in, result := e.parse(p.number, s)
 	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
-		return p.hearFor(in, heard, now)
+		return p.intake.takeRelayed(in, result, now)
 	})
 }
 
 // parse parses the tokens. Those of other partitions are stale.
-func (e *Engine) parse(number int, s RelayReports) (in mail, heard RelayResult) {
+func (e *Engine) parse(number int, s RelayReports) (in mail, result RelayResult) {
 	of := func(text string) (partition.Token, bool) {
 		tok, p := e.token(text)
 		if p == nil || p.number != number {
-			heard.Stale = append(heard.Stale, text)
+			result.Stale = append(result.Stale, text)
 			return tok, false
 		}
 		return tok, true
@@ -299,41 +327,5 @@ func (e *Engine) parse(number int, s RelayReports) (in mail, heard RelayResult) 
 			in.losses = append(in.losses, loss{tok: tok, undelivered: true, former: true})
 		}
 	}
-	return in, heard
-}
-
-// hearFor is hear for reports relayed by another node, which is answered once batch seq is durable.
-func (p *partitionRunner) hearFor(in mail, heard RelayResult, now int64) (h RelayResult, seq uint64, err error) {
-	if err := p.fetchRuns(in, now); err != nil {
-		return heard, 0, readError(err)
-	}
-	// This term has handed it out; the report is about the other node's delivery.
-	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool {
-		return l.undelivered && p.m.HandedOut(l.tok)
-	})
-	seq = p.hearLosses(in.losses, now)
-	results := beside{reports: in.reports}
-	p.hearHeartbeats(in.heartbeats, now, &results, func(b *heartbeat) {
-		heard.Stale = append(heard.Stale, b.text)
-		seq = max(seq, p.m.Newest())
-	})
-	for i := range in.reports {
-		r := &in.reports[i]
-		verdict, err := p.judge(r, now)
-		switch {
-		case err != nil:
-			return heard, 0, readError(err)
-		case verdict == partition.Missing: // the consumer sends it again, and is then told what became of it
-			p.postpone(mail{reports: []report{*r}})
-		case verdict != partition.Accepted:
-			if !results.answer(r) {
-				heard.Stale = append(heard.Stale, r.Token)
-				seq = max(seq, p.m.Newest())
-			}
-		default:
-			heard.Accepted = append(heard.Accepted, r.Token)
-			seq = max(seq, p.m.After())
-		}
-	}
-	return heard, seq, nil
+	return in, result
 }

@@ -50,7 +50,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		if r, ok := p.m.Run(rid); ok {
 			return r, nil
 		}
-		rec, found, err := p.ended(rid)
+		rec, found, err := p.records.ended(rid)
 		if err != nil {
 			return carillon.Run{}, readError(err)
 		}
@@ -68,26 +68,6 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 	return run, err
 }
 
-// ended finds a finished run in a batch that is on its way, so that the answer waits for that batch, or in
-// the history.
-func (p *partitionRunner) ended(id identity.Run) (store.RunRecord, bool, error) {
-	if r, ok := p.m.Ending(id); ok {
-		return r, true, nil
-	}
-	return p.finished(id)
-}
-
-// finished finds a run in the history.
-func (p *partitionRunner) finished(id identity.Run) (store.RunRecord, bool, error) {
-	records, err := look(p, func(ctx context.Context) ([]store.RunRecord, error) {
-		return p.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
-	})
-	if err != nil || len(records) == 0 {
-		return store.RunRecord{}, false, err
-	}
-	return records[0], true, nil
-}
-
 // CancelRun ends an unfinished run; see [carillon.Runs].
 func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	namespace = namespaceOf(namespace)
@@ -103,7 +83,7 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 			}
 			return c, nil
 		}
-		rec, found, err := p.ended(rid)
+		rec, found, err := p.records.ended(rid)
 		switch {
 		case err != nil:
 			return carillon.CancelResult{}, readError(err)
@@ -140,7 +120,7 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
 	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
-		dead, found, err := p.ended(id) // also if it has ended again, in a batch that is on its way
+		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {
 		case err != nil:
 			return carillon.Run{}, readError(err)
@@ -230,7 +210,7 @@ func (e *Engine) CompleteRun(ctx context.Context, namespace string, result caril
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := ask(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
-		verdict, err := p.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.intake.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -62,13 +61,13 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 	errs := make(chan error, len(e.parts))
 	room := make(chan struct{}, settingsAtOnce)
 	for _, p := range e.parts {
-		if p.serving.Load() {
+		if p.own.holds() {
 			continue
 		}
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			if err := p.followSettings(ctx); err != nil {
+			if err := p.settings.follow(ctx); err != nil {
 				errs <- fmt.Errorf("partition %d: %w", p.number, err)
 			}
 		})
@@ -89,8 +88,8 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 	var numbers []int
 	var before []uint64
 	for _, p := range e.parts {
-		if !p.serving.Load() {
-			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settingsRead.Load())
+		if !p.own.holds() {
+			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settings.taken.Load())
 		}
 	}
 	all, err := g.Gather(ctx, store.KindNamespace, numbers)
@@ -102,62 +101,18 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 		if err != nil {
 			return fmt.Errorf("partition %d: %w", p.number, err)
 		}
-		p.reading.take()
-		if p.settingsRead.Load() == before[i] {
-			p.keepSettings(kept, func() bool { return !p.serving.Load() })
-		}
-		p.reading.give()
+		p.settings.takeGathered(kept, before[i])
 	}
-	return nil
-}
-
-// followSettings reads the settings kept in the partition, unless this node owns it: the owner's are newer.
-func (p *partitionRunner) followSettings(ctx context.Context) error {
-	p.reading.take() // what is read later is newer
-	defer p.reading.give()
-	return p.followNow(ctx)
-}
-
-// renewSettings is followSettings for many concurrent callers: one read serves all who came before it began.
-func (p *partitionRunner) renewSettings(ctx context.Context) error {
-	begun := p.follow.begun.Load()
-	p.reading.take()
-	defer p.reading.give()
-	if p.follow.begun.Load() > begun {
-		return p.follow.err
-	}
-	return p.followNow(ctx)
-}
-
-// following says how often a read of a remote partition's settings has begun, and how the last one ended.
-type following struct {
-	begun atomic.Uint64
-	err   error // guarded by partitionRunner.reading
-}
-
-// followNow is followSettings for a caller that holds reading.
-func (p *partitionRunner) followNow(ctx context.Context) (err error) {
-	p.follow.begun.Add(1)
-	defer func() { p.follow.err = err }()
-	shard, err := p.e.store.Shard(p.number, store.Term{})
-	if err != nil {
-		return err
-	}
-	kept, err := p.readSettings(ctx, shard)
-	if err != nil {
-		return err
-	}
-	p.keepSettings(kept, func() bool { return !p.serving.Load() })
 	return nil
 }
 
 // ReloadNamespace reads the settings of a namespace, because another node has announced a change.
 func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
 	p := e.settingsOf(name)
-	if p.serving.Load() {
+	if p.own.holds() {
 		return nil
 	}
-	if err := p.followSettings(ctx); err != nil {
+	if err := p.settings.follow(ctx); err != nil {
 		select {
 		case e.missed <- struct{}{}:
 		default: // a read is pending anyway

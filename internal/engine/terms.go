@@ -113,7 +113,7 @@ func (b *batch) confirm(ctx context.Context) error {
 
 // retake continues under the coordinator's next term if the intent exists.
 func (b *batch) retake(ctx context.Context) error {
-	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.term, nil })
+	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
 	if err != nil {
 		return err
 	}
@@ -138,10 +138,7 @@ func (b *batch) retake(ctx context.Context) error {
 // termOf returns a partition's term as far as this node knows it.
 func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
 	if !e.remote(p) {
-		if t := p.published.Load(); t != nil && !t.IsZero() {
-			return *t, true
-		}
-		return term, false
+		return p.lease.held()
 	}
 	return e.batches.lastHeard(p.number)
 }

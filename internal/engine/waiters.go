@@ -54,7 +54,7 @@ func (p *partitionRunner) askForWaiters() {
 	if p.e.elapsed() < c.next.Load() || !c.busy.CompareAndSwap(false, true) {
 		return
 	}
-	term, since := p.term, p.e.elapsed()
+	term, since := p.own.term, p.e.elapsed()
 	run := p.e.batches.run(func() {
 		defer c.busy.Store(false)
 		n, err := p.e.checkWaiters(p, term)
@@ -176,7 +176,7 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 // changed since the success was read: the store may have gone back to before it.
 func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
 	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
+		return p.own.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
 		e.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),

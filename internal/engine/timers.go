@@ -1,0 +1,44 @@
+package engine
+
+import "time"
+
+// pollEvery is the interval of the safety poll that runs beside the exact timer.
+const pollEvery = time.Second
+
+// sweepEvery is how often the history is searched for finished runs whose retention has ended.
+const sweepEvery = time.Minute
+
+// timers say when a partition needs a round, and what that round does that no event triggers. Times are by
+// Engine.elapsed, not by the node's clock, which may be set back and would stop the poll.
+type timers struct {
+	owed   bool  // a round was requested while none could run
+	wake   int64 // when the next round is due without mail
+	polled int64
+	swept  int64
+}
+
+// requested reports whether a round was requested while none could run, once.
+func (t *timers) requested() bool {
+	owed := t.owed
+	t.owed = false
+	return owed
+}
+
+// pollDue reports whether it is time to poll, once every pollEvery.
+func (t *timers) pollDue(now int64) bool {
+	if t.polled != 0 && now-t.polled < int64(pollEvery) {
+		return false
+	}
+	t.polled = now
+	return true
+}
+
+// sweepDue reports whether it is time to sweep, once every sweepEvery; not at first.
+func (t *timers) sweepDue(now int64) bool {
+	if t.swept != 0 && now-t.swept < int64(sweepEvery) {
+		return false
+	}
+	first := t.swept == 0
+	t.swept = now
+	return !first
+}
