@@ -16,10 +16,10 @@ import (
 // claims collects what the engine wants from the store's leaser. One goroutine serves all lanes, so that
 // partitions claimed or released at about the same time share one call.
 type claims struct {
-	mu     sync.Mutex
-	wanted []*partitionRunner
-	left   []pendingRelease
-	bell   chan struct{} // holds one when there is something to do
+	mu       sync.Mutex
+	wanted   []*partitionRunner
+	releases []pendingRelease
+	bell     chan struct{} // holds one when there is something to do
 }
 
 func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
@@ -27,8 +27,10 @@ func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
 // want asks for partitions to be claimed. Their lane gets the result.
 func (c *claims) want(ps []*partitionRunner) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
 
-// leave asks for terms to be released.
-func (c *claims) leave(ps ...pendingRelease) { c.put(func() { c.left = append(c.left, ps...) }) }
+// release asks for terms to be released.
+func (c *claims) release(rs ...pendingRelease) {
+	c.put(func() { c.releases = append(c.releases, rs...) })
+}
 
 func (c *claims) put(f func()) {
 	c.mu.Lock()
@@ -40,12 +42,12 @@ func (c *claims) put(f func()) {
 	}
 }
 
-func (c *claims) take() (wanted []*partitionRunner, left []pendingRelease) {
+func (c *claims) take() (wanted []*partitionRunner, releases []pendingRelease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wanted, left = c.wanted, c.left
-	c.wanted, c.left = nil, nil
-	return wanted, left
+	wanted, releases = c.wanted, c.releases
+	c.wanted, c.releases = nil, nil
+	return wanted, releases
 }
 
 const (
@@ -89,36 +91,36 @@ func (e *Engine) claimer() {
 		case <-e.stop:
 			return
 		}
-		wanted, left := e.claims.take()
+		wanted, releases := e.claims.take()
 		again = nil
-		if left = e.giveUp(left); len(left) > 0 {
+		if failed := e.release(releases); len(failed) > 0 {
 			again = time.After(contestEvery)
-			e.claims.keep(left)
+			e.claims.keep(failed)
 		}
 		e.takeOver(wanted)
 	}
 }
 
 // keep puts back what could not be released.
-func (c *claims) keep(left []pendingRelease) {
+func (c *claims) keep(failed []pendingRelease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = append(left, c.left...)
+	c.releases = append(failed, c.releases...)
 }
 
-// giveUp releases partitions. It returns those that could not be released and whose leases have not run out.
-func (e *Engine) giveUp(left []pendingRelease) []pendingRelease {
+// release releases terms. It returns those that could not be released and whose leases have not run out.
+func (e *Engine) release(rs []pendingRelease) (failed []pendingRelease) {
 	now := e.elapsed()
-	left = slices.DeleteFunc(left, func(l pendingRelease) bool { return l.until <= now })
-	if len(left) == 0 {
+	rs = slices.DeleteFunc(rs, func(r pendingRelease) bool { return r.until <= now })
+	if len(rs) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
 	defer cancel()
-	if err := e.freePartitions(ctx, left); err != nil {
+	if err := e.releaseNow(ctx, rs); err != nil {
 		e.log.Warn("partitions were not released: at the latest others get them when their leases have run out",
-			"partitions", len(left), "error", err)
-		return left
+			"partitions", len(rs), "error", err)
+		return rs
 	}
 	return nil
 }
@@ -128,16 +130,16 @@ func (e *Engine) mayClaim(since time.Time) bool {
 	return e.cfg.MayClaim == nil || e.cfg.MayClaim(since)
 }
 
-// freePartitions releases partitions in the store. No claim is made at the same time: the claimer does both,
+// releaseNow releases terms in the store. No claim is made at the same time: the claimer does both,
 // one after the other.
-func (e *Engine) freePartitions(ctx context.Context, left []pendingRelease) error {
+func (e *Engine) releaseNow(ctx context.Context, rs []pendingRelease) error {
 	var held []store.Holding
 	unanswered := map[int]bool{}
-	for _, l := range left {
-		if !l.term.IsZero() {
-			held = append(held, store.Holding{Partition: l.p.number, Term: l.term})
-		} else if _, again := l.p.lease.held(); !again { // otherwise it has been claimed again
-			unanswered[l.p.number] = true
+	for _, r := range rs {
+		if !r.term.IsZero() {
+			held = append(held, store.Holding{Partition: r.p.number, Term: r.term})
+		} else if _, again := r.p.lease.held(); !again { // otherwise it has been claimed again
+			unanswered[r.p.number] = true
 		}
 	}
 	// Otherwise they may belong to another process of this name.
@@ -282,7 +284,7 @@ func (p *partitionRunner) standStill(t *claimResult) {
 // releaseLast releases the last term in the store, if the store may not know that it is over.
 func (p *partitionRunner) releaseLast() {
 	if over, ok := p.own.takeUnreleased(); ok {
-		p.e.claims.leave(over)
+		p.e.claims.release(over)
 	}
 }
 
@@ -312,11 +314,11 @@ func (l *lane) install(terms []claimResult) {
 	}
 }
 
-// logOwned logs that the partition is owned, took after its claim began.
+// logOwned reports that the partition is owned, took after its claim began.
 func (t *claimResult) logOwned(took time.Duration) {
 	e, number := t.p.e, t.p.number
 	e.log.Debug("partition owned", "partition", number, "epoch", t.term.Epoch, "took", took)
-	e.note(tiding{number, took, kind{transition: claimLoaded}})
+	e.ownershipLog.add(ownershipEntry{number, took, ownershipLine{transition: claimLoaded}})
 	if f := e.cfg.Events.Owned; f != nil {
 		f(number, took)
 	}

@@ -64,7 +64,7 @@ func (l *lane) commit() {
 		}
 	}
 	if len(g.writes) > 0 {
-		l.flying, l.left = true, l.e.elapsed()
+		l.flying, l.sentAt = true, l.e.elapsed()
 		l.groups <- g
 	}
 }
@@ -122,7 +122,7 @@ const stallAfter = 500 * time.Millisecond
 
 // stalled reports whether the store seems to be out of reach. An attempt handed out now might have to be
 // handed out again by another owner: it would not be durable, and neither would its result.
-func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.left >= int64(stallAfter) }
+func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.sentAt >= int64(stallAfter) }
 
 // settle takes the outcome of the group in flight.
 func (l *lane) settle(g *group) {

@@ -23,9 +23,9 @@ type dependencyAnswer struct {
 // noticesAtOnce is how many completion notices one round sends.
 const noticesAtOnce = 256
 
-// correspond takes the answers of other partitions, and sends them notices of successes that have become
+// exchangeNotices takes the answers of other partitions, and sends them notices of successes that have become
 // durable.
-func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
+func (p *partitionRunner) exchangeNotices(in []dependencyAnswer, now int64) {
 	for _, h := range in {
 		switch {
 		case h.term != p.own.term:
@@ -35,11 +35,11 @@ func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 			p.m.Dependencies.Forget(now, h.notice.Dependency)
 		}
 	}
-	letters := p.m.Dependencies.Notices(now, noticesAtOnce)
-	for _, l := range letters {
-		p.tell(l, false)
+	notices := p.m.Dependencies.Notices(now, noticesAtOnce)
+	for _, l := range notices {
+		p.sendNotice(l, false)
 	}
-	if len(letters) == noticesAtOnce {
+	if len(notices) == noticesAtOnce {
 		p.box.ring() // there may be more
 	}
 }
@@ -47,26 +47,26 @@ func (p *partitionRunner) correspond(in []dependencyAnswer, now int64) {
 // checkDependencies finds out, a few at a time, which dependencies no longer have a waiting job.
 func (p *partitionRunner) checkDependencies(now int64) {
 	for _, edge := range p.m.Dependencies.Checkups(now) {
-		p.tell(partition.Notice{Dependency: edge}, true)
+		p.sendNotice(partition.Notice{Dependency: edge}, true)
 	}
 }
 
-// tell sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
+// sendNotice sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
 // answer comes by mail once it is durable.
-func (p *partitionRunner) tell(l partition.Notice, check bool) {
+func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
 	term, to := p.own.term, p.e.partitionOf(l.Waiting())
 	back := func(a partition.Answer) {
 		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
 	}
 	if !p.e.remote(to) {
-		to.hearNotice(l, check, back)
+		to.takeNotice(l, check, back)
 		return
 	}
 	p.e.peerQueue.send(p.e, func() { back(p.e.tellPeer(to.number, l, check)) })
 }
 
-// hearNotice takes a notice for a job of the partition, or with check the question whether the job waits.
-func (p *partitionRunner) hearNotice(l partition.Notice, check bool, back func(partition.Answer)) {
+// takeNotice takes a notice for a job of the partition, or with check the question whether the job waits.
+func (p *partitionRunner) takeNotice(l partition.Notice, check bool, back func(partition.Answer)) {
 	c := jobCall(l.Waiting())
 	c.do = func(d *partitionRunner, _ int64) {
 		d.m.Begin()

@@ -10,7 +10,7 @@
 //
 //	engine.go     start and stop
 //	lane.go       the event loop of several partitions
-//	partition.go  the round of a partition
+//	partition.go timers.go figures.go  the round of a partition; when it runs; what others may read of it
 //	ownership.go  who owns a partition: states and transitions; what follows when a lease is lost
 //	mailbox.go    what comes in
 //	calls.go      how a call gets into a round, and its answer out
@@ -34,8 +34,8 @@
 //	intents.go marks.go       the same across any partitions
 //	terms.go      why intents and shares go by terms
 //	dependencies.go waiters.go  what partitions tell each other about jobs that wait for others
-//	limits.go permits.go  concurrency limits, on one node and over all
-//	namespaces.go settings.go  settings of namespaces
+//	limits.go clusterpermits.go permits.go  concurrency limits, on one node and over all
+//	namespaces.go keptsettings.go settings.go  settings of namespaces: the calls, in one partition, over all
 //	jobs.go runs.go backfills.go list.go   the calls
 //	stored.go     reads while a partition cannot serve
 package engine

@@ -166,6 +166,7 @@ func New(cfg Config) *Engine {
 		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
+	e.ownershipLog.log = e.log
 	e.limiter = &limiter{c: permit.NewCounter(e.settings.limit, e.sendPermits)}
 	return e
 }
@@ -174,8 +175,8 @@ func New(cfg Config) *Engine {
 // Stop. If Start fails nothing is left claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
-	e.lay()
-	if err := e.begin(ctx); err != nil {
+	e.makeLanes()
+	if err := e.prepare(ctx); err != nil {
 		close(e.keeper)
 		return errors.Join(err, e.Stop(ctx))
 	}
@@ -192,8 +193,8 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	return nil
 }
 
-// begin reads settings and claims partitions, before anything runs.
-func (e *Engine) begin(ctx context.Context) error {
+// prepare reads settings and claims partitions, before anything runs.
+func (e *Engine) prepare(ctx context.Context) error {
 	if e.cfg.Peers != nil {
 		if err := e.readAllSettings(ctx); err != nil {
 			return fmt.Errorf("settings of namespaces: %w", err)
@@ -203,11 +204,11 @@ func (e *Engine) begin(ctx context.Context) error {
 	if e.cfg.Standby {
 		return nil
 	}
-	return e.own(ctx)
+	return e.claimAll(ctx)
 }
 
-// lay makes the lanes and their partitions.
-func (e *Engine) lay() {
+// makeLanes makes the lanes and their partitions.
+func (e *Engine) makeLanes() {
 	n := e.store.Meta().Partitions
 	for range e.cfg.lanesOf(n) {
 		e.lanes = append(e.lanes, newLane(e))
@@ -220,8 +221,8 @@ func (e *Engine) lay() {
 	}
 }
 
-// own claims every partition.
-func (e *Engine) own(ctx context.Context) error {
+// claimAll claims every partition.
+func (e *Engine) claimAll(ctx context.Context) error {
 	for _, p := range e.parts {
 		p.own.claim(0)
 	}
@@ -294,7 +295,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.wg.Wait()
 		e.batches.end()
 		<-e.keeper
-		e.tell()
+		e.ownershipLog.flush()
 		close(ended)
 	}()
 	select {
@@ -302,13 +303,13 @@ func (e *Engine) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return e.hanging(ctx.Err())
 	}
-	_, left := e.claims.take()
+	_, releases := e.claims.take()
 	for _, p := range e.parts {
 		if term, ok := p.lease.held(); ok {
-			left = append(left, p.pendingRelease(term))
+			releases = append(releases, p.pendingRelease(term))
 		}
 	}
-	if err := e.freePartitions(ctx, left); err != nil {
+	if err := e.releaseNow(ctx, releases); err != nil {
 		return fmt.Errorf("release partitions: %w", err)
 	}
 	return nil

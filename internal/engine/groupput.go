@@ -165,7 +165,7 @@ func (l *lane) putGroups() {
 	}
 	for _, p := range l.parts {
 		if slices.ContainsFunc(js, func(j *groupPut) bool { return j.about(p) }) {
-			p.rest()
+			p.finish()
 		}
 	}
 }

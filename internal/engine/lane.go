@@ -42,7 +42,7 @@ type lane struct {
 	// Of the lane's goroutine alone.
 	group   group
 	flying  bool  // group is in flight
-	left    int64 // when it was sent, by Engine.elapsed
+	sentAt  int64 // when it was sent, by Engine.elapsed
 	reading reading
 	asking  bool // lookUp is reading what reading lists
 	unread  bool // calls wait whose records are not being read

@@ -11,8 +11,9 @@ import (
 // node that joins or leaves, a store that fails) concerns many partitions, and each may have a lane of its
 // own. Lines about a single partition are logged at debug level.
 type ownershipLog struct {
+	log *slog.Logger
 	mu  sync.Mutex
-	all []tiding
+	all []ownershipEntry
 	// The partitions in all; each is there once, so that the order of the lines does not matter.
 	of    map[int]bool
 	timer *time.Timer // nil if all is empty
@@ -21,80 +22,79 @@ type ownershipLog struct {
 // logWithin is how long entries are collected for one line.
 const logWithin = 200 * time.Millisecond
 
-// tiding is one entry: what has become of one partition.
-type tiding struct {
+// ownershipEntry says what has become of one partition.
+type ownershipEntry struct {
 	partition int
 	took      time.Duration
-	kind
+	ownershipLine
 }
 
-// kind is what entries that share one line have in common.
-type kind struct {
+// ownershipLine is what the entries of one log line have in common.
+type ownershipLine struct {
 	transition transition
 	cause      string // why the term was lost
 	unknown    bool   // the outcome of the last changes is unknown
 }
 
-// note adds an entry, which is logged soon. If there is an earlier entry of the partition, all earlier
-// entries are logged at once.
-func (e *Engine) note(t tiding) {
-	n := &e.ownershipLog
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.of[t.partition] {
-		n.tell(e.log)
+// add adds an entry, which is logged soon. If there is an earlier entry of the partition, all earlier entries
+// are logged at once.
+func (l *ownershipLog) add(e ownershipEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[e.partition] {
+		l.flushLocked()
 	}
-	if n.timer == nil {
-		n.of, n.timer = map[int]bool{}, time.AfterFunc(logWithin, e.tell)
+	if l.timer == nil {
+		l.of, l.timer = map[int]bool{}, time.AfterFunc(logWithin, l.flush)
 	}
-	n.all, n.of[t.partition] = append(n.all, t), true
+	l.all, l.of[e.partition] = append(l.all, e), true
 }
 
-// tell logs what has become of partitions since the last call.
-func (e *Engine) tell() {
-	e.ownershipLog.mu.Lock()
-	defer e.ownershipLog.mu.Unlock()
-	e.ownershipLog.tell(e.log)
+// flush logs what has become of partitions since the last call.
+func (l *ownershipLog) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flushLocked()
 }
 
-// tell logs all entries, one line for each kind. The caller holds the lock.
-func (n *ownershipLog) tell(log *slog.Logger) {
-	if n.timer != nil {
-		n.timer.Stop()
+// flushLocked is flush for a caller that holds the lock. It logs the entries by line.
+func (l *ownershipLog) flushLocked() {
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	rest := n.all
-	n.all, n.of, n.timer = nil, nil, nil
+	rest := l.all
+	l.all, l.of, l.timer = nil, nil, nil
 	for len(rest) > 0 {
-		var same, others []tiding
-		for _, t := range rest {
-			if t.kind == rest[0].kind {
-				same = append(same, t)
+		var same, others []ownershipEntry
+		for _, e := range rest {
+			if e.ownershipLine == rest[0].ownershipLine {
+				same = append(same, e)
 			} else {
-				others = append(others, t)
+				others = append(others, e)
 			}
 		}
-		told(log, same)
+		l.write(same)
 		rest = others
 	}
 }
 
-// told logs one line for entries of one kind, with the longest duration among them.
-func told(log *slog.Logger, all []tiding) {
+// write logs one line for entries that share it, with the longest duration among them.
+func (l *ownershipLog) write(all []ownershipEntry) {
 	numbers, longest := make([]int, len(all)), time.Duration(0)
-	for i, t := range all {
-		numbers[i], longest = t.partition, max(longest, t.took)
+	for i, e := range all {
+		numbers[i], longest = e.partition, max(longest, e.took)
 	}
 	slices.Sort(numbers)
-	line := []any{"count", len(all), slog.Any("partitions", numbers)}
+	attrs := []any{"count", len(all), slog.Any("partitions", numbers)}
 	if longest > 0 {
-		line = append(line, "took", longest)
+		attrs = append(attrs, "took", longest)
 	}
-	switch k := all[0].kind; k.transition {
+	switch line := all[0].ownershipLine; line.transition {
 	case claimLoaded:
-		log.Info("partitions owned", line...)
+		l.log.Info("partitions owned", attrs...)
 	case handOverEnded:
-		log.Info("partitions handed over", line...)
+		l.log.Info("partitions handed over", attrs...)
 	case termFailed:
-		log.Error("partitions lost their terms", append(line, "error", k.cause, "outcome_unknown", k.unknown)...)
+		l.log.Error("partitions lost their terms", append(attrs, "error", line.cause, "outcome_unknown", line.unknown)...)
 	}
 }

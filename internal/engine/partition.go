@@ -104,7 +104,7 @@ func (p *partitionRunner) round() {
 	}
 	p.marks.found(in.marks, p.e.elapsed())
 	p.serveCalls(in.calls, now)
-	p.correspond(in.dependencyAnswers, now)
+	p.exchangeNotices(in.dependencyAnswers, now)
 	p.m.Tick(now)
 	p.poll(now)
 	p.feed(now)
@@ -113,7 +113,7 @@ func (p *partitionRunner) round() {
 	p.dispatch(in, now)
 	p.m.PassPermits()
 	p.permits.ask()
-	p.rest()
+	p.finish()
 }
 
 // mail returns the mail for this round. Calls whose records are still being read stay in the mailbox, unless
@@ -127,9 +127,9 @@ func (p *partitionRunner) mail() mail {
 	return in
 }
 
-// rest finishes the work with the machine for now: it lets go of touched records, sends cancels, publishes
+// finish ends the work with the machine for now: it lets go of touched records, sends cancels, publishes
 // figures and sets the next wake time.
-func (p *partitionRunner) rest() {
+func (p *partitionRunner) finish() {
 	if !p.own.holds() {
 		return
 	}
@@ -184,10 +184,10 @@ func (p *partitionRunner) refuse(in mail) {
 		p.timers.wake = p.e.elapsed() + int64(pollEvery)
 		return
 	}
-	dropped, unheard := 0, 0
+	dropped, waiting := 0, 0
 	p.box.keep(func(m *mail) {
 		dropped = m.limit()
-		unheard = len(m.reports) + len(m.losses)
+		waiting = len(m.reports) + len(m.losses)
 	})
 	if dropped > 0 {
 		p.e.log.Warn("results were dropped, since nobody owns the partition to hear them", "partition", p.number, "results", dropped)
@@ -196,7 +196,7 @@ func (p *partitionRunner) refuse(in mail) {
 	switch {
 	case p.own.elsewhere():
 		p.relay.start()
-	case p.e.cfg.Peers == nil || unheard > 0:
+	case p.e.cfg.Peers == nil || waiting > 0:
 		// The reports wait for the next term; or no other node could take them, so the drain waits for that
 		// term.
 		return

@@ -35,7 +35,7 @@ func (p *partitionRunner) leave() {
 	p.own.leave(p.e.elapsed())
 	p.m.HandOver()
 	p.permits.close()
-	p.rest()
+	p.finish()
 	p.keepOrphans()
 	p.e.dispatcher.Forget(p.number)
 }
@@ -46,9 +46,9 @@ func (p *partitionRunner) left() {
 	over, took := p.pendingRelease(p.own.term), time.Duration(p.e.elapsed()-p.own.handOverAt)
 	p.own.left()
 	p.drop()
-	p.e.claims.leave(over)
+	p.e.claims.release(over)
 	p.e.log.Debug("partition handed over", "partition", p.number, "epoch", over.term.Epoch, "took", took)
-	p.e.note(tiding{p.number, took, kind{transition: handOverEnded}})
+	p.e.ownershipLog.add(ownershipEntry{p.number, took, ownershipLine{transition: handOverEnded}})
 	if f := p.e.cfg.Events.HandedOver; f != nil {
 		f(p.number, took)
 	}
@@ -59,7 +59,7 @@ func (p *partitionRunner) left() {
 func (p *partitionRunner) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
-	p.e.note(tiding{p.number, 0, kind{termFailed, cause.Error(), isUnknown}})
+	p.e.ownershipLog.add(ownershipEntry{p.number, 0, ownershipLine{termFailed, cause.Error(), isUnknown}})
 	p.replies.lose(cause, p.lane.inFlight(p), p.e.elapsed())
 	p.takeBack(p.m.PendingDeliveries())
 	if !p.own.is(leaving) { // a hand-over has already done so

@@ -17,7 +17,7 @@ func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery, f
 	for {
 		page, err := shard.MetaRecords(ctx, q)
 		if err != nil {
-			return fmt.Errorf("small records of kind %q: %w", q.Kind, err)
+			return fmt.Errorf("metadata records of kind %q: %w", q.Kind, err)
 		}
 		f(page)
 		if len(page) < q.Limit {
