@@ -15,7 +15,7 @@ import (
 // In a cluster the permits of a limit come from its home, a partition given by namespace and key, which may
 // be on any node (docs/decisions/0032):
 //
-//	pool --ask--> home's partition: grant --batch durable--> answer --> the asker's pool
+//	pool --ask--> home's partition: grant --batch durable--> answer --> the pool that asked
 //	pool <--deliver-- permits that became free later, once that is durable
 //
 // Questions and deliveries to a partition of this node are mail and calls; others go through the peers, on
