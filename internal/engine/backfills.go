@@ -83,7 +83,7 @@ func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillo
 
 // backfill returns a backfill of a namespace, from memory or from the ended ones.
 func (p *partitionRunner) backfill(namespace string, id identity.Run) (carillon.Backfill, error) {
-	b, ok := p.m.Backfill(id)
+	b, ok := p.m.Backfills.Get(id)
 	if !ok {
 		var err error
 		if b, ok, err = p.endedBackfill(id); err != nil {
@@ -123,7 +123,7 @@ func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillo
 
 // backfillsOf returns the backfills of a job: those in memory and the ended ones.
 func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, error) {
-	list := p.m.Backfills(key)
+	list := p.m.Backfills.OfJob(key)
 	seen := map[string]bool{}
 	for i := range list {
 		seen[list[i].ID] = true
@@ -161,7 +161,7 @@ func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (cari
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err
 		}
-		if err := p.records.bring(p.m.OpenRuns(bid), nil, now); err != nil {
+		if err := p.records.bring(p.m.Backfills.OpenRuns(bid), nil, now); err != nil {
 			return carillon.Backfill{}, readError(err)
 		}
 		if b, ok := p.m.CancelBackfill(now, bid); ok {
@@ -180,7 +180,7 @@ func (p *partitionRunner) sweepBackfills(now int64) {
 		p.reads.failed(err)
 		return
 	}
-	p.m.SweepBackfills(page, now)
+	p.m.Backfills.Sweep(page, now)
 	p.backfillsSwept = ""
 	if len(page) == q.Limit {
 		p.backfillsSwept = page[len(page)-1].Key

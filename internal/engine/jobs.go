@@ -105,7 +105,7 @@ func (e *Engine) patch(ctx context.Context, key carillon.Key, patch carillon.Pat
 		return carillon.PutResult{}, err
 	}
 	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-		return p.m.PatchAt(now, at, key, patch, waits...)
+		return p.m.Patch(now, at, key, patch, waits...)
 	})
 	if err != nil {
 		return put, err

@@ -222,7 +222,7 @@ func (p *partitionRunner) poll(now int64) {
 	p.m.AwaitPermits()
 	p.permits.poll()
 	if p.timers.sweepDue(elapsed) {
-		p.m.Sweep(now)
+		p.m.History.Sweep(now)
 		p.sweepBackfills(now)
 		p.sweepMarkers()
 	}

@@ -63,7 +63,7 @@ func (r *rig) look(id string) (carillon.Backfill, bool) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if b, ok := r.m.Backfill(bid); ok {
+	if b, ok := r.m.Backfills.Get(bid); ok {
 		return b, true
 	}
 	ended := r.backfills(partition.EndedBackfill(bid))
@@ -232,7 +232,7 @@ func (f *filling) counted(*rapid.T) {
 		return
 	}
 	bid, _ := identity.ParseRun(f.id)
-	open := max(0, len(f.m.OpenRuns(bid))-1)
+	open := max(0, len(f.m.Backfills.OpenRuns(bid))-1)
 	if b.Finished.IsZero() && int(b.Begun-b.Succeeded-b.Failed) != open {
 		f.t.Fatalf("%d open, %+v", open, b)
 	}
@@ -621,7 +621,7 @@ func TestTheSweepRemovesEndedBackfills(t *testing.T) {
 	r.flush()
 	for _, want := range []int{1, 0} {
 		r.advance(time.Hour - 1 + time.Duration(1-want))
-		r.m.SweepBackfills(r.backfills(partition.EndedBackfills), r.now)
+		r.m.Backfills.Sweep(r.backfills(partition.EndedBackfills), r.now)
 		r.flush()
 		if got := len(r.backfills(partition.EndedBackfills)); got != want {
 			t.Errorf("%d records, want %d", got, want)

@@ -37,7 +37,7 @@ func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
 			return i, err
 		}
-		if err := permits(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
+		if err := checkOptions(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
 			return i, err
 		}
 	}

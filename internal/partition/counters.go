@@ -8,25 +8,25 @@ import (
 // A job's counters are in its record, but what they count may be in the records of its pending runs. Both
 // must change in one batch, or a node that is killed in between counts an attempt twice, or not at all. An
 // attempt need not be written when it is handed out, but the record of its job may be written at any time. So
-// in memory the job counts a pending run's attempts at once, and entry.unsaid holds what of that is not in a
+// in memory the job counts a pending run's attempts at once, and entry.unwritten holds what of that is not in a
 // batch yet: in a pending run its own part, in a job the sum of those parts. The job's record is written
-// without that part. It is included when the run's own record is written (settleCounts).
+// without that part. It is included when the run's own record is written (settleAllCounts).
 
 // count adds to the counters of e's job.
-func (m *Machine) count(e *entry, by carillon.Counters) { m.countBy(e, &by, addTo) }
+func (e *entry) count(by carillon.Counters) { e.countBy(&by, addTo) }
 
 // uncount takes back what was counted for e.
-func (m *Machine) uncount(e *entry, by carillon.Counters) { m.countBy(e, &by, takeFrom) }
+func (e *entry) uncount(by carillon.Counters) { e.countBy(&by, takeFrom) }
 
-func (m *Machine) countBy(e *entry, by *carillon.Counters, change func(n *uint64, by uint64)) {
+func (e *entry) countBy(by *carillon.Counters, change func(n *uint64, by uint64)) {
 	if e.ref.Seq == 0 {
 		each(&e.state.Counters, by, change)
 		return
 	}
-	each(&e.unsaid, by, change)
+	each(&e.unwritten, by, change)
 	if p := e.parent; p != nil {
 		each(&p.state.Counters, by, change)
-		each(&p.unsaid, by, change)
+		each(&p.unwritten, by, change)
 	}
 }
 
@@ -43,61 +43,61 @@ func each(a, b *carillon.Counters, change func(n *uint64, by uint64)) {
 	change(&a.Cancelled, b.Cancelled)
 }
 
-// entry.unsaid may be negative: an attempt that an earlier owner wrote may be withdrawn. Such numbers wrap
+// entry.unwritten may be negative: an attempt that an earlier owner wrote may be withdrawn. Such numbers wrap
 // around, and are never used by themselves.
 func addTo(n *uint64, by uint64)    { *n += by }
 func takeFrom(n *uint64, by uint64) { *n -= by }
 
 // joinCounts adds to a job what was counted for a pending run while the job was not in memory.
 func (e *entry) joinCounts(job *entry) {
-	if e.unsaid != (carillon.Counters{}) {
-		each(&job.state.Counters, &e.unsaid, addTo)
-		each(&job.unsaid, &e.unsaid, addTo)
+	if e.unwritten != (carillon.Counters{}) {
+		each(&job.state.Counters, &e.unwritten, addTo)
+		each(&job.unwritten, &e.unwritten, addTo)
 	}
 }
 
-// leaveCounts settles a pending run's unsaid counts, when its record is written or it leaves memory. If
+// settleCounts settles a pending run's unwritten counts, when its record is written or it leaves memory. If
 // written, the batch holds the run's record, and the job's record now includes them. Otherwise nothing of
 // them has been or will be written, so the job drops them. It reports whether there were any.
-func (e *entry) leaveCounts(job *entry, written bool) (had bool) {
-	if e.unsaid == (carillon.Counters{}) {
+func (e *entry) settleCounts(job *entry, written bool) (had bool) {
+	if e.unwritten == (carillon.Counters{}) {
 		return false
 	}
-	each(&job.unsaid, &e.unsaid, takeFrom)
+	each(&job.unwritten, &e.unwritten, takeFrom)
 	if !written {
-		each(&job.state.Counters, &e.unsaid, takeFrom)
+		each(&job.state.Counters, &e.unwritten, takeFrom)
 	}
-	e.unsaid = carillon.Counters{}
+	e.unwritten = carillon.Counters{}
 	return true
 }
 
-// settleCounts has the jobs written, in the batch being sealed, whose pending runs in it have unsaid counts.
-func (m *Machine) settleCounts() {
+// settleAllCounts has the jobs written, in the batch being sealed, whose pending runs in it have unwritten counts.
+func (m *Machine) settleAllCounts() {
 	for _, e := range m.out.changed { // jobs are appended meanwhile; they have no parent
-		if p := e.parent; p != nil && e.leaveCounts(p, true) {
+		if p := e.parent; p != nil && e.settleCounts(p, true) {
 			m.note(p)
 		}
 	}
 }
 
-// saidCounts returns the counters for e's record: without what is unsaid.
-func (e *entry) saidCounts() carillon.Counters {
+// writtenCounts returns the counters for e's record: without what is unwritten.
+func (e *entry) writtenCounts() carillon.Counters {
 	switch {
 	case e.ref.Seq != 0:
 		return carillon.Counters{}
-	case e.unsaid == carillon.Counters{}: // the usual case; the rest allocates
+	case e.unwritten == carillon.Counters{}: // the usual case; the rest allocates
 		return e.state.Counters
 	}
 	c := e.state.Counters
-	each(&c, &e.unsaid, takeFrom)
+	each(&c, &e.unwritten, takeFrom)
 	return c
 }
 
 // lateAfter is how late, in ns, a first attempt must be to count as late.
 const lateAfter = int64(1e9)
 
-// countGrant counts the attempt that e has just been granted.
-func (m *Machine) countGrant(e *entry) { m.count(e, granted(&e.state.Run)) }
+// countAttempt counts the attempt that e has just been granted.
+func (e *entry) countAttempt() { e.count(granted(&e.state.Run)) }
 
 // granted returns what the newest attempt of a run counts as.
 func granted(r *store.RunState) (c carillon.Counters) {
@@ -118,7 +118,7 @@ func granted(r *store.RunState) (c carillon.Counters) {
 func resumes(r *store.RunState) bool { return r.Uncounted > 0 && r.Attempt == r.Uncounted+1 }
 
 // countEnd counts the end of e's run, whose state is still in e.
-func (m *Machine) countEnd(e *entry, status carillon.RunStatus) {
+func (e *entry) countEnd(status carillon.RunStatus) {
 	var c carillon.Counters
 	switch status {
 	case carillon.RunSucceeded:
@@ -134,7 +134,7 @@ func (m *Machine) countEnd(e *entry, status carillon.RunStatus) {
 			c.Cancelled = 1
 		}
 	}
-	m.count(e, c)
+	e.count(c)
 }
 
 // countAgain counts a dead run, of the job with this uid, as unfinished again. The job of that name may be

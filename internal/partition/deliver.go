@@ -56,7 +56,7 @@ func (m *Machine) grant(e *entry, q Queue, now int64) Delivery {
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e)
+	e.countAttempt()
 	m.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
 	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq

@@ -29,8 +29,12 @@
 //
 //	New, Begin, After     machine.go          configuration, fields, and the bounds of a round
 //	                      entry.go            one record in memory, and what its timer waits for
-//	Put Patch Delete …    ops.go              what callers ask for
-//	                      replace.go          a put that replaces the job as if it had been deleted first
+//	Put                   put.go              what a put does, from top to bottom
+//	Patch                 patch.go            a put of some fields
+//	Delete                delete.go           the end of a job with all its runs
+//	                      supersede.go        unfinished runs go on with the new content of their job
+//	                      family.go           a job with its unfinished runs in memory
+//	                      timetable.go        when a job runs: pure, from its spec and state
 //	                      retime.go           when a job runs next after an edit
 //	                      counters.go         what a job counts, and when that is written
 //	Trigger, Skip, Cancel runs.go             what callers ask for single runs

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/codec"
@@ -29,10 +28,10 @@ type entry struct {
 	job   *carillon.Job // the decoded spec; nil until needed
 	sched *schedule.Schedule
 
-	parent   *entry            // of a pending run: its job; nil if that is not in memory
-	children int32             // of a job: its pending runs in memory
-	slot     int32             // index in the ready list, or in the line
-	unsaid   carillon.Counters // counted, but not in a batch yet; see counters.go
+	parent    *entry            // of a pending run: its job; nil if that is not in memory
+	children  int32             // of a job: its pending runs in memory
+	slot      int32             // index in the ready list, or in the line
+	unwritten carillon.Counters // counted, but not in a batch yet; see counters.go
 
 	place    place
 	fresh    bool // the spec must be written
@@ -144,22 +143,6 @@ const maxSharedSchedules = 4096
 // unscheduled reports whether e is a recurring job whose schedule can no longer be parsed.
 func (m *Machine) unscheduled(e *entry) bool { return m.scheduleOf(e) == nil && m.jobOf(e).Recurring() }
 
-// nextAfter returns the schedule's first time after t; 0 if there is none within the job's life and repeats.
-func (m *Machine) nextAfter(e *entry, t int64) int64 {
-	s := m.scheduleOf(e)
-	if s == nil {
-		return 0
-	}
-	if limit := plan.EffectiveRepeats(m.jobOf(e), s); limit > 0 && e.state.Begun >= limit {
-		return 0
-	}
-	next, ok := s.Next(toTime(t), toTime(e.state.Anchor))
-	if !ok || !carillon.Storable(next) || (e.state.Expires != 0 && next.UnixNano() > e.state.Expires) {
-		return 0
-	}
-	return next.UnixNano()
-}
-
 // ended reports whether a job has nothing left to do, so that it can be removed.
 func (e *entry) ended() bool {
 	return !e.state.Run.Live && e.state.Next == 0 && e.state.Pending == 0 && e.state.Backfills == 0
@@ -241,10 +224,10 @@ func (m *Machine) idleDue(e *entry) int64 {
 // nextDue returns when the next scheduled time is due; there must be one. Without the spec in memory it is a
 // lower bound.
 func (m *Machine) nextDue(e *entry) int64 {
-	if e.spec == nil {
+	if e.spec == nil || e.state.Jitter == 0 {
 		return e.state.Next
 	}
-	return e.state.Next + m.jitter(e, e.state.Next)
+	return m.timetableOf(e).due(e.state.Next)
 }
 
 // afterLife returns the first instant after the end of the job's life, which is inclusive; 0 if its life does

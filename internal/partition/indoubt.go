@@ -243,7 +243,7 @@ func (m *Machine) concede(e *entry) {
 		r := &e.state.Run
 		r.Attempt++
 		r.Grant, r.Doubt = r.Doubt, store.Grant{}
-		m.countGrant(e)
+		e.countAttempt()
 	}
 }
 
@@ -280,7 +280,7 @@ func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 	if r.Started == 0 {
 		r.Started = now
 	}
-	m.countGrant(e)
+	e.countAttempt()
 	e.queue = new(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
 	m.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""

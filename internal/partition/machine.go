@@ -135,14 +135,14 @@ type Machine struct {
 	charged           map[store.Ref]Limit    // permits of attempts in force whose records are not in memory
 	cancels           []Cancel
 	others            []other // consumers to stop, in the order of their batches; see others.go
-	fills             backfills
 
+	Backfills    *Backfills
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
+	History      *History
 	doubts       doubts
 
-	kept int     // finished runs written since the last sweep
-	out  builder // the batch being filled
+	out builder // the batch being filled
 }
 
 // scheduleKey is everything that a parsed schedule depends on. Jobs with the same key share one.
@@ -165,12 +165,13 @@ func newMachine(cfg Config) *Machine {
 		needs:     map[store.Ref]struct{}{},
 		lines:     map[Line]*line{},
 		charged:   map[store.Ref]Limit{},
-		fills:     newBackfills(),
 		doubts:    newDoubts(cfg.Ended),
 		out:       builder{seq: 1},
 	}
+	m.Backfills = newBackfills(&m.out, cfg.Partition)
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
 	m.Applied = newAppliedMarkers(&m.out)
+	m.History = newHistory(&m.out, &m.cfg)
 	return m
 }
 
@@ -186,7 +187,7 @@ func (m *Machine) NextWake() (at int64, ok bool) {
 	if len(m.timers) > 0 {
 		at, ok = m.timers[0].wake, true
 	}
-	if t := m.fills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
+	if t := m.Backfills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
 		at, ok = t[0].wake, true
 	}
 	return at, ok
@@ -204,7 +205,7 @@ type Stats struct {
 
 // Stats returns the current figures.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.fills.byID)}
+	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.Backfills.byID)}
 }
 
 // Cancels returns the attempts whose consumers must be told to stop, and forgets them.

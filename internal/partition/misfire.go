@@ -3,29 +3,23 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
-	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
 
 // A job without an unfinished run may find several scheduled times due: it was not fired in time, or its run
-// took longer than its period. choose decides which of them runs and leaves one history record of those that
-// do not. A lone due time simply runs unless it was missed, that is, unless it is late because nobody owned
-// the partition. Otherwise the job's misfire rule applies, to the times from first to
-// newest:
+// took longer than its period. choose decides which of them runs; a history record says which do not. A lone
+// due time simply runs unless it was missed, that is, unless it is late because nobody owned the partition.
+// Otherwise misfire applies the job's rule, to the times from Next to the newest:
 //
-//	rule           what runs                                              handled by
-//	MisfireLatest  the newest; the times before it are skipped            makeUp, after its switch
+//	MisfireLatest  the newest runs; the times before it are skipped
 //	(default)
-//	MisfireAll     each in order, the newest CatchUpLimit of them;        makeUp, second case; withinLimit
-//	               the others are skipped. Beside OverlapReplace it is
-//	               MisfireLatest: each run would end the one before
-//	MisfireSkip    none if the newest was missed too; otherwise the       makeUp, first case; missed
-//	               newest, as under MisfireLatest
+//	MisfireAll     each runs in order, the newest CatchUpLimit of them; the others are skipped. Beside
+//	               OverlapReplace it is MisfireLatest: each run would end the one before
+//	MisfireSkip    none runs if the newest was missed too; otherwise the newest, as under MisfireLatest
 //
-// Under every rule nothing runs if all times are older than CatchUpWindow (withinWindow). Times that came
-// while the job was paused are skipped on resume (changePaused), unless the caller asks to catch up: then
-// catchUp applies the rule. Times that came while the previous run was unfinished depend on the overlap rule
-// first; see the table in overlap.go.
+// Under every rule nothing runs if all times are older than CatchUpWindow. Times that came while the job was
+// paused are skipped on resume (pause.go), unless the caller asks to catch up: then catchUp applies the rule.
+// Times that came while the previous run was unfinished depend on the overlap rule first (overlap.go).
 
 // Reasons why a scheduled time did not run, or a run ended without an attempt.
 const (
@@ -39,116 +33,77 @@ const (
 	ReasonSchedule = "schedule" // a backfill's schedule can no longer be parsed
 )
 
-// countLimit bounds how many skipped times are counted. A record of more says this many.
-const countLimit = 10_000
-
-// choose returns the scheduled time that a job without an unfinished run is to run now, and leaves a record
-// of those that it skips; see the table above. It returns 0 if none runs, and then Next has moved on.
-// One-shots never misfire.
-func (m *Machine) choose(e *entry, now int64) int64 {
-	s := m.scheduleOf(e)
-	first := e.state.Next
-	if s == nil {
-		return first
-	}
-	newest := m.newestDue(e, s, first, now)
-	if newest == first {
-		if !m.missed(e, first, now) {
-			return first
-		}
-		return m.makeUp(e, s, first, first, now)
-	}
-	return m.makeUp(e, s, first, newest, now)
+// choice is what becomes of the scheduled times that are due.
+type choice struct {
+	run  int64 // the time to run now; 0: none
+	skip skipped
 }
 
-// newestDue returns the latest scheduled time that is due at now. It is first, which must be due, if there is
-// no later one.
-func (m *Machine) newestDue(e *entry, s *schedule.Schedule, first, now int64) int64 {
-	until := now
-	if e.state.Expires != 0 {
-		until = min(until, e.state.Expires)
+// choose decides which of the due times of a job without an unfinished run is run now. Next must be due.
+// One-shots never misfire.
+func (p timetable) choose(now int64) choice {
+	if p.sched == nil {
+		return choice{run: p.s.Next}
 	}
-	anchor := toTime(e.state.Anchor)
-	t, ok := s.Last(toTime(until), anchor)
-	if ok && e.state.Jitter != 0 && t.UnixNano()+m.jitter(e, t.UnixNano()) > now {
-		t, ok = s.Last(t.Add(-1), anchor)
+	if newest := p.newestDue(now); newest != p.s.Next || p.missed(newest, now) {
+		return p.misfire(newest, now)
 	}
-	if !ok || t.UnixNano() < first {
-		return first
-	}
-	return t.UnixNano()
+	return choice{run: p.s.Next}
 }
 
 // missed reports whether a time is too late because nobody owned the partition when it was due. A time that
 // was already past when the job was put is not missed: a put never creates misfires.
-func (m *Machine) missed(e *entry, t, now int64) bool {
-	due := t + m.jitter(e, t)
-	return t > e.state.Updated && due < m.cfg.Since && now-due > int64(m.cfg.MisfireAfter)
+func (p timetable) missed(t, now int64) bool {
+	due := p.due(t)
+	return t > p.s.Updated && due < p.since && now-due > p.misfireAfter
 }
 
-// makeUp applies the misfire rule to the due times from first to newest. It returns the time to run now, 0 if
-// none.
-func (m *Machine) makeUp(e *entry, s *schedule.Schedule, first, newest, now int64) int64 {
-	j := m.jobOf(e)
-	from := m.withinWindow(e, s, first, now)
-	switch {
-	case j.Misfire == carillon.MisfireSkip && m.missed(e, newest, now), from == 0 || from > newest:
-		return m.passOver(e, s, first, newest, now, ReasonMisfire)
-	case j.Misfire == carillon.MisfireAll && j.Overlap != carillon.OverlapReplace:
-		if start := m.withinLimit(e, s, from, newest); start > first {
-			m.passOver(e, s, first, prior(e, s, start), now, ReasonMisfire)
-			return start
-		}
-		return first
+// misfire applies the misfire rule to the due times from Next to newest.
+func (p timetable) misfire(newest, now int64) choice {
+	first := p.s.Next
+	from := p.withinWindow(first, now)
+	if from == 0 || from > newest {
+		return choice{skip: p.skip(first, newest, ReasonMisfire)}
 	}
-	if newest > first {
-		reason := ReasonMisfire
-		if j.Misfire == carillon.MisfireAll { // each run would be replaced by the next at once
-			reason = ReasonOverlap
+	switch p.job.Misfire {
+	case carillon.MisfireAll:
+		if p.job.Overlap == carillon.OverlapReplace {
+			return p.only(newest, ReasonOverlap)
 		}
-		m.passOver(e, s, first, prior(e, s, newest), now, reason)
+		return p.only(max(first, p.withinLimit(from, newest)), ReasonMisfire)
+	case carillon.MisfireSkip:
+		if p.missed(newest, now) {
+			return choice{skip: p.skip(first, newest, ReasonMisfire)}
+		}
+	case carillon.MisfireLatest:
 	}
-	return newest
+	return p.only(newest, ReasonMisfire)
 }
 
-// catchUp applies the misfire rule, on resume, to the times that came while the job was paused. It only moves
-// Next: a run that remains begins like any other.
-func (m *Machine) catchUp(e *entry, s *schedule.Schedule, now int64) {
-	first := e.state.Next
-	newest := m.newestDue(e, s, first, now)
-	if m.jobOf(e).Misfire == carillon.MisfireSkip {
-		m.passOver(e, s, first, newest, now, ReasonMisfire)
-		return
+// only runs the due time t and skips those before it.
+func (p timetable) only(t int64, reason string) choice {
+	if t == p.s.Next {
+		return choice{run: t}
 	}
-	m.makeUp(e, s, first, newest, now)
+	return choice{t, p.skip(p.s.Next, p.prior(t), reason)}
 }
 
-// passLife records that the scheduled times up to the end of the job's life do not run, and leaves the job
-// without a next time.
-func (m *Machine) passLife(e *entry, now int64, reason string) {
-	next := e.state.Next
-	if next == 0 || next > e.state.Expires {
-		e.state.Next = 0
-		return
+// catchUp applies the misfire rule, on resume, to the times that came while the job was paused. A time that
+// remains becomes Next and begins like any other.
+func (p timetable) catchUp(now int64) skipped {
+	if p.job.Misfire == carillon.MisfireSkip {
+		return p.skipDue(now, ReasonMisfire)
 	}
-	if s := m.scheduleOf(e); s != nil {
-		last, ok := s.Last(toTime(e.state.Expires), toTime(e.state.Anchor))
-		if ok && last.UnixNano() >= next {
-			m.passOver(e, s, next, last.UnixNano(), now, reason)
-		}
-	} else {
-		m.passed(e, next, next, 1, now, reason)
-	}
-	e.state.Next = 0
+	return p.misfire(p.newestDue(now), now).skip
 }
 
 // withinWindow returns the first due time that CatchUpWindow still allows to run, 0 if there is none.
-func (m *Machine) withinWindow(e *entry, s *schedule.Schedule, first, now int64) int64 {
-	window := int64(m.jobOf(e).CatchUpWindow)
+func (p timetable) withinWindow(first, now int64) int64 {
+	window := int64(p.job.CatchUpWindow)
 	if window == 0 || first >= now-window {
 		return first
 	}
-	t, ok := s.Next(toTime(now-window-1), toTime(e.state.Anchor))
+	t, ok := p.sched.Next(toTime(now-window-1), toTime(p.s.Anchor))
 	if !ok {
 		return 0
 	}
@@ -156,56 +111,59 @@ func (m *Machine) withinWindow(e *entry, s *schedule.Schedule, first, now int64)
 }
 
 // withinLimit returns the first time from which at most CatchUpLimit times are due until newest.
-func (m *Machine) withinLimit(e *entry, s *schedule.Schedule, from, newest int64) int64 {
-	limit, anchor := m.jobOf(e).CatchUpLimitOrDefault(), toTime(e.state.Anchor)
-	if s.Count(toTime(from-1), toTime(newest), anchor, limit+1) <= limit {
+func (p timetable) withinLimit(from, newest int64) int64 {
+	limit, anchor := p.job.CatchUpLimitOrDefault(), toTime(p.s.Anchor)
+	if p.sched.Count(toTime(from-1), toTime(newest), anchor, limit+1) <= limit {
 		return from
 	}
 	low, high := from, newest // more than limit times from low on, at most limit from high on
 	for high-low > 1 {
 		mid := low + (high-low)/2
-		if s.Count(toTime(mid-1), toTime(newest), anchor, limit+1) > limit {
+		if p.sched.Count(toTime(mid-1), toTime(newest), anchor, limit+1) > limit {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	t, ok := s.Next(toTime(high-1), anchor)
+	t, ok := p.sched.Next(toTime(high-1), anchor)
 	if !ok {
 		return newest
 	}
 	return t.UnixNano()
 }
 
-// passOver records that the scheduled times from first to last do not run, and moves Next past them. It
-// returns 0, for choose.
-func (m *Machine) passOver(e *entry, s *schedule.Schedule, first, last, now int64, reason string) int64 {
-	m.touch(e) // or the same times would be skipped again after a crash
-	n := uint64(s.Count(toTime(first-1), toTime(last), toTime(e.state.Anchor), countLimit))
-	e.state.Next = m.nextAfter(e, last)
-	if n != 0 {
-		m.passed(e, first, last, n, now, reason)
-	}
-	return 0
+// choose returns the due time that e is to run now, and records those that it skips; see the table above. It
+// returns 0 if none runs, and then Next has moved on.
+func (m *Machine) choose(e *entry, now int64) int64 {
+	c := m.timetableOf(e).choose(now)
+	m.skipTimes(e, c.skip, now)
+	return c.run
 }
 
-// passed records that n scheduled times do not run.
-func (m *Machine) passed(e *entry, first, last int64, n uint64, now int64, reason string) {
-	e.state.Counters.Skipped += n
-	m.historyOf(e, store.RunRecord{
-		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: last},
-		Status: carillon.RunSkipped, Reason: reason, Skipped: n, From: first, Due: last, Finished: now,
+// skipTimes records that scheduled times do not run, and moves Next past them.
+func (m *Machine) skipTimes(e *entry, sk skipped, now int64) {
+	if sk == (skipped{}) {
+		return
+	}
+	m.touch(e) // or the same times would be skipped again after a crash
+	e.state.Next = m.timetableOf(e).next(sk.last)
+	if sk.n == 0 {
+		return
+	}
+	e.state.Counters.Skipped += sk.n
+	m.History.add(m.jobOf(e), &e.state, store.RunRecord{
+		Key:    e.ref.Key,
+		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
+		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
 	})
 	if m.cfg.Events.Skipped != nil {
-		m.cfg.Events.Skipped(reason, n)
+		m.cfg.Events.Skipped(sk.reason, sk.n)
 	}
 }
 
-// prior returns the scheduled time before t.
-func prior(e *entry, s *schedule.Schedule, t int64) int64 {
-	p, ok := s.Last(toTime(t-1), toTime(e.state.Anchor))
-	if !ok {
-		return t - 1
-	}
-	return p.UnixNano()
+// skipLife records that the scheduled times up to the end of the job's life do not run, and leaves the job
+// without a next time.
+func (m *Machine) skipLife(e *entry, now int64, reason string) {
+	m.skipTimes(e, m.timetableOf(e).skipLife(reason), now)
+	e.state.Next = 0
 }

@@ -160,7 +160,7 @@ func TestDeadRunsAreKeptAsLongAsConfigured(t *testing.T) {
 	r.failRun(r.deliver(1)[0])
 	r.flush()
 	for i, left := range []int{1, 1, 0} {
-		r.m.Sweep(r.now)
+		r.m.History.Sweep(r.now)
 		r.flush()
 		if n := len(r.history("a")); n != left {
 			t.Fatalf("%d: %d left", i, n)

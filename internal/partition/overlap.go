@@ -8,28 +8,32 @@ import (
 )
 
 // A scheduled time may come while the job's run is unfinished; a run that waits for its retries is
-// unfinished, too. The job's overlap rule decides what happens:
+// unfinished, too. The job's overlap rule decides what happens (overlapOf):
 //
-//	rule            what happens                                          handled by
-//	OverlapSerial   the time waits. When the run has ended, the misfire   overlaps (false),
-//	(default)       rule applies to all that have come                    then choose
-//	OverlapSkip     the times do not run                                  overlaps (false), then afterRun
-//	OverlapAllow    a second run begins, as a pending run of the job      overlap, beside
-//	OverlapReplace  the unfinished run ends, the next one begins          overlap, displace
+//	OverlapSerial   the time waits. When the run has ended, the misfire rule applies to all that have come
+//	(default)
+//	OverlapSkip     the times do not run
+//	OverlapAllow    a second run begins, as a pending run of the job
+//	OverlapReplace  the unfinished run ends, the next one begins
 
-// afterRun records the times that OverlapSkip skips. It does so once, when the run ends, and not at each
-// time, so that they share one record (docs/decisions/0017). Under OverlapSerial it leaves them to the
-// misfire rule.
-func (m *Machine) afterRun(e *entry, now int64) {
-	j := m.jobOf(e)
-	if j.Overlap != carillon.OverlapSkip || e.state.Next == 0 || m.nextDue(e) > now {
-		return
+// overlapRule is what an overlap rule does.
+type overlapRule struct {
+	act  func(m *Machine, e *entry, now int64) // when the time comes; nil: nothing, it waits for the end of the run
+	skip bool                                  // the times that have come by the end of the run are skipped
+}
+
+// overlapOf returns what the rule does.
+func overlapOf(o carillon.Overlap) overlapRule {
+	switch o {
+	case carillon.OverlapSkip:
+		return overlapRule{skip: true}
+	case carillon.OverlapAllow:
+		return overlapRule{act: (*Machine).beginBeside}
+	case carillon.OverlapReplace:
+		return overlapRule{act: (*Machine).replaceRun}
+	case carillon.OverlapSerial:
 	}
-	s := m.scheduleOf(e)
-	if s == nil {
-		return
-	}
-	m.passOver(e, s, e.state.Next, m.newestDue(e, s, e.state.Next, now), now, ReasonOverlap)
+	return overlapRule{}
 }
 
 // overlaps reports whether a scheduled time of e is acted upon while its run is unfinished. Without the spec
@@ -37,8 +41,7 @@ func (m *Machine) afterRun(e *entry, now int64) {
 // read when that time comes.
 func (m *Machine) overlaps(e *entry) bool {
 	if e.spec != nil {
-		o := m.jobOf(e).Overlap
-		e.waits = o != carillon.OverlapAllow && o != carillon.OverlapReplace
+		e.waits = overlapOf(m.jobOf(e).Overlap).act == nil
 	}
 	return !e.waits
 }
@@ -68,39 +71,49 @@ func (m *Machine) overlap(e *entry, now int64) {
 		m.block(e) // only a run that is not ready can lack its spec
 		return
 	}
-	switch {
-	case m.unscheduled(e):
+	if m.unscheduled(e) {
 		m.suspend(e, now)
-	case m.jobOf(e).Overlap == carillon.OverlapAllow:
-		m.beside(e, now)
-	default:
-		m.displace(e, now)
+		return
+	}
+	if act := overlapOf(m.jobOf(e).Overlap).act; act != nil {
+		act(m, e, now)
+	} else {
+		m.rearm(e)
 	}
 }
 
-// displace ends the unfinished run and begins the next one (OverlapReplace).
-func (m *Machine) displace(e *entry, now int64) {
+// overlapped records, when e's run has ended, the times that OverlapSkip skips. It does so once, and not at
+// each time, so that they share one record (docs/decisions/0017).
+func (m *Machine) overlapped(e *entry, now int64) {
+	if e.state.Next == 0 || !overlapOf(m.jobOf(e).Overlap).skip || m.nextDue(e) > now {
+		return
+	}
+	if p := m.timetableOf(e); p.sched != nil {
+		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
+	}
+}
+
+// replaceRun ends the unfinished run and begins the next one (OverlapReplace).
+func (m *Machine) replaceRun(e *entry, now int64) {
 	t := m.choose(e, now)
 	if t == 0 { // the misfire rule skips the time, so the unfinished run goes on
 		m.rearm(e)
 		return
 	}
-	m.revoke(e)
+	m.detach(e, now, true)
 	end := ending{status: carillon.RunCancelled, reason: ReasonOverlap}
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
-	m.unrepeat(e, now)
-	m.unlist(e)
-	m.keepRun(e, now, end)
+	m.closeRun(e, now, end)
 	m.touch(e)
-	e.state.Phase = carillon.PhaseScheduled
 	m.start(e, t, now)
 }
 
-// beside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of them.
-func (m *Machine) beside(e *entry, now int64) {
-	s := &e.state
+// beginBeside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of
+// them.
+func (m *Machine) beginBeside(e *entry, now int64) {
+	s, p := &e.state, m.timetableOf(e)
 	if m.waiting() > 2*m.cfg.WindowJobs { // due runs must leave memory first
 		e.later = now + int64(besideEvery)
 		m.rearm(e)
@@ -108,17 +121,15 @@ func (m *Machine) beside(e *entry, now int64) {
 	}
 	e.later = 0
 	if s.Pending >= carillon.MaxPending {
-		sched := m.scheduleOf(e)
-		m.passOver(e, sched, s.Next, m.newestDue(e, sched, s.Next, now), now, ReasonOverlap)
+		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
 		m.rearm(e)
 		return
 	}
 	if t := m.choose(e, now); t != 0 {
-		s.Begun++
+		p.begin(t)
 		m.useUp(e, now)
-		s.Next = m.nextAfter(e, t)
 		s.Triggers++
-		run := store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
+		run := store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
 		m.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
 	}

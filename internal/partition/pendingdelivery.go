@@ -67,7 +67,7 @@ func (m *Machine) withdraw(e *entry) {
 	m.leave(e, false)
 	e.state.Run.Doubt = doubt
 	r := &e.state.Run
-	m.uncount(e, granted(r))
+	e.uncount(granted(r))
 	if r.Attempt--; r.Attempt == 0 {
 		r.Started = 0
 	}

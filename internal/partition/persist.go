@@ -108,7 +108,7 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 func (m *Machine) unchanged() bool {
 	o := &m.out
 	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
-		len(m.fills.changed) == 0
+		len(m.Backfills.changed) == 0
 }
 
 // Newest returns the number of the batch that must be durable before an answer that depends on the whole
@@ -126,8 +126,8 @@ func (m *Machine) seal() {
 		return
 	}
 	o := &m.out
-	m.settleCounts()
-	o.small = append(o.small, m.backfillRecords()...)
+	m.settleAllCounts()
+	o.small = append(o.small, m.Backfills.records()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
 		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: the slice must not grow
@@ -190,7 +190,7 @@ func lastOf(small []store.MetaRecord) []store.MetaRecord {
 func (m *Machine) record(e *entry) store.Record {
 	m.file(e)
 	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
-	r.State.Counters = e.saidCounts()
+	r.State.Counters = e.writtenCounts()
 	switch {
 	case e.fresh:
 		r.Spec = e.spec
@@ -260,7 +260,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 	}
 	m.out.ending, m.out.freed, m.out.spent = recycle(m.out.ending), nil, nil
 	m.AwaitPermits()
-	m.forgetBackfills()
+	m.Backfills.committed()
 	m.shrink()
 	m.unblock(now)
 }
@@ -318,15 +318,4 @@ func (m *Machine) resume(e *entry, now int64) {
 		return
 	}
 	m.wakeUp(e, now)
-}
-
-// Sweep asks for the removal of finished runs. The engine calls it now and then, for runs whose retention has
-// ended. For runs that become too many, historyOf calls it as they are written.
-func (m *Machine) Sweep(now int64) {
-	m.kept = 0
-	if m.out.expire == nil {
-		m.out.expire = &store.Expire{Most: m.cfg.HistoryMost}
-	}
-	m.out.expire.Before = now
-	m.out.expire.Limit += m.cfg.HistoryExpires
 }

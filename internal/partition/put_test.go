@@ -62,7 +62,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 	r.advance(5 * time.Second)
 	patch := func(p carillon.Patch) (carillon.PutResult, error) {
 		r.bring(keyOf("a"))
-		put, err := r.m.Patch(r.now, keyOf("a"), p)
+		put, err := r.m.Patch(r.now, 0, keyOf("a"), p)
 		r.flush()
 		return put, err
 	}
@@ -83,7 +83,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 			t.Fatalf("%+v: %v", p, err)
 		}
 	}
-	if _, err := r.m.Patch(r.now, keyOf("b"), carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
+	if _, err := r.m.Patch(r.now, 0, keyOf("b"), carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
 		t.Fatalf("no job: %v", err)
 	}
 	r.start()
@@ -106,7 +106,7 @@ func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
 		}
 		r.flush()
 	}
-	r.m.Sweep(r.now)
+	r.m.History.Sweep(r.now)
 	r.flush()
 	for name, want := range map[string][2]int{"default": {20, 29}, "three": {3, 12}, "none": {0, 0}, "short": {20, 21}} {
 		h := r.history(name)
@@ -131,12 +131,12 @@ func TestAStoredFieldWithoutEffect(t *testing.T) {
 	}
 	r.start()
 	r.bring(keyOf("a"))
-	if put, err := r.m.Patch(r.now, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
+	if put, err := r.m.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
 		t.Fatalf("%+v, %v", put, err)
 	}
 	r.flush()
 	r.bring(keyOf("a"))
-	_, err := r.m.Patch(r.now, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
+	_, err := r.m.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
 	if !errors.Is(err, carillon.InvalidArgument) {
 		t.Errorf("another misfire rule: %v", err)
 	}

@@ -47,7 +47,7 @@ func (q *queue) next(now int64) int {
 
 // enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
 func (m *Machine) enqueue(e *entry, now int64) {
-	if m.awaitsCommit(e) || !m.complete(e) || m.changing(e) {
+	if m.awaitsCommit(e) || !m.complete(e) || e.changing(m.out.durable) {
 		m.block(e)
 		return
 	}

@@ -30,36 +30,26 @@ func rearms(j *carillon.Job) bool {
 }
 
 // retime handles the unfinished run after a put has changed when the job runs. A one-shot's run goes on only
-// if its instant stays the same. A recurring job's run goes on, and its instant does not run again. was is
-// the next time before the put; sameDue says that the put has not moved when the job begins.
-func (m *Machine) retime(e *entry, j *carillon.Job, now, was int64, sameDue bool) {
-	s := &e.state
-	if r := &s.Run; !j.Recurring() && r.Live && r.Cause == carillon.CauseSchedule && r.Scheduled == s.Next {
+// if its instant stays the same; ends says that it does not. A recurring job's run goes on, and its instant
+// does not run again. was is the next time before the put; sameDue says that the put has not moved when the
+// job begins; mayRun says whether a pending run stands for a time.
+func (p timetable) retime(now, was int64, sameDue bool, mayRun func(t int64) bool) (ends bool) {
+	s, r := p.s, &p.s.Run
+	own := r.Live && r.Cause == carillon.CauseSchedule
+	if own && !p.job.Recurring() && r.Scheduled == s.Next {
 		s.Begun, s.Next = s.Begun+1, 0 // it has no other time
-		return
+		return false
 	}
 	if past := dealtWith(s, now, was, sameDue); s.Next != 0 && s.Next <= past {
-		s.Begun++
-		s.Next = m.nextAfter(e, past)
-	} else if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && m.mayRun(e, s.Next) {
-		s.Begun++
-		s.Next = m.nextAfter(e, s.Next)
+		p.begin(past)
+	} else if s.Next != 0 && s.Next <= now && (was == 0 || s.Next < was) && mayRun(s.Next) {
+		p.begin(s.Next)
 	}
-	if !s.Run.Live {
-		return
+	if own && s.Next == r.Scheduled {
+		p.begin(s.Next)
+		return false
 	}
-	switch {
-	case s.Next == s.Run.Scheduled && s.Run.Cause == carillon.CauseSchedule:
-		s.Begun++
-		s.Next = m.nextAfter(e, s.Next)
-	case !j.Recurring():
-		next := s.Next
-		m.revoke(e)
-		m.unlist(e)
-		m.keepRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
-		s.Run, s.Next, s.Phase = store.RunState{}, next, carillon.PhaseScheduled
-		e.place = idle
-	}
+	return r.Live && !p.job.Recurring()
 }
 
 // dealtWith returns up to when a job's times have run or been skipped before a put that has planned them
@@ -79,27 +69,13 @@ func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
 	return past
 }
 
-// mayRun reports whether a pending run of the job stands for the scheduled time t. If some are not in memory
-// that is not known: a recurring job then skips t, and a one-shot, which has no other time, runs.
-func (m *Machine) mayRun(job *entry, t int64) bool {
-	if int(job.state.Pending) > int(job.children) && m.jobOf(job).Recurring() {
-		return true
-	}
-	for _, e := range m.runsOf(job) {
-		if e != job && e.state.Run.Cause == carillon.CauseSchedule && e.state.Run.Scheduled == t {
-			return true
-		}
-	}
-	return false
-}
-
 // reread finds the next time after an edit that changes which times of the schedule run, but not from when
 // they are counted. Times before the edit do not run because of it.
-func (m *Machine) reread(e *entry, now int64) {
-	s := &e.state
+func (p timetable) reread(now int64) {
+	s := p.s
 	// The due time of a job of Dapr, which may not be a time of its schedule.
 	first := s.Begun == 0 && s.Next == s.Anchor
-	if m.scheduleOf(e) == nil || s.Anchor == 0 || (first && e.isDapr()) {
+	if p.sched == nil || s.Anchor == 0 || (first && p.job.Target.Dapr != nil) {
 		return
 	}
 	past := now
@@ -112,5 +88,5 @@ func (m *Machine) reread(e *entry, now int64) {
 	if s.Last.Finished != 0 && s.Last.Cause == carillon.CauseSchedule {
 		past = max(past, s.Last.Scheduled)
 	}
-	s.Next = m.nextAfter(e, max(past, s.Anchor-1))
+	s.Next = p.next(max(past, s.Anchor-1))
 }

@@ -207,7 +207,7 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	before := r.stored()
 	r.cancels = nil
 	r.bring(keyA)
-	put, err := r.m.Patch(r.now, keyA, p)
+	put, err := r.m.Patch(r.now, 0, keyA, p)
 	refused := changed && slices.Contains(ofSchedules, field) && !old.Recurring()
 	if refused != (err != nil) {
 		t.Fatal(err)
@@ -367,7 +367,7 @@ func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
 	patch := func(repeats uint64) carillon.Job {
 		t.Helper()
 		r.bring(keyA)
-		put, err := r.m.Patch(r.now, keyA, carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
+		put, err := r.m.Patch(r.now, 0, keyA, carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	m.leave(e, f.report != nil)
 	r := &e.state.Run
 	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
-	m.count(e, carillon.Counters{Failed: 1})
+	e.count(carillon.Counters{Failed: 1})
 	j := m.jobOf(e)
 	policy := j.FailurePolicy.Resolve(j.Recurring())
 	due, again := m.nextAttempt(e, policy, now, f)
@@ -117,13 +117,13 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	delete(m.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
-		m.tellBackfills(e, now, end.status)
+		m.Backfills.runEnded(e, now, end.status)
 		m.finishPending(e)
 		return
 	}
 	e.state.Phase = carillon.PhaseScheduled
 	e.state.Run = store.RunState{}
-	m.afterRun(e, now)
+	m.overlapped(e, now)
 	m.touch(e)
 	m.endOrRearm(e)
 }

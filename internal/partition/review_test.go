@@ -377,7 +377,7 @@ func TestHistoryOfAPartitionIsBounded(t *testing.T) {
 		r.succeed(r.deliver(1)[0])
 		r.flush()
 		if i%1000 == 0 {
-			r.m.Sweep(r.now)
+			r.m.History.Sweep(r.now)
 		}
 	}
 	kept := 0

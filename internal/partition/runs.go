@@ -33,31 +33,25 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error)
 	if e == nil {
 		return carillon.SkipResult{}, notFound(key)
 	}
-	s, sched := &e.state, m.scheduleOf(e)
+	s, p := &e.state, m.timetableOf(e)
 	switch {
-	case !m.jobOf(e).Recurring():
+	case !p.job.Recurring():
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q runs once, there is no other time to go on with: delete it instead", key.Name)
-	case sched == nil:
+	case p.sched == nil:
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"the schedule of job %q cannot be read any more: put it again", key.Name)
 	case e.untried():
 		t := s.Run.Scheduled
-		m.revoke(e)
-		m.unrepeat(e, now)
-		m.unlist(e)
+		m.detach(e, now, true)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
 	case s.Next == 0:
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
 	}
 	t := s.Next
-	m.passOver(e, sched, t, t, now, ReasonSkipped)
-	if e.place == idle && e.ended() {
-		m.remove(e)
-	} else {
-		m.rearm(e)
-	}
+	m.skipTimes(e, p.skip(t, t, ReasonSkipped), now)
+	m.removeOrRearm(e)
 	return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
 }
 
@@ -92,10 +86,26 @@ func (m *Machine) Cancel(now int64, id identity.Run) (c carillon.CancelResult, o
 
 // abort ends e's run wherever it is, and reports whether a consumer had it. The spec must be in memory.
 func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
-	interrupted = m.revoke(e)
-	m.unlist(e)
+	interrupted = m.detach(e, now, false)
 	m.finish(e, now, ending{status: carillon.RunCancelled, reason: reason})
 	return interrupted
+}
+
+// detach takes e's run, which is about to end, out of where it waits or goes on, and reports whether a
+// consumer had it. With unrepeat, a run that has had no attempt gives back the repeat that it has used up.
+func (m *Machine) detach(e *entry, now int64, unrepeat bool) (interrupted bool) {
+	interrupted = m.revoke(e)
+	if unrepeat {
+		m.unrepeat(e, now)
+	}
+	m.unlist(e)
+	return interrupted
+}
+
+// closeRun ends the detached run of a job itself. In contrast to finish it leaves alone what comes next.
+func (m *Machine) closeRun(job *entry, now int64, end ending) {
+	m.keepRun(job, now, end)
+	job.state.Run, job.state.Phase = store.RunState{}, carillon.PhaseScheduled
 }
 
 // Redrive gives a dead run a fresh set of attempts under the same id and a new generation, so that no token

@@ -24,6 +24,6 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
 	m.Applied.load(s.Applied)
 	held = m.loadLimited(s.Limited, s.InForce)
-	err = m.loadBackfills(s.Backfills, cfg.Since)
+	err = m.Backfills.load(s.Backfills, cfg.Since)
 	return m, held, err
 }

@@ -1,9 +1,7 @@
 package partition
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -159,11 +157,10 @@ func (m *Machine) start(e *entry, t, now int64) {
 
 // open is start without the enqueuing.
 func (m *Machine) open(e *entry, t, now int64) {
-	s := &e.state
-	s.Run = store.RunState{Live: true, Scheduled: t, Due: t + m.jitter(e, t), Cause: carillon.CauseSchedule}
-	s.Begun++
+	s, p := &e.state, m.timetableOf(e)
+	s.Run = store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
+	p.begin(t)
 	m.useUp(e, now)
-	s.Next = m.nextAfter(e, t)
 	m.live[s.Identity(m.cfg.Partition)] = e
 }
 
@@ -198,7 +195,7 @@ func (m *Machine) endLife(e *entry, now int64) {
 	if !m.jobOf(e).Recurring() {
 		reason = ReasonExpired
 	}
-	m.passLife(e, now, reason)
+	m.skipLife(e, now, reason)
 	m.touch(e)
 	m.endOrRearm(e)
 }
@@ -214,7 +211,7 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		j := m.jobOf(e)
 		end.status = exhausted(j.FailurePolicy.Resolve(j.Recurring()))
 	}
-	m.passLife(e, now, ReasonExpired)
+	m.skipLife(e, now, ReasonExpired)
 	m.finish(e, now, end)
 }
 
@@ -229,7 +226,7 @@ func (m *Machine) remove(e *entry) {
 		m.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
-		if e.leaveCounts(e.parent, true) && !e.parent.gone {
+		if e.settleCounts(e.parent, true) && !e.parent.gone {
 			m.note(e.parent)
 		}
 		e.parent.children--
@@ -251,24 +248,6 @@ func (m *Machine) unlist(e *entry) {
 	if e.state.Run.Live {
 		delete(m.live, e.state.Identity(m.cfg.Partition))
 	}
-}
-
-// jitter returns how much later than t the run is due. It is a function of the job and t, lies in [0,
-// Job.Jitter), and ends before the next scheduled time.
-func (m *Machine) jitter(e *entry, t int64) int64 {
-	if e.state.Jitter == 0 || t == 0 {
-		return 0
-	}
-	h := fnv.New64a()
-	h.Write(e.state.UID[:])
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(t)))
-	by := int64(h.Sum64() % uint64(e.state.Jitter))
-	if s := m.scheduleOf(e); s != nil {
-		if next, ok := s.Next(toTime(t), toTime(e.state.Anchor)); ok && carillon.Storable(next) {
-			by = min(by, next.UnixNano()-t-1)
-		}
-	}
-	return by
 }
 
 // heartbeatInterval returns how often a worker sends heartbeats: four times a lease, at most 10 s apart.

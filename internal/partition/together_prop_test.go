@@ -468,7 +468,7 @@ func (w *randomRig) acts() []func(*rapid.T) {
 		}),
 		w.on(func(k carillon.Key) {
 			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt, "priority")
-			_, _ = w.m.Patch(w.now, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
+			_, _ = w.m.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
 		}),
 	}
 }

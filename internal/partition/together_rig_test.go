@@ -318,7 +318,7 @@ func (w *randomRig) CancelBackfill(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	if refs := w.m.OpenRuns(id); len(refs) > 0 {
+	if refs := w.m.Backfills.OpenRuns(id); len(refs) > 0 {
 		w.m.Load(w.read(refs), w.now)
 	}
 	w.m.CancelBackfill(w.now, id)

@@ -6,6 +6,27 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
+// find returns the job, nil if there is none. The engine must have read it if it exists.
+func (m *Machine) find(k carillon.Key) *entry {
+	e := m.entries[store.Ref{Key: k}]
+	if e == nil || e.gone {
+		if e != nil {
+			m.out.await(e.seq)
+		}
+		return nil
+	}
+	m.out.await(e.seq)
+	return e
+}
+
+func notFound(k carillon.Key) error {
+	return carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", k.Name, k.Namespace)
+}
+
+func otherGeneration(e *entry) error {
+	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q is at generation %d", e.ref.Name, e.state.Generation)
+}
+
 // Exists reports whether there is such a job.
 func (m *Machine) Exists(key carillon.Key) bool { return m.find(key) != nil }
 

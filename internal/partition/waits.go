@@ -81,16 +81,16 @@ func (m *Machine) released(e *entry, now int64) bool {
 
 // expireWaiting ends the life of a due job whose dependencies have not succeeded in time.
 func (m *Machine) expireWaiting(e *entry, now int64) {
-	m.passLife(e, now, ReasonExpired)
+	m.skipLife(e, now, ReasonExpired)
 	unwait(&e.state)
 	m.touch(e)
 	m.endOrRearm(e)
 }
 
-// waits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
+// newWaits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
 // out for the put about the other names. With replace, a one-shot that begins again takes the fresh wait if
 // that is open, so it may begin with successes of before.
-func waits(now int64, after []string, old, fresh []store.Wait, replace bool) []store.Wait {
+func newWaits(now int64, after []string, old, fresh []store.Wait, replace bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {
 		named := func(w store.Wait) bool { return w.Name == name }

@@ -303,7 +303,7 @@ func TestNewNamesInAfterBeginClosedAndOldOnesStay(t *testing.T) {
 	}
 	w.settleAll()
 	w.bring(keyOf("d"))
-	if _, err := w.m.Patch(w.now, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
+	if _, err := w.m.Patch(w.now, 0, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.settleAll()

@@ -178,8 +178,8 @@ func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
 		delete(m.needs, r.Ref)
-		if !r.Exists {
-			m.noteAbsent(r.Ref)
+		if !r.Exists && m.entries[r.Ref] == nil {
+			m.Backfills.lost(r.Ref)
 		}
 		if !r.Exists || m.doomed(r) {
 			continue
@@ -417,7 +417,7 @@ func (m *Machine) evict(e *entry) {
 		}
 	}
 	if p := e.parent; p != nil {
-		e.leaveCounts(p, false)
+		e.settleCounts(p, false)
 		p.children--
 		e.parent = nil
 		m.dropIfIdle(p)

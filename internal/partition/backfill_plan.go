@@ -1,0 +1,87 @@
+package partition
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
+)
+
+// BackfillBasis is everything that the times of a job's schedule depend on.
+type BackfillBasis struct {
+	Schedule string
+	TimeZone string
+	DST      carillon.DST
+	Anchor   int64
+}
+
+// BackfillPlan says which times of a schedule lie in a range. Counting them may take long, so it is done
+// outside the machine.
+type BackfillPlan struct {
+	Basis  BackfillBasis // of the job when the times were counted
+	Anchor int64         // the instant that the times are counted from
+	Total  uint64
+	First  int64
+}
+
+func (b BackfillBasis) parse() (*schedule.Schedule, error) {
+	j := carillon.Job{Schedule: b.Schedule, TimeZone: b.TimeZone, DST: b.DST}
+	return j.ParseSchedule()
+}
+
+// PlanBackfill finds the times of a schedule in the range of a valid spec.
+func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan, error) {
+	s, err := basis.parse()
+	if err != nil {
+		return BackfillPlan{}, err
+	}
+	from, to := fromTime(spec.From), fromTime(spec.To)
+	p := BackfillPlan{Basis: basis, Anchor: extended(s, basis.Anchor, from)}
+	anchor := toTime(p.Anchor)
+	limit := carillon.MaxBackfillRuns + 1
+	if s.Period() > 0 {
+		limit = math.MaxInt // counting is arithmetic
+	}
+	p.Total = uint64(s.Count(toTime(from-1), toTime(to), anchor, limit))
+	if runs, limited := s.Repeats(); limited {
+		// Without a start in its text the repeats count from the anchor. With one, there are no more times
+		// than that anyway.
+		most := int(min(runs, math.MaxInt))
+		p.Total = min(p.Total, uint64(most-s.Count(anchor.Add(-1), toTime(from-1), anchor, most)))
+	}
+	first, _ := s.Next(toTime(from-1), anchor)
+	switch p.First = fromTime(first); {
+	case p.Total == 0:
+		return p, carillon.Errorf(carillon.InvalidArgument, "from", "the job's schedule has no time from %s to %s",
+			show(from), show(to))
+	case p.Total > carillon.MaxBackfillRuns:
+		return p, carillon.Errorf(carillon.InvalidArgument, "to", "%s scheduled times are more than the %d of one backfill; shorten the stretch",
+			atLeast(p.Total, limit), carillon.MaxBackfillRuns)
+	}
+	return p, nil
+}
+
+// extended returns the anchor of an @every, moved back by whole periods to before from. Any other schedule
+// has no times before its anchor, or does not depend on it.
+func extended(s *schedule.Schedule, anchor, from int64) int64 {
+	every := s.Anchored() && s.Period() > 0 && strings.Contains(strings.ToLower(s.String()), "@every")
+	if !every || from >= anchor {
+		return anchor
+	}
+	period := int64(s.Period())
+	back := (anchor - from) % period
+	return from - (period-back)%period
+}
+
+// atLeast formats, for people, a count that stopped at limit.
+func atLeast(n uint64, limit int) string {
+	if n >= uint64(limit) {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func show(ns int64) string { return toTime(ns).Format("2006-01-02T15:04:05Z07:00") }

@@ -1,0 +1,203 @@
+package partition
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/store"
+	"github.com/carillonhq/carillon/store/codec"
+)
+
+// PutRequest is a put. The job has been validated, and must not be changed afterwards.
+type PutRequest struct {
+	Job     *carillon.Job
+	Options carillon.PutOptions
+	Random  [8]byte // random part of a new job's uid
+
+	At    int64        // when it was put; relative times count from then. 0: now
+	Spec  []byte       // what EncodeSpec returns for the job, if the caller has it
+	Waits []store.Wait // waits for names that are new in the job's DependsOn
+}
+
+// at returns the instant as of which the put is planned.
+func (r *PutRequest) at(now int64) int64 { return cmp.Or(r.At, now) }
+
+// encoded returns the spec of the job.
+func (r *PutRequest) encoded() []byte {
+	if r.Spec == nil {
+		r.Spec = EncodeSpec(r.Job)
+	}
+	return r.Spec
+}
+
+// Put creates or replaces a job. It does so in one batch, which the answer waits for:
+//
+//	the options forbid it        checkOptions   nothing changes
+//	there is no such job         create         a new uid, generation 1; the times count from now
+//	with PutOptions.Replace      replaceJob     as if the job had been deleted first
+//	otherwise                    edit           the next generation
+//	  the content is the same                   at most the job is paused or resumed
+//	  its times change           retime.go      they are counted anew, or the next one is found again
+//	  what its runs do changes   supersede.go   unfinished runs go on with the new content
+func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
+	e := m.find(req.Job.Key())
+	if err := checkOptions(e, &req); err != nil {
+		return carillon.PutResult{}, err
+	}
+	switch {
+	case e == nil:
+		return m.create(now, &req)
+	case req.Options.Replace:
+		return m.replaceJob(now, e, &req)
+	}
+	return m.edit(now, e, &req, replans(e, m.jobOf(e), req.Job))
+}
+
+// checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e is
+// nil.
+func checkOptions(e *entry, req *PutRequest) error {
+	switch o := req.Options; {
+	case o.IfAbsent && e != nil:
+		return carillon.Errorf(carillon.AlreadyExists, "name", "job %.64q exists already", req.Job.Name)
+	case o.IfGeneration != 0 && e == nil:
+		return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q does not exist", req.Job.Name)
+	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
+		return otherGeneration(e)
+	}
+	return nil
+}
+
+// create stores a new job.
+func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error) {
+	e, err := m.draft(now, req)
+	if err != nil {
+		return carillon.PutResult{}, err
+	}
+	if old := m.entries[e.ref]; old != nil && old.seq == m.out.seq {
+		m.seal() // the delete of its namesake must come first
+	}
+	m.entries[e.ref] = e
+	return m.created(e, req.Job), nil
+}
+
+// draft returns an entry for a new job that is not in the machine yet.
+func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
+	j := req.Job
+	ref, at := store.Ref{Key: j.Key()}, req.at(now)
+	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
+		UID: identity.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
+		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at, j.DependsOn, nil, req.Waits, true),
+		Settled: m.cfg.Term.Epoch,
+	}}
+	m.setSpec(e, req.encoded())
+	e.job = j // until it is created: saves decoding, but the job belongs to the caller
+	if err := m.timetableOf(e).first(at); err != nil {
+		m.window.bytes -= len(e.spec)
+		return nil, err
+	}
+	return e, nil
+}
+
+// created has a new job written and its timer set.
+func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
+	e.job = j
+	m.touch(e)
+	m.rearm(e)
+	put := carillon.PutResult{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
+	e.job = nil
+	return put
+}
+
+// replaceJob puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
+// everything in it becomes the new job's. Only the number of the last pending run and the count of history
+// records go on, because both belong to the name.
+func (m *Machine) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
+	if !e.complete() {
+		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
+	}
+	d, err := m.draft(now, req)
+	if err != nil {
+		return carillon.PutResult{}, err
+	}
+	m.cancelRuns(e, now, ReasonReplaced)
+	m.unlist(e) // while the old state still says where it is filed
+	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
+	m.window.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
+	m.setSpec(e, d.spec)
+	e.state, e.fresh, e.later, e.content = d.state, true, 0, m.out.seq
+	return m.created(e, req.Job), nil
+}
+
+// edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
+func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
+	j, old := req.Job, m.jobOf(e)
+	if bytes.Equal(req.encoded(), e.spec) && !retimed {
+		changed := e.state.Paused != j.Paused
+		m.changePaused(e, j.Paused, false, now)
+		return carillon.PutResult{Job: m.view(e), Changed: changed}, nil
+	}
+	before, oldSpec := e.state, e.spec
+	m.setSpec(e, req.encoded())
+	if retimed {
+		if err := m.timetableOf(e).first(req.at(now)); err != nil {
+			m.setSpec(e, oldSpec)
+			e.state = before
+			return carillon.PutResult{}, err
+		}
+	}
+	planned := e.state
+	e.state = before // until the entry has left the list where it is filed by its old priority
+	m.touch(e)
+	e.state = planned
+	s := &e.state
+	s.Generation++
+	s.Updated, s.Priority, s.Jitter, e.fresh = req.at(now), j.Priority.Rank(), int64(j.Jitter), true
+	switch {
+	case retimed:
+		sameDue := !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring()
+		mayRun := func(t int64) bool { return m.familyOf(e).mayRun(t, j.Recurring()) }
+		if m.timetableOf(e).retime(now, before.Next, sameDue, mayRun) {
+			m.detach(e, now, false)
+			m.closeRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
+		}
+	case retimes(old, j):
+		m.timetableOf(e).reread(now)
+	}
+	s.Waits = newWaits(req.at(now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	unwait(s)
+	if supersedes(old, j) {
+		m.supersede(e)
+	}
+	m.changePaused(e, j.Paused, false, now)
+	m.removeOrRearm(e) // it may have run as often as it is now meant to
+	return carillon.PutResult{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
+}
+
+// warnings returns what the author of a valid job may not expect of it, each with the field before a colon.
+func warnings(j *carillon.Job) []string {
+	var out []string
+	if s, err := j.ParseSchedule(); err == nil && s != nil {
+		for _, w := range s.Warnings() {
+			out = append(out, "schedule: "+w)
+		}
+	}
+	if w := plan.RetryWarning(j); w != "" {
+		out = append(out, w)
+	}
+	return out
+}
+
+// EncodeSpec returns the spec as it is stored and compared. Whether the job is paused is part of the state
+// instead.
+func EncodeSpec(j *carillon.Job) []byte {
+	if j.Paused {
+		going := *j
+		going.Paused = false
+		j = &going
+	}
+	return codec.EncodeSpec(j)
+}
