@@ -405,3 +405,37 @@ func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew: one of its jobs is expired while its last
+// run goes on.
+func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 5}))
+		c := n.consume("q", 10, func(r carillon.Run) *carillon.Result {
+			if r.Job == "old" {
+				return nil // it takes its time
+			}
+			return &carillon.Result{Outcome: carillon.OutcomeSuccess}
+		})
+		old := carillon.Job{Name: "old", Schedule: "@every 10s", TTL: carillon.At(time.Now().Add(15 * time.Second)), Target: carillon.WorkerQueue("q")}
+		if _, err := n.PutJob(context.Background(), old); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		jobs := batchJobs()[:7]
+		jobs[6] = old
+		if _, err := n.PutJobs(context.Background(), jobs); err != nil {
+			t.Fatalf("unchanged: %v", err)
+		}
+		jobs[6].Labels = map[string]string{"a": "b"}
+		if puts, err := n.PutJobs(context.Background(), jobs); err != nil || puts[6].Job.Labels["a"] != "b" {
+			t.Fatalf("with a label: %+v %v", puts, err)
+		}
+		jobs[6].Schedule = "@every 11s"
+		if _, err := n.PutJobs(context.Background(), jobs); carillon.KindOf(err) != carillon.InvalidArgument {
+			t.Fatalf("with times that are over: %v", err)
+		}
+		n.stop()
+		<-c.done
+	})
+}

@@ -49,9 +49,9 @@ func overtake(t *testing.T, first, second carillon.Result) (acks, stale int, run
 	return acks, stale, run
 }
 
-// TestWhatWasSaidFirstCounts: although the term ended before the first report was durable, and another report
+// TestTheFirstReportCounts: although the term ended before the first report was durable, and another report
 // came before the next term heard it.
-func TestWhatWasSaidFirstCounts(t *testing.T) {
+func TestTheFirstReportCounts(t *testing.T) {
 	good := carillon.Result{Outcome: carillon.OutcomeSuccess}
 	bad := carillon.Result{Outcome: carillon.OutcomeFailure, Permanent: true, Message: "out of paper"}
 	for name, c := range map[string]struct {
