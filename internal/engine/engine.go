@@ -271,7 +271,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 	for _, p := range e.parts {
 		select {
-		case <-p.quiet:
+		case <-p.drained:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

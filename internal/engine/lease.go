@@ -60,7 +60,7 @@ func (e *Engine) renew() (ok bool) {
 	gone := map[store.Holding]bool{}
 	for _, h := range lost {
 		gone[h] = true
-		e.parts[h.Partition].box.put(func(m *mail) { m.lost = append(m.lost, h.Term) })
+		e.parts[h.Partition].box.put(func(m *mail) { m.overTerms = append(m.overTerms, h.Term) })
 	}
 	for _, h := range held {
 		p := e.parts[h.Partition]

@@ -62,7 +62,7 @@ type mail struct {
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
 	cluster           permitMail
-	lost              []store.Term // terms that a renewal has found to be over
+	overTerms         []store.Term // terms that a renewal has found to be over
 	marks             []goneMarks
 	relayed           []bool   // how relaying parts has ended: whether the owner has answered for the whole part
 	staleOrphans      []string // tokens of orphans that are not in force

@@ -8,46 +8,46 @@ import (
 )
 
 // partitionRunner drives one partition on this node. It holds the partition's machine and everything between
-// the machine and the lane: mailbox, batches on their way to the store, ownership.
+// the machine and the lane, each in a type of its own: a round calls them by name, in the order in which round
+// lists them.
 type partitionRunner struct {
 	e      *Engine
 	lane   *lane
 	number int
-	box    *mailbox
+	box    *mailbox // what comes in, from any goroutine
 
+	// Other goroutines may ask these.
 	own      ownership
 	lease    lease
 	health   health
+	figures  figures
 	settings keptSettings
+	waiters  waiterCheck
+	drained  chan struct{} // closed once draining and no attempt is in force
 
-	// Of the lane's goroutine alone.
-	shard      store.Shard
-	m          *partition.Machine // nil if there is no term
-	permits    *clusterPermits    // nil if this node is alone
-	timers     timers
-	replies    replies
-	reads      reads
-	rooms      rooms
-	records    roundRecords
-	intake     intake
-	unfinished bool // still to look for batch puts that an earlier owner left unfinished
-
+	// Of the lane's goroutine alone, whoever owns the partition.
+	timers         timers
+	orphans        orphans
+	relay          relay
 	backfillsSwept string // key of the last ended backfill that was looked at
 
-	marks   markSweep
-	orphans orphans
-	relay   relay
-
-	waiters waiterCheck
-
-	quiet   chan struct{} // closed once draining and no attempt is in force
-	figures figures
+	// Of the lane's goroutine alone, and of one term: from begin to drop (term.go).
+	shard      store.Shard
+	m          *partition.Machine
+	replies    replies
+	reads      reads
+	records    roundRecords
+	intake     intake
+	rooms      rooms
+	permits    *clusterPermits // nil if this node is alone
+	marks      markSweep
+	unfinished bool // still to look for batch puts that an earlier owner left unfinished
 }
 
 func newPartitionRunner(l *lane, number int) *partitionRunner {
 	e, box := l.e, &mailbox{wake: l.ring}
 	p := &partitionRunner{
-		e: e, lane: l, number: number, box: box, quiet: make(chan struct{}),
+		e: e, lane: l, number: number, box: box, drained: make(chan struct{}),
 		own: ownership{cause: ErrNotOwner}, lease: lease{validFor: int64(e.validFor())},
 		relay: relay{
 			number: number, box: box, peers: e.cfg.Peers, macKey: e.macKey, log: e.log, dropped: e.dropped,
@@ -79,13 +79,16 @@ func (p *partitionRunner) sleep() time.Duration {
 	return max(0, min(pollEvery, time.Duration(at-p.e.now())))
 }
 
-// round processes the mail and everything that is due by now.
+// round processes the mail and everything that is due by now. Reports come first, so that a call sees what
+// they changed and an attempt that has ended is not found overdue. Nothing in a round waits for another one, or
+// for a write: what is to be said once a batch is durable waits in replies. Reads may take long, and the lease
+// may run out meanwhile: before each hand-out the lease is checked again.
 func (p *partitionRunner) round() {
 	in := p.mail()
 	now := p.e.now()
 	p.relay.ended(in.relayed)
 	p.orphans.settle(&in)
-	p.checkLease(in.lost)
+	p.checkLease(in.overTerms)
 	if !p.own.is(owned) {
 		p.refuse(in)
 		return
@@ -151,16 +154,16 @@ func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	p.figures.show(s)
 	if s.InFlight == 0 && p.draining() {
-		p.beQuiet()
+		p.setDrained()
 	}
 }
 
-// beQuiet tells Drain not to wait for this partition any more.
-func (p *partitionRunner) beQuiet() {
+// setDrained tells Drain not to wait for this partition any more.
+func (p *partitionRunner) setDrained() {
 	select {
-	case <-p.quiet:
+	case <-p.drained:
 	default:
-		close(p.quiet)
+		close(p.drained)
 	}
 }
 
@@ -190,7 +193,7 @@ func (p *partitionRunner) refuse(in mail) {
 		waiting = len(m.reports) + len(m.losses)
 	})
 	if dropped > 0 {
-		p.e.log.Warn("results were dropped, since nobody owns the partition to hear them", "partition", p.number, "results", dropped)
+		p.e.log.Warn("results were dropped, since nobody owns the partition to take them", "partition", p.number, "results", dropped)
 		p.e.dropped(dropped)
 	}
 	switch {
@@ -203,7 +206,7 @@ func (p *partitionRunner) refuse(in mail) {
 	}
 	// The consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended.
 	if p.draining() && !p.relay.busy() {
-		p.beQuiet()
+		p.setDrained()
 	}
 }
 
