@@ -83,6 +83,7 @@ func (p *partitionRunner) lose(cause error) {
 // drop forgets the machine and the term.
 func (p *partitionRunner) drop() {
 	p.m, p.permits, p.shard, p.replies = nil, nil, nil, replies{}
+	p.intake.m, p.records.m, p.reads.shard = nil, nil, nil // so that the machine's memory can be freed
 	p.figures.clear()
 	p.abandon()
 	p.e.dispatcher.Forget(p.number)
