@@ -15,6 +15,7 @@ import (
 
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/internal/dispatch/sidecar"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 )
 
 // lateStream is the stream of a sidecar that reads again just when it has lost its stream: one message goes
@@ -62,7 +63,7 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 		synctest.Wait()
 		const stall = 10 * time.Second
 		connect := func(h sidecar.Hello) (*sidecar.Session, error) {
-			return sidecar.Open(r.node.Hub(), h, sidecar.Options{Stall: time.Hour})
+			return sidecar.Open(r.node.Hub(), h, sidecar.Options{Bounds: stream.Bounds{Stall: time.Hour}})
 		}
 		s := New(r.jobs, connect, Options{StallTimeout: stall})
 		ctx, cancel := context.WithCancel(t.Context())

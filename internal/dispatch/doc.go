@@ -2,8 +2,9 @@
 //
 // The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries;
 // on the other are consumers, which grant credits and report results. The hub knows no transport. Built on it
-// are worker sessions ([Options.Accept], internal/dispatch/worker), streams of Dapr's sidecars
-// (internal/dispatch/sidecar) and hosts of HTTP targets ([Options.Transports], internal/dispatch/httptarget).
+// are worker sessions ([Options.Accept], internal/dispatch/worker) and streams of Dapr's sidecars
+// (internal/dispatch/sidecar), which share internal/dispatch/stream, and hosts of HTTP targets
+// ([Options.Transports], internal/dispatch/httptarget).
 //
 //	engine                         hub, per queue                   consumer
 //	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch/sidecar"
+	streams "github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
@@ -84,7 +85,7 @@ func (w *parish) answer(s *sidecar.Session, d *sidecar.Delivery, ok bool) {
 
 // live is the life of one sidecar. A good one answers everything.
 func (w *parish) live(h sidecar.Hello, rnd *rand.Rand, life time.Duration, good bool) {
-	o := sidecar.Options{Credits: 1 + rnd.IntN(60), MaxBatchItems: 1 + rnd.IntN(8), MaxPendingBytes: 2000}
+	o := sidecar.Options{Credits: 1 + rnd.IntN(60), Bounds: streams.Bounds{MessageItems: 1 + rnd.IntN(8), PendingBytes: 2000}}
 	s, err := sidecar.Open(w.hub, h, o)
 	if err != nil {
 		w.t.Error(err)

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -33,40 +33,17 @@ type Gate struct {
 type Options struct {
 	// Credits is how many runs of one queue may be in flight or wait for the sidecar; default 32,768.
 	Credits int
-	// MaxBatchBytes is the approximate size of what [Session.Receive] returns at once; default 1 MiB. A
-	// single run may be larger.
-	MaxBatchBytes int
-	// MaxBatchItems is the most runs that Receive returns at once; default 4,096.
-	MaxBatchItems int
-	// MaxPendingBytes is how much may wait to be received before the session's credits are held back; default
-	// 64 MiB. At twice that, runs that come all the same are handed back.
-	MaxPendingBytes int
-	// Stall is how long runs may wait, or be on their way to the sidecar, without a call of Receive before
-	// the session ends; default 30 s.
-	Stall time.Duration
+	Bounds  stream.Bounds
 }
 
 // Defaults of the options, and bounds on a hello.
 const (
-	DefaultCredits         = 1 << 15
-	DefaultMaxBatchBytes   = 1 << 20
-	DefaultMaxBatchItems   = 1 << 12
-	DefaultMaxPendingBytes = 64 << 20
-	DefaultStall           = 30 * time.Second
+	DefaultCredits = 1 << 15
 
 	MaxActorTypes = 4096
 	MaxGates      = 4096
 	MaxName       = carillon.MaxName // bytes of an app id, actor type or concurrency key
 )
-
-func (o Options) withDefaults() Options {
-	o.Credits = cmp.Or(o.Credits, DefaultCredits)
-	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, DefaultMaxBatchBytes)
-	o.MaxBatchItems = cmp.Or(o.MaxBatchItems, DefaultMaxBatchItems)
-	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
-	o.Stall = cmp.Or(o.Stall, DefaultStall)
-	return o
-}
 
 // check validates a hello.
 func (h *Hello) check() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -111,7 +112,7 @@ const stay = -1
 
 // work is a sidecar that answers so many of the runs it gets, in any order, and leaves with the rest.
 func work(s *shop, m *meter, hello Hello, rnd *rand.Rand, answers int) {
-	o, stays := Options{Credits: 20, MaxBatchItems: 5}, answers == stay
+	o, stays := Options{Credits: 20, Bounds: stream.Bounds{MessageItems: 5}}, answers == stay
 	if stays {
 		o.Credits = 2 // the others shall have most
 	}

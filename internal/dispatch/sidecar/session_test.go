@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -60,7 +61,7 @@ func TestRunsAndResults(t *testing.T) {
 
 func TestBatchesAreBounded(t *testing.T) {
 	d := newFakeSink()
-	s := d.open(t, Hello{Jobs: true}, Options{MaxBatchBytes: 2000, MaxBatchItems: 3})
+	s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{MessageBytes: 2000, MessageItems: 3}})
 	defer s.Close()
 	d.deliver(t, app, 0, 4, 0)    // by items
 	d.deliver(t, app, 4, 5, 5000) // larger than a batch
@@ -130,7 +131,7 @@ func TestNeverReads(t *testing.T) {
 		if len(d.hub.Workers()) != 2 {
 			t.Fatal("dropped with nothing to read")
 		}
-		pass(DefaultStall)
+		pass(stream.DefaultStall)
 		synctest.Wait()
 		if _, err := deaf.Receive(ctx); !errors.Is(err, carillon.ResourceExhausted) {
 			t.Fatal(err)
@@ -157,7 +158,7 @@ func TestReadsAndWaits(t *testing.T) {
 			ds, _ := s.Receive(ctx)
 			got <- ds
 		}()
-		pass(10 * DefaultStall)
+		pass(10 * stream.DefaultStall)
 		d.deliver(t, app, 1, 2, 0)
 		if ds := <-got; len(ds) != 1 || ds[0].ID != 2 {
 			t.Fatalf("%+v", ds)
@@ -178,7 +179,7 @@ func TestReadsAndWaits(t *testing.T) {
 func TestTooMuchUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFakeSink()
-		s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})
+		s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{PendingBytes: 10_000}})
 		d.deliver(t, app, 0, 2, 8000)
 		if n := d.hub.Take(0, queueOf(app), 1, partition.Head{}).N; n != 0 {
 			t.Fatal("its credits are not held back")
@@ -199,7 +200,7 @@ func TestTooMuchUnread(t *testing.T) {
 			t.Fatalf("%+v", ds)
 		}
 		d.deliver(t, app, 5, 10, 8000)
-		pass(DefaultStall)
+		pass(stream.DefaultStall)
 		synctest.Wait()
 		if err := s.Result(1, true, ""); !errors.Is(err, carillon.ResourceExhausted) {
 			t.Fatal(err)
@@ -214,7 +215,7 @@ func TestTooMuchUnread(t *testing.T) {
 // again.
 func TestHeldBackNoLonger(t *testing.T) {
 	d := newFakeSink()
-	s := d.open(t, Hello{Jobs: true}, Options{MaxPendingBytes: 10_000})
+	s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{PendingBytes: 10_000}})
 	defer s.Close()
 	d.deliver(t, app, 0, 2, 8000)
 	d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(0)}})

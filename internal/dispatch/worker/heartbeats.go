@@ -13,11 +13,11 @@ var _ partition.Confirmer = heartbeats{}
 // Stale implements [partition.Reporter].
 func (b heartbeats) Stale(token string) {
 	s := b.Session
-	s.mu.Lock()
+	s.stream.Lock()
 	// A heartbeat makes the session hold the attempt, unless it holds MaxCredits already. Then it cannot know
 	// whether a result was reported, and passes the answer on.
-	reported := s.held[token] == nil && s.adopted < s.options.MaxCredits
-	s.mu.Unlock()
+	reported := !s.holds(token) && len(s.adopted) < s.options.MaxCredits
+	s.stream.Unlock()
 	if !reported {
 		s.Stale(token)
 	}

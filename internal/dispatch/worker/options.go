@@ -5,10 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 )
 
 // Options bound a session.
@@ -16,25 +16,12 @@ type Options struct {
 	// MaxCredits is the most runs of one queue that are granted or in flight; default 65,536. A grant beyond
 	// it is refused.
 	MaxCredits int
-	// MaxMessageBytes is the approximate size of the largest message to the worker; default 1 MiB. A single
-	// run may be larger.
-	MaxMessageBytes int
-	// MaxMessageItems is the most runs and tokens in a message; default 4,096.
-	MaxMessageItems int
-	// MaxPendingBytes is how much may wait to be received before the session's credits are held back; default
-	// 64 MiB. At twice that the session is dropped.
-	MaxPendingBytes int
-	// Stall is how long a message may wait to be received before the session is dropped; default 30 s.
-	Stall time.Duration
+	Bounds     stream.Bounds
 }
 
 // Defaults of the options, and bounds on a hello.
 const (
-	DefaultMaxCredits      = 1 << 16
-	DefaultMaxMessageBytes = 1 << 20
-	DefaultMaxMessageItems = 1 << 12
-	DefaultMaxPendingBytes = 64 << 20
-	DefaultStall           = 30 * time.Second
+	DefaultMaxCredits = 1 << 16
 
 	MaxQueues      = 256
 	MaxWorkerID    = 256     // bytes
@@ -44,13 +31,10 @@ const (
 // Accept returns the function by which a hub opens sessions with these options ([dispatch.Options.Accept]).
 func Accept(o Options) func(context.Context, *dispatch.Hub, carillon.Hello) (carillon.Session, error) {
 	o.MaxCredits = cmp.Or(o.MaxCredits, DefaultMaxCredits)
-	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	o.MaxMessageItems = cmp.Or(o.MaxMessageItems, DefaultMaxMessageItems)
-	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
-	o.Stall = cmp.Or(o.Stall, DefaultStall)
+	o.Bounds = o.Bounds.WithDefaults()
 	return func(ctx context.Context, h *dispatch.Hub, hello carillon.Hello) (carillon.Session, error) {
 		if err := ctx.Err(); err != nil {
-			return nil, ended(err)
+			return nil, stream.ContextError(err)
 		}
 		hello, err := check(hello)
 		if err != nil {

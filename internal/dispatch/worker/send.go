@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -12,20 +13,20 @@ import (
 // session delivered it, even if the request's credits are refused.
 func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err := ctx.Err(); err != nil {
-		return ended(err)
+		return stream.ContextError(err)
 	}
-	s.mu.Lock()
-	err, gone := s.err, s.goodbye
-	s.mu.Unlock()
+	s.stream.Lock()
+	err, leaving := s.stream.Err(), s.stream.Leaving()
+	s.stream.Unlock()
 	if err != nil {
 		return err
 	}
-	if s.speech(&req) {
-		s.spoke()
+	if s.isSign(&req) {
+		s.alive()
 	}
 	s.heartbeat(goingOn(req.Heartbeats, req.Results)) // first: stale after a result
 	s.report(req.Results)
-	if gone && len(req.Credits) > 0 {
+	if leaving && len(req.Credits) > 0 {
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
 	}
 	for _, c := range req.Credits {
@@ -40,33 +41,28 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 }
 
 func (s *Session) grant(c carillon.Credit) error {
-	seat := s.subscriptions[c.Queue]
-	if seat == nil {
+	at := s.stream.Subscription(c.Queue)
+	if at == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%.64q is not a queue of this session", c.Queue)
 	}
 	if c.N < 0 {
-		s.takeBack(seat, c)
+		s.takeBack(at, c)
 		return nil
 	}
-	if most := s.options.MaxCredits - seat.Outstanding(); c.N > most {
+	if most := s.options.MaxCredits - at.Outstanding(); c.N > most {
 		return carillon.Errorf(carillon.ResourceExhausted, "credits.n",
 			"%d credits for queue %q: with those granted and in flight they would exceed %d", c.N, c.Queue, s.options.MaxCredits)
 	}
 	if c.N > 0 {
-		seat.Grant(c.N)
+		at.Grant(c.N)
 	}
 	return nil
 }
 
 // takeBack takes unused credits back and answers how many.
-func (s *Session) takeBack(seat *dispatch.Subscription, c carillon.Credit) {
-	n := seat.TakeBack(-max(c.N, -s.options.MaxCredits))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.out.addWithdrawn(carillon.Credit{Queue: c.Queue, N: n})
-		s.announce()
-	}
+func (s *Session) takeBack(at *dispatch.Subscription, c carillon.Credit) {
+	n := at.TakeBack(-max(c.N, -s.options.MaxCredits))
+	s.say(func(o *outbox) { o.addWithdrawn(carillon.Credit{Queue: c.Queue, N: n}) })
 }
 
 // report passes results on. The session no longer holds their runs, except those that only report progress.
@@ -75,28 +71,16 @@ func (s *Session) report(results []carillon.Result) {
 		return
 	}
 	reports := make([]partition.Report, len(results))
-	var seats []*dispatch.Subscription // in the order of the results, not of a map
-	type ended struct{ n, again int }
-	done := map[*dispatch.Subscription]ended{}
-	s.mu.Lock()
+	s.stream.Lock()
 	for i, r := range results {
 		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
 		if r.Outcome == carillon.OutcomeProgress {
 			s.adopt(r.Token)
-			continue
-		}
-		if f := s.release(r.Token); f.subscription != nil { // including a run that was to be delivered again
-			e := done[f.subscription]
-			if e.n == 0 {
-				seats = append(seats, f.subscription)
-			}
-			done[f.subscription] = ended{e.n + 1, e.again + f.again}
+		} else {
+			s.release(r.Token) // even if it was to be delivered again
 		}
 	}
-	s.mu.Unlock()
-	for _, seat := range seats {
-		seat.Done(done[seat].n, done[seat].again)
-	}
+	s.stream.Unlock()
 	s.sink.Reports(reports)
 }
 
@@ -106,15 +90,15 @@ func (s *Session) heartbeat(bs []carillon.Heartbeat) {
 	if len(bs) == 0 {
 		return
 	}
-	s.mu.Lock()
-	if s.goodbye {
-		s.mu.Unlock()
+	s.stream.Lock()
+	if s.stream.Leaving() {
+		s.stream.Unlock()
 		return
 	}
 	for _, b := range bs {
 		s.adopt(b.Token)
 	}
-	s.mu.Unlock()
+	s.stream.Unlock()
 	s.sink.Heartbeats(bs, heartbeats{s})
 }
 
@@ -141,28 +125,7 @@ func goingOn(beats []carillon.Heartbeat, results []carillon.Result) []carillon.H
 
 // adopt makes the session hold a token that another session delivered. The lock is held.
 func (s *Session) adopt(token string) {
-	if s.held[token] == nil && s.adopted < s.options.MaxCredits && !s.goodbye {
-		s.held[token] = &attempt{sent: true}
-		s.adopted++
-	}
-}
-
-// leave handles the worker's goodbye: its runs are free at once. The session stays for the answers to its
-// last results.
-func (s *Session) leave() {
-	s.mu.Lock()
-	if s.goodbye || s.err != nil {
-		s.mu.Unlock()
-		return
-	}
-	s.goodbye = true
-	unsent, sent := s.drop()
-	s.mu.Unlock()
-	s.member.Unsubscribe()
-	if len(unsent) > 0 {
-		s.sink.Undelivered(unsent)
-	}
-	if len(sent) > 0 {
-		s.sink.Lost(sent)
+	if s.stream.Open() && len(s.adopted) < s.options.MaxCredits && s.stream.Held(token) == nil {
+		s.adopted[token] = struct{}{}
 	}
 }

@@ -2,13 +2,12 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
@@ -17,57 +16,35 @@ const kind = "worker"
 
 // Session is one worker's connection. It is a [carillon.Session] for the worker, a
 // [dispatch.MultiNodeConsumer] and [dispatch.NodeWatcher] for the hub and a [partition.Reporter] for the
-// engine. Its lock is never held while any of them is called.
+// engine.
 type Session struct {
-	options       Options
-	id            string // of the worker
-	namespace     string // what it may report on
-	direct        bool   // the worker has sessions with other nodes, too, and distributes its credits itself
-	sink          dispatch.Sink
-	now           func() time.Time
-	member        *dispatch.Registration
-	subscriptions map[string]*dispatch.Subscription // by queue
+	options      Options
+	id           string // of the worker
+	namespace    string // what it may report on
+	direct       bool   // the worker has sessions with other nodes, too, and distributes its credits itself
+	sink         dispatch.Sink
+	registration *dispatch.Registration
+	stream       *stream.Stream
+	overfull     *time.Timer // ends a session that leaves far too much unreceived
 
-	news chan struct{} // capacity 1; filled when there may be something to receive
-	over chan struct{} // closed when err is set
-
-	mu      sync.Mutex
-	out     outbox
-	held    map[string]*attempt // by token
-	adopted int                 // how many of held were adopted
-	goodbye bool
-	words   uint64 // requests of the worker that are a sign of life; see speech
-	silent  bool   // it let an attempt end without a sign of life since its delivery
-	asked   bool   // it was pinged and has not answered
-	err     error  // why the session is over
-
-	stall  *time.Timer
-	waited time.Time // since when something waits to be received
-}
-
-// attempt is a run that the worker has or is about to receive.
-type attempt struct {
-	subscription *dispatch.Subscription // nil: adopted, since another session delivered it
-	sent         bool                   // received by the worker
-	void         bool                   // released before it was sent, so it is not sent
-	had          bool                   // an earlier delivery of its token was received
-
-	words uint64 // the session's words when it was delivered
+	// Guarded by the stream's lock.
+	out      outbox
+	adopted  map[string]struct{} // attempts that the worker has, and that other sessions delivered
+	liveness liveness
 }
 
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
-		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(), now: h.Now,
-		subscriptions: map[string]*dispatch.Subscription{},
-		news:          make(chan struct{}, 1), over: make(chan struct{}), held: map[string]*attempt{},
+		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(),
+		adopted: map[string]struct{}{},
 	}
-	s.stall = time.AfterFunc(o.Stall, s.stalled)
-	s.stall.Stop()
-	s.member = h.Register(ctx, s, kind, hello)
-	for _, seat := range s.member.Subscriptions {
-		s.subscriptions[seat.Queue().Address] = seat
-	}
-	if err := s.member.Join(); err != nil {
+	s.overfull = time.AfterFunc(time.Hour, s.dropOverfull)
+	s.overfull.Stop()
+	s.registration = h.Register(ctx, s, kind, hello)
+	s.stream = stream.New(h, s.registration, stream.Options{
+		Consumer: "worker", Bounds: o.Bounds, Others: &s.out,
+	})
+	if err := s.registration.Join(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -75,103 +52,96 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 
 // Deliver implements [dispatch.Consumer].
 func (s *Session) Deliver(ds []partition.Delivery) bool {
-	s.mu.Lock()
-	if s.goodbye || s.err != nil {
-		s.mu.Unlock()
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if !s.stream.Open() {
 		return false
 	}
-	var before []freed
-	for i := range ds {
-		d := &ds[i]
-		a := &attempt{subscription: s.subscriptions[d.Queue.Address], words: s.words}
-		if f := s.replace(d.Run.Token, a); f.subscription != nil {
-			before = append(before, f)
-		}
-		s.out.addRun(d.Run, a)
+	attempts := s.stream.Attempts(ds)
+	for i := range attempts {
+		a := &attempts[i]
+		_, a.Known = s.release(a.Token)
+		s.stream.Hold(a)
 	}
-	full := s.out.bytes > s.options.MaxPendingBytes
 	s.announce()
-	s.mu.Unlock()
-	if full {
-		s.hold()
-	}
-	for _, f := range before {
-		f.done()
-	}
 	return true
 }
 
-// hold holds the credits back while too much waits to be received.
-func (s *Session) hold() {
-	for _, seat := range s.member.Subscriptions {
-		seat.Hold(func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.out.bytes > s.options.MaxPendingBytes
-		})
-	}
-}
-
-// announce wakes Receive and starts the stall timer. The lock is held.
+// announce wakes Receive. The lock is held.
 func (s *Session) announce() {
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
-	if s.waited.IsZero() {
-		s.waited = time.Now()
-		s.stall.Reset(s.options.Stall)
-	}
-	if s.out.bytes > 2*s.options.MaxPendingBytes {
-		s.stall.Reset(0) // on a goroutine of its own, so that the caller is not held up
+	s.stream.Announce()
+	if s.stream.Overfull() {
+		s.overfull.Reset(0) // on a goroutine of its own, so that the caller is not held up
 	}
 }
 
-// stalled drops a session that does not receive.
-func (s *Session) stalled() {
-	s.mu.Lock()
-	over := s.out.bytes > 2*s.options.MaxPendingBytes
-	late := !s.waited.IsZero() && time.Since(s.waited) >= s.options.Stall
-	s.mu.Unlock()
-	switch {
-	case over:
-		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the worker left more than %d bytes unreceived and was dropped",
-			2*s.options.MaxPendingBytes))
-	case late:
-		s.end(carillon.Errorf(carillon.ResourceExhausted, "", "the worker received nothing for %v and was dropped", s.options.Stall))
+// dropOverfull ends a session that leaves far too much unreceived.
+func (s *Session) dropOverfull() {
+	s.stream.Lock()
+	over := s.stream.Overfull()
+	s.stream.Unlock()
+	if over {
+		s.stream.End(carillon.Errorf(carillon.ResourceExhausted, "",
+			"the worker left more than %d bytes unreceived and was dropped", 2*s.options.Bounds.PendingBytes))
 	}
+}
+
+// holds reports whether the session holds a token. The lock is held.
+func (s *Session) holds(token string) bool {
+	_, adopted := s.adopted[token]
+	return adopted || s.stream.Held(token) != nil
+}
+
+// release ends the session's hold on a token and frees its slot. It reports whether there was one, and
+// whether the worker knows of the attempt. One that it has not received is not sent any more. The lock is
+// held.
+//
+// An attempt in doubt is delivered again under its token (docs/decisions/0033), perhaps to the session that
+// has it already. A session holds each token once, so it must not use a slot for each delivery: the slots of
+// the others would never be freed.
+func (s *Session) release(token string) (held, known bool) {
+	if _, adopted := s.adopted[token]; adopted {
+		delete(s.adopted, token)
+		return true, true
+	}
+	a := s.stream.Release(token)
+	if a == nil {
+		return false, false
+	}
+	if a.Number > 0 {
+		s.stream.Free(a, 0)
+	}
+	return true, a.Known
 }
 
 // Cancel implements [dispatch.Consumer].
 func (s *Session) Cancel(token string) {
-	s.mu.Lock()
-	a := s.held[token]
-	if a == nil {
-		s.mu.Unlock()
-		return
-	}
-	f := s.release(token)
-	if a.sent || a.had {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if _, known := s.release(token); known && s.stream.Err() == nil {
 		s.out.addToken(&s.out.cancels, token)
 		s.announce()
 	}
-	s.mu.Unlock()
-	f.done()
+}
+
+// say adds to the outbox, unless the session has ended.
+func (s *Session) say(add func(o *outbox)) {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if s.stream.Err() == nil {
+		add(&s.out)
+		s.announce()
+	}
 }
 
 // Drain implements [dispatch.Worker].
-func (s *Session) Drain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.out.drain = true
-	s.announce()
-}
+func (s *Session) Drain() { s.say(func(o *outbox) { o.drain = true }) }
 
 // Wanted implements [dispatch.MultiNodeConsumer].
 func (s *Session) Wanted(q partition.Queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && !s.goodbye {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if s.stream.Open() {
 		s.out.addWanted(q.Address)
 		s.announce()
 	}
@@ -179,160 +149,74 @@ func (s *Session) Wanted(q partition.Queue) {
 
 // Nodes implements [dispatch.NodeWatcher].
 func (s *Session) Nodes(version uint64, addresses []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && version > s.out.version {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if s.stream.Err() == nil && version > s.out.version {
 		s.out.version, s.out.nodes, s.out.moved = version, addresses, true
 		s.announce()
 	}
 }
 
 // Accepted implements [partition.Reporter].
-func (s *Session) Accepted(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.out.addToken(&s.out.acks, token)
-		s.announce()
-	}
-}
+func (s *Session) Accepted(token string) { s.say(func(o *outbox) { o.addToken(&o.acks, token) }) }
 
 // Confirmed implements [partition.Confirmer].
-func (s *Session) Confirmed(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.out.addToken(&s.out.alive, token)
-		s.announce()
-	}
-}
+func (s *Session) Confirmed(token string) { s.say(func(o *outbox) { o.addToken(&o.alive, token) }) }
 
 // Stale implements [partition.Reporter].
 func (s *Session) Stale(token string) {
-	s.mu.Lock()
-	f := s.release(token)
-	if s.err == nil {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	s.release(token)
+	if s.stream.Err() == nil {
 		s.out.addToken(&s.out.stales, token)
 		s.announce()
 	}
-	s.mu.Unlock()
-	f.done()
-}
-
-// forget ends the session's hold on a token. The lock is held.
-func (s *Session) forget(token string) {
-	a := s.held[token]
-	if a == nil {
-		return
-	}
-	if a.subscription == nil {
-		s.adopted--
-	}
-	delete(s.held, token)
 }
 
 // Receive implements [carillon.Session].
 func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
-	for {
-		msg, ok, err := s.take()
-		if ok || err != nil {
-			return msg, err
-		}
-		select {
-		case <-s.news:
-		case <-s.over:
-		case <-ctx.Done():
-			return carillon.WorkResponse{}, ended(ctx.Err())
-		}
-	}
+	return stream.Receive(ctx, s.stream, s.next)
 }
 
-// take returns the next message, if there is one.
-func (s *Session) take() (msg carillon.WorkResponse, ok bool, err error) {
-	s.mu.Lock()
-	full := s.out.bytes > s.options.MaxPendingBytes
+// next returns the next message, if there is one. The lock is held.
+func (s *Session) next(left *stream.Budget) (msg carillon.WorkResponse, ok bool) {
+	items := left.Items
+	ok = s.out.take(&msg, left)
 	since := time.Now() // before the leases are checked
-	msg, ok = s.out.take(s.options.MaxMessageBytes, s.options.MaxMessageItems, s.now())
+	msg.Runs = stream.Take(s.stream, left, func(a *stream.Attempt) carillon.Run { return *a.Run })
 	if len(msg.Runs) > 0 {
 		msg.Since = since
 	}
-	over := s.out.over
-	s.out.over = nil
-	for i := range over {
-		s.forget(over[i].run.Token)
-	}
-	s.waited = time.Time{}
-	s.stall.Stop()
-	if !s.out.empty() {
-		s.announce()
-	}
-	if !ok {
-		err = s.err // only after all earlier messages
-	}
-	s.mu.Unlock()
-	if full {
-		s.hold()
-	}
-	s.giveBack(over)
-	return msg, ok, err
-}
-
-// giveBack hands back runs that were not sent and will not be; their credits are unused.
-func (s *Session) giveBack(runs []outgoing) {
-	if len(runs) == 0 {
-		return
-	}
-	tokens := make([]string, len(runs))
-	for i := range runs {
-		tokens[i] = runs[i].run.Token
-		runs[i].attempt.subscription.Done(1, 1)
-	}
-	s.sink.Undelivered(tokens)
+	return msg, ok || left.Items < items
 }
 
 // Close implements [carillon.Session]. Runs that the worker has received wait for their lease.
 func (s *Session) Close() error {
-	s.end(carillon.Errorf(carillon.Canceled, "", "the session is closed"))
+	s.stream.End(stream.Closed())
 	return nil
 }
 
-// end closes the session with an error; only the first one counts.
-func (s *Session) end(err error) {
-	s.mu.Lock()
-	if s.err != nil {
-		s.mu.Unlock()
+// leave handles the worker's goodbye: its runs are free at once. The session stays for the answers to its
+// last results.
+func (s *Session) leave() {
+	s.stream.Lock()
+	if !s.stream.Leave() {
+		s.stream.Unlock()
 		return
 	}
-	s.err = err
-	close(s.over)
-	s.stall.Stop()
-	unsent, _ := s.drop()
-	s.mu.Unlock()
-	s.member.Leave()
-	if len(unsent) > 0 {
-		s.sink.Undelivered(unsent)
+	lost, waited := s.stream.Drop()
+	for token := range s.adopted {
+		lost = append(lost, token)
 	}
-}
-
-// drop releases all attempts: those never sent, in order, and those that the worker has. The lock is held.
-func (s *Session) drop() (unsent, sent []string) {
-	unsent = s.out.clearRuns()
-	for token, a := range s.held {
-		if a.sent {
-			sent = append(sent, token)
-		}
+	slices.Sort(lost)
+	clear(s.adopted)
+	s.stream.Unlock()
+	s.registration.Unsubscribe()
+	if len(waited) > 0 {
+		s.sink.Undelivered(waited)
 	}
-	slices.Sort(sent)
-	clear(s.held)
-	s.adopted = 0
-	return unsent, sent
-}
-
-// ended returns the error for a context that has ended.
-func ended(err error) error {
-	kind := carillon.Canceled
-	if errors.Is(err, context.DeadlineExceeded) {
-		kind = carillon.DeadlineExceeded
+	if len(lost) > 0 {
+		s.sink.Lost(lost)
 	}
-	return carillon.Errorf(kind, "", "%w", err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -145,7 +146,7 @@ func TestRunsAndResults(t *testing.T) {
 }
 
 func TestMessagesAreBounded(t *testing.T) {
-	d := newFakeSink(Options{MaxMessageBytes: 1000, MaxMessageItems: 3})
+	d := newFakeSink(Options{Bounds: stream.Bounds{MessageBytes: 1000, MessageItems: 3}})
 	s := d.connect(t, 20)
 	d.deliver(t, 0, 4, 0)    // four small: by items
 	d.deliver(t, 4, 5, 5000) // larger than a message
@@ -212,8 +213,8 @@ func TestReconnect(t *testing.T) {
 	if r := receive(t, other); !slices.Equal(r.Cancel, []string{token(0)}) {
 		t.Fatalf("only one of two holders was told: %+v", r)
 	}
-	if got := s.(*Session); got.adopted != 0 || len(got.held) != 0 {
-		t.Fatalf("%d adopted, %d held", got.adopted, len(got.held))
+	if got := s.(*Session); len(got.adopted) != 0 || !got.stream.HoldsNone() {
+		t.Fatalf("%d adopted", len(got.adopted))
 	}
 }
 
@@ -291,7 +292,7 @@ func TestNothingButCancelled(t *testing.T) {
 		if r, err := s.Receive(short); !errors.Is(err, carillon.DeadlineExceeded) {
 			t.Fatal(r, err)
 		}
-		pass(2 * DefaultStall)
+		pass(2 * stream.DefaultStall)
 		if len(d.hub.Workers()) != 1 {
 			t.Fatal("dropped for leaving nothing unreceived")
 		}
@@ -406,7 +407,7 @@ func TestStalledIsDropped(t *testing.T) {
 		d := newFakeSink(Options{})
 		stalled, well := d.connect(t, 1), d.connect(t, 1)
 		d.deliver(t, 0, 2, 0)
-		pass(DefaultStall - 1)
+		pass(stream.DefaultStall - 1)
 		receive(t, well)
 		if len(d.hub.Workers()) != 2 {
 			t.Fatal("dropped too early")
@@ -419,12 +420,12 @@ func TestStalledIsDropped(t *testing.T) {
 		if _, err := stalled.Receive(ctx); !errors.Is(err, carillon.ResourceExhausted) {
 			t.Fatal(err)
 		}
-		pass(10 * DefaultStall)
+		pass(10 * stream.DefaultStall)
 		if len(d.hub.Workers()) != 1 {
 			t.Fatal("an idle session was dropped")
 		}
 		well.(*Session).Accepted(token(1))
-		pass(DefaultStall)
+		pass(stream.DefaultStall)
 		synctest.Wait()
 		if len(d.hub.Workers()) != 0 {
 			t.Fatal("it received once and may stall for ever")
@@ -434,7 +435,7 @@ func TestStalledIsDropped(t *testing.T) {
 
 // TestFullIsHeldBack tells that a slow worker's credits wait while too much is unreceived, and come back.
 func TestFullIsHeldBack(t *testing.T) {
-	d := newFakeSink(Options{MaxPendingBytes: 10_000, MaxMessageBytes: 6000})
+	d := newFakeSink(Options{Bounds: stream.Bounds{PendingBytes: 10_000, MessageBytes: 6000}})
 	s := d.connect(t, 100)
 	d.deliver(t, 0, 3, 4000)
 	if n, ok := d.take(1, queue, 1, partition.Head{}); n != 0 || !ok {
@@ -449,7 +450,7 @@ func TestFullIsHeldBack(t *testing.T) {
 
 func TestOverfullIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newFakeSink(Options{MaxPendingBytes: 1000})
+		d := newFakeSink(Options{Bounds: stream.Bounds{PendingBytes: 1000}})
 		s := d.connect(t, 1)
 		for i := range 100 {
 			s.(*Session).Accepted(token(i))
@@ -470,6 +471,8 @@ func TestOverfullIsDropped(t *testing.T) {
 // received, cancelled or handed back, none twice.
 func TestRace(t *testing.T) {
 	d := newFakeSink(Options{})
+	atOnce, cancel := context.WithCancel(ctx)
+	cancel()
 	const sessions, runs = 4, 500
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -490,7 +493,7 @@ func TestRace(t *testing.T) {
 					default:
 					}
 					_ = s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 5}}})
-					msg, _, _ := s.(*Session).take()
+					msg, _ := s.Receive(atOnce)
 					var results []carillon.Result
 					mu.Lock()
 					for _, token := range tokens(msg.Runs) {

@@ -1,51 +1,92 @@
 package worker
 
-import "github.com/carillonhq/carillon"
+import (
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/dispatch/stream"
+)
 
-// speech reports whether a request is a sign of life. If the worker is direct, one that only moves credits is
+// liveness is what is known of a worker's signs of life. The stream's lock guards it.
+//
+//	alive ── ping ──► asked ── unheard ──► silent
+//	  ▲ └──────────────── unheard ───────────▲│
+//	  └──────────── a sign of life ◄──────────┘ (or from asked)
+type liveness struct {
+	heard uint64 // attempts that had been delivered at the last sign of life
+	state state
+}
+
+type state uint8
+
+const (
+	alive  state = iota
+	asked        // it was pinged and has not answered
+	silent       // it let an attempt end without a sign of life since its delivery
+)
+
+// sign records a sign of life after so many deliveries. It reports whether one was waited for.
+func (l *liveness) sign(delivered uint64) (awaited bool) {
+	awaited = l.state != alive
+	l.heard, l.state = delivered, alive
+	return awaited
+}
+
+// ping records that the worker is asked for a sign of life.
+func (l *liveness) ping() { l.state = max(l.state, asked) }
+
+// unheard records that an attempt ended because nothing was heard of it; nil: it is not of this session. It
+// reports whether the worker is silent from now on.
+func (l *liveness) unheard(a *stream.Attempt) bool {
+	if a == nil || a.Nth <= l.heard || l.state == silent {
+		return false
+	}
+	l.state = silent
+	return true
+}
+
+// isSign reports whether a request is a sign of life. If the worker is direct, one that only moves credits is
 // none: its multi-node session moves them by itself.
-func (s *Session) speech(req *carillon.WorkRequest) bool {
+func (s *Session) isSign(req *carillon.WorkRequest) bool {
 	return !s.direct || req.Pong || req.Goodbye || len(req.Heartbeats)+len(req.Results) > 0
 }
 
-// spoke records a sign of life.
-func (s *Session) spoke() {
-	s.mu.Lock()
-	s.words++
-	doubted := s.silent || s.asked
-	s.silent, s.asked = false, false
-	s.mu.Unlock()
-	if doubted {
-		s.member.Heard()
+// alive records a sign of life.
+func (s *Session) alive() {
+	s.stream.Lock()
+	awaited := s.liveness.sign(s.stream.Delivered())
+	s.stream.Unlock()
+	if awaited {
+		s.registration.Heard()
 	}
 }
 
 // Unheard implements [dispatch.Listener]. A worker that has sent nothing since it was given the attempt gets
 // no more runs until it does.
 func (s *Session) Unheard(token string) {
-	s.mu.Lock()
-	a := s.held[token]
-	silent := a != nil && a.subscription != nil && a.words == s.words && s.err == nil && !s.goodbye && !s.silent
-	if silent {
-		s.silent, s.out.ping = true, true
+	s.stream.Lock()
+	turned := s.stream.Open() && s.liveness.unheard(s.stream.Held(token))
+	if turned {
+		s.out.ping = true
 		s.announce()
 	}
-	s.mu.Unlock()
-	if silent {
-		s.member.Silence(func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.silent
-		})
+	s.stream.Unlock()
+	if turned {
+		s.registration.Silence(s.isSilent)
 	}
+}
+
+func (s *Session) isSilent() bool {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	return s.liveness.state == silent
 }
 
 // Ping implements [dispatch.Listener].
 func (s *Session) Ping() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && !s.goodbye {
-		s.asked, s.out.ping = true, true
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	if s.stream.Open() {
+		s.liveness.ping()
+		s.out.ping = true
 		s.announce()
 	}
 }
