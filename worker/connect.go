@@ -4,19 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/reconnect"
 )
 
-// Timing of connections.
-const (
-	connectTimeout = 10 * time.Second
-	firstBackoff   = 50 * time.Millisecond
-	lastBackoff    = 5 * time.Second
-	lastWords      = 5 * time.Second // for handlers to return after their contexts have ended
-)
+// returnTime is how long handlers may take to return after their contexts have ended.
+const returnTime = 5 * time.Second
 
 // connector keeps the worker connected. Its fields belong to the goroutine of Run.
 type connector struct {
@@ -32,7 +27,7 @@ type connector struct {
 	wanted  bool        // another session is to become the current one
 	opening chan opened // where the outcome of opening it will come; nil: none is being opened
 	giveUp  context.CancelFunc
-	backoff time.Duration
+	backoff reconnect.Backoff
 
 	leaving bool
 	overdue bool // the grace period and the wait after it are over
@@ -93,26 +88,12 @@ func (c *connector) connect() {
 	c.giveUp = cancel
 	out := make(chan opened, 1)
 	c.opening = out
-	wait := c.backoff/2 + rand.N(c.backoff/2+1)
+	backoff := c.backoff
 	go func() {
 		var o opened
-		o.session, o.err = openAfter(ctx, wait, c.worker)
+		o.session, o.err = reconnect.Connect(ctx, backoff, c.worker.open)
 		out <- o
 	}()
-}
-
-// openAfter waits, then opens a session.
-func openAfter(ctx context.Context, wait time.Duration, w *Worker) (carillon.Session, error) {
-	pause := time.NewTimer(wait)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	return w.sched.Connect(ctx, w.hello())
 }
 
 // connected handles the outcome of opening a session. The old session sends its last message before the new
@@ -121,12 +102,12 @@ func (c *connector) connected(o opened) error {
 	c.opening = nil
 	c.giveUp()
 	if o.err != nil {
-		c.backOff()
+		c.backoff = c.backoff.Next()
 		c.wanted = c.wanted && !(c.leaving && c.current != nil) // then the goodbye goes through the old one
 		if fatal(o.err) {
 			return o.err
 		}
-		c.log.Warn("the worker could not connect", "error", o.err, "again_after", c.backoff)
+		c.log.Warn("the worker could not connect", "error", o.err, "again_after", time.Duration(c.backoff))
 		return nil
 	}
 	again := c.current != nil
@@ -143,10 +124,6 @@ func (c *connector) connected(o opened) error {
 	return nil
 }
 
-func (c *connector) backOff() {
-	c.backoff = min(lastBackoff, max(firstBackoff, 2*c.backoff))
-}
-
 // lost handles the end of a session.
 func (c *connector) lost(l *link) error {
 	c.open--
@@ -154,10 +131,7 @@ func (c *connector) lost(l *link) error {
 		return nil // it was retired
 	}
 	c.current, c.wanted = nil, true
-	if time.Since(l.since) > lastBackoff {
-		c.backoff = 0
-	}
-	c.backOff()
+	c.backoff = c.backoff.Lost(l.since)
 	if fatal(l.err) {
 		return l.err
 	}
@@ -201,7 +175,7 @@ func (c *connector) beginToLeave() {
 func (c *connector) endGrace(grace *time.Timer) {
 	if c.inFlight.base.Err() == nil {
 		c.stop(ErrLeaving)
-		grace.Reset(lastWords)
+		grace.Reset(returnTime)
 		return
 	}
 	c.overdue = true

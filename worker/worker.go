@@ -130,6 +130,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newConnector(ctx, w).run(ctx)
 }
 
+// open opens a session.
+func (w *Worker) open(ctx context.Context) (carillon.Session, error) {
+	return w.sched.Connect(ctx, w.hello())
+}
+
 // hello returns the message that introduces the worker.
 func (w *Worker) hello() carillon.Hello {
 	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels}
