@@ -27,7 +27,7 @@ func TestWorkersHaveTimeToCome(t *testing.T) {
 		pass(1)
 		warns(t, h, "nobody has come", "q", true)
 
-		m := join(t, h, "q").member
+		m := join(t, h, "q").registration
 		pass(time.Hour)
 		warns(t, h, "served", "q", false)
 		warns(t, h, "another", "other", true)
@@ -50,7 +50,7 @@ func TestWorkersHaveTimeToCome(t *testing.T) {
 func TestANodeAloneWaitsForNoWorkers(t *testing.T) {
 	h, _ := hub(Options{})
 	warns(t, h, "at the start", "q", true)
-	m := join(t, h, "q").member
+	m := join(t, h, "q").registration
 	warns(t, h, "served", "q", false)
 	m.Leave()
 	warns(t, h, "it has left", "q", true)
@@ -60,7 +60,7 @@ func TestQueuesThatWereServedAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := hub(Options{Arrival: arrival})
 		for i := range 1000 {
-			join(t, h, fmt.Sprint("q", i)).member.Leave()
+			join(t, h, fmt.Sprint("q", i)).registration.Leave()
 			pass(time.Second)
 		}
 		if got, most := len(h.absence.left), int(2*arrival/time.Second); got > most {

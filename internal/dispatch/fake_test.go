@@ -12,38 +12,38 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// log is a sink that remembers what it was told.
-type log struct {
+// fakeSink is a sink that remembers what it was told.
+type fakeSink struct {
 	mu          sync.Mutex
 	rooms       []room
 	consumers   []partition.Queue
 	undelivered []string
 }
 
-func (l *log) Reports([]partition.Report)                          {}
-func (l *log) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (l *log) Lost([]string)                                       {}
+func (l *fakeSink) Reports([]partition.Report)                          {}
+func (l *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (l *fakeSink) Lost([]string)                                       {}
 
-func (l *log) Room(p int, q partition.Queue) {
+func (l *fakeSink) Room(p int, q partition.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rooms = append(l.rooms, room{p, q})
 }
 
-func (l *log) Consumers(q partition.Queue) {
+func (l *fakeSink) Consumers(q partition.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.consumers = append(l.consumers, q)
 }
 
-func (l *log) Undelivered(tokens []string) {
+func (l *fakeSink) Undelivered(tokens []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.undelivered = append(l.undelivered, tokens...)
 }
 
-// take forgets and returns the news of room.
-func (l *log) take() []room {
+// take forgets and returns what it was told of room.
+func (l *fakeSink) take() []room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rooms := l.rooms
@@ -53,11 +53,11 @@ func (l *log) take() []room {
 
 // fakeWorker is a worker that remembers what it got.
 type fakeWorker struct {
-	member *Registration
+	registration *Registration
 
 	mu      sync.Mutex
 	got     []string // tokens
-	deaf    bool     // takes no deliveries
+	refuses bool     // takes no deliveries
 	drained bool
 	closed  bool
 	cancels []string
@@ -80,7 +80,7 @@ func (c *fakeWorker) Ping() {
 func (c *fakeWorker) Deliver(ds []partition.Delivery) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.deaf {
+	if c.refuses {
 		return false
 	}
 	for i := range ds {
@@ -101,16 +101,16 @@ func (c *fakeWorker) Drain()       { c.drained = true }
 func (c *fakeWorker) Close() error { c.closed = true; return nil }
 
 // hub is a hub with its sink.
-func hub(o Options) (*Hub, *log) {
-	l := &log{}
+func hub(o Options) (*Hub, *fakeSink) {
+	l := &fakeSink{}
 	return New(l, o), l
 }
 
 func join(t testing.TB, h *Hub, queues ...string) *fakeWorker {
 	t.Helper()
 	c := &fakeWorker{}
-	c.member = h.Register(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
-	if err := c.member.Join(); err != nil {
+	c.registration = h.Register(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	if err := c.registration.Join(); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -135,27 +135,27 @@ func runsOf(p int, q partition.Queue, seq, n int) []partition.Delivery {
 	return ds
 }
 
-// hosts is a transport whose consumers begin with the same credits.
-type hosts struct {
+// fakeTransport is a transport whose consumers begin with the same credits.
+type fakeTransport struct {
 	credits int
-	opened  []*host
+	opened  []*fakeHost
 	drained bool
 	closed  bool
 }
 
-type host struct {
+type fakeHost struct {
 	fakeWorker
-	seat *Subscription
+	subscription *Subscription
 }
 
-func (t *hosts) Open(_ partition.Queue, s *Subscription) (Consumer, int) {
-	h := &host{seat: s}
+func (t *fakeTransport) Open(_ partition.Queue, s *Subscription) (Consumer, int) {
+	h := &fakeHost{subscription: s}
 	t.opened = append(t.opened, h)
 	return h, t.credits
 }
 
-func (t *hosts) Drain(context.Context) error { t.drained = true; return nil }
-func (t *hosts) Close() error                { t.closed = true; return nil }
+func (t *fakeTransport) Drain(context.Context) error { t.drained = true; return nil }
+func (t *fakeTransport) Close() error                { t.closed = true; return nil }
 
 // take takes slots as a partition does that does not mind which consumers there are.
 func take(h *Hub, p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
@@ -167,9 +167,9 @@ func helloFor(queue string) carillon.Hello {
 	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}
 }
 
-func without(crews []*fakeWorker, gone *fakeWorker) []*fakeWorker {
+func without(workers []*fakeWorker, gone *fakeWorker) []*fakeWorker {
 	var left []*fakeWorker
-	for _, c := range crews {
+	for _, c := range workers {
 		if c != gone {
 			left = append(left, c)
 		}

@@ -29,10 +29,10 @@ const (
 	MaxHeldBytes = 64 << 20 // of their data, about; the last slots of a partition may double it
 )
 
-// holdAtMost bounds how long a delivery is held back, along with half of its timeout, which runs meanwhile.
+// maxHold bounds how long a delivery is held back, along with half of its timeout, which runs meanwhile.
 // Then its partition gets it back and dispatches it again. Otherwise a run could fail by timeout that no
 // consumer ever got.
-const holdAtMost = time.Hour
+const maxHold = time.Hour
 
 // gate counts what is in flight of a key, limited or not, and keeps what is held back.
 type gate struct {
@@ -56,14 +56,14 @@ type heldDelivery struct {
 
 // tooLong reports whether the delivery has been held back for as long as allowed.
 func (p *heldDelivery) tooLong(now time.Time) bool {
-	most := holdAtMost
+	most := maxHold
 	if p.Timeout > 0 {
 		most = min(most, p.Timeout/2)
 	}
 	return now.Sub(p.since) >= most
 }
 
-func anyOne(*heldDelivery) bool { return true }
+func anyHeld(*heldDelivery) bool { return true }
 
 // room returns how many more may be in flight.
 func (g *gate) room() int {
@@ -107,14 +107,14 @@ func (q *queue) limit(key string, most int) {
 	}
 	g.named++
 	g.most = most
-	q.look(g)
+	q.markReady(g)
 }
 
 // unlimit removes the limit of a registration.
 func (q *queue) unlimit(key string) {
 	g := q.gate(key)
 	g.named--
-	q.look(g)
+	q.markReady(g)
 	q.forgetGate(g)
 }
 
@@ -149,7 +149,7 @@ func (q *queue) end(s *Subscription, key string, n int) {
 	}
 	g := q.gate(key)
 	g.flight -= n
-	q.look(g)
+	q.markReady(g)
 	q.forgetGate(g)
 }
 
@@ -171,7 +171,7 @@ func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 		return false
 	}
 	if before := q.held[d.Run.Token]; before != nil {
-		q.letGo(before)
+		q.unhold(before)
 	}
 	if q.held == nil {
 		q.held = map[string]*list.Element{}
@@ -185,12 +185,12 @@ func (q *queue) hold(g *gate, d *partition.Delivery) bool {
 	} else {
 		q.whole.throttled++
 	}
-	q.look(g)
+	q.markReady(g)
 	return true
 }
 
-// letGo ends the hold on a delivery.
-func (q *queue) letGo(e *list.Element) {
+// unhold ends the hold on a delivery.
+func (q *queue) unhold(e *list.Element) {
 	p := e.Value.(*heldDelivery)
 	p.gate.pending.Remove(e)
 	delete(q.held, p.Run.Token)
@@ -198,8 +198,8 @@ func (q *queue) letGo(e *list.Element) {
 	q.forgetGate(p.gate)
 }
 
-// look adds a gate to ready if it has a delivery that may pass.
-func (q *queue) look(g *gate) {
+// markReady adds a gate to ready if it has a delivery that may pass.
+func (q *queue) markReady(g *gate) {
 	if !g.ready && q.passable(g) {
 		g.ready = true
 		q.ready = append(q.ready, g)
@@ -216,8 +216,8 @@ func (q *queue) passable(g *gate) bool {
 // partition's slot.
 func (q *queue) spare() int { return min(q.credits, q.whole.room()) - q.taken - q.reserved }
 
-// pass delivers what was held back and has room now: the keys take turns, and each key keeps its order.
-func (q *queue) pass(n *notifications) {
+// passHeld delivers what was held back and has room now: the keys take turns, and each key keeps its order.
+func (q *queue) passHeld(n *notifications) {
 	for len(q.ready) > 0 {
 		g := q.ready[0]
 		if !q.passable(g) {
@@ -236,20 +236,20 @@ func (q *queue) pass(n *notifications) {
 			return
 		}
 		q.begin(s, g)
-		q.letGo(e)
+		q.unhold(e)
 		n.load(s, &p.Delivery, 1)
 		q.ready = append(q.ready[1:], g)
 	}
 	q.ready = nil
 }
 
-// giveUp hands back the held deliveries that which selects, in the order in which they came.
-func (q *queue) giveUp(n *notifications, which func(*heldDelivery) bool) {
+// handBack hands back the held deliveries that which selects, in the order in which they came.
+func (q *queue) handBack(n *notifications, which func(*heldDelivery) bool) {
 	var all []*heldDelivery
 	for _, e := range q.held {
 		if p := e.Value.(*heldDelivery); which(p) {
 			all = append(all, p)
-			q.letGo(e)
+			q.unhold(e)
 		}
 	}
 	slices.SortFunc(all, func(a, b *heldDelivery) int { return cmp.Compare(a.nth, b.nth) })
@@ -264,15 +264,15 @@ func (q *queue) drop(token string) bool {
 	if e == nil {
 		return false
 	}
-	q.letGo(e)
+	q.unhold(e)
 	return true
 }
 
-// wasShort counts the runs of a claim that must wait for the gate of the whole queue, each once.
-func (q *queue) wasShort(c *claim, short int) {
+// countThrottled counts the runs of a claim that must wait for the gate of the whole queue, each once.
+func (q *queue) countThrottled(c *claim, short int) {
 	if q.whole.named == 0 || q.whole.room() > q.taken+q.reserved {
 		short = 0
 	}
-	q.whole.throttled += uint64(max(0, short-c.short))
-	c.short = short
+	q.whole.throttled += uint64(max(0, short-c.throttled))
+	c.throttled = short
 }

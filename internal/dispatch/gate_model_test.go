@@ -56,144 +56,144 @@ func (q *queue) checkGates() error {
 	return nil
 }
 
-// yard drives a hub with gates by random steps of partitions and sidecars.
-type yard struct {
-	t      *rapid.T
-	h      *Hub
-	l      *log
-	crews  []*fakeWorker
-	seen   map[*fakeWorker]int      // how much of crew.got is known
-	flight map[*fakeWorker][]string // tokens
-	key    map[string]string        // of each token sent
-	gone   map[string]int           // tokens that were cancelled while they were held
-	slots  map[int]int
-	want   map[int]int
-	before map[string]int // in flight by key after the last step, "" = all
-	seq    int
+// gateModel drives a hub with gates by random steps of partitions and sidecars.
+type gateModel struct {
+	t       *rapid.T
+	h       *Hub
+	sink    *fakeSink
+	workers []*fakeWorker
+	seen    map[*fakeWorker]int      // how much of worker.got is known
+	flight  map[*fakeWorker][]string // tokens
+	key     map[string]string        // of each token sent
+	gone    map[string]int           // tokens that were cancelled while they were held
+	slots   map[int]int
+	want    map[int]int
+	before  map[string]int // in flight by key after the last step, "" = all
+	seq     int
 }
 
 // limits is the most of each key; "" = the whole queue.
-func (y *yard) limits() map[string]int {
+func (m *gateModel) limits() map[string]int {
 	all := map[string]int{}
-	for _, g := range y.h.Gates() {
+	for _, g := range m.h.Gates() {
 		all[g.Key] = g.Most
 	}
 	return all
 }
 
 // check looks at everything after a step.
-func (y *yard) check() {
-	limits := y.limits()
-	y.h.mu.Lock()
-	defer y.h.mu.Unlock()
+func (m *gateModel) check() {
+	limits := m.limits()
+	m.h.mu.Lock()
+	defer m.h.mu.Unlock()
 	at := map[string]int{}
-	for token := range y.key {
-		at[token] = y.gone[token]
+	for token := range m.key {
+		at[token] = m.gone[token]
 	}
-	for _, q := range y.h.queues {
+	for _, q := range m.h.queues {
 		if err := q.check(); err != nil {
-			y.t.Fatal(err)
+			m.t.Fatal(err)
 		}
 		if err := q.checkGates(); err != nil {
-			y.t.Fatal(err)
+			m.t.Fatal(err)
 		}
 		for token := range q.held {
 			at[token]++
 		}
 	}
 	now := map[string]int{}
-	for c, n := range y.seen {
-		y.flight[c] = append(y.flight[c], c.got[n:]...)
-		y.seen[c] = len(c.got)
+	for c, n := range m.seen {
+		m.flight[c] = append(m.flight[c], c.got[n:]...)
+		m.seen[c] = len(c.got)
 		for _, token := range c.got {
 			at[token]++
 		}
-		for _, token := range y.flight[c] {
+		for _, token := range m.flight[c] {
 			now[""]++
-			if key := y.key[token]; key != "" {
+			if key := m.key[token]; key != "" {
 				now[key]++
 			}
 		}
 	}
-	for _, token := range y.l.undelivered {
+	for _, token := range m.sink.undelivered {
 		at[token]++
 	}
 	for token, n := range at {
 		if n != 1 {
-			y.t.Fatalf("%s is at %d places", token, n)
+			m.t.Fatalf("%s is at %d places", token, n)
 		}
 	}
 	for key, most := range limits {
-		if now[key] > max(most, y.before[key]) {
-			y.t.Fatalf("%d in flight of %q, at most %d", now[key], key, most)
+		if now[key] > max(most, m.before[key]) {
+			m.t.Fatalf("%d in flight of %q, at most %d", now[key], key, most)
 		}
 	}
-	y.before = now
+	m.before = now
 }
 
-func (y *yard) take(p, want int) {
-	n, _ := take(y.h, p, gatedQueue, want, partition.Head{Priority: uint8(p % 2), Due: int64(y.seq)})
-	y.slots[p] += n
-	y.h.mu.Lock()
-	defer y.h.mu.Unlock()
-	if q := y.h.queues[gatedQueue]; n > 0 && q.whole.named > 0 && q.whole.flight+q.taken+q.reserved > q.whole.most {
-		y.t.Fatalf("%d slots beyond the limit of the queue", n)
+func (m *gateModel) take(p, want int) {
+	n, _ := take(m.h, p, gatedQueue, want, partition.Head{Priority: uint8(p % 2), Due: int64(m.seq)})
+	m.slots[p] += n
+	m.h.mu.Lock()
+	defer m.h.mu.Unlock()
+	if q := m.h.queues[gatedQueue]; n > 0 && q.whole.named > 0 && q.whole.flight+q.taken+q.reserved > q.whole.most {
+		m.t.Fatalf("%d slots beyond the limit of the queue", n)
 	}
 }
 
 // rooms lets every partition that was told take again and deliver, as the engine does.
-func (y *yard) rooms(key func() string) {
-	for rooms := y.l.take(); len(rooms) > 0; rooms = y.l.take() {
+func (m *gateModel) rooms(key func() string) {
+	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
 		for _, r := range rooms {
-			y.take(r.p, y.want[r.p])
-			y.deliver(r.p, y.slots[r.p], key)
+			m.take(r.p, m.want[r.p])
+			m.deliver(r.p, m.slots[r.p], key)
 		}
 	}
 }
 
-func (y *yard) deliver(p, n int, key func() string) {
-	ds := runsOf(p, gatedQueue, y.seq, n)
-	y.seq += n
+func (m *gateModel) deliver(p, n int, key func() string) {
+	ds := runsOf(p, gatedQueue, m.seq, n)
+	m.seq += n
 	for i := range ds {
 		ds[i].Key = key()
 		ds[i].Run.Data.Bytes = make([]byte, i)
-		y.key[ds[i].Run.Token] = ds[i].Key
+		m.key[ds[i].Run.Token] = ds[i].Key
 	}
-	y.slots[p] -= n
-	y.want[p] = max(0, y.want[p]-n)
-	y.h.Deliver(ds)
+	m.slots[p] -= n
+	m.want[p] = max(0, m.want[p]-n)
+	m.h.Deliver(ds)
 }
 
-func (y *yard) join(credits int, gates []Gate, queues ...string) *fakeWorker {
+func (m *gateModel) join(credits int, gates []Gate, queues ...string) *fakeWorker {
 	c := &fakeWorker{}
-	c.member = y.h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
-	c.member.Gates, c.member.Credits = gates, credits
-	if err := c.member.Join(); err != nil {
-		y.t.Fatal(err)
+	c.registration = m.h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c.registration.Gates, c.registration.Credits = gates, credits
+	if err := c.registration.Join(); err != nil {
+		m.t.Fatal(err)
 	}
-	y.crews, y.seen[c] = append(y.crews, c), 0
+	m.workers, m.seen[c] = append(m.workers, c), 0
 	return c
 }
 
-func (y *yard) leave(c *fakeWorker) {
-	c.member.Leave()
-	y.crews = without(y.crews, c)
-	y.flight[c] = nil
+func (m *gateModel) leave(c *fakeWorker) {
+	c.registration.Leave()
+	m.workers = without(m.workers, c)
+	m.flight[c] = nil
 }
 
-func (y *yard) done(c *fakeWorker, i int) {
-	token := y.flight[c][i]
-	y.flight[c] = slices.Delete(y.flight[c], i, i+1)
-	c.member.Subscriptions[0].DoneOf(y.key[token], 1, 1)
+func (m *gateModel) done(c *fakeWorker, i int) {
+	token := m.flight[c][i]
+	m.flight[c] = slices.Delete(m.flight[c], i, i+1)
+	c.registration.Subscriptions[0].DoneOf(m.key[token], 1, 1)
 }
 
 // forgetHeld notes that a token's is to be gone from the hub, if it is held.
-func (y *yard) forgetHeld(token string) {
-	y.h.mu.Lock()
-	defer y.h.mu.Unlock()
-	for _, q := range y.h.queues {
+func (m *gateModel) forgetHeld(token string) {
+	m.h.mu.Lock()
+	defer m.h.mu.Unlock()
+	for _, q := range m.h.queues {
 		if q.held[token] != nil {
-			y.gone[token]++
+			m.gone[token]++
 		}
 	}
 }
@@ -206,73 +206,73 @@ func drawGates(t *rapid.T) []Gate {
 	}), 0, 3).Draw(t, "gates")
 }
 
-func (y *yard) steps() map[string]func(*rapid.T) {
-	crewOf := func(t *rapid.T) *fakeWorker {
-		if len(y.crews) == 0 {
+func (m *gateModel) steps() map[string]func(*rapid.T) {
+	workerOf := func(t *rapid.T) *fakeWorker {
+		if len(m.workers) == 0 {
 			t.Skip("nobody is here")
 		}
-		return rapid.SampledFrom(y.crews).Draw(t, "crew")
+		return rapid.SampledFrom(m.workers).Draw(t, "worker")
 	}
 	partitionOf := func(t *rapid.T) int { return rapid.IntRange(0, 3).Draw(t, "p") }
 	return map[string]func(*rapid.T){
-		"": func(t *rapid.T) { y.t = t; y.check() },
+		"": func(t *rapid.T) { m.t = t; m.check() },
 		"join": func(t *rapid.T) {
-			y.join(rapid.IntRange(0, 8).Draw(t, "credits"), drawGates(t), gatedQueue.Address)
+			m.join(rapid.IntRange(0, 8).Draw(t, "credits"), drawGates(t), gatedQueue.Address)
 		},
-		"join for a gate alone": func(t *rapid.T) { y.join(0, drawGates(t)) },
-		"leave":                 func(t *rapid.T) { y.leave(crewOf(t)) },
+		"join for a gate alone": func(t *rapid.T) { m.join(0, drawGates(t)) },
+		"leave":                 func(t *rapid.T) { m.leave(workerOf(t)) },
 		"hold": func(t *rapid.T) {
 			held := rapid.Bool().Draw(t, "held")
-			for _, s := range crewOf(t).member.Subscriptions {
+			for _, s := range workerOf(t).registration.Subscriptions {
 				s.Hold(func() bool { return held })
 			}
 		},
 		"done": func(t *rapid.T) {
-			if c := crewOf(t); len(y.flight[c]) > 0 {
-				y.done(c, rapid.IntRange(0, len(y.flight[c])-1).Draw(t, "i"))
+			if c := workerOf(t); len(m.flight[c]) > 0 {
+				m.done(c, rapid.IntRange(0, len(m.flight[c])-1).Draw(t, "i"))
 			}
 		},
-		"rooms": func(t *rapid.T) { y.rooms(func() string { return drawKey(t) }) },
+		"rooms": func(t *rapid.T) { m.rooms(func() string { return drawKey(t) }) },
 		"take": func(t *rapid.T) {
 			p := partitionOf(t)
-			y.want[p] = rapid.IntRange(0, 9).Draw(t, "n")
-			y.take(p, y.want[p])
+			m.want[p] = rapid.IntRange(0, 9).Draw(t, "n")
+			m.take(p, m.want[p])
 		},
 		"deliver": func(t *rapid.T) {
-			if p := partitionOf(t); y.slots[p] > 0 {
-				y.deliver(p, rapid.IntRange(1, y.slots[p]).Draw(t, "n"), func() string { return drawKey(t) })
+			if p := partitionOf(t); m.slots[p] > 0 {
+				m.deliver(p, rapid.IntRange(1, m.slots[p]).Draw(t, "n"), func() string { return drawKey(t) })
 			}
 		},
 		"deliver untaken": func(t *rapid.T) {
-			y.deliver(partitionOf(t), 1, func() string { return drawKey(t) })
-			y.slots = y.owed()
+			m.deliver(partitionOf(t), 1, func() string { return drawKey(t) })
+			m.slots = m.takenSlots()
 		},
 		"cancel": func(t *rapid.T) {
-			tokens := slices.Sorted(maps.Keys(y.key))
-			if q := y.h.queues[gatedQueue]; q != nil && len(q.held) > 0 && rapid.Bool().Draw(t, "held") {
+			tokens := slices.Sorted(maps.Keys(m.key))
+			if q := m.h.queues[gatedQueue]; q != nil && len(q.held) > 0 && rapid.Bool().Draw(t, "held") {
 				tokens = slices.Sorted(maps.Keys(q.held))
 			}
 			if len(tokens) == 0 {
 				t.Skip("nothing was sent")
 			}
 			token := rapid.SampledFrom(tokens).Draw(t, "token")
-			y.forgetHeld(token)
-			y.h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: token}})
+			m.forgetHeld(token)
+			m.h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: token}})
 		},
 		"forget": func(t *rapid.T) {
 			p := partitionOf(t)
-			y.h.Forget(p) // what is held is handed back
-			y.slots[p], y.want[p] = 0, 0
+			m.h.Forget(p) // what is held is handed back
+			m.slots[p], m.want[p] = 0, 0
 		},
 	}
 }
 
 // owed is what the hub says partitions have taken.
-func (y *yard) owed() map[int]int {
-	y.h.mu.Lock()
-	defer y.h.mu.Unlock()
+func (m *gateModel) takenSlots() map[int]int {
+	m.h.mu.Lock()
+	defer m.h.mu.Unlock()
 	all := map[int]int{}
-	if q := y.h.queues[gatedQueue]; q != nil {
+	if q := m.h.queues[gatedQueue]; q != nil {
 		for p, c := range q.claims {
 			all[p] = c.taken
 		}
@@ -281,23 +281,23 @@ func (y *yard) owed() map[int]int {
 }
 
 // settle lets everything end: what waits goes on, and when all have left nothing remains.
-func (y *yard) settle() {
+func (m *gateModel) settle() {
 	plain := func() string { return "a" }
-	last := y.join(3, []Gate{{gatedQueue, "", 2}, {gatedQueue, "a", 1}}, gatedQueue.Address)
-	for p, n := range y.slots {
-		y.deliver(p, n, plain)
+	last := m.join(3, []Gate{{gatedQueue, "", 2}, {gatedQueue, "a", 1}}, gatedQueue.Address)
+	for p, n := range m.slots {
+		m.deliver(p, n, plain)
 	}
 	for {
-		y.rooms(plain)
-		y.check()
+		m.rooms(plain)
+		m.check()
 		busy := false
-		for _, c := range slices.Clone(y.crews) {
-			for _, s := range c.member.Subscriptions {
+		for _, c := range slices.Clone(m.workers) {
+			for _, s := range c.registration.Subscriptions {
 				s.Hold(func() bool { return false })
 			}
-			for len(y.flight[c]) > 0 {
-				y.done(c, 0)
-				y.check()
+			for len(m.flight[c]) > 0 {
+				m.done(c, 0)
+				m.check()
 				busy = true
 			}
 		}
@@ -305,28 +305,28 @@ func (y *yard) settle() {
 			break
 		}
 	}
-	if st := y.h.Queues()[0]; st.Held > 0 || st.Waiting > 0 || st.InFlight > 0 {
-		y.t.Fatalf("something is stuck: %+v", st)
+	if st := m.h.Queues()[0]; st.Held > 0 || st.Waiting > 0 || st.InFlight > 0 {
+		m.t.Fatalf("something is stuck: %+v", st)
 	}
-	for _, c := range slices.Clone(y.crews) {
+	for _, c := range slices.Clone(m.workers) {
 		if c != last {
-			y.leave(c)
+			m.leave(c)
 		}
 	}
-	y.leave(last)
-	y.check()
-	y.l.take()
-	if len(y.h.queues) != 0 || len(y.h.members) != 0 {
-		y.t.Fatalf("%d queues are left behind", len(y.h.queues))
+	m.leave(last)
+	m.check()
+	m.sink.take()
+	if len(m.h.queues) != 0 || len(m.h.registrations) != 0 {
+		m.t.Fatalf("%d queues are left behind", len(m.h.queues))
 	}
 }
 
 func TestGatesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 2})
-		y := &yard{t: t, h: h, l: l, seen: map[*fakeWorker]int{}, flight: map[*fakeWorker][]string{}, key: map[string]string{},
+		m := &gateModel{t: t, h: h, sink: l, seen: map[*fakeWorker]int{}, flight: map[*fakeWorker][]string{}, key: map[string]string{},
 			gone: map[string]int{}, slots: map[int]int{}, want: map[int]int{}, before: map[string]int{}}
-		t.Repeat(y.steps())
-		y.settle()
+		t.Repeat(m.steps())
+		m.settle()
 	})
 }

@@ -15,9 +15,9 @@ import (
 func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...string) *fakeWorker {
 	t.Helper()
 	c := &fakeWorker{}
-	c.member = h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
-	c.member.Gates, c.member.Credits = gates, credits
-	if err := c.member.Join(); err != nil {
+	c.registration = h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
+	c.registration.Gates, c.registration.Credits = gates, credits
+	if err := c.registration.Join(); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -64,10 +64,10 @@ func TestGateOfKey(t *testing.T) {
 	if st := h.Queues()[0]; st.InFlight != 3 || st.Held != 3 {
 		t.Fatalf("%+v", st)
 	}
-	a.member.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "in order", a.got, 0, 2, 4, 1)
 	h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: keyed(3, "k")[0].Run.Token}})
-	a.member.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "past one that was cancelled", a.got, 0, 2, 4, 1, 5)
 	if len(l.undelivered) > 0 || len(a.cancels) > 0 {
 		t.Fatalf("undelivered %v, cancelled %v", l.undelivered, a.cancels)
@@ -90,13 +90,13 @@ func TestGateOfQueue(t *testing.T) {
 		t.Fatalf("%d slots", n)
 	}
 	h.Deliver(keyed(2, ""))
-	a.member.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "what was held goes before what waits", a.got, 0, 2, 1)
 	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3}, {Gate: gates[1], InFlight: 1, Throttled: 1}}
 	if st := h.Gates(); !reflect.DeepEqual(st, want) {
 		t.Fatalf("%+v", st)
 	}
-	a.member.Subscriptions[0].Done(1, 1)
+	a.registration.Subscriptions[0].Done(1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
 	}
@@ -155,13 +155,13 @@ func TestGateComesAndGoes(t *testing.T) {
 	h.Deliver(keyed(0, "k", "k", "k", "k", "k", "k"))
 	newer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 3}})
 	expect(t, "the newest word counts", a.got, 0, 1, 2)
-	newer.member.Leave()
+	newer.registration.Leave()
 	if st := h.Gates(); len(st) != 1 || st[0].Most != 3 {
 		t.Fatalf("%+v", st)
 	}
-	namer.member.Leave()
+	namer.registration.Leave()
 	expect(t, "nobody limits it any more", a.got, 0, 1, 2, 3, 4, 5)
-	a.member.Leave()
+	a.registration.Leave()
 	if len(h.Gates()) != 0 || len(h.queues) != 0 {
 		t.Fatalf("%v and %v are left", h.Gates(), h.queues)
 	}
@@ -169,7 +169,7 @@ func TestGateComesAndGoes(t *testing.T) {
 
 func TestHeldIsHandedBack(t *testing.T) {
 	ends := map[string]func(h *Hub, c *fakeWorker){
-		"the last consumer leaves": func(_ *Hub, c *fakeWorker) { c.member.Leave() },
+		"the last consumer leaves": func(_ *Hub, c *fakeWorker) { c.registration.Leave() },
 		"drain":                    func(h *Hub, _ *fakeWorker) { _ = h.Drain(context.Background()) },
 		"close":                    func(h *Hub, _ *fakeWorker) { _ = h.Close() },
 	}
@@ -182,8 +182,8 @@ func TestHeldIsHandedBack(t *testing.T) {
 			h.Deliver(keyed(0, "k", "k", "k", "k"))
 			end(h, a)
 			expect(t, "in order", l.undelivered, 1, 2, 3)
-			a.member.Leave()
-			namer.member.Leave()
+			a.registration.Leave()
+			namer.registration.Leave()
 			if len(h.queues) != 0 {
 				t.Fatal("something is left")
 			}
@@ -208,7 +208,7 @@ func TestTooMuchHeld(t *testing.T) {
 	if n, ok := take(h, 1, gatedQueue, 10, partition.Head{}); n != 0 || !ok {
 		t.Fatalf("%d more would be handed back for ever", n)
 	}
-	a.member.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
 	}
@@ -241,8 +241,8 @@ func BenchmarkGate(b *testing.B) {
 	for b.Loop() {
 		take(h, 1, gatedQueue, 2, partition.Head{})
 		h.Deliver(ds)
-		a.member.Subscriptions[0].DoneOf("k", 1, 1)
-		a.member.Subscriptions[0].DoneOf("k", 1, 1)
+		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 		a.got = a.got[:0]
 	}
 }

@@ -46,16 +46,16 @@ type Hub struct {
 	options Options
 	sink    Sink
 
-	mu       sync.Mutex
-	queues   map[partition.Queue]*queue
-	members  map[*Registration]struct{}
-	joined   uint64 // registrations so far
-	draining bool
-	version  uint64      // of nodes
-	nodes    []string    // addresses, this one's first
-	sweeper  *time.Timer // nil while no transport has a queue and nothing is held back
-	slow     slow
-	absence  absence
+	mu            sync.Mutex
+	queues        map[partition.Queue]*queue
+	registrations map[*Registration]struct{}
+	joined        uint64 // registrations so far
+	draining      bool
+	version       uint64      // of nodes
+	nodes         []string    // addresses, this one's first
+	sweeper       *time.Timer // nil while no transport has a queue and nothing is held back
+	slow          slow
+	absence       absence
 }
 
 // New returns a hub that passes what consumers report to s.
@@ -66,7 +66,7 @@ func New(s Sink, o Options) *Hub {
 		o.Now = time.Now
 	}
 	return &Hub{
-		options: o, sink: s, queues: map[partition.Queue]*queue{}, members: map[*Registration]struct{}{},
+		options: o, sink: s, queues: map[partition.Queue]*queue{}, registrations: map[*Registration]struct{}{},
 		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 	}
 }
@@ -112,27 +112,27 @@ func (h *Hub) SetNodes(addresses []string) {
 		h.absence.begin()
 	}
 	h.nodes = addresses
-	version, members := h.version, h.present()
+	version, all := h.version, h.present()
 	h.settle(&n, h.sorted()...)
 	h.unlock(&n)
-	for _, m := range members {
-		m.learn(version, addresses)
+	for _, r := range all {
+		r.passNodes(version, addresses)
 	}
 }
 
 // Drain stops deliveries, tells the workers to connect elsewhere and waits until the transports have finished
 // what they have begun. When ctx ends, it ends that by force. Results are accepted until [Hub.Close].
 func (h *Hub) Drain(ctx context.Context) error {
-	for _, m := range h.stop() {
-		m.worker.Drain()
+	for _, r := range h.stop() {
+		r.worker.Drain()
 	}
 	return h.transports(func(t Transport) error { return t.Drain(ctx) })
 }
 
 // Close ends every session and every request at once.
 func (h *Hub) Close() error {
-	for _, m := range h.stop() {
-		_ = m.worker.Close() // a session ends whatever it returns
+	for _, r := range h.stop() {
+		_ = r.worker.Close() // a session ends whatever it returns
 	}
 	return h.transports(Transport.Close)
 }
@@ -153,7 +153,7 @@ func (h *Hub) stop() []*Registration {
 
 // present returns the registrations, oldest first.
 func (h *Hub) present() []*Registration {
-	return slices.SortedFunc(maps.Keys(h.members), func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
+	return slices.SortedFunc(maps.Keys(h.registrations), func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
 }
 
 // transports calls f for all transports at once.
@@ -185,7 +185,7 @@ func (h *Hub) sweep() {
 	for _, q := range h.sorted() {
 		if len(q.held) > 0 {
 			left = true
-			q.giveUp(&n, func(p *heldDelivery) bool { return p.tooLong(now) })
+			q.handBack(&n, func(p *heldDelivery) bool { return p.tooLong(now) })
 			h.settle(&n, q)
 		}
 		left = h.sweepIdle(q) || left
@@ -203,10 +203,10 @@ func (h *Hub) sweepIdle(q *queue) (left bool) {
 	switch {
 	case !q.opened:
 		return false
-	case q.quiet && q.idle():
+	case q.unused && q.idle():
 		delete(h.queues, q.name)
 		return false
 	}
-	q.quiet = true
+	q.unused = true
 	return true
 }

@@ -8,7 +8,7 @@ type notifications struct {
 	loads       []load
 	undelivered []string
 	wanted      []*Subscription // their consumers learn that runs wait
-	asked       []Listener      // to be pinged
+	pinged      []Listener      // to be pinged
 }
 
 // room tells a partition to take again.
@@ -50,7 +50,7 @@ func (h *Hub) unlock(n *notifications) {
 	for _, s := range n.wanted {
 		s.consumer.(MultiNodeConsumer).Wanted(s.name)
 	}
-	for _, l := range n.asked {
+	for _, l := range n.pinged {
 		l.Ping()
 	}
 	if len(n.undelivered) > 0 {

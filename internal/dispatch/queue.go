@@ -27,21 +27,21 @@ import (
 // consumer that leaves takes its credits along even if slots rest on them; free is below zero then, and the
 // deliveries concerned find no room.
 type queue struct {
-	name          partition.Queue
-	subscriptions []*Subscription
-	open          []*Subscription // those with room, in no order; served in turn
-	turn          int
-	short         []*Subscription // those with asks that have no credits and were not told that runs wait
-	credits       int             // sum of the subscriptions' room
-	local         int             // subscriptions of consumers in this process
-	taken         int             // slots of partitions that are about to deliver
-	reserved      int             // slots for partitions that were told to take again
-	claims        map[int]*claim
-	waiting       waiting
-	opened        bool      // opened by a transport, so dropped when idle
-	quiet         bool      // not used since the last sweep
-	silent        int       // subscriptions of silent consumers
-	asked         time.Time // when the consumers were last pinged
+	name           partition.Queue
+	subscriptions  []*Subscription
+	open           []*Subscription // those with room, in no order; served in turn
+	turn           int
+	withoutCredits []*Subscription // those with asks that have no credits and were not told that runs wait
+	credits        int             // sum of the subscriptions' room
+	local          int             // subscriptions of consumers in this process
+	taken          int             // slots of partitions that are about to deliver
+	reserved       int             // slots for partitions that were told to take again
+	claims         map[int]*claim
+	waiting        waiting
+	opened         bool      // opened by a transport, so dropped when idle
+	unused         bool      // not used since the last sweep
+	silent         int       // subscriptions of silent consumers
+	pinged         time.Time // when the consumers were last pinged
 
 	whole     gate                     // of all deliveries; those without a key are held here
 	gates     map[string]*gate         // of keys that are limited or in flight
@@ -53,13 +53,13 @@ type queue struct {
 
 // claim is what a partition has or wants of a queue.
 type claim struct {
-	p        int
-	taken    int
-	reserved int
-	want     int // while waiting
-	head     partition.Head
-	at       int // in waiting; -1 = not waiting
-	short    int // runs that are known to wait for the queue's gate
+	p         int
+	taken     int
+	reserved  int
+	want      int // while waiting
+	head      partition.Head
+	at        int // in waiting; -1 = not waiting
+	throttled int // runs that are known to wait for the queue's gate
 }
 
 func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
@@ -78,8 +78,8 @@ func (q *queue) free() int {
 	return min(room, q.whole.room()) - q.taken - q.reserved
 }
 
-// unspoken returns how many credits are neither taken or reserved nor kept for held deliveries.
-func (q *queue) unspoken() int { return q.credits - q.taken - q.reserved - len(q.held) }
+// unclaimed returns how many credits are neither taken or reserved nor kept for held deliveries.
+func (q *queue) unclaimed() int { return q.credits - q.taken - q.reserved - len(q.held) }
 
 // take gives p up to want slots, first those reserved for it, but no more than the node has room for. If the
 // queue is served, p waits for the rest. While others wait nothing is free, so p cannot overtake them.
@@ -93,30 +93,30 @@ func (q *queue) take(p, want int, head partition.Head, room func() int) int {
 	n := max(0, min(want, q.free(), room()))
 	c.taken += n
 	q.taken += n
-	q.wasShort(c, want-n)
+	q.countThrottled(c, want-n)
 	if n < want && !q.unserved() {
 		c.want, c.head = want-n, head
 		q.waiting.push(c)
 	}
-	q.tidy(c)
+	q.dropEmpty(c)
 	return n
 }
 
-// giveBack frees n slots that p took.
-func (q *queue) giveBack(p, n int) {
+// returnSlots frees n slots that p took.
+func (q *queue) returnSlots(p, n int) {
 	if c := q.claims[p]; c != nil {
 		n = min(n, c.taken)
 		q.taken -= n
 		c.taken -= n
-		q.tidy(c)
+		q.dropEmpty(c)
 	}
 }
 
-// standDown ends p's wait and frees what is reserved for it.
-func (q *queue) standDown(p int) {
+// endWait ends p's wait and frees what is reserved for it.
+func (q *queue) endWait(p int) {
 	if c := q.claims[p]; c != nil {
 		q.release(c)
-		q.tidy(c)
+		q.dropEmpty(c)
 	}
 }
 
@@ -127,8 +127,8 @@ func (q *queue) release(c *claim) {
 	c.reserved, c.want = 0, 0
 }
 
-// tidy drops an empty claim.
-func (q *queue) tidy(c *claim) {
+// dropEmpty drops an empty claim.
+func (q *queue) dropEmpty(c *claim) {
 	if c.taken == 0 && c.reserved == 0 && c.at < 0 {
 		delete(q.claims, c.p)
 	}
@@ -140,7 +140,7 @@ func (q *queue) place(d *partition.Delivery) (s *Subscription, held bool) {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
-		q.tidy(c)
+		q.dropEmpty(c)
 	} else if q.free() <= 0 {
 		return nil, false
 	}
@@ -192,7 +192,7 @@ func (q *queue) wakeFirst(most int) (r room, n int) {
 	q.waiting.remove(c)
 	c.reserved, c.want = n, 0
 	q.reserved += n
-	q.tidy(c)
+	q.dropEmpty(c)
 	return room{c.p, q.name}, n
 }
 
@@ -210,9 +210,9 @@ func (q *queue) add(s *Subscription) {
 // remove removes a subscription with its credits and all that is in flight there.
 func (q *queue) remove(s *Subscription) {
 	q.change(s, func() { s.gone = true })
-	if s.short {
-		s.short = false
-		q.short = slices.DeleteFunc(q.short, func(o *Subscription) bool { return o == s })
+	if s.withoutCredits {
+		s.withoutCredits = false
+		q.withoutCredits = slices.DeleteFunc(q.withoutCredits, func(o *Subscription) bool { return o == s })
 	}
 	q.endAll(s)
 	if s.silent {
@@ -240,10 +240,10 @@ func (q *queue) change(s *Subscription, f func()) {
 // credits.
 func (q *queue) sort(s *Subscription) {
 	if s.credits > 0 {
-		s.told = false
-	} else if s.asks && !s.told && !s.short && !s.gone {
-		s.short = true
-		q.short = append(q.short, s)
+		s.wantedSent = false
+	} else if s.multiNode && !s.wantedSent && !s.withoutCredits && !s.gone {
+		s.withoutCredits = true
+		q.withoutCredits = append(q.withoutCredits, s)
 	}
 	switch has := s.room() > 0; {
 	case has && s.at < 0:
@@ -259,24 +259,24 @@ func (q *queue) sort(s *Subscription) {
 	}
 }
 
-// hungry reports whether runs wait that more credits would let go.
-func (q *queue) hungry() bool {
+// creditsWanted reports whether runs wait that more credits would let go.
+func (q *queue) creditsWanted() bool {
 	return len(q.waiting) > 0 && q.whole.room() > q.taken+q.reserved
 }
 
-// tell tells each subscription without credits, once, that runs wait.
-func (q *queue) tell(n *notifications) {
-	if len(q.short) == 0 || !q.hungry() {
+// notifyWanted tells each subscription without credits, once, that runs wait.
+func (q *queue) notifyWanted(n *notifications) {
+	if len(q.withoutCredits) == 0 || !q.creditsWanted() {
 		return
 	}
-	for i, s := range q.short {
-		q.short[i], s.short = nil, false
+	for i, s := range q.withoutCredits {
+		q.withoutCredits[i], s.withoutCredits = nil, false
 		if s.credits <= 0 { // otherwise it is noted again when it runs out
-			s.told = true
+			s.wantedSent = true
 			n.wanted = append(n.wanted, s)
 		}
 	}
-	q.short = q.short[:0]
+	q.withoutCredits = q.withoutCredits[:0]
 }
 
 // idle reports whether the queue has no state that must be kept.

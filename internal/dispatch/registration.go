@@ -27,46 +27,46 @@ type Registration struct {
 // "dapr"). They count from Join on. A [MultiNodeConsumer] whose hello says Direct is told when runs wait for
 // credits.
 func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Registration {
-	m := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
+	r := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
 	_, asks := w.(MultiNodeConsumer)
 	for _, address := range hello.Queues {
 		name := partition.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
-		m.Subscriptions = append(m.Subscriptions, &Subscription{hub: h, name: name, consumer: w,
-			local: IsLocal(ctx), asks: asks && hello.Direct, gone: true})
+		r.Subscriptions = append(r.Subscriptions, &Subscription{hub: h, name: name, consumer: w,
+			local: IsLocal(ctx), multiNode: asks && hello.Direct, gone: true})
 	}
-	return m
+	return r
 }
 
 // Join puts the subscriptions in force, once. A node that is leaving refuses it.
-func (m *Registration) Join() error {
-	h := m.hub
+func (r *Registration) Join() error {
+	h := r.hub
 	h.mu.Lock()
 	if h.draining {
 		h.mu.Unlock()
 		return carillon.Errorf(carillon.Unavailable, "", "this node is leaving: connect to another")
 	}
 	h.joined++
-	m.nth = h.joined
-	h.members[m] = struct{}{}
-	m.subscribed = true
+	r.nth = h.joined
+	h.registrations[r] = struct{}{}
+	r.subscribed = true
 	version, nodes := h.version, h.nodes
 	var first []partition.Queue
-	for _, g := range m.Gates {
+	for _, g := range r.Gates {
 		h.served(g.Queue).limit(g.Key, g.Most)
 	}
-	for _, s := range m.Subscriptions {
+	for _, s := range r.Subscriptions {
 		q := h.served(s.name)
 		if q.unserved() {
 			first = append(first, s.name)
 		}
-		s.gone, s.silent, s.suspect, s.credits = false, false, false, m.Credits
+		s.gone, s.silent, s.suspect, s.credits = false, false, false, r.Credits
 		q.add(s)
 	}
 	var n notifications
-	h.settle(&n, m.queues()...)
+	h.settle(&n, r.queues()...)
 	h.unlock(&n)
 	if len(nodes) > 0 {
-		m.learn(version, nodes)
+		r.passNodes(version, nodes)
 	}
 	for _, q := range first {
 		h.sink.Consumers(q)
@@ -74,9 +74,9 @@ func (m *Registration) Join() error {
 	return nil
 }
 
-// learn tells the worker where the nodes are, if it wants to know.
-func (m *Registration) learn(version uint64, nodes []string) {
-	if l, ok := m.worker.(NodeWatcher); ok {
+// passNodes tells the worker where the nodes are, if it wants to know.
+func (r *Registration) passNodes(version uint64, nodes []string) {
+	if l, ok := r.worker.(NodeWatcher); ok {
 		l.Nodes(version, nodes)
 	}
 }
@@ -93,50 +93,50 @@ func (h *Hub) served(name partition.Queue) *queue {
 
 // Unsubscribe removes the subscriptions with all their credits, and the gates; the worker stays connected.
 // Partitions that waited for the last consumer of a queue are woken.
-func (m *Registration) Unsubscribe() {
-	h := m.hub
+func (r *Registration) Unsubscribe() {
+	h := r.hub
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
-	if !m.subscribed {
+	if !r.subscribed {
 		return
 	}
-	m.subscribed = false
-	for _, s := range m.Subscriptions {
+	r.subscribed = false
+	for _, s := range r.Subscriptions {
 		s.queue.remove(s)
 		if s.queue.unserved() {
 			h.absence.note(s.name)
 		}
 	}
-	for _, g := range m.Gates {
+	for _, g := range r.Gates {
 		h.queues[g.Queue].unlimit(g.Key)
 	}
-	h.settle(&n, m.queues()...)
+	h.settle(&n, r.queues()...)
 }
 
 // queues returns the queues of the subscriptions and gates, each once.
-func (m *Registration) queues() []*queue {
-	all := make([]*queue, 0, len(m.Subscriptions)+len(m.Gates))
-	seen := make(map[*queue]bool, len(m.Subscriptions)+len(m.Gates))
+func (r *Registration) queues() []*queue {
+	all := make([]*queue, 0, len(r.Subscriptions)+len(r.Gates))
+	seen := make(map[*queue]bool, len(r.Subscriptions)+len(r.Gates))
 	add := func(name partition.Queue) {
-		if q := m.hub.queues[name]; q != nil && !seen[q] {
+		if q := r.hub.queues[name]; q != nil && !seen[q] {
 			seen[q] = true
 			all = append(all, q)
 		}
 	}
-	for _, s := range m.Subscriptions {
+	for _, s := range r.Subscriptions {
 		add(s.name)
 	}
-	for _, g := range m.Gates {
+	for _, g := range r.Gates {
 		add(g.Queue)
 	}
 	return all
 }
 
 // Leave removes the worker with its subscriptions.
-func (m *Registration) Leave() {
-	m.Unsubscribe()
-	m.hub.mu.Lock()
-	defer m.hub.mu.Unlock()
-	delete(m.hub.members, m)
+func (r *Registration) Leave() {
+	r.Unsubscribe()
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	delete(r.hub.registrations, r)
 }

@@ -13,8 +13,8 @@ import (
 // nothing either. They are pinged, and until they answer, consumers that were not pinged or have answered go
 // first.
 
-// askAgain is how long after a ping the consumers of a queue are not pinged again.
-const askAgain = time.Second
+// pingAgain is how long after a ping the consumers of a queue are not pinged again.
+const pingAgain = time.Second
 
 // Listener is a consumer that knows when it last heard from its worker. Calls must not block.
 type Listener interface {
@@ -27,35 +27,35 @@ type Listener interface {
 
 // Silence holds the credits back until [Registration.Heard], unless silent denies that they should be. It is
 // called under the hub's lock.
-func (m *Registration) Silence(silent func() bool) {
-	h := m.hub
+func (r *Registration) Silence(silent func() bool) {
+	h := r.hub
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
-	if !m.subscribed || !silent() {
+	if !r.subscribed || !silent() {
 		return
 	}
-	for _, s := range m.Subscriptions {
-		s.queue.hush(s)
-		s.queue.ask(&n)
+	for _, s := range r.Subscriptions {
+		s.queue.silence(s)
+		s.queue.ping(&n)
 	}
-	h.settle(&n, m.queues()...)
+	h.settle(&n, r.queues()...)
 }
 
 // Heard records that the consumer has sent something: its credits count again.
-func (m *Registration) Heard() {
-	h := m.hub
+func (r *Registration) Heard() {
+	h := r.hub
 	var n notifications
 	var first []partition.Queue
 	h.mu.Lock()
-	if m.subscribed {
-		for _, s := range m.Subscriptions {
+	if r.subscribed {
+		for _, s := range r.Subscriptions {
 			if s.silent && s.queue.unserved() {
 				first = append(first, s.name)
 			}
-			s.queue.hear(s)
+			s.queue.heard(s)
 		}
-		h.settle(&n, m.queues()...)
+		h.settle(&n, r.queues()...)
 	}
 	h.unlock(&n)
 	for _, q := range first {
@@ -66,16 +66,16 @@ func (m *Registration) Heard() {
 // unserved reports whether no consumer may get anything. A transport's consumer is never silent.
 func (q *queue) unserved() bool { return len(q.subscriptions) == q.silent }
 
-// hush makes s silent.
-func (q *queue) hush(s *Subscription) {
+// silence makes s silent.
+func (q *queue) silence(s *Subscription) {
 	if !s.silent {
 		q.silent++
 		q.change(s, func() { s.silent, s.suspect = true, false })
 	}
 }
 
-// hear ends the silence and the suspicion of s.
-func (q *queue) hear(s *Subscription) {
+// heard ends the silence and the suspicion of s.
+func (q *queue) heard(s *Subscription) {
 	s.suspect = false
 	if s.silent {
 		q.silent--
@@ -83,19 +83,19 @@ func (q *queue) hear(s *Subscription) {
 	}
 }
 
-// ask pings the consumers with room. Each is suspect until it answers.
-func (q *queue) ask(n *notifications) {
+// ping pings the consumers with room. Each is suspect until it answers.
+func (q *queue) ping(n *notifications) {
 	now := time.Now()
-	if !q.asked.IsZero() && now.Sub(q.asked) < askAgain {
+	if !q.pinged.IsZero() && now.Sub(q.pinged) < pingAgain {
 		return
 	}
-	q.asked = now
+	q.pinged = now
 	for _, s := range q.open {
 		l, ok := s.consumer.(Listener)
 		if !ok || s.suspect {
 			continue
 		}
 		s.suspect = true
-		n.asked = append(n.asked, l)
+		n.pinged = append(n.pinged, l)
 	}
 }

@@ -13,18 +13,18 @@ func always() bool { return true }
 func TestASilentConsumerGetsNothing(t *testing.T) {
 	h, l := hub(Options{})
 	q, quiet, other := named("q"), join(t, h, "q"), join(t, h, "q")
-	quiet.member.Subscriptions[0].Grant(5)
-	other.member.Subscriptions[0].Grant(1)
-	quiet.member.Silence(always)
+	quiet.registration.Subscriptions[0].Grant(5)
+	other.registration.Subscriptions[0].Grant(1)
+	quiet.registration.Silence(always)
 	if n, served := take(h, 1, q, 3, partition.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v: the silent one's credits count", n, served)
 	}
 	h.Deliver(runsOf(1, q, 1, 1))
-	quiet.member.Subscriptions[0].Grant(1) // credits that come meanwhile are kept
+	quiet.registration.Subscriptions[0].Grant(1) // credits that come meanwhile are kept
 	if len(quiet.got) != 0 || len(other.got) != 1 {
 		t.Fatalf("silent %v, other %v", quiet.got, other.got)
 	}
-	quiet.member.Heard()
+	quiet.registration.Heard()
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
 		t.Fatalf("the partition that waited was told %v", rooms)
 	}
@@ -37,19 +37,19 @@ func TestSilentConsumersAloneServeNobody(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	take(h, 1, q, 3, partition.Head{})
-	c.member.Subscriptions[0].Grant(1)
-	c.member.Silence(always)
+	c.registration.Subscriptions[0].Grant(1)
+	c.registration.Silence(always)
 	l.take()
 	if n, served := take(h, 1, q, 3, partition.Head{}); n != 0 || served {
 		t.Fatalf("took %d, served %v", n, served)
 	}
 	l.consumers = nil
-	c.member.Heard()
+	c.registration.Heard()
 	if !slices.Contains(l.consumers, q) {
 		t.Fatal("nobody was told that there is a consumer again")
 	}
 	l.consumers = nil
-	c.member.Silence(always)
+	c.registration.Silence(always)
 	if join(t, h, "q"); !slices.Contains(l.consumers, q) {
 		t.Fatal("nobody was told of the first one that is not silent")
 	}
@@ -58,8 +58,8 @@ func TestSilentConsumersAloneServeNobody(t *testing.T) {
 func TestAWordBeforeTheSilenceCounts(t *testing.T) {
 	h, _ := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	c.member.Subscriptions[0].Grant(1)
-	c.member.Silence(func() bool { return false })
+	c.registration.Subscriptions[0].Grant(1)
+	c.registration.Silence(func() bool { return false })
 	if n, served := take(h, 1, q, 1, partition.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v", n, served)
 	}
@@ -71,25 +71,25 @@ func TestAskedConsumersComeLast(t *testing.T) {
 		q := named("q")
 		quiet, a, b, awake := join(t, h, "q"), join(t, h, "q"), join(t, h, "q"), join(t, h, "q")
 		for _, c := range []*fakeWorker{quiet, a, b, awake} {
-			c.member.Subscriptions[0].Grant(4)
+			c.registration.Subscriptions[0].Grant(4)
 		}
-		quiet.member.Silence(always)
+		quiet.registration.Silence(always)
 		if a.pings != 1 || b.pings != 1 || awake.pings != 1 || quiet.pings != 0 {
 			t.Fatalf("pings: %d %d %d, and %d of the silent one", a.pings, b.pings, awake.pings, quiet.pings)
 		}
-		awake.member.Heard()
+		awake.registration.Heard()
 		take(h, 1, q, 8, partition.Head{})
 		h.Deliver(runsOf(1, q, 1, 8))
 		if len(awake.got) != 4 || len(a.got) != 2 || len(b.got) != 2 {
 			t.Fatalf("%d to the one that answered, %d and %d to the others", len(awake.got), len(a.got), len(b.got))
 		}
-		a.member.Silence(always) // within a second nobody is asked again
+		a.registration.Silence(always) // within a second nobody is asked again
 		if awake.pings != 1 {
 			t.Fatalf("%d pings", awake.pings)
 		}
-		pass(askAgain)
-		awake.member.Subscriptions[0].Grant(1)
-		b.member.Silence(always)
+		pass(pingAgain)
+		awake.registration.Subscriptions[0].Grant(1)
+		b.registration.Silence(always)
 		if awake.pings != 2 {
 			t.Fatalf("%d pings", awake.pings)
 		}

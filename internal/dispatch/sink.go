@@ -65,7 +65,7 @@ type NodeWatcher interface {
 // consumer when a queue is first used and drops it when it has been idle for [Options.IdleQueue].
 type Transport interface {
 	// Open returns the consumer of q and its initial credits. It must not call the hub or the subscription.
-	Open(q partition.Queue, seat *Subscription) (c Consumer, credits int)
+	Open(q partition.Queue, s *Subscription) (c Consumer, credits int)
 	// Drain waits until everything in flight has ended, and ends it by force when ctx ends.
 	Drain(ctx context.Context) error
 	Close() error

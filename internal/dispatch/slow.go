@@ -27,12 +27,12 @@ const (
 // slow is the state of a slow start. The hub's lock guards it.
 type slow struct {
 	SlowStart
-	began  time.Time // by the monotonic clock
-	before int64     // runs due before this are overdue, in Unix nanoseconds of the wall clock
-	active bool      // a backlog was seen and the bound is in force
-	seen   bool      // a backlog was seen since the last step
-	over   bool
-	timer  *time.Timer // runs while active
+	started       time.Time // by the monotonic clock
+	overdueBefore int64     // runs due before this are overdue, in Unix nanoseconds of the wall clock
+	active        bool      // a backlog was seen and the bound is in force
+	backlogSeen   bool      // a backlog was seen since the last step
+	over          bool
+	timer         *time.Timer // runs while active
 }
 
 func newSlow(o SlowStart, now time.Time) slow {
@@ -43,27 +43,27 @@ func newSlow(o SlowStart, now time.Time) slow {
 		o.Overdue = DefaultSlowOverdue
 	}
 	o.Initial = max(1, o.Initial)
-	return slow{SlowStart: o, began: time.Now(), before: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
+	return slow{SlowStart: o, started: time.Now(), overdueBefore: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
 }
 
 // bound returns how many deliveries may be in flight now.
 func (s *slow) bound() int {
 	bound := s.Initial
-	for steps := time.Since(s.began) / s.Step; steps > 0 && bound < s.Most; steps-- {
+	for steps := time.Since(s.started) / s.Step; steps > 0 && bound < s.Most; steps-- {
 		bound *= 2
 	}
 	return bound
 }
 
-// notice checks the head that a partition wants slots for. The first overdue one puts the bound in force.
-func (s *slow) notice(h *Hub, head partition.Head) {
-	if s.over || head.Due >= s.before {
+// noteHead checks the head that a partition wants slots for. The first overdue one puts the bound in force.
+func (s *slow) noteHead(h *Hub, head partition.Head) {
+	if s.over || head.Due >= s.overdueBefore {
 		return
 	}
-	s.seen = true
+	s.backlogSeen = true
 	if !s.active {
 		s.active = true
-		s.timer = time.AfterFunc(s.Step-time.Since(s.began)%s.Step, h.slowStep)
+		s.timer = time.AfterFunc(s.Step-time.Since(s.started)%s.Step, h.slowStep)
 	}
 }
 
@@ -80,8 +80,8 @@ func (h *Hub) slowStep() {
 	var n notifications
 	h.mu.Lock()
 	if s := &h.slow; s.active {
-		backlog := s.seen || h.overdueWaits()
-		s.seen = false
+		backlog := s.backlogSeen || h.overdueWaits()
+		s.backlogSeen = false
 		h.wakeAll(&n)
 		if !backlog || s.bound() >= s.Most {
 			s.end()
@@ -97,7 +97,7 @@ func (h *Hub) slowStep() {
 func (h *Hub) overdueWaits() bool {
 	for _, q := range h.queues {
 		for _, c := range q.waiting {
-			if c.head.Due < h.slow.before {
+			if c.head.Due < h.slow.overdueBefore {
 				return true
 			}
 		}
@@ -106,7 +106,7 @@ func (h *Hub) overdueWaits() bool {
 }
 
 // room returns how many more slots the node may give; below zero when the bound is exceeded.
-func (h *Hub) room() int {
+func (h *Hub) nodeRoom() int {
 	if !h.slow.active {
 		return math.MaxInt
 	}
@@ -119,7 +119,7 @@ func (h *Hub) room() int {
 
 // wakeAll reserves slots for waiting partitions of all queues, best head first, as far as the node has room.
 func (h *Hub) wakeAll(n *notifications) {
-	for left := h.room(); ; {
+	for left := h.nodeRoom(); ; {
 		q := h.firstToWake(left > 0)
 		if q == nil {
 			return

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +17,8 @@ func TestSlowStart(t *testing.T) {
 		began := time.Now()
 		overdue := partition.Head{Due: began.Add(-time.Minute).UnixNano()}
 		a, b := join(t, h, "a"), join(t, h, "b")
-		a.member.Subscriptions[0].Grant(1000)
-		b.member.Subscriptions[0].Grant(1000)
+		a.registration.Subscriptions[0].Grant(1000)
+		b.registration.Subscriptions[0].Grant(1000)
 		inFlight := 0
 		for p, name := range []string{"a", "b"} {
 			n, ok := take(h, p, named(name), 100, overdue)
@@ -38,7 +37,7 @@ func TestSlowStart(t *testing.T) {
 				inFlight += n
 			}
 		}
-		a.member.Subscriptions[0].Done(4, 4)
+		a.registration.Subscriptions[0].Done(4, 4)
 		inFlight -= 4
 		if more(); inFlight != 4 {
 			t.Fatalf("%d in flight after the first were done", inFlight)
@@ -68,7 +67,7 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := hub(Options{SlowStart: SlowStart{Initial: 4, Step: time.Second}})
 		q, c := named("q"), join(t, h, "q")
-		c.member.Subscriptions[0].Grant(1000)
+		c.registration.Subscriptions[0].Grant(1000)
 		old, fresh := partition.Head{Due: time.Now().Add(-6 * time.Second).UnixNano()}, partition.Head{Due: time.Now().UnixNano()}
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {
 			t.Fatalf("a node without a backlog is bounded to %d", n)
@@ -85,41 +84,4 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 			t.Fatalf("still bounded to %d", n)
 		}
 	})
-}
-
-// TestConsumersInThisProcess get only what is in the store.
-func TestConsumersInThisProcess(t *testing.T) {
-	h, l := hub(Options{})
-	q, far := named("q"), join(t, h, "q")
-	far.member.Subscriptions[0].Grant(1)
-	if s := h.Take(1, q, 1, partition.Head{}); s.Durable || s.N != 1 {
-		t.Fatalf("%+v", s)
-	}
-	here := &fakeWorker{}
-	here.member = h.Register(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
-	if err := here.member.Join(); err != nil {
-		t.Fatal(err)
-	}
-	here.member.Subscriptions[0].Grant(10)
-	for range 5 { // whose turn it is does not matter
-		if s := h.Take(1, q, 1, partition.Head{}); !s.Durable {
-			t.Fatalf("%+v", s)
-		}
-	}
-	h.Deliver(runsOf(1, q, 0, 6))
-	if len(far.got) != 1 || len(here.got) != 0 || len(l.undelivered) != 5 {
-		t.Fatalf("far %d, here %d, back %d", len(far.got), len(here.got), len(l.undelivered))
-	}
-	ds := runsOf(1, q, 6, 3)
-	for i := range ds {
-		ds[i].Durable = true
-	}
-	h.Deliver(ds)
-	if len(here.got) != 3 {
-		t.Fatalf("%d", len(here.got))
-	}
-	here.member.Leave()
-	if s := h.Take(1, q, 1, partition.Head{}); s.Durable {
-		t.Fatal("it has left")
-	}
 }

@@ -80,11 +80,11 @@ type WorkerStats struct {
 func (h *Hub) Workers() []WorkerStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]WorkerStats, 0, len(h.members))
-	for _, m := range h.present() {
-		w := WorkerStats{Kind: m.kind, Namespace: m.hello.Namespace, ID: m.hello.WorkerID, Labels: m.hello.Labels,
-			Queues: slices.Clone(m.hello.Queues), Since: m.since}
-		for _, s := range m.Subscriptions {
+	all := make([]WorkerStats, 0, len(h.registrations))
+	for _, r := range h.present() {
+		w := WorkerStats{Kind: r.kind, Namespace: r.hello.Namespace, ID: r.hello.WorkerID, Labels: r.hello.Labels,
+			Queues: slices.Clone(r.hello.Queues), Since: r.since}
+		for _, s := range r.Subscriptions {
 			w.InFlight += s.flight
 		}
 		all = append(all, w)

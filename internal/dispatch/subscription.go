@@ -7,26 +7,26 @@ import (
 // Subscription is a consumer's place at one queue, through which it grants credits. All methods are harmless
 // after it has left.
 type Subscription struct {
-	hub      *Hub
-	name     partition.Queue
-	consumer Consumer
-	local    bool // the consumer is in this process and may end it, so it gets durable attempts only
-	asks     bool // the consumer wants to know when runs wait and it has no credits
+	hub       *Hub
+	name      partition.Queue
+	consumer  Consumer
+	local     bool // the consumer is in this process and may end it, so it gets durable attempts only
+	multiNode bool // the consumer wants to know when runs wait and it has no credits
 
 	// Guarded by the hub's lock.
-	queue   *queue         // nil before its registration joins
-	credits int            // may be below zero: the next grants make up for it
-	flight  int            // delivered and not ended
-	keys    map[string]int // of flight, by key; nil: none ever had a key
-	paused  bool
-	gone    bool
-	nth     int  // in queue.subscriptions
-	at      int  // in queue.open; -1 = no room
-	load    int  // index + 1 in notifications.loads during Deliver; 0: none
-	silent  bool // it gets nothing until its consumer sends something
-	suspect bool // it was pinged and has not answered: others go first
-	short   bool // in queue.short
-	told    bool // its consumer was told that runs wait, since it last had credits
+	queue          *queue         // nil before its registration joins
+	credits        int            // may be below zero: the next grants make up for it
+	flight         int            // delivered and not ended
+	keys           map[string]int // of flight, by key; nil: none ever had a key
+	paused         bool
+	gone           bool
+	nth            int  // in queue.subscriptions
+	at             int  // in queue.open; -1 = no room
+	load           int  // index + 1 in notifications.loads during Deliver; 0: none
+	silent         bool // it gets nothing until its consumer sends something
+	suspect        bool // it was pinged and has not answered: others go first
+	withoutCredits bool // in queue.short
+	wantedSent     bool // its consumer was told that runs wait, since it last had credits
 }
 
 // room returns how many deliveries may be sent now.
@@ -51,7 +51,7 @@ func (s *Subscription) TakeBack(n int) (taken int) {
 	s.change(func() {
 		taken = max(0, min(n, s.credits))
 		if !s.paused && !s.silent {
-			taken = max(0, min(taken, s.queue.unspoken()))
+			taken = max(0, min(taken, s.queue.unclaimed()))
 		}
 		s.credits -= taken
 	})

@@ -23,13 +23,13 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 		h.mu.Unlock()
 		return partition.Slots{}
 	}
-	q.quiet = false
+	q.unused = false
 	n := 0
 	if want > 0 {
-		h.slow.notice(h, head)
-		n = q.take(p, want, head, h.room)
+		h.slow.noteHead(h, head)
+		n = q.take(p, want, head, h.nodeRoom)
 	} else {
-		q.standDown(p)
+		q.endWait(p)
 	}
 	slots := partition.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
 	var more notifications
@@ -43,7 +43,7 @@ func (h *Hub) Return(p int, name partition.Queue, n int) {
 	var more notifications
 	h.mu.Lock()
 	if q := h.queues[name]; q != nil {
-		q.giveBack(p, n)
+		q.returnSlots(p, n)
 		h.settle(&more, q)
 	}
 	h.unlock(&more)
@@ -74,9 +74,9 @@ func (h *Hub) queue(name partition.Queue) *queue {
 func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || q.unserved() {
-			q.giveUp(n, anyOne)
+			q.handBack(n, anyHeld)
 		} else {
-			q.pass(n)
+			q.passHeld(n)
 		}
 		if !h.draining && !h.slow.active {
 			q.wake(h.options.Chunk, n)
@@ -87,7 +87,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 	}
 	for _, q := range qs {
 		if !h.draining && len(h.nodes) > 1 { // otherwise there is no node to take credits from
-			q.tell(n)
+			q.notifyWanted(n)
 		}
 		if len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited() {
 			delete(h.queues, q.name)
@@ -169,10 +169,10 @@ func (h *Hub) Forget(p int) {
 		c, has := q.claims[p]
 		if has {
 			q.release(c)
-			q.giveBack(p, c.taken)
+			q.returnSlots(p, c.taken)
 		}
 		held := len(q.held)
-		q.giveUp(&n, func(l *heldDelivery) bool { return l.Partition == p })
+		q.handBack(&n, func(l *heldDelivery) bool { return l.Partition == p })
 		if has || len(q.held) < held {
 			h.settle(&n, q)
 		}

@@ -74,8 +74,8 @@ func newTarget(o Options, dial dialFunc) *Target {
 }
 
 // Open implements [dispatch.Transport].
-func (t *Target) Open(_ partition.Queue, seat *dispatch.Subscription) (dispatch.Consumer, int) {
-	return &host{target: t, subscription: seat, limit: t.options.HostLimit}, t.options.HostLimit
+func (t *Target) Open(_ partition.Queue, s *dispatch.Subscription) (dispatch.Consumer, int) {
+	return &host{target: t, subscription: s, limit: t.options.HostLimit}, t.options.HostLimit
 }
 
 // start sends attempts, or none if the node is leaving.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -52,12 +51,12 @@ func (q *queue) check() error {
 	return nil
 }
 
-// model drives a hub by random steps of partitions and workers.
-type model struct {
+// queueModel drives a hub by random steps of partitions and workers.
+type queueModel struct {
 	t       *rapid.T
 	h       *Hub
-	l       *log
-	crews   []*fakeWorker
+	sink    *fakeSink
+	workers []*fakeWorker
 	granted map[*fakeWorker]int
 	slots   map[int]int // taken by partition
 	want    map[int]int // runs that a partition still has to deliver
@@ -68,7 +67,7 @@ type model struct {
 
 var modelQueue = named("q")
 
-func (m *model) check() {
+func (m *queueModel) check() {
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
 	for _, q := range m.h.queues {
@@ -85,7 +84,7 @@ func (m *model) check() {
 			got[token]++
 		}
 	}
-	for _, token := range m.l.undelivered {
+	for _, token := range m.sink.undelivered {
 		got[token]++
 	}
 	for token, n := range got {
@@ -98,7 +97,7 @@ func (m *model) check() {
 	}
 }
 
-func (m *model) take(p, want int) {
+func (m *queueModel) take(p, want int) {
 	n, consumers := take(m.h, p, modelQueue, want, partition.Head{Priority: uint8(p % 3), Due: int64(m.seq)})
 	if n > want || (n > 0 && !consumers) {
 		m.t.Fatalf("took %d of %d, consumers %v", n, want, consumers)
@@ -107,7 +106,7 @@ func (m *model) take(p, want int) {
 	m.waits[p] = n < want && consumers
 }
 
-func (m *model) deliver(p, n int) {
+func (m *queueModel) deliver(p, n int) {
 	ds := runsOf(p, modelQueue, m.seq, n)
 	m.seq += n
 	for i := range ds {
@@ -118,52 +117,52 @@ func (m *model) deliver(p, n int) {
 }
 
 // rooms lets every partition that was told take again, as the engine does.
-func (m *model) rooms() {
-	for rooms := m.l.take(); len(rooms) > 0; rooms = m.l.take() {
+func (m *queueModel) rooms() {
+	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
 		for _, r := range rooms {
 			m.take(r.p, m.want[r.p])
 		}
 	}
 }
 
-func (m *model) steps() map[string]func(*rapid.T) {
-	crewOf := func(t *rapid.T) *fakeWorker {
-		if len(m.crews) == 0 {
+func (m *queueModel) steps() map[string]func(*rapid.T) {
+	workerOf := func(t *rapid.T) *fakeWorker {
+		if len(m.workers) == 0 {
 			t.Skip("nobody is here")
 		}
-		return rapid.SampledFrom(m.crews).Draw(t, "crew")
+		return rapid.SampledFrom(m.workers).Draw(t, "worker")
 	}
 	partitionOf := func(t *rapid.T) int { return rapid.IntRange(0, 4).Draw(t, "p") }
 	return map[string]func(*rapid.T){
 		"": func(t *rapid.T) { m.t = t; m.check() },
 		"join": func(*rapid.T) {
 			c := &fakeWorker{}
-			c.member = m.h.Register(context.Background(), c, "worker", helloFor("q"))
-			if err := c.member.Join(); err != nil {
+			c.registration = m.h.Register(context.Background(), c, "worker", helloFor("q"))
+			if err := c.registration.Join(); err != nil {
 				m.t.Fatal(err)
 			}
-			m.crews, m.granted[c] = append(m.crews, c), 0
+			m.workers, m.granted[c] = append(m.workers, c), 0
 		},
 		"leave": func(t *rapid.T) {
-			c := crewOf(t)
-			c.member.Leave()
-			m.crews = without(m.crews, c)
+			c := workerOf(t)
+			c.registration.Leave()
+			m.workers = without(m.workers, c)
 			m.rooms()
 		},
 		"grant": func(t *rapid.T) {
-			c, n := crewOf(t), rapid.IntRange(1, 12).Draw(t, "n")
+			c, n := workerOf(t), rapid.IntRange(1, 12).Draw(t, "n")
 			m.granted[c] += n
-			c.member.Subscriptions[0].Grant(n)
+			c.registration.Subscriptions[0].Grant(n)
 		},
 		"hold": func(t *rapid.T) {
 			held := rapid.Bool().Draw(t, "held")
-			crewOf(t).member.Subscriptions[0].Hold(func() bool { return held })
+			workerOf(t).registration.Subscriptions[0].Hold(func() bool { return held })
 		},
 		"silence": func(t *rapid.T) {
-			crewOf(t).member.Silence(func() bool { return true })
+			workerOf(t).registration.Silence(func() bool { return true })
 			m.rooms() // whoever waited for the last one learns that nobody serves the queue
 		},
-		"word":  func(t *rapid.T) { crewOf(t).member.Heard() },
+		"word":  func(t *rapid.T) { workerOf(t).registration.Heard() },
 		"rooms": func(*rapid.T) { m.rooms() },
 		"take": func(t *rapid.T) {
 			p, n := partitionOf(t), rapid.IntRange(0, 9).Draw(t, "n")
@@ -194,7 +193,7 @@ func (m *model) steps() map[string]func(*rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 3})
-		m := &model{t: t, h: h, l: l, granted: map[*fakeWorker]int{}, slots: map[int]int{}, want: map[int]int{}, sent: map[string]int{},
+		m := &queueModel{t: t, h: h, sink: l, granted: map[*fakeWorker]int{}, slots: map[int]int{}, want: map[int]int{}, sent: map[string]int{},
 			waits: map[int]bool{}}
 		t.Repeat(m.steps())
 		m.settle()
@@ -202,15 +201,15 @@ func TestModel(t *testing.T) {
 }
 
 // settle gives enough credits: in the end nobody waits.
-func (m *model) settle() {
+func (m *queueModel) settle() {
 	c := &fakeWorker{}
-	c.member = m.h.Register(context.Background(), c, "worker", helloFor("q"))
-	if err := c.member.Join(); err != nil {
+	c.registration = m.h.Register(context.Background(), c, "worker", helloFor("q"))
+	if err := c.registration.Join(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.granted[c] = 1000
-	c.member.Subscriptions[0].Grant(1000)
-	for rooms := m.l.take(); len(rooms) > 0; rooms = m.l.take() {
+	c.registration.Subscriptions[0].Grant(1000)
+	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
 		for _, r := range rooms {
 			m.take(r.p, m.want[r.p])
 			for m.slots[r.p] > 0 {
@@ -226,120 +225,57 @@ func (m *model) settle() {
 	m.check()
 }
 
-// shop is a partition with runs to deliver, driven by news as the engine's is.
-type shop struct {
-	p    int
-	mail chan func()
-	todo int
-	seq  int
-}
-
-func (s *shop) round(h *Hub) {
-	n, _ := take(h, s.p, modelQueue, s.todo, partition.Head{Due: int64(s.p)})
-	if n > 0 {
-		ds := runsOf(s.p, modelQueue, s.seq, n)
-		s.todo -= n
-		s.seq += n
-		h.Deliver(ds)
+func TestInTurn(t *testing.T) {
+	h, _ := hub(Options{})
+	q := named("q")
+	a, b, idle := join(t, h, "q"), join(t, h, "q", "other"), join(t, h, "q")
+	a.registration.Subscriptions[0].Grant(10)
+	b.registration.Subscriptions[0].Grant(3)
+	take(h, 1, q, 8, partition.Head{})
+	h.Deliver(runsOf(1, q, 1, 8))
+	if len(a.got) != 5 || len(b.got) != 3 || len(idle.got) != 0 {
+		t.Fatalf("%d, %d and %d", len(a.got), len(b.got), len(idle.got))
+	}
+	tokens := b.got
+	h.Cancel([]partition.Cancel{{Queue: q, Token: tokens[1]}, {Queue: q, Token: "unknown"}, {Queue: named("none"), Token: "x"}})
+	if len(b.cancels) != 1 || b.cancels[0] != tokens[1] {
+		t.Fatalf("cancelled %v", b.cancels)
 	}
 }
 
-// market is the sink of the race: it passes news on to the shops.
-type market struct {
-	log
-	shops []*shop
-	h     *Hub
-	got   sync.Map // token → times
-	left  sync.WaitGroup
-}
-
-func (m *market) Room(p int, _ partition.Queue) { m.post(p, func() { m.shops[p].round(m.h) }) }
-
-func (m *market) Consumers(partition.Queue) {
-	for p := range m.shops {
-		m.Room(p, modelQueue)
+// TestConsumersInThisProcess get only what is in the store.
+func TestConsumersInThisProcess(t *testing.T) {
+	h, l := hub(Options{})
+	q, far := named("q"), join(t, h, "q")
+	far.registration.Subscriptions[0].Grant(1)
+	if s := h.Take(1, q, 1, partition.Head{}); s.Durable || s.N != 1 {
+		t.Fatalf("%+v", s)
 	}
-}
-
-func (m *market) Undelivered(tokens []string) {
-	for range tokens {
-		m.post(0, func() { m.shops[0].todo++; m.shops[0].round(m.h) }) // whoever redelivers it is all one to the hub
-	}
-}
-
-func (m *market) post(p int, f func()) { m.shops[p].mail <- f }
-
-// hand is a worker that takes a few runs and leaves.
-type hand struct {
-	fakeWorker
-	m *market
-}
-
-func (w *hand) Deliver(ds []partition.Delivery) bool {
-	if !w.fakeWorker.Deliver(ds) {
-		return false
-	}
-	for i := range ds {
-		if _, twice := w.m.got.LoadOrStore(ds[i].Run.Token, true); twice {
-			panic("delivered twice")
-		}
-		w.m.left.Done()
-	}
-	return true
-}
-
-func (w *hand) work(h *Hub) {
-	for range 20 {
-		w.mu.Lock()
-		w.deaf = false
-		w.mu.Unlock()
-		w.member = h.Register(context.Background(), w, "worker", helloFor("q"))
-		if err := w.member.Join(); err != nil {
-			panic(err)
-		}
-		for range 10 {
-			w.member.Subscriptions[0].Grant(7)
-		}
-		w.mu.Lock()
-		w.deaf = true
-		w.mu.Unlock()
-		w.member.Leave()
-	}
-}
-
-// TestRace lets partitions deliver while workers come and go: each run reaches a worker exactly once.
-func TestRace(t *testing.T) {
-	const shops, runs = 8, 500
-	m := &market{}
-	m.h = New(m, Options{Chunk: 16})
-	m.left.Add(shops * runs)
-	var all sync.WaitGroup
-	for p := range shops {
-		m.shops = append(m.shops, &shop{p: p, todo: runs, mail: make(chan func(), 1<<16)})
-	}
-	for _, s := range m.shops {
-		all.Go(func() {
-			for f := range s.mail {
-				f()
-			}
-		})
-	}
-	var workers sync.WaitGroup
-	for range 4 {
-		w := &hand{m: m}
-		workers.Go(func() { w.work(m.h) })
-	}
-	workers.Wait()
-	last := &hand{m: m}
-	last.member = m.h.Register(context.Background(), last, "worker", helloFor("q"))
-	if err := last.member.Join(); err != nil {
+	here := &fakeWorker{}
+	here.registration = h.Register(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
+	if err := here.registration.Join(); err != nil {
 		t.Fatal(err)
 	}
-	last.member.Subscriptions[0].Grant(shops * runs)
-	m.left.Wait()
-	last.member.Leave()
-	for _, s := range m.shops {
-		close(s.mail)
+	here.registration.Subscriptions[0].Grant(10)
+	for range 5 { // whose turn it is does not matter
+		if s := h.Take(1, q, 1, partition.Head{}); !s.Durable {
+			t.Fatalf("%+v", s)
+		}
 	}
-	all.Wait()
+	h.Deliver(runsOf(1, q, 0, 6))
+	if len(far.got) != 1 || len(here.got) != 0 || len(l.undelivered) != 5 {
+		t.Fatalf("far %d, here %d, back %d", len(far.got), len(here.got), len(l.undelivered))
+	}
+	ds := runsOf(1, q, 6, 3)
+	for i := range ds {
+		ds[i].Durable = true
+	}
+	h.Deliver(ds)
+	if len(here.got) != 3 {
+		t.Fatalf("%d", len(here.got))
+	}
+	here.registration.Leave()
+	if s := h.Take(1, q, 1, partition.Head{}); s.Durable {
+		t.Fatal("it has left")
+	}
 }
