@@ -3,14 +3,11 @@ package httptarget
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -214,30 +211,6 @@ func TestSwitching(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionCloses has a server that hangs up instead of answering, on a new connection and on one
-// that was used before: the request was read, so the attempt has failed.
-func TestKeptConnectionCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked, hangUp := atomic.Int64{}, map[int64]bool{2: true, 3: true}
-		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-			if hangUp[asked.Add(1)] {
-				conn, _, _ := http.NewResponseController(w).Hijack()
-				_ = conn.Close()
-			}
-		}, func(t *testing.T, d *fakeSink) {
-			for i, want := range []carillon.Outcome{carillon.OutcomeSuccess, carillon.OutcomeFailure,
-				carillon.OutcomeFailure, carillon.OutcomeSuccess} {
-				if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
-					t.Errorf("%d: %+v", i, r.Result)
-				}
-			}
-		})
-		if n := asked.Load(); n != 4 {
-			t.Errorf("asked %d times", n)
-		}
-	})
-}
-
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, d *fakeSink) {
@@ -248,19 +221,6 @@ func TestTimeout(t *testing.T) {
 			}
 		})
 	})
-}
-
-func TestUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	d := open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
-		t.Errorf("%+v", r.Result)
-	}
 }
 
 // TestNothingIsLearntOfTheNetwork looks for the addresses of both ends and of the resolver in what a job's
@@ -293,80 +253,5 @@ func TestNothingIsLearntOfTheNetwork(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestNoSuchName(t *testing.T) {
-	d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-	if r := d.do(t, delivery(1, "http://bad..name/")); r.Permanent || !strings.HasPrefix(r.Message, "DNS: bad..name: ") {
-		t.Errorf("%+v", r.Result)
-	}
-}
-
-func TestTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(r.Proto))
-	}))
-	s.EnableHTTP2 = true
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	s.StartTLS()
-	defer s.Close()
-	trusting := s.Client().Transport.(*http.Transport).TLSClientConfig
-	d := open(t, New(Options{Allow: loopback, TLS: trusting}))
-	if r := d.do(t, delivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "HTTP/2.0" {
-		t.Errorf("%+v", r.Result)
-	}
-	d = open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, s.URL)); r.Permanent || !strings.HasPrefix(r.Message, "TLS: ") {
-		t.Errorf("%+v", r.Result)
-	}
-	plain := httptest.NewServer(nil)
-	defer plain.Close()
-	d = open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, "https://"+hostOf(t, plain.URL))); !strings.HasPrefix(r.Message, "TLS: ") {
-		t.Errorf("%+v", r.Result)
-	}
-}
-
-// TestOldTLS has a server that speaks nothing newer than TLS 1.1, and a configuration that would take that.
-func TestOldTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.NotFoundHandler())
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
-	s.StartTLS()
-	defer s.Close()
-	conf := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	conf.MinVersion = tls.VersionTLS10
-	d := open(t, New(Options{Allow: loopback, TLS: conf}))
-	if r := d.do(t, delivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
-		t.Errorf("%+v", r.Result)
-	}
-}
-
-// TestKeepAlive tells that connections are used again, also after answers that are longer than what is kept.
-func TestKeepAlive(t *testing.T) {
-	remotes := map[string]bool{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		remotes[r.RemoteAddr] = true
-		_, _ = w.Write(make([]byte, 1<<10*len(remotes)*20))
-	}))
-	defer s.Close()
-	d := open(t, New(Options{Allow: loopback}))
-	for i := range 5 {
-		if r := d.do(t, delivery(i, s.URL)); r.Outcome != carillon.OutcomeSuccess {
-			t.Fatal(r.Message)
-		}
-	}
-	if len(remotes) != 1 {
-		t.Fatalf("%d connections", len(remotes))
-	}
-}
-
-// TestNoProxy tells that the environment has no say.
-func TestNoProxy(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	t.Setenv("http_proxy", "http://127.0.0.1:1")
-	if target := New(Options{}); target.client.Proxy != nil {
-		t.Fatal("there is a proxy")
 	}
 }

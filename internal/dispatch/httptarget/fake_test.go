@@ -45,7 +45,7 @@ func (d *fakeSink) Undelivered(tokens []string) {
 	}
 }
 
-// open makes a desk with the target as its only transport.
+// open makes a hub with the target as its only transport.
 func open(t testing.TB, target *Target) *fakeSink {
 	t.Helper()
 	d := &fakeSink{target: target, reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
@@ -140,7 +140,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// bubble runs a server and a desk in memory; all of it is gone when f returns.
+// bubble runs a server and a hub in memory; all of it is gone when f returns.
 func bubble(t *testing.T, o Options, handler http.HandlerFunc, f func(*testing.T, *fakeSink)) {
 	t.Helper()
 	p := newPipes()

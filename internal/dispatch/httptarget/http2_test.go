@@ -18,10 +18,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// target2 is a server of HTTP/2 that counts the requests it has read whole and treats each one as it likes.
-type target2 struct {
+// http2Endpoint is a server of HTTP/2 that counts the requests it has read whole and handles each one as it likes.
+type http2Endpoint struct {
 	listener net.Listener
-	treat    func(n int64, s stream)
+	handle   func(n int64, s stream)
 	read     atomic.Int64
 	accepted atomic.Int64
 	serving  sync.WaitGroup
@@ -30,7 +30,7 @@ type target2 struct {
 	conns []net.Conn
 }
 
-// stream is a request that a target2 has read.
+// stream is a request that an http2Endpoint has read.
 type stream struct {
 	id     uint32
 	frames *http2.Framer
@@ -48,14 +48,14 @@ func (s stream) headers(last bool) {
 	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: last})
 }
 
-func newTarget2(t *testing.T, treat func(n int64, s stream)) (*target2, *fakeSink) {
+func newHTTP2Endpoint(t *testing.T, handle func(n int64, s stream)) (*http2Endpoint, *fakeSink) {
 	t.Helper()
 	secure, trusting := certified(t, "h2")
 	l, err := tls.Listen("tcp", "127.0.0.1:0", secure)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &target2{listener: l, treat: treat}
+	e := &http2Endpoint{listener: l, handle: handle}
 	e.serving.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -77,7 +77,7 @@ func newTarget2(t *testing.T, treat func(n int64, s stream)) (*target2, *fakeSin
 	return e, open(t, New(Options{Allow: loopback, TLS: trusting}))
 }
 
-func (e *target2) closeAll() {
+func (e *http2Endpoint) closeAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.conns {
@@ -86,9 +86,9 @@ func (e *target2) closeAll() {
 	e.conns = nil
 }
 
-func (e *target2) url() string { return "https://" + e.listener.Addr().String() + "/" }
+func (e *http2Endpoint) url() string { return "https://" + e.listener.Addr().String() + "/" }
 
-func (e *target2) serve(c net.Conn) {
+func (e *http2Endpoint) serve(c net.Conn) {
 	defer c.Close()
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c, preface); err != nil {
@@ -108,11 +108,11 @@ func (e *target2) serve(c net.Conn) {
 			}
 		case *http2.HeadersFrame:
 			if f.StreamEnded() {
-				e.treat(e.read.Add(1), stream{f.StreamID, frames, c})
+				e.handle(e.read.Add(1), stream{f.StreamID, frames, c})
 			}
 		case *http2.DataFrame:
 			if f.StreamEnded() {
-				e.treat(e.read.Add(1), stream{f.StreamID, frames, c})
+				e.handle(e.read.Add(1), stream{f.StreamID, frames, c})
 			}
 		}
 	}
@@ -120,17 +120,17 @@ func (e *target2) serve(c net.Conn) {
 
 // each delivers one attempt of each method, with and without a body, on a connection that has answered
 // before.
-func each(t *testing.T, treat func(s stream), judge func(t *testing.T, requests int64, r carillon.Result)) {
+func each(t *testing.T, handle func(s stream), judge func(t *testing.T, requests int64, r carillon.Result)) {
 	t.Helper()
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"} {
 		for _, body := range []string{"", "x"} {
 			t.Run(fmt.Sprintf("%s %q", method, body), func(t *testing.T) {
-				e, d := newTarget2(t, func(n int64, s stream) {
+				e, d := newHTTP2Endpoint(t, func(n int64, s stream) {
 					if n == 1 {
 						s.answer()
 						return
 					}
-					treat(s)
+					handle(s)
 				})
 				if r := d.do(t, delivery(1, e.url())); r.Outcome != carillon.OutcomeSuccess {
 					t.Fatalf("%+v", r.Result)
@@ -183,7 +183,7 @@ func TestRefusedStreamIsOneRequest(t *testing.T) {
 
 // TestRefusedStreamSlowsDown tells that it is an answer like 503.
 func TestRefusedStreamSlowsDown(t *testing.T) {
-	e, d := newTarget2(t, func(_ int64, s stream) { _ = s.frames.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { _ = s.frames.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) })
 	v := delivery(1, e.url())
 	d.do(t, v)
 	if n := d.slots(v.Queue); n != 0 {
@@ -194,7 +194,7 @@ func TestRefusedStreamSlowsDown(t *testing.T) {
 // TestGoAwaySendsAgain has a target that goes away orderly and says that it has not read the last request.
 func TestGoAwaySendsAgain(t *testing.T) {
 	for _, body := range []string{"", "x"} {
-		e, d := newTarget2(t, func(n int64, s stream) {
+		e, d := newHTTP2Endpoint(t, func(n int64, s stream) {
 			if n != 2 {
 				s.answer()
 				return
@@ -216,7 +216,7 @@ func TestGoAwaySendsAgain(t *testing.T) {
 
 // TestGoAwayEndsSomewhere has a target that says so of each request.
 func TestGoAwayEndsSomewhere(t *testing.T) {
-	e, d := newTarget2(t, func(_ int64, s stream) { _ = s.frames.WriteGoAway(0, http2.ErrCodeNo, nil) })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { _ = s.frames.WriteGoAway(0, http2.ErrCodeNo, nil) })
 	r := d.do(t, delivery(1, e.url()))
 	if r.Outcome != 0 || r.Permanent || e.read.Load() != 1+maxUnread {
 		t.Fatalf("%d requests: %+v", e.read.Load(), r.Result)
@@ -225,7 +225,7 @@ func TestGoAwayEndsSomewhere(t *testing.T) {
 
 // TestIdleHTTP2ConnCloses has a target that closes a connection that nobody uses.
 func TestIdleHTTP2ConnCloses(t *testing.T) {
-	e, d := newTarget2(t, func(_ int64, s stream) { s.answer() })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { s.answer() })
 	for i := range 3 {
 		if r := d.do(t, delivery(i, e.url())); r.Outcome != carillon.OutcomeSuccess {
 			t.Fatalf("%+v", r.Result)
@@ -252,7 +252,7 @@ func TestHTTP2ConnIsShared(t *testing.T) {
 	const n = 100
 	var mu sync.Mutex
 	var held []stream
-	e, d := newTarget2(t, func(i int64, s stream) {
+	e, d := newHTTP2Endpoint(t, func(i int64, s stream) {
 		mu.Lock()
 		defer mu.Unlock()
 		if held = append(held, s); i > 1 && len(held) < n {
@@ -282,7 +282,7 @@ func TestHTTP2ConnIsShared(t *testing.T) {
 // are closed.
 func TestManyDialsShareOneConn(t *testing.T) {
 	const n = 50
-	e, d := newTarget2(t, func(_ int64, s stream) { s.answer() })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { s.answer() })
 	for i := range n {
 		d.deliver(t, delivery(i, e.url()))
 	}

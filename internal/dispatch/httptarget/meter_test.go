@@ -25,7 +25,7 @@ func flood(s stream) int {
 
 func TestAFloodAfterAnAttemptIsCutOff(t *testing.T) {
 	sent := make(chan int, 1)
-	e, d := newTarget2(t, func(_ int64, s stream) {
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) {
 		s.answer()
 		go func() { sent <- flood(s) }()
 	})
@@ -39,7 +39,7 @@ func TestAFloodAfterAnAttemptIsCutOff(t *testing.T) {
 
 func TestAFloodDuringAnAttemptIsCutOff(t *testing.T) {
 	sent := make(chan int, 1)
-	e, d := newTarget2(t, func(_ int64, s stream) { go func() { sent <- flood(s) }() })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { go func() { sent <- flood(s) }() })
 	r := d.do(t, delivery(1, e.url()))
 	if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "connection: ") {
 		t.Errorf("%+v", r.Result)
@@ -52,7 +52,7 @@ func TestAFloodDuringAnAttemptIsCutOff(t *testing.T) {
 // TestAMeterLetsAnswersThrough has far more answers on one connection than it would let through at once.
 func TestAMeterLetsAnswersThrough(t *testing.T) {
 	body := make([]byte, 16<<10)
-	e, d := newTarget2(t, func(_ int64, s stream) {
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) {
 		s.begin()
 		for left := 64 << 10; left > 0; left -= len(body) {
 			_ = s.frames.WriteData(s.id, left == len(body), body)

@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestOneRequestPerAttempt has 100 warm connections to an endpoint that breaks each one after it has read a
+// TestOneRequestPerAttempt has 100 idle connections to an endpoint that breaks each one after it has read a
 // request: an attempt is one request whatever its method and body, because each of them may have been acted
 // upon.
 func TestOneRequestPerAttempt(t *testing.T) {
@@ -44,10 +44,10 @@ func TestOneRequestPerAttempt(t *testing.T) {
 }
 
 // onceOnly delivers one attempt to an endpoint that breaks every connection.
-func onceOnly(t *testing.T, e *endpoint, d *fakeSink, warm int, method, body string) {
+func onceOnly(t *testing.T, e *endpoint, d *fakeSink, idle int, method, body string) {
 	t.Helper()
-	e.warm(t, d, warm)
-	e.from(never)
+	e.openConns(t, d, idle)
+	e.setAnswers(never)
 	v := delivery(1, e.url())
 	v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 	r := d.do(t, v)
@@ -57,42 +57,42 @@ func onceOnly(t *testing.T, e *endpoint, d *fakeSink, warm int, method, body str
 }
 
 // network is a dialler in memory whose connections break as a test says.
-type network struct {
+type faultyNetwork struct {
 	pipes *pipes
-	fate  func() fate // of the next write
+	fault func() writeFault // of the next write
 
 	mu    sync.Mutex
 	dials int
 }
 
-// fate is what happens to a write.
-type fate int
+// writeFault is what happens to a write.
+type writeFault int
 
 const (
-	passes   fate = iota
-	nothing       // it fails, and nothing has left
-	some          // it fails, and the first bytes have left
-	hangsUp       // it passes, and the connection breaks before the answer
-	numFates = iota
+	passes         writeFault = iota
+	nothing                   // it fails, and nothing has left
+	some                      // it fails, and the first bytes have left
+	hangsUp                   // it passes, and the connection breaks before the answer
+	numWriteFaults = iota
 )
 
-// fragile is a connection of a network.
-type fragile struct {
+// faultyConn is a connection of a faultyNetwork.
+type faultyConn struct {
 	net.Conn
-	net *network
+	net *faultyNetwork
 }
 
-func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *faultyNetwork) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := n.pipes.dial(ctx, network, address)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.dials++
-	return &fragile{c, n}, err
+	return &faultyConn{c, n}, err
 }
 
 // Write implements [net.Conn].
-func (c *fragile) Write(p []byte) (int, error) {
-	switch c.net.fate() {
+func (c *faultyConn) Write(p []byte) (int, error) {
+	switch c.net.fault() {
 	case nothing:
 		return 0, syscall.ECONNRESET
 	case some:
@@ -106,10 +106,10 @@ func (c *fragile) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// overNetwork runs a server that counts requests by token, and a desk whose connections break.
-func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *network), handler http.HandlerFunc) {
+// overNetwork runs a server that counts requests by token, and a hub whose connections break.
+func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *faultyNetwork), handler http.HandlerFunc) {
 	t.Helper()
-	n := &network{pipes: newPipes(), fate: func() fate { return passes }}
+	n := &faultyNetwork{pipes: newPipes(), fault: func() writeFault { return passes }}
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: handler}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(n.pipes) })
@@ -131,7 +131,7 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var asked atomic.Int64
 					gate := make(chan struct{})
-					overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
+					overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {
 						v := delivery(1, "http://a.example.com/")
 						v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 						for i := range 10 {
@@ -143,7 +143,7 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 							<-d.reports
 						}
 						left := 10
-						n.fate = func() fate {
+						n.fault = func() writeFault {
 							if left--; left < 0 {
 								return passes
 							}
@@ -178,12 +178,12 @@ func TestRequestsWithinAttempts(t *testing.T) {
 				return random.IntN(n)
 			}
 			attempts, seen := map[string]int{}, map[string]int{}
-			overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
-				n.fate = func() fate {
+			overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {
+				n.fault = func() writeFault {
 					if draw(3) > 0 {
 						return passes
 					}
-					return fate(draw(numFates))
+					return writeFault(draw(numWriteFaults))
 				}
 				methods := []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"}
 				for range 20 {
@@ -229,7 +229,7 @@ func TestKeepAliveOfTheTarget(t *testing.T) {
 		"timeout=0": 2, "timeout=99999999999999999999": 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			overNetwork(t, func(t *testing.T, d *fakeSink, n *network) {
+			overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {
 				for i := range 3 {
 					if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != carillon.OutcomeSuccess {
 						t.Errorf("%+v", r.Result)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,155 +17,6 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 )
-
-// fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
-type fakeSink struct {
-	hub *dispatch.Hub
-
-	mu          sync.Mutex
-	reports     []partition.Report
-	heartbeats  []carillon.Heartbeat
-	from        partition.Reporter
-	lost        []string
-	undelivered []string
-}
-
-func (d *fakeSink) Reports(rs []partition.Report) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.reports = append(d.reports, rs...)
-}
-
-func (d *fakeSink) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.heartbeats, d.from = append(d.heartbeats, bs...), from
-}
-
-func (d *fakeSink) Room(int, partition.Queue) {}
-func (d *fakeSink) Consumers(partition.Queue) {}
-
-func (d *fakeSink) Lost(tokens []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lost = append(d.lost, tokens...)
-}
-
-func (d *fakeSink) Undelivered(tokens []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.undelivered = append(d.undelivered, tokens...)
-}
-
-func newFakeSink(o Options) *fakeSink {
-	d := &fakeSink{}
-	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(o)})
-	return d
-}
-
-var ctx = context.Background()
-
-// connect opens a session for queue q with n credits.
-func (d *fakeSink) connect(t testing.TB, n int) carillon.Session {
-	t.Helper()
-	s, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}, WorkerID: "w"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: n}}})
-	return s
-}
-
-func send(t testing.TB, s carillon.Session, r carillon.WorkRequest) {
-	t.Helper()
-	if err := s.Send(ctx, r); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func receive(t testing.TB, s carillon.Session) carillon.WorkResponse {
-	t.Helper()
-	r, err := s.Receive(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
-
-func token(i int) string { return fmt.Sprintf("token-%03d", i) }
-
-// deliver takes slots for runs [from, to) and uses them.
-func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
-	t.Helper()
-	n, _ := d.take(0, queue, to-from, partition.Head{})
-	if n != to-from {
-		t.Fatalf("took %d of %d", n, to-from)
-	}
-	var ds []partition.Delivery
-	for i := from; i < to; i++ {
-		id := identity.Run{Seq: uint64(i)}.String()
-		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
-			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
-	}
-	d.hub.Deliver(ds)
-}
-
-func tokens(runs []carillon.Run) []string {
-	var ts []string
-	for i := range runs {
-		ts = append(ts, runs[i].Token)
-	}
-	return ts
-}
-
-func TestRunsAndResults(t *testing.T) {
-	d := newFakeSink(Options{})
-	s := d.connect(t, 3)
-	d.deliver(t, 0, 1, 0)
-	d.deliver(t, 1, 3, 0)
-	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(0), token(1), token(2)}) {
-		t.Fatalf("not one message: %+v", r)
-	}
-	results := []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: "another session's"}}
-	send(t, s, carillon.WorkRequest{Results: results})
-	if len(d.reports) != 2 || d.reports[0].Worker != "w" || d.reports[1].Token != "another session's" {
-		t.Fatalf("%+v", d.reports)
-	}
-	d.reports[0].From.Accepted(token(0))
-	d.reports[1].From.Stale("another session's")
-	want := carillon.WorkResponse{Acks: []string{token(0)}, Stale: []string{"another session's"}}
-	if r := receive(t, s); !reflect.DeepEqual(r, want) {
-		t.Fatalf("%+v", r)
-	}
-	if w := d.hub.Workers(); len(w) != 1 || w[0].InFlight != 2 || w[0].Namespace != "default" {
-		t.Fatalf("%+v", w)
-	}
-}
-
-func TestMessagesAreBounded(t *testing.T) {
-	d := newFakeSink(Options{Bounds: stream.Bounds{MessageBytes: 1000, MessageItems: 3}})
-	s := d.connect(t, 20)
-	d.deliver(t, 0, 4, 0)    // four small: by items
-	d.deliver(t, 4, 5, 5000) // larger than a message
-	d.deliver(t, 5, 7, 600)  // two: by bytes
-	for _, n := range []int{3, 1, 1, 1, 1} {
-		if r := receive(t, s); len(r.Runs) != n {
-			t.Fatalf("%d runs, not %d", len(r.Runs), n)
-		}
-	}
-	for i := range 4 {
-		d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(i)}})
-	}
-	d.deliver(t, 7, 8, 0)
-	for _, want := range []carillon.WorkResponse{{Cancel: []string{token(0), token(1), token(2)}}, {Cancel: []string{token(3)}}} {
-		r := receive(t, s)
-		if !slices.Equal(r.Cancel, want.Cancel) {
-			t.Fatalf("%v", r)
-		}
-	}
-}
 
 func TestCloseLeavesRunsToTheirLease(t *testing.T) {
 	d := newFakeSink(Options{})
@@ -188,49 +38,6 @@ func TestCloseLeavesRunsToTheirLease(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || len(d.hub.Queues()) != 0 || len(d.hub.Workers()) != 0 {
 		t.Fatal("something is left behind", err)
-	}
-}
-
-// TestReconnect goes on with a token in another session: it can report it, and is told to stop it.
-func TestReconnect(t *testing.T) {
-	d := newFakeSink(Options{})
-	s := d.connect(t, 2)
-	d.deliver(t, 0, 2, 0)
-	receive(t, s)
-	_ = s.Close()
-	s = d.connect(t, 0)
-	send(t, s, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}}})
-	if len(d.heartbeats) != 2 {
-		t.Fatalf("%v", d.heartbeats)
-	}
-	d.from.Stale(token(1))
-	other := d.connect(t, 0)
-	send(t, other, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}}})
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
-	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) || !slices.Equal(r.Stale, []string{token(1)}) {
-		t.Fatalf("%+v", r)
-	}
-	if r := receive(t, other); !slices.Equal(r.Cancel, []string{token(0)}) {
-		t.Fatalf("only one of two holders was told: %+v", r)
-	}
-	if got := s.(*Session); len(got.adopted) != 0 || !got.stream.HoldsNone() {
-		t.Fatalf("%d adopted", len(got.adopted))
-	}
-}
-
-// TestABeatBesideAResult is not passed on: it might be heard after the attempt has ended, and be answered as
-// stale.
-func TestABeatBesideAResult(t *testing.T) {
-	d := newFakeSink(Options{})
-	s := d.connect(t, 2)
-	d.deliver(t, 0, 2, 0)
-	receive(t, s)
-	send(t, s, carillon.WorkRequest{
-		Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}},
-		Results:    []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeProgress}},
-	})
-	if len(d.heartbeats) != 1 || d.heartbeats[0].Token != token(1) || len(d.reports) != 2 {
-		t.Errorf("beats %v, %d reports", d.heartbeats, len(d.reports))
 	}
 }
 
@@ -277,80 +84,6 @@ func TestCancelBeforeReceive(t *testing.T) {
 	_ = s.Close()
 	if len(d.undelivered) != 0 {
 		t.Fatalf("undelivered %v", d.undelivered)
-	}
-}
-
-// TestNothingButCancelled has only cancelled runs waiting: that is no message.
-func TestNothingButCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newFakeSink(Options{})
-		s := d.connect(t, 1)
-		d.deliver(t, 0, 1, 0)
-		d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if r, err := s.Receive(short); !errors.Is(err, carillon.DeadlineExceeded) {
-			t.Fatal(r, err)
-		}
-		pass(2 * stream.DefaultStall)
-		if len(d.hub.Workers()) != 1 {
-			t.Fatal("dropped for leaving nothing unreceived")
-		}
-	})
-}
-
-func TestCreditsRefused(t *testing.T) {
-	d := newFakeSink(Options{MaxCredits: 10})
-	s := d.connect(t, 8)
-	d.deliver(t, 0, 5, 0)
-	for _, c := range []struct {
-		credit carillon.Credit
-		kind   carillon.Kind
-		field  string
-	}{
-		{carillon.Credit{Queue: "q", N: 3}, carillon.ResourceExhausted, "credits.n"},
-		{carillon.Credit{Queue: "q", N: 1<<63 - 1}, carillon.ResourceExhausted, "credits.n"},
-		{carillon.Credit{Queue: "other", N: 1}, carillon.InvalidArgument, "credits.queue"},
-	} {
-		err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{c.credit}, Results: []carillon.Result{{Token: "r"}}})
-		e, ok := errors.AsType[*carillon.Error](err)
-		if !ok || e.Kind != c.kind || e.Field != c.field {
-			t.Errorf("%+v: %v", c.credit, err)
-		}
-	}
-	if len(d.reports) != 3 {
-		t.Errorf("%d results of refused messages were taken", len(d.reports))
-	}
-	send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 2}, {Queue: "q"}}})
-}
-
-func TestHello(t *testing.T) {
-	d := newFakeSink(Options{})
-	for field, h := range map[string]carillon.Hello{
-		"queues":    {},
-		"queues ":   {Queues: []string{""}},
-		"queues  ":  {Queues: []string{"a", "b", "a"}},
-		"queues   ": {Queues: make([]string, MaxQueues+1)},
-		"namespace": {Namespace: "No!", Queues: []string{"q"}},
-		"worker_id": {Queues: []string{"q"}, WorkerID: strings.Repeat("w", MaxWorkerID+1)},
-		"labels":    {Queues: []string{"q"}, Labels: map[string]string{"k": strings.Repeat("v", MaxLabelsBytes)}},
-	} {
-		_, err := d.hub.Connect(ctx, h)
-		e, ok := errors.AsType[*carillon.Error](err)
-		if !ok || e.Kind != carillon.InvalidArgument || e.Field != strings.TrimSpace(field) {
-			t.Errorf("%q: %v", field, err)
-		}
-	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := d.hub.Connect(gone, carillon.Hello{Queues: []string{"q"}}); !errors.Is(err, carillon.Canceled) {
-		t.Error(err)
-	}
-	if _, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}}); err != nil {
-		t.Fatal(err)
-	}
-	if w := d.hub.Workers(); len(w) != 1 || len(w[0].ID) < 10 {
-		t.Errorf("%+v", w)
 	}
 }
 
@@ -530,7 +263,7 @@ func TestRace(t *testing.T) {
 
 // BenchmarkSession measures delivery and result of small runs through the hub and one session, 256 at a time.
 func BenchmarkSession(b *testing.B) {
-	d := &sinkhole{}
+	d := &acceptingSink{}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(Options{})})
 	s, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}})
 	if err != nil {
@@ -552,24 +285,6 @@ func BenchmarkSession(b *testing.B) {
 		receive(b, s)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
-}
-
-// sinkhole is a sink that accepts all.
-type sinkhole struct{ fakeSink }
-
-func (*sinkhole) Reports(rs []partition.Report) {
-	for i := range rs {
-		rs[i].From.Accepted(rs[i].Token)
-	}
-}
-
-// pass lets time pass in a bubble.
-func pass(d time.Duration) { <-time.After(d) }
-
-// take takes slots as a partition does.
-func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
-	s := d.hub.Take(p, q, want, head)
-	return s.N, s.Served
 }
 
 // TestARunWhoseLeaseHasEndedDoesNotLeave: as after a halt of the process. It is handed back, and its credit
@@ -602,5 +317,57 @@ func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestASlotForEachAttemptNotEachDelivery of the same token to the same session, received or not.
+func TestASlotForEachAttemptNotEachDelivery(t *testing.T) {
+	for _, received := range []bool{true, false} {
+		t.Run(fmt.Sprintf("received %v", received), func(t *testing.T) {
+			d := newFakeSink(Options{})
+			s := d.connect(t, 3)
+			d.deliver(t, 0, 1, 0)
+			left := 2 // the worker has used one for what it has received
+			if received {
+				receive(t, s)
+				left = 1
+			}
+			d.deliver(t, 0, 1, 0)
+			d.checkSlots(t, 1, left)
+			if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(0)}) {
+				t.Errorf("once is wanted: %+v", r.Runs)
+			}
+			send(t, s, carillon.WorkRequest{Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}}})
+			d.checkSlots(t, 0, left)
+		})
+	}
+}
+
+// TestAnAnswerStopsTheSecondDelivery of its token, which the worker has not received.
+func TestAnAnswerStopsTheSecondDelivery(t *testing.T) {
+	for name, answer := range map[string]func(s *Session){
+		"a result": func(s *Session) {
+			send(t, s, carillon.WorkRequest{Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}}})
+		},
+		"stale":  func(s *Session) { s.Stale(token(0)) },
+		"cancel": func(s *Session) { s.Cancel(token(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newFakeSink(Options{})
+			s := d.connect(t, 3)
+			d.deliver(t, 0, 1, 0)
+			receive(t, s)
+			d.deliver(t, 0, 1, 0)
+			d.checkSlots(t, 1, 1)
+			answer(s.(*Session))
+			d.checkSlots(t, 0, 2)
+			d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if len(d.undelivered) > 0 {
+				t.Errorf("%v came back, which the worker has answered", d.undelivered)
+			}
+		})
 	}
 }

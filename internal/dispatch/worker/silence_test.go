@@ -4,16 +4,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/partition"
 )
-
-// unheard ends an attempt as its lease does.
-func (d *fakeSink) unheard(i int) {
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(i), Unheard: true}})
-}
-
-// credits is how many deliveries may come now.
-func (d *fakeSink) credits() int { return d.hub.Queues()[0].Credits }
 
 func TestSilenceEndsWithAWord(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -14,28 +14,31 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// shop is an engine of one partition that hands out a number of runs and again what comes back undelivered,
+// fakeEngine is an engine of one partition that hands out a number of runs and again what comes back undelivered,
 // until each has been reported once.
-type shop struct {
-	hub  *dispatch.Hub
-	mail chan func()
-	done chan struct{} // closed when all are reported
+type fakeEngine struct {
+	hub   *dispatch.Hub
+	tasks chan func()
+	done  chan struct{} // closed when all are reported
 
-	todo  map[partition.Queue][]string
-	all   map[string]*carillon.DaprTarget // by token
-	left  int
-	seen  map[string]bool
-	tries int // a token is of one try
-	run   map[string]string
+	waiting map[partition.Queue][]string
+	all     map[string]*carillon.DaprTarget // by token
+	left    int
+	seen    map[string]bool
+	tries   int // a token is of one try
+	run     map[string]string
 }
 
-func (s *shop) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (s *shop) Lost([]string)                                       {}
-func (s *shop) Room(_ int, q partition.Queue)                       { s.mail <- func() { s.serve(q) } }
-func (s *shop) Consumers(q partition.Queue)                         { s.mail <- func() { s.serve(q) } }
+func (s *fakeEngine) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
 
-func (s *shop) Reports(rs []partition.Report) {
-	s.mail <- func() {
+func (s *fakeEngine) Lost([]string) {}
+
+func (s *fakeEngine) Room(_ int, q partition.Queue) { s.tasks <- func() { s.serve(q) } }
+
+func (s *fakeEngine) Consumers(q partition.Queue) { s.tasks <- func() { s.serve(q) } }
+
+func (s *fakeEngine) Reports(rs []partition.Report) {
+	s.tasks <- func() {
 		for _, r := range rs {
 			name := s.run[r.Token]
 			if s.seen[name] {
@@ -49,8 +52,8 @@ func (s *shop) Reports(rs []partition.Report) {
 	}
 }
 
-func (s *shop) Undelivered(tokens []string) {
-	s.mail <- func() {
+func (s *fakeEngine) Undelivered(tokens []string) {
+	s.tasks <- func() {
 		touched := map[partition.Queue]bool{}
 		for _, token := range tokens {
 			name := s.run[token]
@@ -58,7 +61,7 @@ func (s *shop) Undelivered(tokens []string) {
 				continue
 			}
 			q := queueOf(s.all[name])
-			s.todo[q] = append(s.todo[q], name)
+			s.waiting[q] = append(s.waiting[q], name)
 			touched[q] = true
 		}
 		for q := range touched {
@@ -68,14 +71,14 @@ func (s *shop) Undelivered(tokens []string) {
 }
 
 // serve hands out what waits in a queue as far as there is room.
-func (s *shop) serve(q partition.Queue) {
-	for len(s.todo[q]) > 0 {
-		n := s.hub.Take(0, q, len(s.todo[q]), partition.Head{}).N
+func (s *fakeEngine) serve(q partition.Queue) {
+	for len(s.waiting[q]) > 0 {
+		n := s.hub.Take(0, q, len(s.waiting[q]), partition.Head{}).N
 		if n == 0 {
 			return
 		}
 		ds := make([]partition.Delivery, n)
-		for i, name := range s.todo[q][:n] {
+		for i, name := range s.waiting[q][:n] {
 			target := s.all[name]
 			s.tries++
 			token := fmt.Sprint(name, "#", s.tries)
@@ -83,20 +86,20 @@ func (s *shop) serve(q partition.Queue) {
 			ds[i] = partition.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
 				Run: &carillon.Run{Token: token}}
 		}
-		s.todo[q] = slices.Clone(s.todo[q][n:])
+		s.waiting[q] = slices.Clone(s.waiting[q][n:])
 		s.hub.Deliver(ds)
 	}
 	s.hub.Take(0, q, 0, partition.Head{})
 }
 
-// meter sees that no more than most are at the sidecars at once, by key.
-type meter struct {
+// atOnce checks that no more than most are at the sidecars at once, by key.
+type atOnce struct {
 	mu   sync.Mutex
 	at   map[string]int
 	most map[string]int
 }
 
-func (m *meter) change(target *carillon.DaprTarget, by int) {
+func (m *atOnce) change(target *carillon.DaprTarget, by int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range []string{target.ActorType, target.ActorType + "/" + target.ConcurrencyKey} {
@@ -107,12 +110,12 @@ func (m *meter) change(target *carillon.DaprTarget, by int) {
 	}
 }
 
-// stay is for a sidecar that answers everything until the hub is closed.
-const stay = -1
+// untilClosed is for a sidecar that answers everything until the hub is closed.
+const untilClosed = -1
 
-// work is a sidecar that answers so many of the runs it gets, in any order, and leaves with the rest.
-func work(s *shop, m *meter, hello Hello, rnd *rand.Rand, answers int) {
-	o, stays := Options{Credits: 20, Bounds: stream.Bounds{MessageItems: 5}}, answers == stay
+// runSidecar is a sidecar that answers so many of the runs it gets, in any order, and leaves with the rest.
+func runSidecar(s *fakeEngine, m *atOnce, hello Hello, rnd *rand.Rand, answers int) {
+	o, stays := Options{Credits: 20, Bounds: stream.Bounds{MessageItems: 5}}, answers == untilClosed
 	if stays {
 		o.Credits = 2 // the others shall have most
 	}
@@ -156,8 +159,8 @@ func TestRace(t *testing.T) {
 	const runs = 3000
 	hello := Hello{Namespace: "n", AppID: "app", Jobs: true, ActorTypes: []string{"cat", "dog"},
 		Gates: []Gate{{"cat", "", 7}, {"cat", "k0", 2}, {"dog", "k1", 1}}}
-	m := &meter{at: map[string]int{}, most: map[string]int{"cat": 7, "cat/k0": 2, "dog/k1": 1}}
-	s := &shop{mail: make(chan func(), 1<<16), done: make(chan struct{}), todo: map[partition.Queue][]string{},
+	m := &atOnce{at: map[string]int{}, most: map[string]int{"cat": 7, "cat/k0": 2, "dog/k1": 1}}
+	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}), waiting: map[partition.Queue][]string{},
 		all: map[string]*carillon.DaprTarget{}, left: runs, seen: map[string]bool{}, run: map[string]string{}}
 	s.hub = dispatch.New(s, dispatch.Options{Chunk: 4})
 	for i := range runs {
@@ -167,7 +170,7 @@ func TestRace(t *testing.T) {
 		}
 		name := fmt.Sprint("run-", i)
 		s.all[name] = target
-		s.todo[queueOf(target)] = append(s.todo[queueOf(target)], name)
+		s.waiting[queueOf(target)] = append(s.waiting[queueOf(target)], name)
 	}
 	// The limits are in force all the time, by one that takes nothing.
 	namer, err := Open(s.hub, Hello{Namespace: "n", AppID: "namer", Gates: hello.Gates}, Options{})
@@ -176,7 +179,7 @@ func TestRace(t *testing.T) {
 	}
 	var engine, sidecars sync.WaitGroup
 	engine.Go(func() {
-		for f := range s.mail {
+		for f := range s.tasks {
 			f()
 		}
 	})
@@ -184,16 +187,16 @@ func TestRace(t *testing.T) {
 		sidecars.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(i), 1))
 			for range 60 {
-				work(s, m, hello, rnd, 1+rnd.IntN(30))
+				runSidecar(s, m, hello, rnd, 1+rnd.IntN(30))
 			}
 		})
 	}
-	sidecars.Go(func() { work(s, m, hello, rand.New(rand.NewPCG(9, 9)), stay) })
+	sidecars.Go(func() { runSidecar(s, m, hello, rand.New(rand.NewPCG(9, 9)), untilClosed) })
 	<-s.done
 	_ = s.hub.Close()
 	sidecars.Wait()
 	_ = namer.Close()
-	close(s.mail)
+	close(s.tasks)
 	engine.Wait()
 	if len(s.hub.Queues()) > 0 || len(s.hub.Gates()) > 0 || len(s.hub.Workers()) > 0 {
 		t.Fatalf("%v, %v, %v are left", s.hub.Queues(), s.hub.Gates(), s.hub.Workers())

@@ -18,12 +18,12 @@ import (
 // endpoint is a server of HTTP/1.1 on a real socket. It counts the requests that it has read whole, and then
 // either answers or breaks the connection.
 type endpoint struct {
-	listener net.Listener
-	scheme   string
-	breaks   func(net.Conn) // how a connection is broken
-	read     atomic.Int64
-	accepted atomic.Int64
-	serving  sync.WaitGroup
+	listener  net.Listener
+	scheme    string
+	breakConn func(net.Conn) // how a connection is broken
+	read      atomic.Int64
+	accepted  atomic.Int64
+	serving   sync.WaitGroup
 
 	mu      sync.Mutex
 	answers func() bool // whether a request is answered
@@ -37,7 +37,7 @@ func newEndpoint(t *testing.T, secure *tls.Config, breaks func(net.Conn)) *endpo
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{listener: l, scheme: "http", breaks: breaks, answers: always, conns: map[net.Conn]bool{}}
+	e := &endpoint{listener: l, scheme: "http", breakConn: breaks, answers: always, conns: map[net.Conn]bool{}}
 	if secure != nil {
 		e.listener, e.scheme = tls.NewListener(l, secure), "https"
 	}
@@ -67,7 +67,8 @@ func newEndpoint(t *testing.T, secure *tls.Config, breaks func(net.Conn)) *endpo
 }
 
 func always() bool { return true }
-func never() bool  { return false }
+
+func never() bool { return false }
 
 func (e *endpoint) url() string { return e.scheme + "://" + e.listener.Addr().String() + "/" }
 
@@ -92,7 +93,7 @@ func (e *endpoint) serve(c net.Conn) {
 		answers := e.answers
 		e.mu.Unlock()
 		if !answers() {
-			e.breaks(c)
+			e.breakConn(c)
 			return
 		}
 		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
@@ -102,17 +103,17 @@ func (e *endpoint) serve(c net.Conn) {
 }
 
 // from now on requests are answered or not.
-func (e *endpoint) from(answers func() bool) {
+func (e *endpoint) setAnswers(answers func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answers = answers
 }
 
-// warm opens n connections and leaves them idle.
-func (e *endpoint) warm(t *testing.T, d *fakeSink, n int) {
+// openConns opens n connections and leaves them idle.
+func (e *endpoint) openConns(t *testing.T, d *fakeSink, n int) {
 	t.Helper()
 	gate, in := make(chan struct{}), make(chan struct{}, n)
-	e.from(func() bool { in <- struct{}{}; <-gate; return true })
+	e.setAnswers(func() bool { in <- struct{}{}; <-gate; return true })
 	for i := range n {
 		d.deliver(t, delivery(1000+i, e.url()))
 	}
@@ -126,7 +127,7 @@ func (e *endpoint) warm(t *testing.T, d *fakeSink, n int) {
 		}
 	}
 	if got := e.accepted.Load(); got != int64(n) {
-		t.Fatalf("%d connections are warm, not %d", got, n)
+		t.Fatalf("%d connections are open, not %d", got, n)
 	}
 	e.read.Store(0)
 }

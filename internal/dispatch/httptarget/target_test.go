@@ -4,13 +4,60 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/dispatch"
 	"github.com/carillonhq/carillon/internal/partition"
 )
+
+// TestKeptConnectionCloses has a server that hangs up instead of answering, on a new connection and on one
+// that was used before: the request was read, so the attempt has failed.
+func TestKeptConnectionCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, hangUp := atomic.Int64{}, map[int64]bool{2: true, 3: true}
+		bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			if hangUp[asked.Add(1)] {
+				conn, _, _ := http.NewResponseController(w).Hijack()
+				_ = conn.Close()
+			}
+		}, func(t *testing.T, d *fakeSink) {
+			for i, want := range []carillon.Outcome{carillon.OutcomeSuccess, carillon.OutcomeFailure,
+				carillon.OutcomeFailure, carillon.OutcomeSuccess} {
+				if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
+					t.Errorf("%d: %+v", i, r.Result)
+				}
+			}
+		})
+		if n := asked.Load(); n != 4 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// TestKeepAlive tells that connections are used again, also after answers that are longer than what is kept.
+func TestKeepAlive(t *testing.T) {
+	remotes := map[string]bool{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		remotes[r.RemoteAddr] = true
+		_, _ = w.Write(make([]byte, 1<<10*len(remotes)*20))
+	}))
+	defer s.Close()
+	d := open(t, New(Options{Allow: loopback}))
+	for i := range 5 {
+		if r := d.do(t, delivery(i, s.URL)); r.Outcome != carillon.OutcomeSuccess {
+			t.Fatal(r.Message)
+		}
+	}
+	if len(remotes) != 1 {
+		t.Fatalf("%d connections", len(remotes))
+	}
+}
 
 // BenchmarkHTTP measures callbacks to a trivial server in the same process (goal P9: 15,000/s on 2 cores,
 // both sides).
