@@ -24,10 +24,10 @@ type connector struct {
 	open    int   // links still being read, current included
 	ended   chan *link
 
-	wanted  bool        // another session is to become the current one
-	opening chan opened // where the outcome of opening it will come; nil: none is being opened
-	giveUp  context.CancelFunc
-	backoff reconnect.Backoff
+	wantSession   bool        // another session is to become the current one
+	opening       chan opened // where the outcome of opening it will come; nil: none is being opened
+	cancelOpening context.CancelFunc
+	backoff       reconnect.Backoff
 
 	leaving bool
 	overdue bool // the grace period and the wait after it are over
@@ -44,7 +44,7 @@ func newConnector(ctx context.Context, w *Worker) *connector {
 	log := w.options.Log.With("worker", w.options.ID)
 	return &connector{
 		worker: w, log: log, inFlight: newInFlight(base, log, w.queues), stop: stop,
-		ended: make(chan *link), wanted: true,
+		ended: make(chan *link), wantSession: true,
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *connector) run(ctx context.Context) error {
 		select {
 		case <-leave:
 			leave = nil
-			c.beginToLeave()
+			c.startLeaving()
 			grace.Reset(c.worker.options.Grace)
 		case <-grace.C:
 			c.endGrace(grace)
@@ -67,25 +67,25 @@ func (c *connector) run(ctx context.Context) error {
 			err = c.connected(o)
 		case l := <-c.ended:
 			err = c.lost(l)
-		case <-c.asked():
+		case <-c.reconnectAsked():
 			c.log.Info("the server asks the worker to connect again")
-			c.wanted = true
+			c.wantSession = true
 		case <-c.inFlight.drained:
 		}
 		if err != nil {
 			return c.refused(err)
 		}
 	}
-	return c.depart()
+	return c.leave()
 }
 
 // connect starts to open a session if one is wanted.
 func (c *connector) connect() {
-	if !c.wanted || c.opening != nil {
+	if !c.wantSession || c.opening != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.giveUp = cancel
+	c.cancelOpening = cancel
 	out := make(chan opened, 1)
 	c.opening = out
 	backoff := c.backoff
@@ -100,10 +100,10 @@ func (c *connector) connect() {
 // one starts, so that nothing is sent twice.
 func (c *connector) connected(o opened) error {
 	c.opening = nil
-	c.giveUp()
+	c.cancelOpening()
 	if o.err != nil {
 		c.backoff = c.backoff.Next()
-		c.wanted = c.wanted && !(c.leaving && c.current != nil) // then the goodbye goes through the old one
+		c.wantSession = c.wantSession && !(c.leaving && c.current != nil) // then the goodbye goes through the old one
 		if fatal(o.err) {
 			return o.err
 		}
@@ -112,10 +112,10 @@ func (c *connector) connected(o opened) error {
 	}
 	again := c.current != nil
 	if again {
-		c.current.retire(words{})
+		c.current.retire(farewell{})
 		<-c.current.written
 	}
-	c.wanted = false
+	c.wantSession = false
 	c.open++
 	c.current = newLink(o.session, c.inFlight, c.ended)
 	if !again || !c.leaving { // the session that is opened only to leave is not worth a line
@@ -130,7 +130,7 @@ func (c *connector) lost(l *link) error {
 	if l != c.current {
 		return nil // it was retired
 	}
-	c.current, c.wanted = nil, true
+	c.current, c.wantSession = nil, true
 	c.backoff = c.backoff.Lost(l.since)
 	if fatal(l.err) {
 		return l.err
@@ -139,13 +139,13 @@ func (c *connector) lost(l *link) error {
 	return nil
 }
 
-// asked returns a channel that receives when the server wants the worker to reconnect; nil while it is doing
+// reconnectAsked returns a channel that receives when the server wants the worker to reconnect; nil while it is doing
 // so.
-func (c *connector) asked() <-chan struct{} {
-	if c.current == nil || c.wanted {
+func (c *connector) reconnectAsked() <-chan struct{} {
+	if c.current == nil || c.wantSession {
 		return nil
 	}
-	return c.current.asked
+	return c.current.reconnect
 }
 
 // fatal reports whether connecting again is useless.
@@ -160,14 +160,14 @@ func fatal(err error) bool {
 	return false
 }
 
-// beginToLeave stops accepting work. Credits cannot be taken back, but a new session has none: the worker
+// startLeaving stops accepting work. Credits cannot be taken back, but a new session has none: the worker
 // goes on with it.
-func (c *connector) beginToLeave() {
+func (c *connector) startLeaving() {
 	c.leaving = true
-	c.inFlight.leave()
+	c.inFlight.stopGranting()
 	c.log.Info("the worker is leaving", "grace", c.worker.options.Grace)
 	if c.current != nil {
-		c.wanted, c.backoff = true, 0
+		c.wantSession, c.backoff = true, 0
 	}
 }
 
@@ -189,22 +189,22 @@ func (c *connector) finished() bool {
 		return false
 	case c.overdue:
 		return true
-	case c.inFlight.base.Err() != nil && c.inFlight.settled():
+	case c.inFlight.base.Err() != nil && c.inFlight.resultsDurable():
 		return true
 	case !c.inFlight.empty():
 		return false
 	case c.current == nil:
 		return c.open == 0
 	}
-	return !c.wanted && c.open == 1
+	return !c.wantSession && c.open == 1
 }
 
-// depart ends the last session, with a goodbye if the server may still count on the worker, and returns what
+// leave ends the last session, with a goodbye if the server may still count on the worker, and returns what
 // was left.
-func (c *connector) depart() error {
-	unfinished, _ := c.inFlight.left()
-	c.end(words{rest: true, goodbye: c.inFlight.owed()})
-	_, unsure := c.inFlight.left() // more answers have come meanwhile
+func (c *connector) leave() error {
+	unfinished, _ := c.inFlight.remaining()
+	c.end(farewell{results: true, goodbye: c.inFlight.goodbyeNeeded()})
+	_, unsure := c.inFlight.remaining() // more answers have come meanwhile
 	c.log.Info("the worker has left")
 	if unfinished+unsure == 0 {
 		return nil
@@ -214,17 +214,17 @@ func (c *connector) depart() error {
 
 // refused ends everything because the server refuses the worker.
 func (c *connector) refused(err error) error {
-	c.inFlight.leave()
-	c.end(words{goodbye: true})
+	c.inFlight.stopGranting()
+	c.end(farewell{goodbye: true})
 	return fmt.Errorf("worker: refused by the server: %w", err)
 }
 
 // end closes all sessions and waits for them.
-func (c *connector) end(last words) {
+func (c *connector) end(last farewell) {
 	c.stop(ErrLeaving)
-	c.inFlight.close()
+	c.inFlight.refuseRuns()
 	if c.opening != nil {
-		c.giveUp()
+		c.cancelOpening()
 		if o := <-c.opening; o.session != nil {
 			_ = o.session.Close() // it was not used
 		}

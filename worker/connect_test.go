@@ -3,8 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,26 +18,26 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		c.said()
-		c.lose()
+		c.sent()
+		c.breakOff()
 		c = s.next()
-		if r := c.said(); grants(r, "q") != 1 || len(r.Heartbeats) != 1 || r.Heartbeats[0].Token != "1" {
+		if r := c.sent(); grants(r, "q") != 1 || len(r.Heartbeats) != 1 || r.Heartbeats[0].Token != "1" {
 			t.Errorf("on the new connection: %+v", r)
 		}
 		if s.hellos()[1].WorkerID != "me" {
 			t.Errorf("hello: %+v", s.hellos()[1])
 		}
 		close(goOn)
-		r := c.said()
+		r := c.sent()
 		if len(r.Results) != 1 || r.Results[0].Token != "1" || grants(r, "q") != 1 {
 			t.Errorf("result: %+v", r)
 		}
 		c.ack(r.Results)
-		quit(t, s, leave, left)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
-func TestConnectingIsTriedMoreAndMoreSeldom(t *testing.T) {
+func TestConnectingBacksOff(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.refuse(carillon.Errorf(carillon.Unavailable, "", "not yet"))
 		w := worker.New(s, worker.Options{})
@@ -51,7 +49,7 @@ func TestConnectingIsTriedMoreAndMoreSeldom(t *testing.T) {
 		}
 		s.refuse(nil)
 		s.next()
-		quit(t, s, leave, left)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
@@ -66,36 +64,6 @@ func TestARefusalEndsTheWorker(t *testing.T) {
 	})
 }
 
-func TestADrainingServerIsLeftWhenThereIsAnother(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		goOn := make(chan struct{})
-		w := worker.New(s, worker.Options{Concurrency: 2})
-		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
-		leave, left := start(t, w)
-		old := s.next()
-		old.deliver(run("1"))
-		old.said()
-		s.refuse(carillon.Errorf(carillon.Unavailable, "", "leaving"))
-		old.tell(carillon.WorkResponse{Drain: true})
-		pass(30 * time.Second)
-		if r := old.said(); len(r.Heartbeats) < 3 || old.closed.Load() {
-			t.Errorf("it was left too early: %+v", r)
-		}
-		s.refuse(nil)
-		c := s.next()
-		if r := c.said(); len(r.Heartbeats) != 1 || grants(r, "q") != 1 || !old.closed.Load() {
-			t.Errorf("afterwards: %+v, old closed: %v", r, old.closed.Load())
-		}
-		if r := old.said(); r.Goodbye {
-			t.Error("goodbye was said to the old one, which frees the run")
-		}
-		close(goOn)
-		r := c.said()
-		c.ack(r.Results)
-		quit(t, s, leave, left)
-	})
-}
-
 func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		goOn := make(chan struct{})
@@ -104,10 +72,10 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		c.said()
+		c.sent()
 		leave()
 		c = s.next()
-		if r := c.said(); len(r.Credits) != 0 || len(r.Heartbeats) != 1 {
+		if r := c.sent(); len(r.Credits) != 0 || len(r.Heartbeats) != 1 {
 			t.Errorf("while it leaves: %+v", r)
 		}
 		pass(time.Minute)
@@ -115,7 +83,7 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 			t.Fatalf("it left: %v", <-left)
 		}
 		close(goOn)
-		r := c.said()
+		r := c.sent()
 		if len(r.Results) != 1 || len(left) != 0 {
 			t.Errorf("at the end: %+v", r)
 		}
@@ -123,24 +91,8 @@ func TestALeavingWorkerFinishesItsRuns(t *testing.T) {
 		if err := <-left; err != nil {
 			t.Errorf("run: %v", err)
 		}
-		if r := c.said(); r.Goodbye {
+		if r := c.sent(); r.Goodbye {
 			t.Error("goodbye was said although nothing was left")
-		}
-	})
-}
-
-// TestALeavingWorkerSaysThatItLeaves, and not that it connects in order to.
-func TestALeavingWorkerSaysThatItLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		var text strings.Builder
-		w := worker.New(s, worker.Options{Log: slog.New(slog.NewTextHandler(&text, nil))})
-		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
-		leave, left := start(t, w)
-		s.next()
-		quit(t, s, leave, left)
-		_, last, _ := strings.Cut(text.String(), "the worker is leaving")
-		if strings.Contains(last, "connected") || !strings.Contains(last, "the worker has left") {
-			t.Errorf("it says\n%s", &text)
 		}
 	})
 }
@@ -162,12 +114,12 @@ func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("saved"), run("given up"), run("stuck"))
-		c.said()
+		c.sent()
 		leave()
 		c = s.next()
 		began := time.Now()
 		pass(time.Minute)
-		r := c.said()
+		r := c.sent()
 		if len(r.Results) != 1 || r.Results[0].Token != "saved" || r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
 			t.Errorf("after the grace: %+v", r)
 		}
@@ -176,21 +128,21 @@ func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
 		if err == nil || time.Since(began) > 2*time.Minute {
 			t.Errorf("run: %v after %v", err, time.Since(began))
 		}
-		if r := c.said(); !r.Goodbye {
+		if r := c.sent(); !r.Goodbye {
 			t.Errorf("no goodbye: %+v", r)
 		}
 		close(goOn)
 	})
 }
 
-func TestAWorkerThatCannotReachItsServerLeavesInTheEnd(t *testing.T) {
+func TestLeavingWithoutAServerEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{Grace: time.Minute})
 		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		c.lose()
+		c.breakOff()
 		s.refuse(carillon.Errorf(carillon.Unavailable, "", "gone"))
 		leave()
 		if err := <-left; err == nil {

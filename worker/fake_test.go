@@ -18,7 +18,7 @@ type server struct {
 
 	mu      sync.Mutex
 	refusal error // of the next Connects
-	came    []carillon.Hello
+	greeted []carillon.Hello
 }
 
 func newServer() *server { return &server{connects: make(chan *session, 16)} }
@@ -27,7 +27,7 @@ func newServer() *server { return &server{connects: make(chan *session, 16)} }
 func (s *server) Connect(_ context.Context, hello carillon.Hello) (carillon.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.came = append(s.came, hello)
+	s.greeted = append(s.greeted, hello)
 	if s.refusal != nil {
 		return nil, s.refusal
 	}
@@ -47,7 +47,7 @@ func (s *server) refuse(err error) {
 func (s *server) hellos() []carillon.Hello {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.came
+	return s.greeted
 }
 
 // session is what the server sees of a worker.
@@ -83,12 +83,12 @@ func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 // Close implements carillon.Session.
 func (s *session) Close() error {
 	s.closed.Store(true)
-	s.lose()
+	s.breakOff()
 	return nil
 }
 
-// lose ends the session as a broken connection does.
-func (s *session) lose() {
+// breakOff ends the session as a broken connection does.
+func (s *session) breakOff() {
 	select {
 	case <-s.over:
 	default:
@@ -96,8 +96,8 @@ func (s *session) lose() {
 	}
 }
 
-// said is everything that the worker has said since it was last asked, in one; the bubble is quiet.
-func (s *session) said() carillon.WorkRequest {
+// sent returns everything that the worker has sent since the last call, in one; the bubble is quiet.
+func (s *session) sent() carillon.WorkRequest {
 	synctest.Wait()
 	var all carillon.WorkRequest
 	for {
@@ -114,14 +114,14 @@ func (s *session) said() carillon.WorkRequest {
 	}
 }
 
-// tell says something to the worker and lets it act on it.
-func (s *session) tell(r carillon.WorkResponse) {
+// send sends something to the worker and lets it act on it.
+func (s *session) send(r carillon.WorkResponse) {
 	s.responses <- r
 	synctest.Wait()
 }
 
 // deliver hands out runs.
-func (s *session) deliver(runs ...carillon.Run) { s.tell(carillon.WorkResponse{Runs: runs}) }
+func (s *session) deliver(runs ...carillon.Run) { s.send(carillon.WorkResponse{Runs: runs}) }
 
 // ack acknowledges results.
 func (s *session) ack(results []carillon.Result) {
@@ -129,7 +129,7 @@ func (s *session) ack(results []carillon.Result) {
 	for _, r := range results {
 		tokens = append(tokens, r.Token)
 	}
-	s.tell(carillon.WorkResponse{Acks: tokens})
+	s.send(carillon.WorkResponse{Acks: tokens})
 }
 
 // next is the next session that the worker opens; it has begun to use it.
@@ -167,4 +167,20 @@ func grants(r carillon.WorkRequest, queue string) int {
 // run is a run of the queue "q".
 func run(token string) carillon.Run {
 	return carillon.Run{ID: "run of " + token, Token: token, Queue: "q", Job: "j", Attempt: 1, Data: carillon.JSON(map[string]int{"n": 7})}
+}
+
+// bubble runs a test in which time costs nothing.
+func bubble(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newServer()) })
+}
+
+// leaveAndWait lets an idle worker leave.
+func leaveAndWait(t *testing.T, s *server, leave func(), left chan error) {
+	t.Helper()
+	leave()
+	s.next()
+	if err := <-left; err != nil {
+		t.Errorf("run: %v", err)
+	}
 }

@@ -37,10 +37,10 @@ type attempt struct {
 	dropped bool                    // cancelled or stale: nothing is reported
 	ended   bool                    // its result is there
 	result  carillon.Result
-	listed  bool // in inFlight.results
+	queued  bool // in inFlight.results
 
-	progress *carillon.Progress // to be sent; nil: none. Otherwise the attempt is in inFlight.telling
-	tellAt   time.Time          // not before
+	progress      *carillon.Progress // to be sent; nil: none. Otherwise the attempt is in inFlight.telling
+	progressAfter time.Time          // not before
 }
 
 // inFlight holds the attempts that wait, go on, or have ended without the server's confirmation that their
@@ -48,7 +48,7 @@ type attempt struct {
 type inFlight struct {
 	log     *slog.Logger
 	base    context.Context // of all handlers
-	bell    chan struct{}   // capacity 1; filled when there may be something to send
+	wake    chan struct{}   // capacity 1; filled when there may be something to send
 	drained chan struct{}   // capacity 1; while leaving, filled when less may be left to wait for
 
 	mu            sync.Mutex
@@ -56,7 +56,7 @@ type inFlight struct {
 	byName        map[string]*queue
 	attempts      map[string]*attempt // by token
 	results       []*attempt          // to be sent
-	telling       []*attempt          // whose progress is to be sent
+	progressing   []*attempt          // whose progress is to be sent
 	nextHeartbeat time.Time           // the least heartbeatAt, or earlier; zero: no heartbeats
 	link          *link               // the current session; nil: none
 	pinged        bool                // the server waits for a sign of life
@@ -66,7 +66,7 @@ type inFlight struct {
 
 func newInFlight(base context.Context, log *slog.Logger, queues []*queue) *inFlight {
 	d := &inFlight{
-		log: log, base: base, bell: make(chan struct{}, 1), drained: make(chan struct{}, 1),
+		log: log, base: base, wake: make(chan struct{}, 1), drained: make(chan struct{}, 1),
 		queues: queues, byName: map[string]*queue{}, attempts: map[string]*attempt{},
 	}
 	for _, q := range queues {
@@ -75,9 +75,10 @@ func newInFlight(base context.Context, log *slog.Logger, queues []*queue) *inFli
 	return d
 }
 
-func ring(bell chan struct{}) {
+// signal fills a channel of capacity 1.
+func signal(c chan struct{}) {
 	select {
-	case bell <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -95,11 +96,11 @@ func (d *inFlight) attach(l *link) {
 	}
 	d.pinged = false
 	d.nextHeartbeat = time.Now()
-	ring(d.bell)
+	signal(d.wake)
 }
 
-// take handles a message from a session.
-func (d *inFlight) take(l *link, msg *carillon.WorkResponse) {
+// receive handles a message from a session.
+func (d *inFlight) receive(l *link, msg *carillon.WorkResponse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, token := range msg.Acks {
@@ -108,10 +109,10 @@ func (d *inFlight) take(l *link, msg *carillon.WorkResponse) {
 		}
 	}
 	for _, token := range msg.Stale {
-		d.drop(token, ErrStale)
+		d.stop(token, ErrStale)
 	}
 	for _, token := range msg.Cancel {
-		d.drop(token, ErrCancelled)
+		d.stop(token, ErrCancelled)
 	}
 	for _, token := range msg.Confirmed {
 		d.confirmed(token)
@@ -123,7 +124,7 @@ func (d *inFlight) take(l *link, msg *carillon.WorkResponse) {
 	for i := range msg.Runs {
 		d.add(l, &msg.Runs[i], msg.Since)
 	}
-	ring(d.bell)
+	signal(d.wake)
 }
 
 // add adds an attempt that was sent after since. One that is here already is not started twice.
@@ -137,7 +138,7 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 		q.granted--
 	}
 	if a := d.attempts[run.Token]; a != nil {
-		d.list(a)
+		d.queueResult(a)
 		return
 	}
 	now := time.Now()
@@ -151,8 +152,8 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 		d.nextHeartbeat = a.heartbeatAt
 	}
 	q.held++
-	if d.room(q) {
-		d.begin(a)
+	if d.canStart(q) {
+		d.startOrAsk(a)
 	} else {
 		q.waiting = append(q.waiting, a)
 	}
@@ -164,8 +165,8 @@ func heartbeatInterval(lease time.Duration) time.Duration {
 	return min(cmp.Or(lease, carillon.DefaultLease)/4, 10*time.Second)
 }
 
-// room reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none may.
-func (d *inFlight) room(q *queue) bool { return q.running < q.limit && d.base.Err() == nil }
+// canStart reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none may.
+func (d *inFlight) canStart(q *queue) bool { return q.running < q.limit && d.base.Err() == nil }
 
 // start calls the handler of an attempt.
 func (d *inFlight) start(a *attempt) {
@@ -200,23 +201,23 @@ func (d *inFlight) finished(a *attempt, err error, left bool) {
 	if !a.dropped && (err == nil || !left) {
 		a.ended, a.result = true, resultOf(&a.run, err)
 		a.run.Data, a.run.Metadata = carillon.Data{}, nil
-		d.list(a)
+		d.queueResult(a)
 	}
-	d.beginWaiting(q)
-	ring(d.bell)
+	d.startWaiting(q)
+	signal(d.wake)
 	d.checkDrained()
 }
 
-// list adds an attempt's result to those to be sent.
-func (d *inFlight) list(a *attempt) {
-	if a.ended && !a.listed {
-		a.listed = true
+// queueResult adds an attempt's result to those to be sent.
+func (d *inFlight) queueResult(a *attempt) {
+	if a.ended && !a.queued {
+		a.queued = true
 		d.results = append(d.results, a)
 	}
 }
 
-// drop stops an attempt of which nothing is to be reported.
-func (d *inFlight) drop(token string, cause error) {
+// stop stops an attempt of which nothing is to be reported.
+func (d *inFlight) stop(token string, cause error) {
 	a := d.attempts[token]
 	if a == nil {
 		return
@@ -234,13 +235,13 @@ func (d *inFlight) drop(token string, cause error) {
 // remove forgets an attempt.
 func (d *inFlight) remove(a *attempt) {
 	delete(d.attempts, a.run.Token)
-	ring(d.bell)
+	signal(d.wake)
 	d.checkDrained()
 }
 
 func (d *inFlight) checkDrained() {
 	if d.leaving {
-		ring(d.drained)
+		signal(d.drained)
 	}
 }
 
@@ -251,9 +252,9 @@ func (d *inFlight) empty() bool {
 	return len(d.attempts) == 0 && !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.held > 0 })
 }
 
-// settled reports whether every handler has returned, and the results are known to be durable. Attempts that
+// resultsDurable reports whether every handler has returned, and the results are known to be durable. Attempts that
 // were not started, or gave up, may be left.
-func (d *inFlight) settled() bool {
+func (d *inFlight) resultsDurable() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.attempts {
@@ -264,29 +265,29 @@ func (d *inFlight) settled() bool {
 	return !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.running > 0 })
 }
 
-// owed reports whether the server may deliver more, or believes that the worker has attempts.
-func (d *inFlight) owed() bool {
+// goodbyeNeeded reports whether the server may deliver more, or believes that the worker has attempts.
+func (d *inFlight) goodbyeNeeded() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.attempts) > 0 || slices.ContainsFunc(d.queues, func(q *queue) bool { return q.granted > 0 })
 }
 
-// leave stops granting credits.
-func (d *inFlight) leave() {
+// stopGranting stops granting credits.
+func (d *inFlight) stopGranting() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaving = true
 }
 
-// close refuses runs that still come.
-func (d *inFlight) close() {
+// refuseRuns refuses runs that still come.
+func (d *inFlight) refuseRuns() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
 }
 
-// left returns how many attempts have not ended, and how many results are not known to be durable.
-func (d *inFlight) left() (unfinished, unsure int) {
+// remaining returns how many attempts have not ended, and how many results are not known to be durable.
+func (d *inFlight) remaining() (unfinished, unsure int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.attempts {

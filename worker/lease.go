@@ -42,8 +42,8 @@ func (l *lease) ask(now time.Time) {
 // answered records that the attempt was in force when the question was sent.
 func (l *lease) answered() { l.since, l.asking, l.asked = l.asked, false, time.Time{} }
 
-// begin starts an attempt for which there is room, or asks whether it is still in force.
-func (d *inFlight) begin(a *attempt) {
+// startOrAsk starts an attempt for which there is room, or asks whether it is still in force.
+func (d *inFlight) startOrAsk(a *attempt) {
 	now := time.Now()
 	if a.lease.inForce(now) {
 		d.start(a)
@@ -51,15 +51,15 @@ func (d *inFlight) begin(a *attempt) {
 	}
 	a.lease.asking = true
 	a.heartbeatAt, d.nextHeartbeat = now, now
-	ring(d.bell)
+	signal(d.wake)
 }
 
-// beginWaiting begins attempts that have waited for room.
-func (d *inFlight) beginWaiting(q *queue) {
-	for len(q.waiting) > 0 && d.room(q) {
+// startWaiting starts attempts that have waited for room.
+func (d *inFlight) startWaiting(q *queue) {
+	for len(q.waiting) > 0 && d.canStart(q) {
 		next := q.waiting[0]
 		q.waiting = slices.Delete(q.waiting, 0, 1)
-		d.begin(next)
+		d.startOrAsk(next)
 	}
 }
 
@@ -71,5 +71,5 @@ func (d *inFlight) confirmed(token string) {
 	}
 	a.lease.answered()
 	a.queue.waiting = append(a.queue.waiting, a)
-	d.beginWaiting(a.queue)
+	d.startWaiting(a.queue)
 }

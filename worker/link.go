@@ -15,12 +15,12 @@ type link struct {
 	inFlight *inFlight
 	since    time.Time
 	ctx      context.Context // of Send and Receive
-	cut      context.CancelFunc
+	cancel   context.CancelFunc
 
-	asked     chan struct{} // capacity 1; filled when the server asks the worker to reconnect
+	reconnect chan struct{} // capacity 1; filled when the server asks the worker to reconnect
 	retired   chan struct{} // closed when another session takes over, or the worker leaves
 	once      sync.Once     // of retired
-	last      words         // set before retired is closed
+	farewell  farewell      // set before retired is closed
 	written   chan struct{} // closed when the writer has ended
 	writeFail error         // why the writer ended, if not retired; read after written
 	err       error         // why the session is over
@@ -28,18 +28,18 @@ type link struct {
 
 // newLink starts to read and write a session; ended gets the link when the session is over.
 func newLink(s carillon.Session, d *inFlight, ended chan<- *link) *link {
-	l := &link{session: s, inFlight: d, since: time.Now(), asked: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
-	l.ctx, l.cut = context.WithCancel(context.Background())
+	l := &link{session: s, inFlight: d, since: time.Now(), reconnect: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	d.attach(l)
 	go l.write()
 	go func() {
 		l.err = l.read()
-		l.retire(words{})
+		l.retire(farewell{})
 		<-l.written
 		if fatal(l.writeFail) {
 			l.err = l.writeFail
 		}
-		l.cut()
+		l.cancel()
 		ended <- l
 	}()
 	return l
@@ -52,9 +52,9 @@ func (l *link) read() error {
 		if err != nil {
 			return err
 		}
-		l.inFlight.take(l, &msg)
+		l.inFlight.receive(l, &msg)
 		if msg.Drain {
-			ring(l.asked)
+			signal(l.reconnect)
 		}
 	}
 }
@@ -69,11 +69,11 @@ func (l *link) write() {
 		case <-l.retired:
 			l.finish()
 			return
-		case <-l.inFlight.bell:
+		case <-l.inFlight.wake:
 		case <-timer.C:
 		}
 		runtime.Gosched() // let other handlers finish, too, so that one message carries much
-		next, err := l.say()
+		next, err := l.send()
 		if err != nil {
 			l.writeFail = err
 			_ = l.session.Close() // so that the reader returns, too
@@ -85,40 +85,40 @@ func (l *link) write() {
 	}
 }
 
-// lingering is how long a session may take to end once it is closed.
-const lingering = 5 * time.Second
+// endTimeout is how long a session may take to end once it is closed.
+const endTimeout = 5 * time.Second
 
-// say sends what there is to send, as much as fits into a message, and returns when to call it again.
-func (l *link) say() (next time.Time, err error) {
+// send sends what there is to send, as much as fits into a message, and returns when to call it again.
+func (l *link) send() (next time.Time, err error) {
 	req, next := l.inFlight.outgoing(time.Now())
-	if silent(&req) {
+	if isEmpty(&req) {
 		return next, nil
 	}
 	return next, l.session.Send(l.ctx, req)
 }
 
-// words tells a link what to send before it ends.
-type words struct {
-	rest    bool // send what is left; otherwise another session does
+// farewell is what a link sends before it ends.
+type farewell struct {
+	results bool // send what is left; otherwise another session does
 	goodbye bool // the server is to give the worker's runs to others
 }
 
 // retire ends the writer; what the server has sent already is still read.
-func (l *link) retire(last words) {
+func (l *link) retire(last farewell) {
 	l.once.Do(func() {
-		l.last = last
+		l.farewell = last
 		close(l.retired)
-		time.AfterFunc(lingering, l.cut)
+		time.AfterFunc(endTimeout, l.cancel)
 	})
 }
 
 // finish sends the last messages. Nothing depends on their success: runs not given back end with their
 // leases.
 func (l *link) finish() {
-	if l.last.rest {
-		_, _ = l.say()
+	if l.farewell.results {
+		_, _ = l.send()
 	}
-	if l.last.goodbye {
+	if l.farewell.goodbye {
 		_ = l.session.Send(l.ctx, carillon.WorkRequest{Goodbye: true})
 	}
 	_ = l.session.Close()

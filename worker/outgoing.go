@@ -15,7 +15,7 @@ const (
 )
 
 // outgoing returns what is to be sent through the current session, as much as fits into one message, and when
-// to call it again (zero: not before the bell rings). Results go first: they make room.
+// to call it again (zero: not before there is more). Results go first: they make room.
 func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,7 +33,7 @@ func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.
 		}
 	}
 	if len(d.results) > 0 {
-		ring(d.bell)
+		signal(d.wake)
 	}
 	req.Pong, d.pinged = d.pinged, false
 	if next.IsZero() || !d.nextHeartbeat.IsZero() && d.nextHeartbeat.Before(next) {
@@ -50,7 +50,7 @@ func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 		soon := now.Add(a.heartbeatEach / 4)
 		if !a.heartbeatAt.After(soon) && len(req.Heartbeats) < maxMessageItems {
 			if a.ended {
-				d.list(a)
+				d.queueResult(a)
 			} else {
 				a.lease.ask(now)
 				req.Heartbeats = append(req.Heartbeats, carillon.Heartbeat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
@@ -75,7 +75,7 @@ func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 			break
 		}
 		n++
-		a.listed = false
+		a.queued = false
 		if d.attempts[a.run.Token] != a {
 			continue // acknowledged or dropped meanwhile
 		}
@@ -86,7 +86,7 @@ func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 	d.results = slices.Delete(d.results, 0, n)
 }
 
-// silent reports whether a request is empty.
-func silent(req *carillon.WorkRequest) bool {
+// isEmpty reports whether a request is empty.
+func isEmpty(req *carillon.WorkRequest) bool {
 	return len(req.Results) == 0 && len(req.Heartbeats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
 }

@@ -36,17 +36,17 @@ func Progress(ctx context.Context, percent float64, message string) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	h.inFlight.tell(h.attempt, p)
+	h.inFlight.setProgress(h.attempt, p)
 	return nil
 }
 
-// tell keeps an attempt's progress until it may be sent.
-func (d *inFlight) tell(a *attempt, p carillon.Progress) {
+// setProgress keeps an attempt's progress until it may be sent.
+func (d *inFlight) setProgress(a *attempt, p carillon.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a.progress == nil {
-		d.telling = append(d.telling, a)
-		ring(d.bell)
+		d.progressing = append(d.progressing, a)
+		signal(d.wake)
 	}
 	a.progress = &p
 }
@@ -54,29 +54,29 @@ func (d *inFlight) tell(a *attempt, p carillon.Progress) {
 // takeProgress adds the progress that may be sent now, of attempts that still go on, and returns when to call
 // it again (zero: only when there is more).
 func (d *inFlight) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
-	later, bytes := d.telling[:0], 0
-	for _, a := range d.telling {
+	later, bytes := d.progressing[:0], 0
+	for _, a := range d.progressing {
 		if a.ended || d.attempts[a.run.Token] != a {
 			continue
 		}
-		if now.Before(a.tellAt) {
+		if now.Before(a.progressAfter) {
 			later = append(later, a)
-			if next.IsZero() || a.tellAt.Before(next) {
-				next = a.tellAt
+			if next.IsZero() || a.progressAfter.Before(next) {
+				next = a.progressAfter
 			}
 			continue
 		}
 		if len(req.Results) >= maxMessageItems || bytes > maxMessageBytes {
 			later = append(later, a)
-			ring(d.bell)
+			signal(d.wake)
 			continue
 		}
 		req.Results = append(req.Results, carillon.Result{
 			Token: a.run.Token, RunID: a.run.ID, Outcome: carillon.OutcomeProgress, Progress: *a.progress})
 		bytes += itemBytes + len(a.progress.Message)
-		a.progress, a.tellAt = nil, now.Add(progressEvery)
+		a.progress, a.progressAfter = nil, now.Add(progressEvery)
 	}
-	clear(d.telling[len(later):])
-	d.telling = later
+	clear(d.progressing[len(later):])
+	d.progressing = later
 	return next
 }

@@ -30,39 +30,39 @@ func TestProgress(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		c.said()
+		c.sent()
 
 		say <- 1
-		want(t, c.said(), 1)
+		wantProgress(t, c.sent(), 1)
 		for percent := range 500 { // while time stands still
 			say <- float64(percent) / 10
 		}
-		want(t, c.said())
+		wantProgress(t, c.sent())
 		pass(time.Second)
-		want(t, c.said(), 49.9)
+		wantProgress(t, c.sent(), 49.9)
 		pass(10 * time.Second)
-		want(t, c.said()) // nothing new
+		wantProgress(t, c.sent()) // nothing new
 		say <- 60
-		want(t, c.said(), 60) // at once, after a pause
+		wantProgress(t, c.sent(), 60) // at once, after a pause
 		say <- 70
 		close(say)
-		r := c.said()
+		r := c.sent()
 		if len(r.Results) != 1 || r.Results[0].Outcome != carillon.OutcomeSuccess {
 			t.Errorf("at the end: %+v", r.Results)
 		}
 		pass(5 * time.Second)
-		for _, again := range c.said().Results {
+		for _, again := range c.sent().Results {
 			if again.Outcome != carillon.OutcomeSuccess {
 				t.Errorf("after the end: %+v", again)
 			}
 		}
 		c.ack(r.Results)
-		quit(t, s, leave, left)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
-// want checks the progress that was said.
-func want(t *testing.T, r carillon.WorkRequest, percents ...float64) {
+// wantProgress checks the progress that was sent.
+func wantProgress(t *testing.T, r carillon.WorkRequest, percents ...float64) {
 	t.Helper()
 	if len(r.Results) != len(percents) {
 		t.Fatalf("said %+v, want %v", r.Results, percents)
@@ -93,9 +93,9 @@ func TestProgressNeverWaits(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		c.said()
+		c.sent()
 		s.refuse(carillon.Errorf(carillon.Unavailable, "", "gone"))
-		c.lose()
+		c.breakOff()
 		for percent := range 100 {
 			say <- float64(percent)
 			pass(100 * time.Millisecond)
@@ -103,10 +103,10 @@ func TestProgressNeverWaits(t *testing.T) {
 		close(say)
 		s.refuse(nil)
 		c = s.next()
-		want(t, c.said(), 99)
+		wantProgress(t, c.sent(), 99)
 		close(goOn)
-		c.ack(c.said().Results)
-		quit(t, s, leave, left)
+		c.ack(c.sent().Results)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
@@ -124,15 +124,15 @@ func TestAcknowledgedProgressIsNoEnd(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		r := c.said()
-		want(t, r, 1)
+		r := c.sent()
+		wantProgress(t, r, 1)
 		c.ack(r.Results)
 		close(goOn)
-		if r = c.said(); len(r.Results) != 1 || r.Results[0].Outcome != carillon.OutcomeSuccess {
+		if r = c.sent(); len(r.Results) != 1 || r.Results[0].Outcome != carillon.OutcomeSuccess {
 			t.Fatalf("at the end: %+v", r.Results)
 		}
 		c.ack(r.Results)
-		quit(t, s, leave, left)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
@@ -166,8 +166,8 @@ func TestProgressOfManyGoesIntoSeveralMessages(t *testing.T) {
 			t.Errorf("progress of %d", total)
 		}
 		close(goOn)
-		c.ack(c.said().Results)
-		quit(t, s, leave, left)
+		c.ack(c.sent().Results)
+		leaveAndWait(t, s, leave, left)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestWrongProgress(t *testing.T) {
 		leave, left := start(t, w)
 		c := s.next()
 		c.deliver(run("1"))
-		r := c.said()
+		r := c.sent()
 		if len(r.Results) != 1 || r.Results[0].Outcome != carillon.OutcomeSuccess {
 			t.Errorf("said %+v", r.Results)
 		}
@@ -201,9 +201,9 @@ func TestWrongProgress(t *testing.T) {
 		if err := worker.Progress(<-kept, 1, "late"); err != nil {
 			t.Errorf("after the end: %v", err)
 		}
-		if r := c.said(); len(r.Results) != 0 {
+		if r := c.sent(); len(r.Results) != 0 {
 			t.Errorf("after the end it said %+v", r.Results)
 		}
-		quit(t, s, leave, left)
+		leaveAndWait(t, s, leave, left)
 	})
 }
