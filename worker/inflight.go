@@ -24,6 +24,21 @@ type queue struct {
 	waiting []*attempt // beyond the limit: they came through an older session's credits
 }
 
+// phase of an attempt:
+//
+//	waiting ──► running ──► ended ──► (acknowledged)
+//	               └──────► returned
+//	each of them ─────────► dropped
+type phase uint8
+
+const (
+	waiting  phase = iota // for room, or for the answer that its lease is in force
+	running               // its handler has not returned
+	ended                 // its result is there
+	returned              // its handler gave up because the worker leaves: the run is to be given back
+	dropped               // cancelled or stale: nothing is reported
+)
+
 // attempt is one attempt of a run. inFlight's lock guards it.
 type attempt struct {
 	run           carillon.Run
@@ -33,13 +48,12 @@ type attempt struct {
 	heartbeatAt   time.Time // when to send a heartbeat, or the result again
 	lease         lease
 
-	stop    context.CancelCauseFunc // nil before it is started
-	dropped bool                    // cancelled or stale: nothing is reported
-	ended   bool                    // its result is there
-	result  carillon.Result
-	queued  bool // in inFlight.results
+	stop   context.CancelCauseFunc // nil while it waits
+	phase  phase
+	result carillon.Result
+	queued bool // in inFlight.results
 
-	progress      *carillon.Progress // to be sent; nil: none. Otherwise the attempt is in inFlight.telling
+	progress      *carillon.Progress // to be sent; nil: none. Otherwise the attempt is in inFlight.progressing
 	progressAfter time.Time          // not before
 }
 
@@ -104,7 +118,7 @@ func (d *inFlight) receive(l *link, msg *carillon.WorkResponse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, token := range msg.Acks {
-		if a := d.attempts[token]; a != nil && a.ended {
+		if a := d.attempts[token]; a != nil && a.phase == ended {
 			d.remove(a)
 		}
 	}
@@ -172,7 +186,7 @@ func (d *inFlight) canStart(q *queue) bool { return q.running < q.limit && d.bas
 func (d *inFlight) start(a *attempt) {
 	a.queue.running++
 	ctx, stop := context.WithCancelCause(context.WithValue(d.base, handlingKey{}, handling{d, a}))
-	a.stop = stop
+	a.stop, a.phase = stop, running
 	go func() {
 		end := context.CancelFunc(func() {})
 		if !a.deadline.IsZero() {
@@ -198,8 +212,12 @@ func (d *inFlight) finished(a *attempt, err error, left bool) {
 	q := a.queue
 	q.running--
 	q.held--
-	if !a.dropped && (err == nil || !left) {
-		a.ended, a.result = true, resultOf(&a.run, err)
+	switch {
+	case a.phase == dropped:
+	case left && err != nil:
+		a.phase = returned
+	default:
+		a.phase, a.result = ended, resultOf(&a.run, err)
 		a.run.Data, a.run.Metadata = carillon.Data{}, nil
 		d.queueResult(a)
 	}
@@ -210,7 +228,7 @@ func (d *inFlight) finished(a *attempt, err error, left bool) {
 
 // queueResult adds an attempt's result to those to be sent.
 func (d *inFlight) queueResult(a *attempt) {
-	if a.ended && !a.queued {
+	if a.phase == ended && !a.queued {
 		a.queued = true
 		d.results = append(d.results, a)
 	}
@@ -222,13 +240,13 @@ func (d *inFlight) stop(token string, cause error) {
 	if a == nil {
 		return
 	}
-	a.dropped = true
-	if a.stop != nil {
-		a.stop(cause)
-	} else {
+	if a.phase == waiting {
 		a.queue.waiting = slices.DeleteFunc(a.queue.waiting, func(w *attempt) bool { return w == a })
 		a.queue.held--
+	} else {
+		a.stop(cause)
 	}
+	a.phase = dropped
 	d.remove(a)
 }
 
@@ -258,7 +276,7 @@ func (d *inFlight) resultsDurable() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.attempts {
-		if a.ended {
+		if a.phase == ended {
 			return false
 		}
 	}
@@ -291,7 +309,7 @@ func (d *inFlight) remaining() (unfinished, unsure int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.attempts {
-		if a.ended {
+		if a.phase == ended {
 			unsure++
 		} else {
 			unfinished++

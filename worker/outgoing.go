@@ -49,7 +49,7 @@ func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 	for _, a := range d.attempts {
 		soon := now.Add(a.heartbeatEach / 4)
 		if !a.heartbeatAt.After(soon) && len(req.Heartbeats) < maxMessageItems {
-			if a.ended {
+			if a.phase == ended {
 				d.queueResult(a)
 			} else {
 				a.lease.ask(now)

@@ -56,7 +56,7 @@ func (d *inFlight) setProgress(a *attempt, p carillon.Progress) {
 func (d *inFlight) takeProgress(req *carillon.WorkRequest, now time.Time) (next time.Time) {
 	later, bytes := d.progressing[:0], 0
 	for _, a := range d.progressing {
-		if a.ended || d.attempts[a.run.Token] != a {
+		if a.phase == ended || d.attempts[a.run.Token] != a {
 			continue
 		}
 		if now.Before(a.progressAfter) {

@@ -164,7 +164,7 @@ func (q *queue) pick(durable bool) *Subscription {
 		s := q.open[q.turn]
 		switch {
 		case s.local && !durable:
-		case !s.suspect:
+		case s.liveness != suspected:
 			return s
 		case suspect == nil:
 			suspect = s
@@ -215,7 +215,7 @@ func (q *queue) remove(s *Subscription) {
 		q.withoutCredits = slices.DeleteFunc(q.withoutCredits, func(o *Subscription) bool { return o == s })
 	}
 	q.endAll(s)
-	if s.silent {
+	if s.liveness == silent {
 		q.silent--
 	}
 	if s.local {

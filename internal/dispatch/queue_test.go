@@ -12,14 +12,14 @@ import (
 
 // check compares the queue's sums with what they sum up.
 func (q *queue) check() error {
-	credits, open, taken, reserved, waiting, local, silent := 0, 0, 0, 0, 0, 0, 0
+	credits, open, taken, reserved, waiting, local, silents := 0, 0, 0, 0, 0, 0, 0
 	for _, s := range q.subscriptions {
 		credits += s.room()
 		if s.local {
 			local++
 		}
-		if s.silent {
-			silent++
+		if s.liveness == silent {
+			silents++
 		}
 		if s.room() > 0 {
 			open++
@@ -35,8 +35,8 @@ func (q *queue) check() error {
 	switch {
 	case local != q.local:
 		return fmt.Errorf("%d consumers in this process, not %d", q.local, local)
-	case silent != q.silent:
-		return fmt.Errorf("%d silent consumers, not %d", q.silent, silent)
+	case silents != q.silent:
+		return fmt.Errorf("%d silent consumers, not %d", q.silent, silents)
 	case credits != q.credits || open != len(q.open):
 		return fmt.Errorf("credits %d and %d open, not %d and %d", q.credits, len(q.open), credits, open)
 	case taken != q.taken || reserved != q.reserved || waiting != len(q.waiting):

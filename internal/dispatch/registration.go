@@ -59,7 +59,7 @@ func (r *Registration) Join() error {
 		if q.unserved() {
 			first = append(first, s.name)
 		}
-		s.gone, s.silent, s.suspect, s.credits = false, false, false, r.Credits
+		s.gone, s.liveness, s.credits = false, alive, r.Credits
 		q.add(s)
 	}
 	var n notifications

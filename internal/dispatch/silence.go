@@ -16,6 +16,20 @@ import (
 // pingAgain is how long after a ping the consumers of a queue are not pinged again.
 const pingAgain = time.Second
 
+// liveness is what is known of the consumer of a subscription:
+//
+//	alive ───── ping ────► suspected ─── silence ───► silent
+//	  │ ▲                       │                      ▲  │
+//	  │ └────────────────────── heard ─────────────────┼──┘
+//	  └─────────────────────── silence ────────────────┘
+type liveness uint8
+
+const (
+	alive     liveness = iota
+	suspected          // it was pinged and has not answered: others go first
+	silent             // it gets nothing until it sends something
+)
+
 // Listener is a consumer that knows when it last heard from its worker. Calls must not block.
 type Listener interface {
 	Consumer
@@ -50,7 +64,7 @@ func (r *Registration) Heard() {
 	h.mu.Lock()
 	if r.subscribed {
 		for _, s := range r.Subscriptions {
-			if s.silent && s.queue.unserved() {
+			if s.liveness == silent && s.queue.unserved() {
 				first = append(first, s.name)
 			}
 			s.queue.heard(s)
@@ -68,19 +82,18 @@ func (q *queue) unserved() bool { return len(q.subscriptions) == q.silent }
 
 // silence makes s silent.
 func (q *queue) silence(s *Subscription) {
-	if !s.silent {
+	if s.liveness != silent {
 		q.silent++
-		q.change(s, func() { s.silent, s.suspect = true, false })
+		q.change(s, func() { s.liveness = silent })
 	}
 }
 
 // heard ends the silence and the suspicion of s.
 func (q *queue) heard(s *Subscription) {
-	s.suspect = false
-	if s.silent {
+	if s.liveness == silent {
 		q.silent--
-		q.change(s, func() { s.silent = false })
 	}
+	q.change(s, func() { s.liveness = alive })
 }
 
 // ping pings the consumers with room. Each is suspect until it answers.
@@ -92,10 +105,10 @@ func (q *queue) ping(n *notifications) {
 	q.pinged = now
 	for _, s := range q.open {
 		l, ok := s.consumer.(Listener)
-		if !ok || s.suspect {
+		if !ok || s.liveness == suspected {
 			continue
 		}
-		s.suspect = true
+		s.liveness = suspected
 		n.pinged = append(n.pinged, l)
 	}
 }

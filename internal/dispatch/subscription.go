@@ -20,18 +20,17 @@ type Subscription struct {
 	keys           map[string]int // of flight, by key; nil: none ever had a key
 	paused         bool
 	gone           bool
-	nth            int  // in queue.subscriptions
-	at             int  // in queue.open; -1 = no room
-	load           int  // index + 1 in notifications.loads during Deliver; 0: none
-	silent         bool // it gets nothing until its consumer sends something
-	suspect        bool // it was pinged and has not answered: others go first
+	nth            int // in queue.subscriptions
+	at             int // in queue.open; -1 = no room
+	load           int // index + 1 in notifications.loads during Deliver; 0: none
+	liveness       liveness
 	withoutCredits bool // in queue.short
 	wantedSent     bool // its consumer was told that runs wait, since it last had credits
 }
 
 // room returns how many deliveries may be sent now.
 func (s *Subscription) room() int {
-	if s.paused || s.gone || s.silent {
+	if s.paused || s.gone || s.liveness == silent {
 		return 0
 	}
 	return max(0, s.credits)
@@ -50,7 +49,7 @@ func (s *Subscription) Grant(n int) { s.change(func() { s.credits += n }) }
 func (s *Subscription) TakeBack(n int) (taken int) {
 	s.change(func() {
 		taken = max(0, min(n, s.credits))
-		if !s.paused && !s.silent {
+		if !s.paused && s.liveness != silent {
 			taken = max(0, min(taken, s.queue.unclaimed()))
 		}
 		s.credits -= taken
