@@ -89,7 +89,8 @@ func (s *Stream) empty() bool {
 func take[M any](s *Stream, next func(*Budget) (M, bool)) (m M, ok bool, err error) {
 	s.Lock()
 	defer s.Unlock()
-	m, ok = next(&Budget{s.options.Bounds.MessageBytes, s.options.Bounds.MessageItems})
+	s.left = Budget{s.options.Bounds.MessageBytes, s.options.Bounds.MessageItems}
+	m, ok = next(&s.left)
 	if !s.empty() {
 		s.Announce()
 	}

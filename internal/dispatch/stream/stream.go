@@ -100,6 +100,7 @@ type Stream struct {
 	received  uint64              // attempts so far
 	full      bool                // the credits are held back
 	step      step
+	left      Budget // of the message that is being built
 
 	receiving int       // calls of Receive
 	idle      time.Time // since when a call of Receive is missing; zero: none is
@@ -108,6 +109,7 @@ type Stream struct {
 
 // step is what the hub and the sink are to learn when the lock is free.
 type step struct {
+	first       slots // most steps free no other
 	freed       []slots
 	undelivered []string
 }
@@ -117,6 +119,17 @@ type slots struct {
 	subscription *dispatch.Subscription
 	key          string
 	n, again     int
+}
+
+func (f *slots) done() {
+	if f.subscription != nil {
+		f.subscription.DoneOf(f.key, f.n, f.again)
+	}
+}
+
+// adds reports whether an attempt's slot can be freed together with those of f.
+func (f *slots) adds(a *Attempt) bool {
+	return f.subscription == a.subscription && f.key == "" && a.key == ""
 }
 
 // New returns a stream for a registration that has not joined yet.
@@ -153,8 +166,9 @@ func (s *Stream) Unlock() {
 	if changed {
 		s.holdBack()
 	}
-	for _, f := range done.freed {
-		f.subscription.DoneOf(f.key, f.n, f.again)
+	done.first.done()
+	for i := range done.freed {
+		done.freed[i].done()
 	}
 	s.undelivered(done.undelivered)
 }
@@ -242,16 +256,21 @@ func (s *Stream) Release(token string) *Attempt {
 
 // Free frees the slot of an attempt and adds again credits when the step ends.
 func (s *Stream) Free(a *Attempt, again int) {
-	if a.key == "" { // for an unlimited number of keys this would take too long
-		for i := range s.step.freed {
-			if f := &s.step.freed[i]; f.subscription == a.subscription && f.key == "" {
-				f.n++
-				f.again += again
-				return
-			}
+	f := &s.step.first
+	if f.subscription != nil && !f.adds(a) {
+		i := -1
+		if a.key == "" { // of keys there may be too many to look through
+			i = slices.IndexFunc(s.step.freed, func(f slots) bool { return f.adds(a) })
 		}
+		if i < 0 {
+			i = len(s.step.freed)
+			s.step.freed = append(s.step.freed, slots{})
+		}
+		f = &s.step.freed[i]
 	}
-	s.step.freed = append(s.step.freed, slots{a.subscription, a.key, 1, again})
+	f.subscription, f.key = a.subscription, a.key
+	f.n++
+	f.again += again
 }
 
 // Done frees the slot of an attempt and adds again credits. The lock must not be held.

@@ -25,7 +25,8 @@ type Session struct {
 	sink         dispatch.Sink
 	registration *dispatch.Registration
 	stream       *stream.Stream
-	overfull     *time.Timer // ends a session that leaves far too much unreceived
+	build        func(*stream.Budget) (carillon.WorkResponse, bool) // next
+	overfull     *time.Timer                                        // ends a session that leaves far too much unreceived
 
 	// Guarded by the stream's lock.
 	out      outbox
@@ -38,6 +39,7 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(),
 		adopted: map[string]struct{}{},
 	}
+	s.build = s.next
 	s.overfull = time.AfterFunc(time.Hour, s.dropOverfull)
 	s.overfull.Stop()
 	s.registration = h.Register(ctx, s, kind, hello)
@@ -176,7 +178,7 @@ func (s *Session) Stale(token string) {
 
 // Receive implements [carillon.Session].
 func (s *Session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
-	return stream.Receive(ctx, s.stream, s.next)
+	return stream.Receive(ctx, s.stream, s.build)
 }
 
 // next returns the next message, if there is one. The lock is held.
