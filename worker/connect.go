@@ -131,7 +131,7 @@ func (c *connector) lost(l *link) error {
 		return nil // it was retired
 	}
 	c.current, c.wantSession = nil, true
-	c.backoff = c.backoff.Lost(l.since)
+	c.backoff = c.backoff.Lost(time.Since(l.since))
 	if fatal(l.err) {
 		return l.err
 	}

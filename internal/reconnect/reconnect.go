@@ -21,10 +21,9 @@ type Backoff time.Duration
 // Next returns the backoff after one more failure.
 func (b Backoff) Next() Backoff { return min(Backoff(last), max(Backoff(first), 2*b)) }
 
-// Lost returns the backoff after the loss of a connection that was made at since. One that lasted makes up for
-// the failures before it.
-func (b Backoff) Lost(since time.Time) Backoff {
-	if time.Since(since) > last {
+// Lost returns the backoff after the loss of a connection. One that lasted makes up for the failures before it.
+func (b Backoff) Lost(lasted time.Duration) Backoff {
+	if lasted > last {
 		b = 0
 	}
 	return b.Next()
