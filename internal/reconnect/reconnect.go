@@ -10,8 +10,8 @@ import (
 
 // Bounds of the wait, and of one attempt.
 const (
-	first   = 50 * time.Millisecond
-	last    = 5 * time.Second
+	First   = 50 * time.Millisecond
+	Last    = 5 * time.Second
 	timeout = 10 * time.Second
 )
 
@@ -19,11 +19,11 @@ const (
 type Backoff time.Duration
 
 // Next returns the backoff after one more failure.
-func (b Backoff) Next() Backoff { return min(Backoff(last), max(Backoff(first), 2*b)) }
+func (b Backoff) Next() Backoff { return min(Backoff(Last), max(Backoff(First), 2*b)) }
 
 // Lost returns the backoff after the loss of a connection. One that lasted makes up for the failures before it.
 func (b Backoff) Lost(lasted time.Duration) Backoff {
-	if lasted > last {
+	if lasted > Last {
 		b = 0
 	}
 	return b.Next()

@@ -10,7 +10,7 @@ import (
 
 func TestNextDoublesUpToABound(t *testing.T) {
 	var b Backoff
-	for _, want := range []time.Duration{first, 2 * first, 4 * first, 8 * first} {
+	for _, want := range []time.Duration{First, 2 * First, 4 * First, 8 * First} {
 		if b = b.Next(); b != Backoff(want) {
 			t.Errorf("%v, not %v", time.Duration(b), want)
 		}
@@ -18,23 +18,23 @@ func TestNextDoublesUpToABound(t *testing.T) {
 	for range 20 {
 		b = b.Next()
 	}
-	if b != Backoff(last) {
+	if b != Backoff(Last) {
 		t.Errorf("%v at last", time.Duration(b))
 	}
 }
 
 func TestLostForgetsAfterALongConnection(t *testing.T) {
-	if b := Backoff(time.Second).Lost(last); b != Backoff(2*time.Second) {
+	if b := Backoff(time.Second).Lost(Last); b != Backoff(2*time.Second) {
 		t.Errorf("%v after a short one", time.Duration(b))
 	}
-	if b := Backoff(time.Second).Lost(last + 1); b != Backoff(first) {
+	if b := Backoff(time.Second).Lost(Last + 1); b != Backoff(First) {
 		t.Errorf("%v after a long one", time.Duration(b))
 	}
 }
 
 func TestConnectWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, wait := range []time.Duration{0, first, last} {
+		for _, wait := range []time.Duration{0, First, Last} {
 			for range 50 {
 				began := time.Now()
 				took, err := Connect(t.Context(), Backoff(wait), func(ctx context.Context) (time.Duration, error) {
