@@ -11,7 +11,7 @@ import "math"
 //	   ↑             │ ↑                   │   ↑
 //	   │ Withdrawn   │ │ given back    ask │   │ not given back: used by a run
 //	   └─────────────┘ │                   ↓   │ that is on its way
-//	         pay       └───────────────── asked
+//	    withdraw       └───────────────── asked
 //
 // Only the node knows which of its credits are still unused: a run that uses one may be on its way to the
 // worker. So a credit that is asked back still counts as granted until the node answers how many it gives
@@ -145,12 +145,12 @@ func (p *creditPool) tick() {
 
 // restless reports whether a tick may help: a node is short, and another has committed credits.
 func (p *creditPool) restless() bool {
-	spoken, short := false, false
+	committed, short := false, false
 	for _, k := range p.nodes {
-		spoken = spoken || k.committed && k.granted > 0
+		committed = committed || k.committed && k.granted > 0
 		short = short || k.short() || k.leaving && k.granted > 0
 	}
-	return spoken && short
+	return committed && short
 }
 
 // short reports whether runs wait at the node and it has no credits.
@@ -158,7 +158,7 @@ func (k *nodeCredits) short() bool { return k.wants && k.granted == 0 }
 
 // settle returns the moves to make, and for each completed withdrawal how many credits the worker got back.
 func (p *creditPool) settle() (moves []move, answers []int) {
-	answers = p.pay(&moves)
+	answers = p.withdraw(&moves)
 	for _, k := range p.nodes {
 		if k.leaving {
 			k.ask(k.granted, &moves)
@@ -180,16 +180,16 @@ func (p *creditPool) settle() (moves []move, answers []int) {
 	return moves, answers
 }
 
-// pay serves withdrawals, oldest first, from free credits and from what nodes give back. It asks each node
+// withdraw serves withdrawals, oldest first, from free credits and from what nodes give back. It asks each node
 // once.
-func (p *creditPool) pay(moves *[]move) (answers []int) {
+func (p *creditPool) withdraw(moves *[]move) (answers []int) {
 	for len(p.withdrawals) > 0 {
 		d := p.withdrawals[0]
 		n := min(p.free, d.left)
 		p.free -= n
 		d.left -= n
 		d.got += n
-		if p.owes(d, moves) {
+		if p.fetchRest(d, moves) {
 			return answers
 		}
 		answers = append(answers, d.got)
@@ -201,8 +201,8 @@ func (p *creditPool) pay(moves *[]move) (answers []int) {
 	return answers
 }
 
-// owes asks nodes for the rest of a withdrawal. It reports whether answers are still to come.
-func (p *creditPool) owes(d *withdrawal, moves *[]move) (waits bool) {
+// fetchRest asks nodes for the rest of a withdrawal. It reports whether answers are still to come.
+func (p *creditPool) fetchRest(d *withdrawal, moves *[]move) (waits bool) {
 	left := d.left
 	if left == 0 {
 		return false

@@ -6,71 +6,71 @@ import (
 	"testing"
 )
 
-// town is a credit pool with simulated nodes. What is said between the two arrives later, in order, when
+// poolModel is a credit pool with simulated nodes. What is said between the two arrives later, in order, when
 // chance says so.
-type town struct {
+type poolModel struct {
 	t       *testing.T
 	chance  *rand.Rand
 	pool    creditPool
-	houses  []*house
+	nodes   []*modelNode
 	granted int // by the worker and not used by a run that came
 	room    int // that the worker may grant
 	flight  int // runs that the worker has
 	limit   int
-	owed    int // withdrawals without an answer
+	pending int // withdrawals without an answer
 }
 
-// house is a node as it is itself.
-type house struct {
+// modelNode is a node as it is itself.
+type modelNode struct {
 	node    *node
 	credits int
 	backlog int
 	told    bool
-	to      []int  // credits on their way to it
-	from    []word // on their way to the credit pool
+	to      []int     // credits on their way to it
+	from    []message // on their way to the credit pool
 }
 
-// word is what a node says.
-type word struct {
+// message is what a node says.
+type message struct {
 	runs   int
 	wanted bool
 	answer bool
 	n      int
 }
 
-func newTown(t *testing.T, seed uint64, limit int) *town {
-	return &town{t: t, chance: rand.New(rand.NewPCG(seed, 1)), limit: limit, room: limit}
+func newPoolModel(t *testing.T, seed uint64, limit int) *poolModel {
+	return &poolModel{t: t, chance: rand.New(rand.NewPCG(seed, 1)), limit: limit, room: limit}
 }
 
-func (w *town) join() {
-	h := &house{node: &node{}}
-	w.houses = append(w.houses, h)
+func (w *poolModel) join() {
+	h := &modelNode{node: &node{}}
+	w.nodes = append(w.nodes, h)
 	w.pool.join(h.node)
 	w.settle()
 }
 
 // lose cuts the session with a node. Runs on their way never come.
-func (w *town) lose(i int) {
-	h := w.houses[i]
-	w.houses = append(w.houses[:i:i], w.houses[i+1:]...)
+func (w *poolModel) lose(i int) {
+	h := w.nodes[i]
+	w.nodes = append(w.nodes[:i:i], w.nodes[i+1:]...)
 	w.pool.leave(h.node)
 	w.settle()
 }
 
-func (w *town) settle() {
+func (w *poolModel) settle() {
 	moves, answers := w.pool.settle()
 	for _, m := range moves {
 		if m.n == 0 {
 			w.t.Fatal("an empty move")
 		}
-		for _, h := range w.houses {
+		for _, h := range w.nodes {
 			if h.node == m.node {
 				h.to = append(h.to, m.n)
 			}
 		}
 	}
 	for _, n := range answers {
-		w.owed--
+		w.pending--
 		w.granted -= n
 		w.room += n
 	}
@@ -78,19 +78,19 @@ func (w *town) settle() {
 }
 
 // check holds what must always be.
-func (w *town) check() {
+func (w *poolModel) check() {
 	sum, real := w.pool.free, w.pool.free
 	for _, k := range w.pool.nodes {
 		sum += k.granted
 		if k.granted < 0 || k.asked < 0 {
-			w.t.Fatalf("pocket %+v", k)
+			w.t.Fatalf("node credits %+v", k)
 		}
 	}
 	for _, d := range w.pool.withdrawals {
 		sum += d.got
 		real += d.got
 	}
-	for _, h := range w.houses {
+	for _, h := range w.nodes {
 		real += h.credits
 		for _, n := range h.to {
 			real += max(0, n)
@@ -100,7 +100,7 @@ func (w *town) check() {
 		}
 	}
 	if sum != w.granted {
-		w.t.Fatalf("the purse has %d of %d", sum, w.granted)
+		w.t.Fatalf("the pool has %d of %d", sum, w.granted)
 	}
 	if real > w.granted || w.granted+w.flight > w.limit {
 		w.t.Fatalf("%d credits are about and %d runs out: %d were granted and %d is the limit", real, w.flight, w.granted, w.limit)
@@ -108,22 +108,22 @@ func (w *town) check() {
 }
 
 // serve lets a node hand out what it can and say when it cannot.
-func (h *house) serve() {
+func (h *modelNode) serve() {
 	if n := min(h.credits, h.backlog); n > 0 {
 		h.credits -= n
 		h.backlog -= n
-		h.from = append(h.from, word{runs: n})
+		h.from = append(h.from, message{runs: n})
 	}
 	if h.credits > 0 {
 		h.told = false
 	} else if h.backlog > 0 && !h.told {
 		h.told = true
-		h.from = append(h.from, word{wanted: true})
+		h.from = append(h.from, message{wanted: true})
 	}
 }
 
 // hear lets a node take what was said to it.
-func (w *town) hear(h *house) {
+func (w *poolModel) hear(h *modelNode) {
 	if len(h.to) == 0 {
 		return
 	}
@@ -138,13 +138,13 @@ func (w *town) hear(h *house) {
 			back = w.chance.IntN(back + 1) // the others are spoken for
 		}
 		h.credits -= back
-		h.from = append(h.from, word{answer: true, n: back})
+		h.from = append(h.from, message{answer: true, n: back})
 	}
 	h.serve()
 }
 
 // listen lets the credit pool take what a node said.
-func (w *town) listen(h *house) {
+func (w *poolModel) listen(h *modelNode) {
 	if len(h.from) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func (w *town) listen(h *house) {
 	w.settle()
 }
 
-func (w *town) grant(n int) {
+func (w *poolModel) grant(n int) {
 	if n > 0 {
 		w.room -= n
 		w.granted += n
@@ -173,16 +173,16 @@ func (w *town) grant(n int) {
 }
 
 // step is anything that can happen.
-func (w *town) step() {
-	var h *house
-	if len(w.houses) > 0 {
-		h = w.houses[w.chance.IntN(len(w.houses))]
+func (w *poolModel) step() {
+	var h *modelNode
+	if len(w.nodes) > 0 {
+		h = w.nodes[w.chance.IntN(len(w.nodes))]
 	}
 	switch k := w.chance.IntN(40); {
-	case k == 0 && len(w.houses) < 6:
+	case k == 0 && len(w.nodes) < 6:
 		w.join()
-	case k == 1 && len(w.houses) > 1:
-		w.lose(w.chance.IntN(len(w.houses)))
+	case k == 1 && len(w.nodes) > 1:
+		w.lose(w.chance.IntN(len(w.nodes)))
 	case k == 2 && h != nil:
 		h.backlog += w.chance.IntN(20)
 		h.serve()
@@ -190,7 +190,7 @@ func (w *town) step() {
 		w.pool.tick()
 		w.settle()
 	case k == 4 && w.granted > 0:
-		w.owed++
+		w.pending++
 		w.pool.takeBack(1 + w.chance.IntN(w.granted))
 		w.settle()
 	case k < 9:
@@ -209,16 +209,16 @@ func (w *town) step() {
 
 // rest lets nothing new happen and delivers everything; runs stay where they are. It returns the rounds it
 // took.
-func (w *town) rest() (rounds int) {
+func (w *poolModel) rest() (rounds int) {
 	for ; rounds < 200; rounds++ {
 		quiet := true
-		for _, h := range w.houses {
+		for _, h := range w.nodes {
 			for len(h.to) > 0 {
 				quiet = false
 				w.hear(h)
 			}
 		}
-		for _, h := range w.houses {
+		for _, h := range w.nodes {
 			for len(h.from) > 0 {
 				quiet = false
 				w.listen(h)
@@ -236,23 +236,23 @@ func (w *town) rest() (rounds int) {
 	return rounds
 }
 
-// TestThePurse lets anything happen in any order. The worker never has more than it granted, nothing is lost,
+// TestCreditPoolInvariants lets anything happen in any order. The worker never has more than it granted, nothing is lost,
 // and when it is quiet no node has runs that wait while there is a credit that nobody uses.
-func TestThePurse(t *testing.T) {
+func TestCreditPoolInvariants(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			w := newTown(t, seed, 1+int(seed%7)*int(seed%11))
+			w := newPoolModel(t, seed, 1+int(seed%7)*int(seed%11))
 			w.join()
 			for range 10 {
 				for range 300 {
 					w.step()
 				}
 				w.rest()
-				if w.owed != 0 || len(w.pool.withdrawals) != 0 {
-					t.Fatalf("%d debts are not answered", w.owed)
+				if w.pending != 0 || len(w.pool.withdrawals) != 0 {
+					t.Fatalf("%d debts are not answered", w.pending)
 				}
 				idle, short := w.pool.free, 0
-				for _, h := range w.houses {
+				for _, h := range w.nodes {
 					idle += h.credits
 					if h.backlog > 0 && h.credits == 0 {
 						short++
@@ -266,35 +266,35 @@ func TestThePurse(t *testing.T) {
 	}
 }
 
-// TestOneCreditForThree: with a single credit every node is served in turn, within two round trips of wanting
+// TestOneCreditServesThreeNodes: with a single credit every node is served in turn, within two round trips of wanting
 // it.
-func TestOneCreditForThree(t *testing.T) {
-	w := newTown(t, 1, 1)
+func TestOneCreditServesThreeNodes(t *testing.T) {
+	w := newPoolModel(t, 1, 1)
 	for range 3 {
 		w.join()
 	}
 	w.grant(1)
 	w.rest()
 	for i := range 30 {
-		h := w.houses[i%3]
+		h := w.nodes[i%3]
 		h.backlog++
 		h.serve()
 		for trip := 0; h.backlog > 0; trip++ {
 			if trip > 2 {
 				t.Fatalf("run %d waits for more than two round trips", i)
 			}
-			for _, h := range w.houses {
+			for _, h := range w.nodes {
 				for len(h.from) > 0 {
 					w.listen(h)
 				}
 			}
-			for _, h := range w.houses {
+			for _, h := range w.nodes {
 				for len(h.to) > 0 {
 					n := h.to[0]
 					h.to = h.to[1:]
 					if n < 0 {
 						n = -min(-n, h.credits)
-						h.from = append(h.from, word{answer: true, n: -n})
+						h.from = append(h.from, message{answer: true, n: -n})
 					}
 					h.credits += n
 					h.told = h.told && n <= 0
@@ -310,20 +310,20 @@ func TestOneCreditForThree(t *testing.T) {
 	}
 }
 
-// TestBusyNodesShareFairly: all nodes always have work; each gets its share and nothing moves in vain.
-func TestBusyNodesShareFairly(t *testing.T) {
-	w := newTown(t, 1, 2)
+// TestBusyNodesGetEqualShares: all nodes always have work; each gets its share and nothing moves in vain.
+func TestBusyNodesGetEqualShares(t *testing.T) {
+	w := newPoolModel(t, 1, 2)
 	got := map[*node]int{}
 	for range 3 {
 		w.join()
 	}
-	for _, h := range w.houses {
+	for _, h := range w.nodes {
 		h.backlog = 1 << 20
 		h.serve()
 	}
 	for i := range 3000 {
 		w.grant(w.room)
-		for _, h := range w.houses {
+		for _, h := range w.nodes {
 			for len(h.to) > 0 {
 				if h.to[0] < 0 && i > 5 { // until all have said that they want
 					t.Fatal("credits are asked back from a node that uses them")
@@ -331,7 +331,7 @@ func TestBusyNodesShareFairly(t *testing.T) {
 				w.hear(h)
 			}
 		}
-		for _, h := range w.houses {
+		for _, h := range w.nodes {
 			for len(h.from) > 0 {
 				got[h.node] += h.from[0].runs
 				w.listen(h)

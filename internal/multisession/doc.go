@@ -32,4 +32,15 @@
 // The end of a node's session frees its credits, and results that it did not acknowledge are sent to another
 // node. A node that stays silent without an error is suspect: suspect.go explains what is sent twice then,
 // and how two answers to one result become one.
+//
+// # Files
+//
+//	session.go, state.go          what the worker sends, and the states of its session
+//	receive.go, notices.go        what it receives: from the nodes, and from the session itself
+//	nodes.go, dialer.go           which nodes are connected, and what follows when one is lost
+//	node.go                       the session with one node
+//	allocation.go, creditpool.go  who gets the credits
+//	flights.go                    which node each run came from
+//	awaiting.go, reply.go         what a node was sent and has not answered
+//	suspect.go, copies.go         what two nodes get, and whose answer counts
 package multisession

@@ -18,19 +18,19 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-// face is a node's scheduler as far as workers need it.
-type face struct {
+// workOnly is a node's scheduler as far as workers need it.
+type workOnly struct {
 	carillon.Scheduler
 	work carillon.Work
 }
 
 // Connect implements carillon.Work.
-func (f face) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+func (f workOnly) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	return f.work.Connect(ctx, hello)
 }
 
-// serve listens for a node of the world, at an address or any; stop ends it as a kill does.
-func (w *world) serve(address string) (at string, stop func()) {
+// serve listens for a node of the rig, at an address or any; stop ends it as a kill does.
+func (w *rig) serve(address string) (at string, stop func()) {
 	w.t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -42,7 +42,7 @@ func (w *world) serve(address string) (at string, stop func()) {
 	hub := w.nodes[at].hub
 	w.mu.Unlock()
 	relay := server.Relay{Work: hub, Reach: server.Reach}
-	s := grpcapi.NewServer(grpcapi.NewService(face{work: relay}, grpcapi.Options{Logger: slog.New(slog.DiscardHandler)}))
+	s := grpcapi.NewServer(grpcapi.NewService(workOnly{work: relay}, grpcapi.Options{Logger: slog.New(slog.DiscardHandler)}))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	stopped := false
@@ -67,7 +67,7 @@ func TestOverGRPC(t *testing.T) {
 	for name, options := range map[string][]client.Option{"direct": nil, "relayed": {client.WithOneAddress()}} {
 		for _, concurrency := range []int{1, 20} {
 			t.Run(fmt.Sprint(name, concurrency), func(t *testing.T) {
-				w := newWorld(t)
+				w := newRig(t)
 				first, _ := w.serve("127.0.0.1:0")
 				second, _ := w.serve("127.0.0.1:0")
 				third, stopThird := w.serve("127.0.0.1:0")
@@ -75,11 +75,11 @@ func TestOverGRPC(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &busy{took: func() time.Duration { return time.Millisecond }}
+				b := &sleeper{took: func() time.Duration { return time.Millisecond }}
 				w.put(first, 0, 50)
 				w.put(second, 50, 200)
 				w.put(third, 200, 250)
-				stop := crew(t, c, concurrency, b.handle)
+				stop := runWorker(t, c, concurrency, b.handle)
 				w.mu.Lock()
 				w.waiting++
 				w.mu.Unlock()
@@ -108,9 +108,9 @@ func TestOverGRPC(t *testing.T) {
 	}
 }
 
-// TestAClientFindsAnotherNode: the one that it was told of has gone for good.
-func TestAClientFindsAnotherNode(t *testing.T) {
-	w := newWorld(t)
+// TestClientFindsAnotherNode: the one that it was told of has gone for good.
+func TestClientFindsAnotherNode(t *testing.T) {
+	w := newRig(t)
 	first, stopFirst := w.serve("127.0.0.1:0")
 	second, _ := w.serve("127.0.0.1:0")
 	c, err := client.Dial(first)
@@ -151,10 +151,10 @@ func TestAClientFindsAnotherNode(t *testing.T) {
 	}
 }
 
-// TestARelayEndsWithItsNode: a worker that reaches one node only learns that it leaves, and its stream ends
+// TestRelayEndsWithItsNode: a worker that reaches one node only learns that it leaves, and its stream ends
 // with it. That another leaves it does not notice.
-func TestARelayEndsWithItsNode(t *testing.T) {
-	w := newWorld(t)
+func TestRelayEndsWithItsNode(t *testing.T) {
+	w := newRig(t)
 	first, _ := w.serve("127.0.0.1:0")
 	second, _ := w.serve("127.0.0.1:0")
 	c, err := client.Dial(first, client.WithOneAddress())

@@ -13,28 +13,28 @@ type node struct {
 	all     *session
 	session carillon.Session
 	sending sync.Mutex    // a session takes one request at a time
-	bell    chan struct{} // capacity 1; filled when there may be something to send
+	ready   chan struct{} // capacity 1; full when there may be something to send
 	life    context.Context
 	cut     context.CancelFunc // ends its session at once
 	since   time.Time
 
-	address    string   // "" until known
-	view       []string // the addresses of all nodes, as it last listed them
-	leaving    bool     // it gets no more credits, and is closed when its runs have ended
-	gone       bool     // its session is over
-	pinged     bool     // it asked for a pong
-	running    bool     // its goroutines have been started
-	closing    bool     // the session is closed once out is sent
-	out        []carillon.WorkRequest
-	waiting    int                        // approximate size of out in bytes
-	flight     int                        // runs that came from it and have not ended, as far as is known
-	unsure     map[string]carillon.Result // results sent to it and not acknowledged, by token
-	unanswered unanswered
+	address  string   // "" until known
+	view     []string // the addresses of all nodes, as it last listed them
+	leaving  bool     // it gets no more credits, and is closed when its runs have ended
+	gone     bool     // its session is over
+	pinged   bool     // it asked for a pong
+	running  bool     // its goroutines have been started
+	closing  bool     // the session is closed once out is sent
+	out      []carillon.WorkRequest
+	waiting  int // approximate size of out in bytes
+	flight   int // runs that came from it and have not ended, as far as is known
+	awaiting awaiting
+	reply    reply
 }
 
 func newNode(s *session, session carillon.Session, address string) *node {
-	n := &node{all: s, session: session, address: address, bell: make(chan struct{}, 1), since: time.Now(),
-		unsure: map[string]carillon.Result{}, unanswered: unanswered{heartbeats: map[string]carillon.Heartbeat{}}}
+	n := &node{all: s, session: session, address: address, ready: make(chan struct{}, 1), since: time.Now(),
+		awaiting: awaiting{}, reply: reply{heartbeats: map[string]carillon.Heartbeat{}}}
 	n.life, n.cut = context.WithCancel(s.life)
 	return n
 }
@@ -54,17 +54,8 @@ func (n *node) send(ctx context.Context, req carillon.WorkRequest) error {
 	return n.session.Send(ctx, req)
 }
 
-// keep keeps results until they are acknowledged, to send them to another node if this one is lost.
-func (n *node) keep(results []carillon.Result) {
-	for i := range results {
-		if results[i].Outcome != carillon.OutcomeProgress {
-			n.unsure[results[i].Token] = results[i]
-		}
-	}
-}
-
-// say queues a request for the writer. The session's lock is held.
-func (n *node) say(req carillon.WorkRequest) {
+// enqueue queues a request for the writer. The session's lock is held.
+func (n *node) enqueue(req carillon.WorkRequest) {
 	if n.gone || n.closing {
 		return
 	}
@@ -78,7 +69,7 @@ func (n *node) say(req carillon.WorkRequest) {
 	} else {
 		n.out = append(n.out, req)
 	}
-	ring(n.bell)
+	signal(n.ready)
 }
 
 // join appends request b to a and returns the result; a must not be used again.
@@ -110,7 +101,7 @@ func sizeOf(r *carillon.WorkRequest) int {
 func (n *node) run() {
 	n.running = true
 	if len(n.out) > 0 {
-		ring(n.bell)
+		signal(n.ready)
 	}
 	go n.write()
 	go n.read()
@@ -125,8 +116,8 @@ func (n *node) read() {
 			n.all.lost(n, err)
 			return
 		}
-		n.all.heard(n, &resp)
-		if empty(&resp) {
+		n.all.received(n, &resp)
+		if isEmptyResponse(&resp) {
 			continue
 		}
 		select {
@@ -141,7 +132,7 @@ func (n *node) write() {
 	defer func() { _ = n.session.Close() }() // so that the reader returns, too
 	for {
 		select {
-		case <-n.bell:
+		case <-n.ready:
 		case <-n.life.Done():
 			return
 		}
@@ -177,14 +168,14 @@ func (n *node) next() (req carillon.WorkRequest, more, last bool) {
 // close makes the writer close the session when everything is sent. The session's lock is held.
 func (n *node) close() {
 	n.closing = true
-	ring(n.bell)
+	signal(n.ready)
 }
 
 // closeIfIdle closes a node that is leaving and has no runs or unacknowledged results left, provided that
 // another node stays. The session's lock is held.
 func (n *node) closeIfIdle() {
 	s := n.all
-	if !n.leaving || n.closing || n.flight > 0 || len(n.unsure) > 0 || !s.stays() || s.options.Tied && n == s.first {
+	if !n.leaving || n.closing || n.flight > 0 || len(n.awaiting) > 0 || !s.stays() || s.isTiedTo(n) {
 		return
 	}
 	n.close()

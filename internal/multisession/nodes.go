@@ -1,94 +1,55 @@
 package multisession
 
 import (
-	"context"
-	"math/rand/v2"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
 )
 
-// dial is one attempt, with retries, to open a session with a node.
-type dial struct {
-	life context.Context
-	stop context.CancelFunc
-}
-
-// look starts to connect nodes that a connected node lists and that have no lasting session, and stops to
-// connect nodes that none lists any more. The lock is held.
-func (s *session) look() {
-	if s.err != nil || s.closing || s.goodbye {
+// connectListed starts to connect nodes that a connected node lists and that have no lasting session, and
+// stops to connect nodes that none lists any more. The lock is held.
+func (s *session) connectListed() {
+	if s.state != stateServing {
 		return
 	}
-	known := map[string]bool{}
+	listed := map[string]bool{}
 	for _, n := range s.nodes {
 		for _, address := range n.view {
-			if !known[address] {
-				known[address] = true
-				s.want(address)
+			if !listed[address] {
+				listed[address] = true
+				s.connect(address)
 			}
 		}
 	}
-	for address, d := range s.dialing {
-		if !known[address] {
-			d.stop()
-			delete(s.dialing, address)
-		}
-	}
+	s.dialer.keep(listed)
 }
 
-// want starts to connect a node unless it is connected or being connected.
-func (s *session) want(address string) {
-	if s.dialing[address] != nil || !s.many && address == s.first.address {
+// connect starts to connect a node unless it is connected or being connected.
+func (s *session) connect(address string) {
+	if !s.several && address == s.first.address {
 		return
 	}
 	if slices.ContainsFunc(s.nodes, func(n *node) bool { return n.address == address && !n.leaving }) {
 		return
 	}
-	if !s.many {
-		s.many = true
+	if !s.several {
+		s.several = true
 		s.first.run()
 		if s.first.leaving {
-			s.retire(s.first)
+			s.allocation.retire(s.first)
 		}
 	}
-	d := &dial{}
-	d.life, d.stop = context.WithCancel(s.life)
-	s.dialing[address] = d
-	go s.dial(d, address, s.waits[address])
+	s.dialer.start(address)
 }
-
-// dial connects a node. It retries until it succeeds or nobody wants the node any more.
-func (s *session) dial(d *dial, address string, wait time.Duration) {
-	defer d.stop()
-	for {
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
-		case <-d.life.Done():
-			return
-		}
-		ctx, cancel := context.WithTimeout(d.life, connectTimeout)
-		session, err := s.options.Connect(ctx, address, s.options.Hello)
-		cancel()
-		if err == nil {
-			s.connected(d, address, session)
-			return
-		}
-		wait = longer(wait)
-	}
-}
-
-// longer returns the next backoff before a node is connected again.
-func longer(wait time.Duration) time.Duration { return min(lastBackoff, max(firstBackoff, 2*wait)) }
 
 // connected adds a new session with a node.
-func (s *session) connected(d *dial, address string, session carillon.Session) {
+func (s *session) connected(d *dial, session carillon.Session) {
 	s.mu.Lock()
-	wanted := s.dialing[address] == d
+	wanted := s.dialer.finish(d)
 	if wanted {
-		delete(s.dialing, address)
-		n := newNode(s, session, address)
+		n := newNode(s, session, d.address)
 		s.add(n)
 		n.run()
 		for _, old := range s.nodes {
@@ -101,20 +62,29 @@ func (s *session) connected(d *dial, address string, session carillon.Session) {
 	}
 }
 
-// stopDialing stops all attempts to connect. The lock is held.
-func (s *session) stopDialing() {
-	for _, d := range s.dialing {
-		d.stop()
-	}
-	clear(s.dialing)
-}
-
 // add adds a node and its share of each credit pool. The lock is held.
 func (s *session) add(n *node) {
 	s.nodes = append(s.nodes, n)
-	for _, q := range s.order {
-		s.pools[q].join(n)
-		s.resettle(q, s.pools[q])
+	s.allocation.join(n)
+}
+
+// dropMissing gives up nodes that disappeared from this node's list and are in no other node's list. The
+// cluster finds out sooner than a connection that leads nowhere breaks; until then the credits there would be
+// useless and reports to it lost. A node that is alive after all appears in a list again and is connected
+// again.
+func (s *session) dropMissing(by *node, before []string) {
+	if len(by.view) == 1 && len(before) > 2 {
+		return // it lost sight of all others, which proves nothing about them
+	}
+	for _, address := range before {
+		if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.address != address && slices.Contains(o.view, address) }) {
+			continue
+		}
+		for _, n := range s.nodes {
+			if n.address == address && n != by && !s.isTiedTo(n) {
+				n.cut()
+			}
+		}
 	}
 }
 
@@ -126,39 +96,43 @@ func (s *session) lost(n *node, err error) {
 	n.gone = true
 	s.nodes = slices.DeleteFunc(s.nodes, func(o *node) bool { return o == n })
 	if n.address != "" {
-		if time.Since(n.since) > lastBackoff {
-			delete(s.waits, n.address)
-		}
-		s.waits[n.address] = longer(s.waits[n.address])
+		s.dialer.lost(n.address, time.Since(n.since))
 	}
-	if len(s.nodes) == 0 || s.options.Tied && n == s.first || fatal(err) {
-		s.stopDialing()
-		s.failed(err)
+	if len(s.nodes) == 0 || s.isTiedTo(n) || isFatal(err) {
+		s.failLocked(err)
 		return
 	}
-	for _, q := range s.order {
-		s.pools[q].leave(n)
-		s.resettle(q, s.pools[q])
-	}
+	s.allocation.leave(n)
 	s.repeat(n)
-	s.look()
-	if s.sayDrain(n) {
-		s.words.Drain = true
-		ring(s.bell)
+	s.connectListed()
+	if s.mustReconnect(n) {
+		s.notices.drain()
 	}
 }
 
 // repeat sends the results that a lost node did not acknowledge, or was never sent, to other nodes.
 // Heartbeats and progress are not repeated: the next ones do as well.
 func (s *session) repeat(n *node) {
-	if s.closing {
+	if s.state.shut() {
 		return
 	}
-	heard := func(token string) bool { // has a node that is to answer been sent the result?
-		return slices.ContainsFunc(s.nodes, func(o *node) bool { _, told := o.unsure[token]; return told && !o.unanswered.suspected })
+	isSent := func(token string) bool { // to a node that is to answer
+		return slices.ContainsFunc(s.nodes, func(o *node) bool { return o.awaiting.has(token) && o.reply.state != suspect })
 	}
-	n.retell(func(token string) bool { return !heard(token) }, func(results []carillon.Result) {
-		s.sendMany(&carillon.WorkRequest{Results: results})
+	n.awaiting.repeat(func(token string) bool { return !isSent(token) }, func(results []carillon.Result) {
+		s.sendToAll(&carillon.WorkRequest{Results: results})
 	})
-	n.out, n.unsure = nil, nil
+	n.out, n.awaiting = nil, nil
 }
+
+// stays reports whether there is a node that is not leaving.
+func (s *session) stays() bool {
+	return slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.leaving })
+}
+
+// isTiedTo reports whether the session ends with a node's session.
+func (s *session) isTiedTo(n *node) bool { return s.options.Tied && n == s.first }
+
+// isFatal reports whether a node ended its session because of what the worker sent: any other node would do
+// the same.
+func isFatal(err error) bool { return errors.Is(err, carillon.InvalidArgument) }

@@ -2,7 +2,7 @@ package multisession
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,49 +25,33 @@ type Options struct {
 	Tied bool
 }
 
-// Timing of connections and credits.
-const (
-	connectTimeout = 10 * time.Second
-	firstBackoff   = 50 * time.Millisecond
-	lastBackoff    = 5 * time.Second
-	// restless is how long credits stay committed before a node may be asked for them again.
-	restless = 50 * time.Millisecond
-	// lingering is how long after Close messages of the nodes can still be received.
-	lingering = 5 * time.Second
-)
+// lingering is how long after Close messages of the nodes can still be received.
+const lingering = 5 * time.Second
 
-// session is a [carillon.Session] with all nodes of a cluster.
+// session is a [carillon.Session] with all nodes of a cluster. The nodes' readers bring messages in (received),
+// and the worker's calls bring requests; both change the types below, which say what is to be sent where.
 type session struct {
 	options Options
 	first   *node
 
-	life context.Context // of the nodes' sessions and of attempts to connect
-	end  context.CancelFunc
-	in   chan carillon.WorkResponse // from the nodes' readers
-	bell chan struct{}              // capacity 1; filled when words may be non-empty
-	over chan struct{}              // closed when err is set
+	life   context.Context // of the nodes' sessions and of attempts to connect
+	cancel context.CancelFunc
+	in     chan carillon.WorkResponse // from the nodes' readers
+	done   chan struct{}              // closed when err is set
 
-	mu       sync.Mutex
-	many     bool // more than one node is known, so each has goroutines; never unset
-	nodes    []*node
-	dialing  map[string]*dial // by address
-	pools    map[string]*creditPool
-	order    []string                 // queues in a fixed order, so that nothing depends on map order
-	routes   map[string]*node         // by token of a run; runs without an entry came from the first node
-	words    carillon.WorkResponse    // the session's own messages to the worker
-	late     []carillon.Credit        // credits for the first node while there is no other
-	waits    map[string]time.Duration // backoff by address
-	lent     map[string]*node         // by token: the second node that got reports on it
-	settled  tokenSet                 // tokens that two nodes were told of and one has answered for good
-	learned  []string                 // addresses of all nodes, as last passed on
-	timer    *time.Timer
-	ticking  bool
-	watcher  *time.Timer
-	watching bool
-	drained  bool // the worker was told to drain
-	goodbye  bool
-	closing  bool
-	err      error
+	mu           sync.Mutex
+	state        state
+	err          error // why it has ended
+	several      bool  // more than one node is known, so each has goroutines; never unset
+	nodes        []*node
+	dialer       *dialer
+	allocation   *allocation
+	firstCredits []carillon.Credit // credits for the first node while there is no other
+	flights      flights
+	copies       copies
+	watch        *alarm // calls watchReplies
+	notices      notices
+	learned      []string // addresses of all nodes, as last passed on
 }
 
 // Open combines the first node's session with those of all nodes that it lists. The first session must have
@@ -75,22 +59,33 @@ type session struct {
 func Open(first carillon.Session, o Options) carillon.Session {
 	o.Hello.Direct = true
 	s := &session{
-		options: o, in: make(chan carillon.WorkResponse), bell: make(chan struct{}, 1), over: make(chan struct{}),
-		dialing: map[string]*dial{}, pools: map[string]*creditPool{}, routes: map[string]*node{},
-		waits: map[string]time.Duration{}, lent: map[string]*node{},
+		options: o, in: make(chan carillon.WorkResponse), done: make(chan struct{}),
+		notices: notices{ready: make(chan struct{}, 1)}, copies: copies{second: map[string]*node{}},
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.timer = time.AfterFunc(restless, s.tick)
-	s.timer.Stop()
-	s.watcher = time.AfterFunc(suspectAfter, s.watch)
-	s.watcher.Stop()
+	s.life, s.cancel = context.WithCancel(context.Background())
+	connect := func(ctx context.Context, address string) (carillon.Session, error) {
+		return s.options.Connect(ctx, address, s.options.Hello)
+	}
+	s.dialer = newDialer(s.life, connect, s.connected)
+	s.allocation = newAllocation(slices.Clone(o.Hello.Queues), s.tick, s.sendCredit, s.notices.withdrawn)
+	s.watch = newAlarm(s.watchReplies)
 	s.first = newNode(s, first, "")
-	for _, q := range o.Hello.Queues {
-		s.pools[q] = &creditPool{}
-		s.order = append(s.order, q)
-	}
+	s.flights = flights{first: s.first, nodes: map[string]*node{}}
 	s.add(s.first)
 	return s
+}
+
+// apply makes the transition of an event. It reports whether that has changed the state. The lock is held.
+func (s *session) apply(e event) (changed bool) {
+	next := s.state.after(e)
+	changed = next != s.state
+	if s.state == stateServing && changed {
+		s.allocation.stop()
+		s.watch.stop()
+		s.dialer.stop()
+	}
+	s.state = next
+	return changed
 }
 
 // Send implements [carillon.Session].
@@ -100,18 +95,39 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 		s.mu.Unlock()
 		return err
 	}
-	direct := !s.many
+	direct := !s.several
 	s.answerPings(&req)
-	s.ended(req.Results)
+	s.flights.reported(req.Results)
+	s.allocation.change(req.Credits)
 	if direct {
-		req.Credits = s.credit(req.Credits, nil)
+		req.Credits = s.takeFirstCredits()
 	} else {
-		s.sendMany(&req)
+		s.sendToAll(&req)
 	}
-	s.goodbye = s.goodbye || req.Goodbye
+	if req.Goodbye {
+		s.apply(eventGoodbye)
+	}
 	s.mu.Unlock()
-	if direct && !silent(&req) {
+	if direct && !isEmptyRequest(&req) {
 		return s.first.send(ctx, req)
+	}
+	return nil
+}
+
+// refuse returns why a request is refused; nil if it is accepted.
+func (s *session) refuse(req *carillon.WorkRequest) error {
+	switch {
+	case s.state.ended():
+		return s.err
+	case s.state.shut():
+		return errClosed()
+	case s.state == stateParting && len(req.Credits) > 0:
+		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
+	}
+	for _, c := range req.Credits {
+		if !s.allocation.has(c.Queue) {
+			return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
+		}
 	}
 	return nil
 }
@@ -123,147 +139,78 @@ func (s *session) answerPings(req *carillon.WorkRequest) {
 		switch {
 		case !n.pinged:
 			continue
-		case s.many:
-			n.say(carillon.WorkRequest{Pong: true})
+		case s.several:
+			n.enqueue(carillon.WorkRequest{Pong: true})
 		default:
 			req.Pong = true
 		}
 		n.pinged = false
 	}
-	if s.many {
+	if s.several {
 		req.Pong = false
 	}
 }
 
-// ended counts runs of the first node that have ended; progress does not end one.
-func (s *session) ended(results []carillon.Result) {
-	for i := range results {
-		if results[i].Outcome == carillon.OutcomeProgress || s.first.flight == 0 {
-			continue
-		}
-		if len(s.routes) == 0 || s.routes[results[i].Token] == nil {
-			s.first.flight--
-		}
+// sendCredit gives credits to a node, or asks for them back. While the first node is the only one they go with
+// the next request to it.
+func (s *session) sendCredit(n *node, c carillon.Credit) {
+	if s.several {
+		n.enqueue(carillon.WorkRequest{Credits: []carillon.Credit{c}})
+	} else {
+		s.firstCredits = append(s.firstCredits, c)
 	}
 }
 
-// refuse returns why a request is refused; nil if it is accepted.
-func (s *session) refuse(req *carillon.WorkRequest) error {
-	switch {
-	case s.err != nil:
-		return s.err
-	case s.closing:
-		return closed()
-	case s.goodbye && len(req.Credits) > 0:
-		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
-	}
-	for _, c := range req.Credits {
-		if s.pools[c.Queue] == nil {
-			return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
-		}
-	}
-	return nil
-}
-
-// credit applies the worker's credit changes and appends those for the first node to out while it is the only
-// one.
-func (s *session) credit(credits, out []carillon.Credit) []carillon.Credit {
-	for _, c := range credits {
-		p := s.pools[c.Queue]
-		if c.N < 0 {
-			p.takeBack(-c.N)
-		} else {
-			p.add(c.N)
-		}
-		out = s.settle(c.Queue, p, out)
-	}
-	return out
-}
-
-// settle makes the moves of a queue's credit pool. It appends them to out while the first node is the only
-// one.
-func (s *session) settle(queue string, p *creditPool, out []carillon.Credit) []carillon.Credit {
-	moves, answers := p.settle()
-	for _, m := range moves {
-		c := carillon.Credit{Queue: queue, N: m.n}
-		if s.many {
-			m.node.say(carillon.WorkRequest{Credits: []carillon.Credit{c}})
-		} else {
-			out = append(out, c)
-		}
-	}
-	for _, n := range answers {
-		s.words.Withdrawn = append(s.words.Withdrawn, carillon.Credit{Queue: queue, N: n})
-		ring(s.bell)
-	}
-	if s.many && !s.ticking && p.restless() {
-		s.ticking = true
-		s.timer.Reset(restless)
-	}
-	return out
+// takeFirstCredits returns the credits for the first node that are not sent yet.
+func (s *session) takeFirstCredits() []carillon.Credit {
+	credits := s.firstCredits
+	s.firstCredits = nil
+	return credits
 }
 
 // tick lets the credit pools ask again for committed credits.
 func (s *session) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ticking = false
-	if s.err != nil || s.goodbye || s.closing {
-		return
-	}
-	for _, q := range s.order {
-		p := s.pools[q]
-		p.tick()
-		s.settle(q, p, nil)
-	}
+	s.allocation.tick()
 }
 
-// sendMany sends each node its part of the worker's request.
-func (s *session) sendMany(req *carillon.WorkRequest) {
-	shares := map[*node]*carillon.WorkRequest{}
-	share := func(token string) *carillon.WorkRequest {
+// sendToAll sends each node its part of the worker's request, but for credits.
+func (s *session) sendToAll(req *carillon.WorkRequest) {
+	parts := map[*node]*carillon.WorkRequest{}
+	part := func(token string) *carillon.WorkRequest {
 		n := s.route(token)
-		if shares[n] == nil {
-			shares[n] = &carillon.WorkRequest{}
+		if parts[n] == nil {
+			parts[n] = &carillon.WorkRequest{}
 		}
-		return shares[n]
+		return parts[n]
 	}
 	for _, b := range req.Heartbeats {
-		r := share(b.Token)
+		r := part(b.Token)
 		r.Heartbeats = append(r.Heartbeats, b)
 	}
 	for i := range req.Results {
-		s.settled.remove(req.Results[i].Token) // sent again, so it needs a new answer
-		r := share(req.Results[i].Token)
+		s.copies.resent(req.Results[i].Token)
+		r := part(req.Results[i].Token)
 		r.Results = append(r.Results, req.Results[i])
 	}
-	s.credit(req.Credits, nil)
 	for _, n := range s.nodes {
-		if r := shares[n]; r != nil {
-			s.tell(n, r)
+		if r := parts[n]; r != nil {
+			s.report(n, r)
 		}
 		if req.Goodbye {
-			n.say(carillon.WorkRequest{Goodbye: true})
+			n.enqueue(carillon.WorkRequest{Goodbye: true})
 		}
-	}
-	if req.Goodbye {
-		s.stopDialing()
 	}
 }
 
 // route returns the node that gets reports on a token. The session is not over, so there is one. The heir of
 // a lost node keeps the token: earlier reports on it may still be on their way to that heir.
 func (s *session) route(token string) *node {
-	n, known := s.routes[token]
-	if !known {
-		n = s.first
-	}
+	n, known := s.flights.of(token)
 	if n.gone {
 		n = s.heir()
-		if known || len(s.routes) < maxRoutes {
-			s.routes[token] = n
-			n.flight++
-		}
+		s.flights.move(token, known, n)
 	}
 	return n
 }
@@ -278,88 +225,19 @@ func (s *session) heir() *node {
 	return s.nodes[0]
 }
 
-// Receive implements [carillon.Session]. If ctx ends first, the session is over.
-func (s *session) Receive(ctx context.Context) (carillon.WorkResponse, error) {
-	for {
-		resp, err := s.next(ctx)
-		if err != nil || !empty(&resp) {
-			return resp, err
-		}
-	}
-}
-
-// next returns the next message, which may be empty.
-func (s *session) next(ctx context.Context) (carillon.WorkResponse, error) {
-	s.mu.Lock()
-	resp := s.words
-	s.words = carillon.WorkResponse{}
-	many := s.many
-	s.mu.Unlock()
-	if !empty(&resp) {
-		return resp, nil
-	}
-	if !many {
-		return s.receiveFirst(ctx)
-	}
-	select {
-	case resp = <-s.in:
-		s.siftLast(&resp)
-		return resp, nil
-	case <-s.bell:
-		return resp, nil
-	case <-s.over:
-		return resp, s.why()
-	case <-ctx.Done():
-		s.fail(carillon.Errorf(carillon.Canceled, "", "%w", ctx.Err()))
-		return resp, s.why()
-	}
-}
-
-// receiveFirst receives from the first node while it is the only one.
-func (s *session) receiveFirst(ctx context.Context) (carillon.WorkResponse, error) {
-	resp, err := s.first.session.Receive(ctx)
-	if err != nil {
-		s.fail(err)
-		return resp, err
-	}
-	s.heard(s.first, &resp)
-	s.mu.Lock()
-	late := s.late
-	s.late = nil
-	s.mu.Unlock()
-	if len(late) > 0 {
-		err = s.first.send(s.life, carillon.WorkRequest{Credits: late})
-	}
-	return resp, err
-}
-
-func (s *session) why() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
 // Close implements [carillon.Session]. Nothing more is sent except what Send has accepted. Messages that the
 // nodes have sent already can still be received.
 func (s *session) Close() error {
 	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closing = true
-	many := s.many
-	s.stopDialing()
-	s.timer.Stop()
-	s.watcher.Stop()
-	if many {
-		time.AfterFunc(lingering, s.end)
+	changed, several := s.apply(eventShut), s.several
+	if changed && several {
+		time.AfterFunc(lingering, s.cancel)
 		for _, n := range s.nodes {
 			n.close()
 		}
 	}
 	s.mu.Unlock()
-	if many {
+	if !changed || several {
 		return nil
 	}
 	return s.first.session.Close()
@@ -369,47 +247,41 @@ func (s *session) Close() error {
 func (s *session) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed(err)
+	s.failLocked(err)
 }
 
-// failed is fail with the lock held.
-func (s *session) failed(err error) {
-	if s.err != nil {
+// failLocked is fail with the lock held.
+func (s *session) failLocked(err error) {
+	if s.state.shut() {
+		err = errClosed()
+	}
+	if !s.apply(eventEnd) {
 		return
 	}
-	if s.closing {
-		err = closed()
-	}
 	s.err = err
-	close(s.over)
-	s.timer.Stop()
-	s.watcher.Stop()
-	s.end()
-	if !s.many {
+	close(s.done)
+	s.cancel()
+	if !s.several {
 		_ = s.first.session.Close() // perhaps only the wait for it ended
 	}
 }
 
-func closed() error { return carillon.Errorf(carillon.Canceled, "", "the session is closed") }
-
-func ring(bell chan struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
+// lastError returns why the session has ended.
+func (s *session) lastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
-// silent reports whether a request is empty.
-func silent(r *carillon.WorkRequest) bool {
+func errClosed() error { return carillon.Errorf(carillon.Canceled, "", "the session is closed") }
+
+// isEmptyRequest reports whether a request says nothing.
+func isEmptyRequest(r *carillon.WorkRequest) bool {
 	return len(r.Credits)+len(r.Results)+len(r.Heartbeats) == 0 && !r.Goodbye && !r.Pong
 }
 
-// empty reports whether a response is empty.
-func empty(r *carillon.WorkResponse) bool {
+// isEmptyResponse reports whether a response says nothing.
+func isEmptyResponse(r *carillon.WorkResponse) bool {
 	answers := len(r.Stale) + len(r.Acks) + len(r.Confirmed) + len(r.Withdrawn)
 	return len(r.Runs)+len(r.Cancel)+len(r.Nodes)+len(r.Wanted)+answers == 0 && !r.Drain && !r.Ping
 }
-
-// fatal reports whether a node ended its session because of what the worker sent: any other node would do the
-// same.
-func fatal(err error) bool { return errors.Is(err, carillon.InvalidArgument) }

@@ -8,32 +8,32 @@ const fadeAfter = time.Minute
 
 // tokenSet is a set of tokens that forgets each some time after it was added.
 type tokenSet struct {
-	fresh, old map[string]struct{}
-	turned     time.Time
+	recent, old map[string]struct{}
+	turned      time.Time
 }
 
-func (f *tokenSet) add(token string) {
-	if now := time.Now(); now.Sub(f.turned) > fadeAfter || len(f.fresh) >= maxRoutes {
-		f.fresh, f.old, f.turned = map[string]struct{}{}, f.fresh, now
+func (t *tokenSet) add(token string) {
+	if now := time.Now(); now.Sub(t.turned) > fadeAfter || len(t.recent) >= maxRoutes {
+		t.recent, t.old, t.turned = map[string]struct{}{}, t.recent, now
 	}
-	f.fresh[token] = struct{}{}
+	t.recent[token] = struct{}{}
 }
 
-func (f *tokenSet) has(token string) bool {
-	_, fresh := f.fresh[token]
-	_, old := f.old[token]
-	return fresh || old
+func (t *tokenSet) has(token string) bool {
+	_, recent := t.recent[token]
+	_, old := t.old[token]
+	return recent || old
 }
 
-func (f *tokenSet) remove(token string) {
-	delete(f.fresh, token)
-	delete(f.old, token)
+func (t *tokenSet) remove(token string) {
+	delete(t.recent, token)
+	delete(t.old, token)
 }
 
 // empty reports whether the set is empty. It drops everything if nothing was added for 2*fadeAfter.
-func (f *tokenSet) empty() bool {
-	if time.Since(f.turned) > 2*fadeAfter {
-		f.fresh, f.old = nil, nil
+func (t *tokenSet) empty() bool {
+	if time.Since(t.turned) > 2*fadeAfter {
+		t.recent, t.old = nil, nil
 	}
-	return len(f.fresh)+len(f.old) == 0
+	return len(t.recent)+len(t.old) == 0
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestMemory: a token is remembered for a minute at least, and not much longer, whether others come or not.
-func TestMemory(t *testing.T) {
+// TestTokenSetRemembersAMinute: a token is remembered for a minute at least, and not much longer, whether others come or not.
+func TestTokenSetRemembersAMinute(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var m tokenSet
@@ -35,12 +35,12 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: of very many tokens the newest are remembered.
-func TestMemoryIsBounded(t *testing.T) {
+// TestTokenSetIsBounded: of very many tokens the newest are remembered.
+func TestTokenSetIsBounded(t *testing.T) {
 	var m tokenSet
 	for i := range 4 * maxRoutes {
 		m.add(strconv.Itoa(i))
-		if n := len(m.fresh) + len(m.old); n > 2*maxRoutes || !m.has(strconv.Itoa(max(0, i-maxRoutes/2))) {
+		if n := len(m.recent) + len(m.old); n > 2*maxRoutes || !m.has(strconv.Itoa(max(0, i-maxRoutes/2))) {
 			t.Fatalf("after %d it remembers %d", i, n)
 		}
 	}

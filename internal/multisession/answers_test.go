@@ -12,9 +12,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// storm is a worker, by hand, and what befalls the nodes that it is served by.
-type storm struct {
-	*world
+// faultyWorker is a worker, by hand, and what befalls the nodes that it is served by.
+type faultyWorker struct {
+	*rig
 	session carillon.Session
 	chance  *rand.Rand
 	runs    int // put so far
@@ -28,15 +28,15 @@ type storm struct {
 	answers map[string][]string // by token: "ack" and "stale"
 }
 
-// TestAnswersAreTrue: whatever befalls the nodes, a worker hears what has become of each of its results: of
+// TestAnswersMatchOutcomes: whatever befalls the nodes, a worker hears what has become of each of its results: of
 // one that was accepted once, unless it is said again, and nothing else before.
-func TestAnswersAreTrue(t *testing.T) {
+func TestAnswersMatchOutcomes(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, "a", "b", "c")
+				w := newRig(t, "a", "b", "c")
 				w.waiting++ // it is not over when all is done
-				s := &storm{world: w, session: open(t, w, 12), chance: rand.New(rand.NewPCG(seed, 11)), over: make(chan struct{}),
+				s := &faultyWorker{rig: w, session: open(t, w, 12), chance: rand.New(rand.NewPCG(seed, 11)), over: make(chan struct{}),
 					doing: map[string]bool{}, said: map[string]int{}, answers: map[string][]string{}}
 				go s.receive()
 				for range 60 {
@@ -47,9 +47,9 @@ func TestAnswersAreTrue(t *testing.T) {
 					s.act()
 				}
 				for _, d := range w.living() {
-					d.cut.Store(false)
+					d.isolated.Store(false)
 				}
-				<-time.After(found + 15*time.Second)
+				<-time.After(deadConnection + 15*time.Second)
 				if !s.ended() {
 					s.judge()
 				}
@@ -60,10 +60,10 @@ func TestAnswersAreTrue(t *testing.T) {
 	}
 }
 
-// found is when a connection to a dead machine is found to lead nowhere.
-const found = 30 * time.Second
+// deadConnection is when a connection to a dead machine is deadConnection to lead nowhere.
+const deadConnection = 30 * time.Second
 
-func (s *storm) ended() bool {
+func (s *faultyWorker) ended() bool {
 	select {
 	case <-s.over:
 		return true
@@ -72,7 +72,7 @@ func (s *storm) ended() bool {
 	}
 }
 
-func (s *storm) receive() {
+func (s *faultyWorker) receive() {
 	defer close(s.over)
 	for {
 		r, err := s.session.Receive(s.t.Context())
@@ -96,14 +96,14 @@ func (s *storm) receive() {
 }
 
 // act lets something happen to a node, or the worker say something.
-func (s *storm) act() {
+func (s *faultyWorker) act() {
 	living := s.living()
 	d := living[s.chance.IntN(len(living))]
 	switch s.chance.IntN(16) {
 	case 0, 1:
-		d.cut.Store(true)
+		d.isolated.Store(true)
 	case 2, 3:
-		d.cut.Store(false)
+		d.isolated.Store(false)
 	case 4, 5:
 		s.put(d.address, s.runs, s.runs+2)
 		s.runs += 2
@@ -125,24 +125,24 @@ func (s *storm) act() {
 		}
 	case 15:
 		if s.deaths++; s.deaths <= 3 {
-			time.AfterFunc(found, func() { d.cut.Store(false) })
+			time.AfterFunc(deadConnection, func() { d.isolated.Store(false) })
 			s.kill(d.address)
 			s.start(d.address)
 		}
 	}
 }
 
-func (s *storm) isDoing(token string) bool { return s.doing[token] }
+func (s *faultyWorker) isDoing(token string) bool { return s.doing[token] }
 
 // pick is one of so many runs of those that are wanted.
-func (s *storm) pick(of int, wanted func(token string) bool) []carillon.Run {
+func (s *faultyWorker) pick(of int, wanted func(token string) bool) []carillon.Run {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.came), func(r carillon.Run) bool { return !wanted(r.Token) || s.chance.IntN(of) > 0 })
 }
 
 // report says that attempts have ended.
-func (s *storm) report(runs []carillon.Run) {
+func (s *faultyWorker) report(runs []carillon.Run) {
 	s.lock.Lock()
 	free := 0
 	for i := range runs {
@@ -156,7 +156,7 @@ func (s *storm) report(runs []carillon.Run) {
 }
 
 // tell says something, unless the session is over.
-func (s *storm) tell(req carillon.WorkRequest) {
+func (s *faultyWorker) tell(req carillon.WorkRequest) {
 	if err := s.session.Send(s.t.Context(), req); err != nil {
 		synctest.Wait()
 		if !s.ended() {
@@ -166,11 +166,11 @@ func (s *storm) tell(req carillon.WorkRequest) {
 }
 
 // judge looks at the answers to all results.
-func (s *storm) judge() {
+func (s *faultyWorker) judge() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.rig.mu.Lock()
+	defer s.rig.mu.Unlock()
 	for i := range s.came {
 		token := s.came[i].Token
 		got, want := s.answers[token], "stale"

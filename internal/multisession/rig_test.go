@@ -1,6 +1,7 @@
 package multisession_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,20 +21,20 @@ const lease = 10 * time.Second
 
 var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 
-// world is a cluster with real hubs. In place of engines there are lists of runs; what is said of a run on
+// rig is a cluster with real hubs. In place of engines there are lists of runs; what is said of a run on
 // any node is known to all, as if the nodes passed it on.
-type world struct {
+type rig struct {
 	t *testing.T
 
 	mu       sync.Mutex
-	nodes    map[string]*depot // by address
-	held     map[string]*held  // by token
-	accepted map[string]bool   // by token: its result was
-	done     map[string]int    // by run
-	orphans  []string          // runs without a node
-	made     int               // tokens so far
-	waiting  int               // runs that are not done
-	all      chan struct{}     // closed when none is
+	nodes    map[string]*testNode // by address
+	held     map[string]*held     // by token
+	accepted map[string]bool      // by token: its result was
+	done     map[string]int       // by run
+	orphans  []string             // runs without a node
+	made     int                  // tokens so far
+	waiting  int                  // runs that are not done
+	all      chan struct{}        // closed when none is
 }
 
 // held is an attempt that somebody has, or has lost.
@@ -42,22 +43,22 @@ type held struct {
 	alive time.Time
 }
 
-// depot is a node: the runs of its partition, and its hub.
-type depot struct {
-	world   *world
-	address string
-	hub     *dispatch.Hub
-	bell    chan struct{}
-	stop    chan struct{}
-	stopped chan struct{}
-	deaf    bool        // results get lost
-	cut     atomic.Bool // nothing comes through to it or from it
-	beats   atomic.Int32
-	backlog []string // guarded by the world's lock
+// testNode is a node: the runs of its partition, and its hub.
+type testNode struct {
+	rig          *rig
+	address      string
+	hub          *dispatch.Hub
+	bell         chan struct{}
+	stop         chan struct{}
+	stopped      chan struct{}
+	losesResults bool        // results get lost
+	isolated     atomic.Bool // nothing comes through to it or from it
+	beats        atomic.Int32
+	backlog      []string // guarded by the rig's lock
 }
 
-func newWorld(t *testing.T, addresses ...string) *world {
-	w := &world{t: t, nodes: map[string]*depot{}, held: map[string]*held{}, accepted: map[string]bool{}, done: map[string]int{},
+func newRig(t *testing.T, addresses ...string) *rig {
+	w := &rig{t: t, nodes: map[string]*testNode{}, held: map[string]*held{}, accepted: map[string]bool{}, done: map[string]int{},
 		all: make(chan struct{})}
 	for _, a := range addresses {
 		w.start(a)
@@ -71,8 +72,8 @@ func newWorld(t *testing.T, addresses ...string) *world {
 }
 
 // start lets a node come.
-func (w *world) start(address string) {
-	d := &depot{world: w, address: address, bell: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+func (w *rig) start(address string) {
+	d := &testNode{rig: w, address: address, bell: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: sessions.Accept(sessions.Options{})})
 	w.mu.Lock()
 	w.nodes[address] = d
@@ -83,7 +84,7 @@ func (w *world) start(address string) {
 }
 
 // kill ends a node. Another takes its runs over, or the next to come.
-func (w *world) kill(address string) {
+func (w *rig) kill(address string) {
 	w.mu.Lock()
 	d := w.nodes[address]
 	delete(w.nodes, address)
@@ -100,7 +101,7 @@ func (w *world) kill(address string) {
 }
 
 // inherit gives the first node runs that have none. The lock is held.
-func (w *world) inherit(runs []string) {
+func (w *rig) inherit(runs []string) {
 	w.orphans = append(w.orphans, runs...)
 	if all := w.sorted(); len(all) > 0 {
 		all[0].backlog = append(all[0].backlog, w.orphans...)
@@ -109,33 +110,23 @@ func (w *world) inherit(runs []string) {
 	}
 }
 
-func (w *world) living() []*depot {
+func (w *rig) living() []*testNode {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sorted()
 }
 
-func (w *world) sorted() []*depot {
-	var all []*depot
+func (w *rig) sorted() []*testNode {
+	var all []*testNode
 	for _, d := range w.nodes {
 		all = append(all, d)
 	}
-	slices.SortFunc(all, func(a, b *depot) int { return cmpText(a.address, b.address) })
+	slices.SortFunc(all, func(a, b *testNode) int { return cmp.Compare(a.address, b.address) })
 	return all
 }
 
-func cmpText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // tellNodes tells every node where all are.
-func (w *world) tellNodes() {
+func (w *rig) tellNodes() {
 	all := w.living()
 	for _, d := range all {
 		addresses := []string{d.address}
@@ -149,7 +140,7 @@ func (w *world) tellNodes() {
 }
 
 // reach opens a session with the node at an address.
-func (w *world) reach(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
+func (w *rig) reach(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
 	w.mu.Lock()
 	d := w.nodes[address]
 	w.mu.Unlock()
@@ -157,18 +148,18 @@ func (w *world) reach(ctx context.Context, address string, hello carillon.Hello)
 		return nil, carillon.Errorf(carillon.Unavailable, "", "nobody is at %s", address)
 	}
 	s, err := d.hub.Connect(ctx, hello)
-	return way{s, d}, err
+	return connection{s, d}, err
 }
 
-// way is the way to a node, which may lead nowhere for a while: what is on it then arrives afterwards.
-type way struct {
+// connection is one to a node, which may lead nowhere for a while: what is on it then arrives afterwards.
+type connection struct {
 	carillon.Session
-	to *depot
+	to *testNode
 }
 
 // passable waits until the way leads somewhere.
-func (y way) passable(ctx context.Context) error {
-	for y.to.cut.Load() {
+func (y connection) passable(ctx context.Context) error {
+	for y.to.isolated.Load() {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
@@ -179,7 +170,7 @@ func (y way) passable(ctx context.Context) error {
 }
 
 // Send implements carillon.Session.
-func (y way) Send(ctx context.Context, req carillon.WorkRequest) error {
+func (y connection) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err := y.passable(ctx); err != nil {
 		return err
 	}
@@ -187,7 +178,7 @@ func (y way) Send(ctx context.Context, req carillon.WorkRequest) error {
 }
 
 // Receive implements carillon.Session.
-func (y way) Receive(ctx context.Context) (carillon.WorkResponse, error) {
+func (y connection) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 	r, err := y.Session.Receive(ctx)
 	if cut := y.passable(ctx); cut != nil {
 		return carillon.WorkResponse{}, cut
@@ -197,7 +188,7 @@ func (y way) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 
 // vanish takes a node that is cut off out of the cluster. end ends it, when it is no use to be cut off any
 // more.
-func (w *world) vanish(address string) (end func()) {
+func (w *rig) vanish(address string) (end func()) {
 	w.mu.Lock()
 	d := w.nodes[address]
 	delete(w.nodes, address)
@@ -214,7 +205,7 @@ func (w *world) vanish(address string) (end func()) {
 }
 
 // Connect implements carillon.Work: through the first node that lives.
-func (w *world) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
+func (w *rig) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	hello.Direct = true
 	for _, d := range w.living() {
 		if s, err := w.reach(ctx, d.address, hello); err == nil {
@@ -225,7 +216,7 @@ func (w *world) Connect(ctx context.Context, hello carillon.Hello) (carillon.Ses
 }
 
 // put gives runs to a node.
-func (w *world) put(address string, from, to int) {
+func (w *rig) put(address string, from, to int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.nodes[address]
@@ -236,7 +227,7 @@ func (w *world) put(address string, from, to int) {
 	d.ring()
 }
 
-func (d *depot) ring() {
+func (d *testNode) ring() {
 	select {
 	case d.bell <- struct{}{}:
 	default:
@@ -244,7 +235,7 @@ func (d *depot) ring() {
 }
 
 // work hands out runs, and takes those back whose leases have ended.
-func (d *depot) work() {
+func (d *testNode) work() {
 	defer close(d.stopped)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -260,8 +251,8 @@ func (d *depot) work() {
 	}
 }
 
-func (d *depot) handOut() {
-	w := d.world
+func (d *testNode) handOut() {
+	w := d.rig
 	w.mu.Lock()
 	want := len(d.backlog)
 	w.mu.Unlock()
@@ -281,8 +272,8 @@ func (d *depot) handOut() {
 	d.hub.Deliver(ds)
 }
 
-func (d *depot) reap() {
-	w := d.world
+func (d *testNode) reap() {
+	w := d.rig
 	w.mu.Lock()
 	var late []string
 	for token, h := range w.held {
@@ -296,13 +287,13 @@ func (d *depot) reap() {
 }
 
 // Reports implements dispatch.Sink.
-func (d *depot) Reports(rs []partition.Report) {
-	if d.deaf {
+func (d *testNode) Reports(rs []partition.Report) {
+	if d.losesResults {
 		return
 	}
 	for i := range rs {
 		r := &rs[i]
-		switch accepted := d.world.report(&r.Result); {
+		switch accepted := d.rig.report(&r.Result); {
 		case !accepted:
 			r.From.Stale(r.Token)
 		case r.Outcome != carillon.OutcomeProgress:
@@ -312,7 +303,7 @@ func (d *depot) Reports(rs []partition.Report) {
 }
 
 // report takes what is said of an attempt, and accepts what it has accepted before.
-func (w *world) report(r *carillon.Result) (accepted bool) {
+func (w *rig) report(r *carillon.Result) (accepted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.held[r.Token]
@@ -333,8 +324,8 @@ func (w *world) report(r *carillon.Result) (accepted bool) {
 }
 
 // Heartbeats implements dispatch.Sink.
-func (d *depot) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
-	w := d.world
+func (d *testNode) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
+	w := d.rig
 	d.beats.Add(int32(len(bs)))
 	for _, b := range bs {
 		w.mu.Lock()
@@ -350,17 +341,17 @@ func (d *depot) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 }
 
 // Room implements dispatch.Sink.
-func (d *depot) Room(int, partition.Queue) { d.ring() }
+func (d *testNode) Room(int, partition.Queue) { d.ring() }
 
 // Consumers implements dispatch.Sink.
-func (d *depot) Consumers(partition.Queue) { d.ring() }
+func (d *testNode) Consumers(partition.Queue) { d.ring() }
 
 // Lost implements dispatch.Sink.
-func (d *depot) Lost(tokens []string) { d.Undelivered(tokens) }
+func (d *testNode) Lost(tokens []string) { d.Undelivered(tokens) }
 
 // Undelivered implements dispatch.Sink.
-func (d *depot) Undelivered(tokens []string) {
-	w := d.world
+func (d *testNode) Undelivered(tokens []string) {
+	w := d.rig
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var runs []string

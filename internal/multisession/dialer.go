@@ -1,0 +1,100 @@
+package multisession
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Timing of connections.
+const (
+	connectTimeout = 10 * time.Second
+	firstBackoff   = 50 * time.Millisecond
+	lastBackoff    = 5 * time.Second
+)
+
+// dialer opens sessions with nodes. The session's lock guards it.
+type dialer struct {
+	life      context.Context // of attempts to connect
+	connect   func(ctx context.Context, address string) (carillon.Session, error)
+	connected func(d *dial, s carillon.Session) // called without the lock
+
+	dials map[string]*dial         // by address
+	waits map[string]time.Duration // backoff by address
+}
+
+// dial is one attempt, with retries, to open a session with a node.
+type dial struct {
+	address string
+	life    context.Context
+	stop    context.CancelFunc
+}
+
+func newDialer(life context.Context, connect func(context.Context, string) (carillon.Session, error), connected func(*dial, carillon.Session)) *dialer {
+	return &dialer{life: life, connect: connect, connected: connected, dials: map[string]*dial{}, waits: map[string]time.Duration{}}
+}
+
+// start connects a node, unless it is being connected.
+func (d *dialer) start(address string) {
+	if d.dials[address] != nil {
+		return
+	}
+	l := &dial{address: address}
+	l.life, l.stop = context.WithCancel(d.life)
+	d.dials[address] = l
+	go d.run(l, d.waits[address])
+}
+
+// run retries until it succeeds or nobody wants the node any more.
+func (d *dialer) run(l *dial, wait time.Duration) {
+	defer l.stop()
+	for {
+		select {
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
+		case <-l.life.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(l.life, connectTimeout)
+		session, err := d.connect(ctx, l.address)
+		cancel()
+		if err == nil {
+			d.connected(l, session)
+			return
+		}
+		wait = longer(wait)
+	}
+}
+
+// longer returns the next backoff before a node is connected again.
+func longer(wait time.Duration) time.Duration { return min(lastBackoff, max(firstBackoff, 2*wait)) }
+
+// finish ends an attempt that has succeeded. It reports whether its node is still wanted.
+func (d *dialer) finish(l *dial) (wanted bool) {
+	if wanted = d.dials[l.address] == l; wanted {
+		delete(d.dials, l.address)
+	}
+	return wanted
+}
+
+// lost records the end of a session: the sooner sessions with a node end, the longer the next attempt waits.
+func (d *dialer) lost(address string, lasted time.Duration) {
+	if lasted > lastBackoff {
+		delete(d.waits, address)
+	}
+	d.waits[address] = longer(d.waits[address])
+}
+
+// keep stops to connect nodes at other addresses.
+func (d *dialer) keep(addresses map[string]bool) {
+	for address, l := range d.dials {
+		if !addresses[address] {
+			l.stop()
+			delete(d.dials, address)
+		}
+	}
+}
+
+// stop stops all attempts.
+func (d *dialer) stop() { d.keep(nil) }
