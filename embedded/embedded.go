@@ -35,20 +35,20 @@ func WithLog(log *slog.Logger) Option { return func(c *server.Config) { c.Log = 
 
 // WithAllowTargets lets HTTP targets reach private addresses. Default: public ones only.
 func WithAllowTargets(networks ...netip.Prefix) Option {
-	return func(c *server.Config) { c.AllowTargets = append(c.AllowTargets, networks...) }
+	return func(c *server.Config) { c.Targets.Allow = append(c.Targets.Allow, networks...) }
 }
 
 // WithHTTPHostLimit is the most requests to one host at a time. Default 128.
-func WithHTTPHostLimit(n int) Option { return func(c *server.Config) { c.HTTPHostLimit = n } }
+func WithHTTPHostLimit(n int) Option { return func(c *server.Config) { c.Targets.HostLimit = n } }
 
 // WithSigningSecrets signs the requests of a namespace's HTTP targets as Standard Webhooks say; the secrets,
 // newest first, begin with "whsec_". Default: requests are not signed.
 func WithSigningSecrets(namespace string, secrets ...string) Option {
 	return func(c *server.Config) {
-		if c.SigningSecrets == nil {
-			c.SigningSecrets = map[string][]string{}
+		if c.Targets.SigningSecrets == nil {
+			c.Targets.SigningSecrets = map[string][]string{}
 		}
-		c.SigningSecrets[namespace] = append(c.SigningSecrets[namespace], secrets...)
+		c.Targets.SigningSecrets[namespace] = append(c.Targets.SigningSecrets[namespace], secrets...)
 	}
 }
 

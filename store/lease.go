@@ -15,11 +15,14 @@ type Term struct {
 // IsZero reports whether the term owns nothing.
 func (t Term) IsZero() bool { return t == Term{} }
 
-// Leaser keeps the members and the owners of partitions. A lease only decides when a node tries to claim; the
-// term inside each Apply decides which owner wins. Expiry is judged by the store's clock.
+// Leaser keeps the members and the owners of partitions. Expiry is judged by the store's clock.
 type Leaser interface {
-	// Now returns the time of the store's clock.
-	Now(ctx context.Context) (time.Time, error)
+	Registry
+	Leases
+}
+
+// Registry keeps the members: the nodes that live.
+type Registry interface {
 	// Join writes or renews the member, which counts as living for ttl from now. While a member with the same
 	// id and another nonce lives, Join changes nothing and returns [ErrTaken]; an expired one is replaced.
 	Join(ctx context.Context, m Member, ttl time.Duration) error
@@ -34,6 +37,13 @@ type Leaser interface {
 	Leave(ctx context.Context, id string, nonce uint64) error
 	// Members returns the living members, by id.
 	Members(ctx context.Context) ([]Member, error)
+}
+
+// Leases keeps the owners of partitions. A lease only decides when a node tries to claim; the term inside each
+// Apply decides which owner wins.
+type Leases interface {
+	// Now returns the time of the store's clock.
+	Now(ctx context.Context) (time.Time, error)
 	// Claim takes each partition that is free, expired or the node's own, under a term with a fresh nonce and
 	// a greater epoch than any before. The result has one entry per partition; a zero term means that another
 	// node holds it. After an error nothing is known: claim again.

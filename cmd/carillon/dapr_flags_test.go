@@ -106,8 +106,8 @@ func TestWhatHelmGives(t *testing.T) {
 	}
 	c := f.config(flags, nil)
 	want := "pebble:" + filepath.FromSlash("/var/run/data/dapr-scheduler/dapr-system/dapr-scheduler-server-0/carillon")
-	if c.Store != want || c.Sidecars.Address != "0.0.0.0:50006" || c.Healthz != ":8080" || c.Metrics != "0.0.0.0:9090" {
-		t.Errorf("store %s, sidecars %s, healthz %s, metrics %s", c.Store, c.Sidecars.Address, c.Healthz, c.Metrics)
+	if c.Store != want || c.Sidecars.Address != "0.0.0.0:50006" || c.Monitoring.Healthz != ":8080" || c.Monitoring.Metrics != "0.0.0.0:9090" {
+		t.Errorf("store %s, sidecars %s, healthz %s, metrics %s", c.Store, c.Sidecars.Address, c.Monitoring.Healthz, c.Monitoring.Metrics)
 	}
 	if c.GRPC != server.None || c.HTTP != server.None || !f.secure() {
 		t.Errorf("grpc %s, http %s, secure %v", c.GRPC, c.HTTP, f.secure())
@@ -214,7 +214,7 @@ func TestWhereMetricsAre(t *testing.T) {
 		"--enable-metrics=false": "",
 	} {
 		f, flags := daprLine(t, strings.Fields(line)...)
-		if got := f.config(flags, nil).Metrics; got != want {
+		if got := f.config(flags, nil).Monitoring.Metrics; got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

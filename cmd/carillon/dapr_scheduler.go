@@ -118,13 +118,13 @@ func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config
 	}
 	c.AdvertiseSidecars = f.advertised()
 	c.Sidecars = &server.Sidecars{Address: hostPort(f.listen, f.port)}
-	c.Healthz = hostPort(f.healthzListen, f.healthzPort)
+	c.Monitoring.Healthz = hostPort(f.healthzListen, f.healthzPort)
 	if f.metrics {
 		listen := f.listen // as Dapr 1.18 has it, whatever the default of the flag for metrics says
 		if flags.Changed("metrics-listen-address") {
 			listen = f.metricsListen
 		}
-		c.Metrics = hostPort(listen, f.metricsPort)
+		c.Monitoring.Metrics = hostPort(listen, f.metricsPort)
 	}
 	return c
 }

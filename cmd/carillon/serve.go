@@ -74,13 +74,13 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`host` or host:port at which other nodes and clients reach this one; default where it listens, or this machine's name")
 	flags.StringVar(&c.AdvertiseSidecars, "dapr-advertise", "",
 		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
-	flags.StringVar(&c.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
+	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
-	flags.StringSliceVar(&c.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
-	flags.StringSliceVar(&c.TrustedOrigins, "trusted-origin", nil,
+	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
+	flags.StringSliceVar(&c.Browsers.TrustedOrigins, "trusted-origin", nil,
 		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
-	flags.IntVar(&c.HTTPHostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
+	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
 	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention, "how long dead runs are kept for a redrive")
 	c.Limits = carillon.DefaultBounds()
@@ -88,9 +88,9 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
-	flags.IntVar(&c.SlowStartInitial, "slow-start-initial", server.DefaultSlowStartInitial,
+	flags.IntVar(&c.SlowStart.Initial, "slow-start-initial", server.DefaultSlowStartInitial,
 		"most attempts in flight right after a start with a backlog")
-	flags.DurationVar(&c.SlowStartStep, "slow-start-step", server.DefaultSlowStartStep,
+	flags.DurationVar(&c.SlowStart.Step, "slow-start-step", server.DefaultSlowStartStep,
 		"after how long they may be twice as many, up to 10,000 and then any number; 0 is no bound from the start")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
 		"how long attempts in force may go on when the node leaves; 0 is not at all")
@@ -136,13 +136,13 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		return server.Config{}, err
 	}
 	c := s.node
-	c.SigningSecrets = s.secrets
+	c.Targets.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
 	switch {
-	case c.SlowStartStep < 0:
-		return c, usagef("--slow-start-step: %v is negative; give 0 for no bound from the start", c.SlowStartStep)
-	case c.SlowStartStep == 0:
-		c.SlowStartStep = -1 // 0 is the default in a configuration
+	case c.SlowStart.Step < 0:
+		return c, usagef("--slow-start-step: %v is negative; give 0 for no bound from the start", c.SlowStart.Step)
+	case c.SlowStart.Step == 0:
+		c.SlowStart.Step = -1 // 0 is the default in a configuration
 	}
 	switch {
 	case c.DrainGrace < 0:
@@ -159,7 +159,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		if err != nil {
 			return c, usagef("--allow-target: %q is neither an address nor a range such as 10.0.0.0/8", text)
 		}
-		c.AllowTargets = append(c.AllowTargets, prefix)
+		c.Targets.Allow = append(c.Targets.Allow, prefix)
 	}
 	if !isHostPort(c.AdvertiseSidecars) {
 		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070", c.AdvertiseSidecars)

@@ -51,15 +51,15 @@ func (s skew) refine(old *skew) *skew {
 
 // storeClock estimates the store's clock, which is common to all nodes.
 type storeClock struct {
-	leaser store.Leaser
+	leases store.Leases
 	wall   func() time.Time // this node's wall clock
 	clock  monotonic
 	log    *slog.Logger
 	newest atomic.Pointer[skew]
 }
 
-func newStoreClock(leaser store.Leaser, wall func() time.Time, clock monotonic, log *slog.Logger) *storeClock {
-	c := &storeClock{leaser: leaser, wall: wall, clock: clock, log: log}
+func newStoreClock(leases store.Leases, wall func() time.Time, clock monotonic, log *slog.Logger) *storeClock {
+	c := &storeClock{leases: leases, wall: wall, clock: clock, log: log}
 	c.newest.Store(&skew{})
 	return c
 }
@@ -68,7 +68,7 @@ func newStoreClock(leaser store.Leaser, wall func() time.Time, clock monotonic, 
 // node's clock is declared off, or right again, only if that is certain. The caller holds the turn.
 func (c *storeClock) measure(ctx context.Context) {
 	began, wall := c.clock.elapsed(), c.wall()
-	at, err := c.leaser.Now(ctx)
+	at, err := c.leases.Now(ctx)
 	if err != nil {
 		return // the store is in trouble; Join reports that
 	}

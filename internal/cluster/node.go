@@ -142,7 +142,7 @@ func New(c Config) *Node {
 	n.storeClock = newStoreClock(n.leaser, c.Now, n.clock, n.log)
 	n.announcer = newAnnouncer(n.sendNames)
 	n.prover = &prover{
-		store: c.Store, leaser: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log, fitness: newFitness(c.TTL),
+		store: c.Store, leases: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log, fitness: newFitness(c.TTL),
 		answering: n.answering, done: make(chan struct{}),
 		publish: func(ctx context.Context) { _ = n.heartbeat(ctx) }, // it has logged its errors
 	}

@@ -22,7 +22,7 @@ var proofKey = carillon.Key{Namespace: carillon.DefaultNamespace, Name: "carillo
 // and reads there, and releases it. It has its own goroutine: a proof may hang, and heartbeats must not.
 type prover struct {
 	store     store.Store
-	leaser    store.Leaser
+	leases    store.Leases
 	node      string
 	ttl       time.Duration
 	clock     monotonic
@@ -38,7 +38,7 @@ type prover struct {
 // way.
 func (p *prover) proof(ctx context.Context) (err error) {
 	ground := p.store.Meta().ProvingGround()
-	terms, err := p.leaser.Claim(ctx, p.node, []int{ground}, p.ttl/heartbeatParts)
+	terms, err := p.leases.Claim(ctx, p.node, []int{ground}, p.ttl/heartbeatParts)
 	switch {
 	case err != nil:
 		return fmt.Errorf("claim: %w", err)
@@ -48,7 +48,7 @@ func (p *prover) proof(ctx context.Context) (err error) {
 	defer func() {
 		ctx, cancel := oneAnswer(context.WithoutCancel(ctx), p.ttl)
 		defer cancel()
-		if e := p.leaser.Release(ctx, p.node, []store.Holding{{Partition: ground, Term: terms[0]}}); e != nil {
+		if e := p.leases.Release(ctx, p.node, []store.Holding{{Partition: ground, Term: terms[0]}}); e != nil {
 			err = errors.Join(err, fmt.Errorf("release: %w", e))
 		}
 	}()

@@ -32,7 +32,7 @@ type rig struct {
 // start sets a node to work until the test ends or stop is called.
 func start(t testing.TB, store string, o Options) *rig {
 	t.Helper()
-	node, err := server.Start(t.Context(), server.Config{Store: store, Partitions: 4, SlowStartStep: -1})
+	node, err := server.Start(t.Context(), server.Config{Store: store, Partitions: 4, SlowStart: server.SlowStart{Step: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

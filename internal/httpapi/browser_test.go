@@ -108,7 +108,7 @@ func TestTrustedPageInABrowser(t *testing.T) {
 // startTrusting starts a node and is where it takes REST.
 func startTrusting(t *testing.T, origin string) string {
 	t.Helper()
-	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, DrainGrace: time.Second, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", TrustedOrigins: []string{origin}})
+	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, DrainGrace: time.Second, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Browsers: server.Browsers{TrustedOrigins: []string{origin}}})
 	if err != nil {
 		t.Fatal(err)
 	}

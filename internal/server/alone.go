@@ -12,14 +12,14 @@ import (
 // over nothing.
 type soloCluster struct {
 	self       carillon.Node // its name and addresses
-	leaser     store.Leaser
+	leases     store.Leases
 	partitions int
 	now        func() time.Time // the node's clock
 }
 
 // ClusterStatus implements [carillon.Cluster].
 func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
-	owners, err := a.leaser.Owners(ctx)
+	owners, err := a.leases.Owners(ctx)
 	if err != nil {
 		return carillon.ClusterStatus{}, err
 	}
@@ -35,7 +35,7 @@ func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus,
 		}
 	}
 	before := a.now()
-	now, err := a.leaser.Now(ctx)
+	now, err := a.leases.Now(ctx)
 	if err != nil {
 		return carillon.ClusterStatus{}, err
 	}

@@ -111,7 +111,7 @@ func (c Config) arrivalOf() time.Duration {
 	if !isShared(c.Store) {
 		return 0
 	}
-	return cmp.Or(c.arrival, arrival)
+	return cmp.Or(c.hooks.arrival, arrival)
 }
 
 // enter makes the node a member, if it is part of a cluster, and sets where calls go.

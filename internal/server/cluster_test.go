@@ -143,7 +143,7 @@ func TestNodesOfOneStoreHaveTheSameSettings(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--lease-ttl 10s") || !strings.Contains(err.Error(), "4s") {
 		t.Fatalf("with other leases: %v", err)
 	}
-	config.LeaseTTL, config.AllowTargets = 0, []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}
+	config.LeaseTTL, config.Targets.Allow = 0, []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}
 	_, end := serveUntil(t, config)
 	t.Cleanup(end)
 	spread(t, all[0], 2)

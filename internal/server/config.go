@@ -48,28 +48,15 @@ type Config struct {
 	AdvertiseSidecars string
 	// Sidecars is a listener for Dapr sidecars. Default: none.
 	Sidecars *Sidecars
-	// Healthz and Metrics are addresses that serve only /healthz, and only the metrics, as Dapr's programs
-	// do. They may be reachable from other machines without Insecure, for probes and scrapers. Default: none.
-	Healthz, Metrics string
-	// Debug is the address that serves profiles of the process (package profiling). Default: none.
-	Debug string
-	// Insecure allows GRPC, HTTP and Debug beyond loopback although there is no authentication.
+	// Monitoring are further listeners.
+	Monitoring Monitoring
+	// Insecure allows GRPC, HTTP and Monitoring.Debug beyond loopback although there is no authentication.
 	Insecure bool
-	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding. Always
-	// allowed are IP addresses, the host of Advertise, and names that nobody can register: those without a
-	// dot, and those under .localhost, .internal and .cluster.local.
-	Hosts []string
-	// TrustedOrigins are the origins besides the node's own whose pages may use the API in a browser, such as
-	// "https://admin.example.com". Default: none.
-	TrustedOrigins []string
+	// Browsers says what browsers may do at the HTTP listener.
+	Browsers Browsers
 
-	// AllowTargets are the private addresses that HTTP targets may reach. Default: none.
-	AllowTargets []netip.Prefix
-	// HTTPHostLimit is the most concurrent requests to one host. Default: that of package httptarget, 128.
-	HTTPHostLimit int
-	// SigningSecrets sign the requests of a namespace's HTTP targets (Standard Webhooks), newest first; each
-	// begins with "whsec_". Default: requests are not signed.
-	SigningSecrets map[string][]string
+	// Targets configures the node's requests to HTTP targets.
+	Targets HTTPTargets
 
 	// Limits bound the parts of a job. Default [carillon.DefaultBounds].
 	Limits carillon.Bounds
@@ -78,10 +65,8 @@ type Config struct {
 	// DeadRetention is how long dead runs are kept for a redrive. Default 30 days.
 	DeadRetention time.Duration
 
-	// SlowStartInitial is how many attempts may be in flight right after a start with a backlog. Default 16.
-	SlowStartInitial int
-	// SlowStartStep is the interval at which that number doubles. Default 2 s; negative: no bound.
-	SlowStartStep time.Duration
+	// SlowStart bounds what is in flight right after a start with a backlog.
+	SlowStart SlowStart
 
 	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: not at
 	// all.
@@ -98,9 +83,53 @@ type Config struct {
 
 	// self is the node as other nodes see it.
 	self carillon.Node
-	// tune changes how a folder is opened: tests use a disk that fails.
-	tune    func(*pebble.Options)
-	arrival time.Duration // how long workers may take to arrive at a node of a cluster; 0: 10 s
+	// hooks are for tests.
+	hooks hooks
+}
+
+// Monitoring are addresses to listen on for those who watch a node. Default: none.
+type Monitoring struct {
+	// Healthz and Metrics serve only /healthz, and only the metrics, as Dapr's programs do. They may be
+	// reachable from other machines without Insecure, for probes and scrapers.
+	Healthz, Metrics string
+	// Debug serves profiles of the process (package profiling).
+	Debug string
+}
+
+// Browsers says what browsers may do.
+type Browsers struct {
+	// Hosts are the names under which browsers may reach the HTTP listener, against DNS rebinding. Always
+	// allowed are IP addresses, the host of Advertise, and names that nobody can register: those without a
+	// dot, and those under .localhost, .internal and .cluster.local.
+	Hosts []string
+	// TrustedOrigins are the origins besides the node's own whose pages may use the API in a browser, such as
+	// "https://admin.example.com". Default: none.
+	TrustedOrigins []string
+}
+
+// HTTPTargets configures requests to HTTP targets.
+type HTTPTargets struct {
+	// Allow are the private addresses that may be reached. Default: none.
+	Allow []netip.Prefix
+	// HostLimit is the most concurrent requests to one host. Default: that of package httptarget, 128.
+	HostLimit int
+	// SigningSecrets sign the requests of a namespace's jobs (Standard Webhooks), newest first; each begins
+	// with "whsec_". Default: requests are not signed.
+	SigningSecrets map[string][]string
+}
+
+// SlowStart bounds what is in flight right after a start with a backlog.
+type SlowStart struct {
+	// Initial is how many attempts may be in flight at first. Default 16.
+	Initial int
+	// Step is the interval at which that number doubles. Default 2 s; negative: no bound.
+	Step time.Duration
+}
+
+// hooks change a node for tests.
+type hooks struct {
+	tune    func(*pebble.Options) // how a folder is opened: a test's disk fails
+	arrival time.Duration         // how long workers may take to arrive at a node of a cluster; 0: 10 s
 }
 
 // None as an address means that there is no such listener.
@@ -122,8 +151,8 @@ func (c Config) withDefaults() Config {
 	c.GRPC = cmp.Or(c.GRPC, DefaultGRPC)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
 	c.WindowJobs = cmp.Or(c.WindowJobs, DefaultWindowJobs)
-	c.SlowStartInitial = cmp.Or(c.SlowStartInitial, DefaultSlowStartInitial)
-	c.SlowStartStep = cmp.Or(c.SlowStartStep, DefaultSlowStartStep)
+	c.SlowStart.Initial = cmp.Or(c.SlowStart.Initial, DefaultSlowStartInitial)
+	c.SlowStart.Step = cmp.Or(c.SlowStart.Step, DefaultSlowStartStep)
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
 	c.Version = cmp.Or(c.Version, "dev")
@@ -171,7 +200,7 @@ func (c Config) validateNode() error {
 	if c.DeadRetention < 0 {
 		wrong("dead_retention: %v is negative", c.DeadRetention)
 	}
-	for i, p := range c.AllowTargets {
+	for i, p := range c.Targets.Allow {
 		if !p.IsValid() {
 			wrong("allow_targets[%d]: this is not a range of addresses such as 10.0.0.0/8", i)
 		}
@@ -187,7 +216,7 @@ type count struct {
 }
 
 func (c Config) counts() []count {
-	return []count{{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStartInitial}, {"http_host_limit", c.HTTPHostLimit},
+	return []count{{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStart.Initial}, {"http_host_limit", c.Targets.HostLimit},
 		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
 }
 
@@ -195,8 +224,8 @@ func (c Config) counts() []count {
 func (c Config) secrets() (map[string][][]byte, error) {
 	raw := map[string][][]byte{}
 	var faults []error
-	for _, ns := range slices.Sorted(maps.Keys(c.SigningSecrets)) {
-		for i, text := range c.SigningSecrets[ns] {
+	for _, ns := range slices.Sorted(maps.Keys(c.Targets.SigningSecrets)) {
+		for i, text := range c.Targets.SigningSecrets[ns] {
 			secret, err := httptarget.ParseSecret(text)
 			if err != nil {
 				faults = append(faults, fmt.Errorf("signing_secrets[%s][%d]: %w", ns, i, err))
@@ -239,7 +268,7 @@ func (c Config) allowHost(hostport string) bool {
 	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && strings.EqualFold(host, advertised) {
 		return true
 	}
-	if isPrivateName(host) || slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	if isPrivateName(host) || slices.ContainsFunc(c.Browsers.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return true
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))

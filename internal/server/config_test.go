@@ -12,10 +12,12 @@ import (
 
 func TestAConfigurationNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
-		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere", Debug: "[::]:0", HTTPHostLimit: -1, WindowJobs: -1, DeadRetention: -1,
-		Limits:         carillon.Bounds{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
-		AllowTargets:   []netip.Prefix{{}},
-		SigningSecrets: map[string][]string{"default": {"secret"}},
+		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere",
+		Monitoring: server.Monitoring{Debug: "[::]:0"}, WindowJobs: -1, DeadRetention: -1,
+		Limits: carillon.Bounds{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
+		Targets: server.HTTPTargets{
+			Allow: []netip.Prefix{{}}, HostLimit: -1, SigningSecrets: map[string][]string{"default": {"secret"}},
+		},
 	}.Validate()
 	if err == nil {
 		t.Fatal("it was accepted")
@@ -77,7 +79,7 @@ func TestATakenPortIsRefused(t *testing.T) {
 }
 
 func TestAnOriginThatIsNoneIsRefused(t *testing.T) {
-	c := server.Config{Store: "memory:", GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", TrustedOrigins: []string{"no origin"}}
+	c := server.Config{Store: "memory:", GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Browsers: server.Browsers{TrustedOrigins: []string{"no origin"}}}
 	if _, err := server.New(c); err == nil || !strings.Contains(err.Error(), "trusted_origins") {
 		t.Error(err)
 	}

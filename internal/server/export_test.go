@@ -10,12 +10,12 @@ import (
 
 // OnDisk is c with a file system of the test's under the store's folder.
 func (c Config) OnDisk(fs vfs.FS) Config {
-	c.tune = func(o *pebble.Options) { o.FS = fs }
+	c.hooks.tune = func(o *pebble.Options) { o.FS = fs }
 	return c
 }
 
 // Arriving is c with another time for workers to come than 10 s.
 func (c Config) Arriving(d time.Duration) Config {
-	c.arrival = d
+	c.hooks.arrival = d
 	return c
 }

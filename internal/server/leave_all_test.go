@@ -44,7 +44,7 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	const partitions = 16
 	config := func(i int) server.Config {
 		return server.Config{Store: database, Name: string(rune('a' + i)), Partitions: partitions, DrainGrace: patience,
-			AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+			Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	}
 	all, ends := make([]*server.Server, n), make([]func(), n)
 	for i := range n {

@@ -27,7 +27,7 @@ func TestALastAnswerIsPassedOn(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	config := func(name string) server.Config {
 		return server.Config{Store: database, Name: name, Partitions: 4, DrainGrace: patience,
-			AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+			Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	}
 	a, endA := serveUntil(t, config("a"))
 	spread(t, a, 1)

@@ -62,7 +62,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
-		SlowStart:  dispatch.SlowStart{Initial: c.SlowStartInitial, Step: c.SlowStartStep},
+		SlowStart:  dispatch.SlowStart{Initial: c.SlowStart.Initial, Step: c.SlowStart.Step},
 		Arrival:    c.arrivalOf(),
 		Now:        c.Now,
 	})
@@ -84,7 +84,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 func (c Config) httpOptions() httptarget.Options {
 	secrets, _ := c.secrets()
 	return httptarget.Options{
-		HostLimit: c.HTTPHostLimit, Allow: c.AllowTargets, Now: c.Now,
+		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}
 }
@@ -117,7 +117,7 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
 	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
-	return soloCluster{self: self, leaser: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
+	return soloCluster{self: self, leases: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
 }
 
 // Metrics returns the node's metrics.

@@ -170,7 +170,7 @@ func sparse(m telemetry.Metric) bool { return len(m.Labels) > 0 && m.Name != "ca
 
 func TestANodeIsNotReachedUnderAnyName(t *testing.T) {
 	for _, insecure := range []bool{false, true} { // who may listen where has nothing to do with it
-		s := serve(t, server.Config{Store: "memory:", Hosts: []string{"carillon.example"}, Insecure: insecure})
+		s := serve(t, server.Config{Store: "memory:", Browsers: server.Browsers{Hosts: []string{"carillon.example"}}, Insecure: insecure})
 		for host, want := range map[string]int{
 			"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.example": 200, "Carillon.Example:7080": 200,
 			"node-1:7080": 200, "app.localhost": 200, "carillon.internal": 200, "carillon.ns.svc.cluster.local:7080": 200,
@@ -215,7 +215,7 @@ func TestAnHTTPTargetIsCalled(t *testing.T) {
 		}
 	}))
 	t.Cleanup(target.Close)
-	s := serve(t, server.Config{Store: "memory:", AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, DrainGrace: patience})
+	s := serve(t, server.Config{Store: "memory:", Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: patience})
 	w := &world{t: t, sched: s.Scheduler()}
 	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"), FailurePolicy: carillon.Constant(time.Millisecond)})
 	first, second := await(t, calls), await(t, calls)

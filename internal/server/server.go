@@ -112,7 +112,7 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
-		TrustedOrigins: s.config.TrustedOrigins,
+		TrustedOrigins: s.config.Browsers.TrustedOrigins,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)

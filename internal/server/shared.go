@@ -28,10 +28,10 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 	}
 }
 
-// allowed returns AllowTargets as text, independent of their order.
+// allowed returns Targets.Allow as text, independent of their order.
 func (c Config) allowed() string {
 	var all []string
-	for _, p := range c.AllowTargets {
+	for _, p := range c.Targets.Allow {
 		all = append(all, p.Masked().String())
 	}
 	if len(all) == 0 {
@@ -46,15 +46,15 @@ const digestBytes = 6
 
 // secretsDigest tells signing secrets apart without revealing anything to a reader without the store's key.
 func (c Config) secretsDigest(macKey []byte) string {
-	if len(c.SigningSecrets) == 0 {
+	if len(c.Targets.SigningSecrets) == 0 {
 		return "none"
 	}
 	mac := hmac.New(sha256.New, macKey)
 	mac.Write([]byte("carillon.signing-secrets"))
-	for _, ns := range slices.Sorted(maps.Keys(c.SigningSecrets)) {
-		fmt.Fprintf(mac, "%q%q", ns, c.SigningSecrets[ns])
+	for _, ns := range slices.Sorted(maps.Keys(c.Targets.SigningSecrets)) {
+		fmt.Fprintf(mac, "%q%q", ns, c.Targets.SigningSecrets[ns])
 	}
-	return fmt.Sprintf("of %d namespaces, %s", len(c.SigningSecrets), hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
+	return fmt.Sprintf("of %d namespaces, %s", len(c.Targets.SigningSecrets), hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
 }
 
 // checkPartitions warns if an existing store has another number of partitions than the configuration.

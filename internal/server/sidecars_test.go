@@ -23,7 +23,7 @@ import (
 // forSidecars is a configuration with nothing but what Dapr's scheduler has.
 func forSidecars(face server.API) server.Config {
 	return server.Config{Store: "memory:", Partitions: 1, GRPC: server.None, HTTP: server.None, DrainGrace: -1,
-		Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: face}, Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}
+		Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: face}, Monitoring: server.Monitoring{Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}}
 }
 
 // runUntil runs a server of exactly this configuration until stop is called.
@@ -85,13 +85,13 @@ func TestAFaceIsStoppedWhenTheServerCannotStart(t *testing.T) {
 		t.Error("the face was made")
 		return nil
 	})
-	c.Healthz = taken.Addr().String()
+	c.Monitoring.Healthz = taken.Addr().String()
 	if _, err := server.New(c); err == nil || !strings.HasPrefix(err.Error(), "healthz: ") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	stopped := false
 	c = forSidecars(func(*server.Node, grpc.ServiceRegistrar) func() { return func() { stopped = true } })
-	c.HTTP, c.TrustedOrigins = "127.0.0.1:0", []string{"nonsense"}
+	c.HTTP, c.Browsers.TrustedOrigins = "127.0.0.1:0", []string{"nonsense"}
 	if _, err := server.New(c); err == nil || !stopped {
 		t.Errorf("a wrong origin: %v, stopped %v", err, stopped)
 	}

@@ -102,8 +102,8 @@ func openStore(ctx context.Context, c Config, t *trouble) (store.Store, error) {
 	switch scheme {
 	case "pebble":
 		o := pebble.Options{Partitions: c.Partitions, Now: c.Now, Events: t.pebbleEvents()}
-		if c.tune != nil {
-			c.tune(&o)
+		if c.hooks.tune != nil {
+			c.hooks.tune(&o)
 		}
 		return pebble.Open(rest, o)
 	case "postgres":
