@@ -16,6 +16,49 @@ import (
 	"github.com/carillonhq/carillon/worker"
 )
 
+// TestNodeWhoseSQLFailsIsUnfit: its user may write that it lives, and may not take partitions. It gets none,
+// status, readiness and a metric say so, and it has its share soon after it may.
+func TestNodeWhoseSQLFailsIsUnfit(t *testing.T) {
+	postgres := realserver.StartPostgres(t, realserver.Volatile()...)
+	database := postgres.Database(t)
+	all, _ := nodes(t, database, 2)
+	spread(t, all[0], 2)
+	name := database[strings.LastIndex(database, "/")+1:]
+	name, _, _ = strings.Cut(name, "?")
+	postgres.Exec(t, name, "CREATE ROLE poor LOGIN")
+	postgres.Exec(t, name, "GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO poor")
+	postgres.Exec(t, name, "GRANT UPDATE, DELETE ON carillon_members TO poor")
+	c := serve(t, server.Config{Store: strings.Replace(database, "postgres@", "poor@", 1), Name: "c", Partitions: 16})
+	about := func() (c carillon.Node, whole bool) {
+		status, err := dial(t, all[0]).ClusterStatus(t.Context())
+		if err != nil {
+			return c, false
+		}
+		owned := 0
+		for _, n := range status.Nodes {
+			if owned += n.Owns; n.ID == "c" {
+				c = n
+			}
+		}
+		return c, owned == len(status.Partitions)
+	}
+	if n, whole := about(); n.State != carillon.NodeUnfit || !strings.Contains(n.Reason, "permission denied") || n.Owns != 0 || !whole {
+		t.Errorf("status: %+v, all is owned: %v", n, whole)
+	}
+	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "unfit") {
+		t.Errorf("ready: %v", err)
+	}
+	if _, text := get(t, "http://"+c.HTTPAddr()+"/metrics"); !strings.Contains(text, "\ncarillon_cluster_unfit 1\n") {
+		t.Error("the metric does not say so")
+	}
+	w := &rig{t: t, sched: dial(t, c)} // it serves callers through the others
+	w.put(carillon.Job{Name: "job"})
+
+	postgres.Exec(t, name, "GRANT ALL ON ALL TABLES IN SCHEMA public TO poor")
+	spread(t, all[0], 3)
+	eventually(t, "it is ready", func() bool { return c.Ready() == nil })
+}
+
 // nodes starts so many nodes on one store, a to z; ends are in their order.
 func nodes(t *testing.T, url string, n int) (all []*server.Server, ends []func()) {
 	t.Helper()
@@ -53,7 +96,7 @@ func TestThreeNodes(t *testing.T) {
 
 	// What is put through any node is read through any other.
 	for i := range 30 {
-		w := &world{t: t, sched: dial(t, all[i%3])}
+		w := &rig{t: t, sched: dial(t, all[i%3])}
 		w.put(carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.In(time.Hour)})
 		w.sched = dial(t, all[(i+1)%3])
 		w.hasJobs([]string{fmt.Sprint("job/", i)})
@@ -75,7 +118,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = relayed.Close() })
 	for _, sched := range []carillon.Work{dial(t, all[1]), relayed} {
-		w := &world{t: t}
+		w := &rig{t: t}
 		stop := w.work(sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
 			ran <- run.Job
 			return nil
@@ -119,8 +162,8 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// TestANameIsGivenOnce: a second process under the name of a living node is refused.
-func TestANameIsGivenOnce(t *testing.T) {
+// TestNodeNameIsUnique: a second process under the name of a living node is refused.
+func TestNodeNameIsUnique(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	all, _ := nodes(t, database, 1)
 	spread(t, all[0], 1)
@@ -133,9 +176,9 @@ func TestANameIsGivenOnce(t *testing.T) {
 	}
 }
 
-// TestNodesOfOneStoreHaveTheSameSettings: one with other leases is refused by the name of its flag, one with
+// TestNodesOfOneStoreShareSettings: one with other leases is refused by the name of its flag, one with
 // other targets is warned of.
-func TestNodesOfOneStoreHaveTheSameSettings(t *testing.T) {
+func TestNodesOfOneStoreShareSettings(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	all, _ := nodes(t, database, 1)
 	config := server.Config{Store: database, Name: "other", GRPC: "127.0.0.1:0", HTTP: server.None, LeaseTTL: 10 * time.Second}

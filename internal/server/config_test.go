@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/server"
 )
 
-func TestAConfigurationNamesAllItsFaults(t *testing.T) {
+func TestConfigNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
 		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere",
 		Monitoring: server.Monitoring{Debug: "[::]:0"}, WindowJobs: -1, DeadRetention: -1,

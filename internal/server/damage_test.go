@@ -42,7 +42,7 @@ func damagedTable(t *testing.T, part float64) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
 	first, stop := serveUntil(t, server.Config{Store: "pebble:" + dir, Partitions: 4})
-	w := &world{t: t, sched: dial(t, first)}
+	w := &rig{t: t, sched: dial(t, first)}
 	var jobs []carillon.Job
 	due := time.Now().Add(time.Second)
 	for i := range damagedJobs {
@@ -88,7 +88,7 @@ func damagedTable(t *testing.T, part float64) {
 }
 
 // lost asks for every job and returns those that the node says to be lost.
-func (w *world) lost() map[string]bool {
+func (w *rig) lost() map[string]bool {
 	w.t.Helper()
 	lost := map[string]bool{}
 	for i := range damagedJobs {
@@ -105,7 +105,7 @@ func (w *world) lost() map[string]bool {
 }
 
 // othersRun waits until every job has run that is not lost.
-func (w *world) othersRun(lost map[string]bool) {
+func (w *rig) othersRun(lost map[string]bool) {
 	w.t.Helper()
 	var mu sync.Mutex
 	ran := map[string]bool{}

@@ -62,7 +62,7 @@ func TestADiskInTrouble(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			config := server.Config{Store: "pebble:store", Partitions: 4}
 			s, stop := serveUntil(t, config.OnDisk(errorfs.Wrap(fs, disk)))
-			w := &world{t: t, sched: dial(t, s)}
+			w := &rig{t: t, sched: dial(t, s)}
 			acked := w.putUntilRefused(disk, c.why)
 			w.inTrouble(s, acked, c.why)
 			disk.broken.Store(false)
@@ -86,7 +86,7 @@ func TestADiskInTrouble(t *testing.T) {
 
 // putUntilRefused puts jobs, breaks the disk and puts on until a put is refused for the reason. It returns
 // those that were acknowledged.
-func (w *world) putUntilRefused(disk *badDisk, why string) (acked []string) {
+func (w *rig) putUntilRefused(disk *badDisk, why string) (acked []string) {
 	w.t.Helper()
 	for i := range 1000 {
 		if i == 20 {
@@ -111,7 +111,7 @@ func (w *world) putUntilRefused(disk *badDisk, why string) (acked []string) {
 	return nil
 }
 
-func (w *world) refused(err error, why string) {
+func (w *rig) refused(err error, why string) {
 	w.t.Helper()
 	if !errors.Is(err, carillon.Unavailable) || !strings.Contains(err.Error(), why) {
 		w.t.Errorf("refused with %q, which is not unavailable because %q", err, why)
@@ -119,7 +119,7 @@ func (w *world) refused(err error, why string) {
 }
 
 // inTrouble checks what a node says and does while its disk does not take writes.
-func (w *world) inTrouble(s *server.Server, acked []string, why string) {
+func (w *rig) inTrouble(s *server.Server, acked []string, why string) {
 	w.t.Helper()
 	for i := range 20 { // every partition, also those that have not met the failure yet
 		_, err := w.sched.PutJob(w.t.Context(), carillon.Job{Name: fmt.Sprintf("refused/%d", i), Target: carillon.WorkerQueue(queue)})
@@ -140,7 +140,7 @@ func (w *world) inTrouble(s *server.Server, acked []string, why string) {
 }
 
 // hasJobs checks that jobs can be read, one by one and listed.
-func (w *world) hasJobs(names []string) {
+func (w *rig) hasJobs(names []string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()

@@ -103,7 +103,7 @@ func (d *listener) stop(ctx context.Context) {
 func (d *listener) overHTTP(server *http.Server, log *slog.Logger) {
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = readHeaderTimeout, idleTimeout, maxHeaderBytes
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // errors of clients
-	new(fresh).attach(server)
+	new(unusedConns).attach(server)
 	d.serve = server.Serve
 	d.end = func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {

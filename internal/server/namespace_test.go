@@ -14,7 +14,7 @@ import (
 // TestAnEmptyNamespaceIsTheDefaultOne: every call does the same with an empty namespace as with "default", in
 // the same process and over gRPC.
 func TestAnEmptyNamespaceIsTheDefaultOne(t *testing.T) {
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *rig) {
 		said, meant := callAll(w, "", "empty/"), callAll(w, carillon.DefaultNamespace, "named/")
 		for m := range reflect.TypeFor[carillon.Scheduler]().Methods() {
 			want, called := meant[m.Name]
@@ -37,7 +37,7 @@ func kindOf(err error) carillon.Kind {
 
 // callAll calls everything that a scheduler does, with jobs whose names begin with the prefix; it returns the
 // errors by method.
-func callAll(w *world, namespace, prefix string) map[string]error {
+func callAll(w *rig, namespace, prefix string) map[string]error {
 	ctx, s, errs := w.t.Context(), w.sched, map[string]error{}
 	note := func(method string, err error) { errs[method] = cmp.Or(errs[method], err) }
 	key := carillon.Key{Namespace: namespace, Name: prefix + "job"}
@@ -80,7 +80,7 @@ func callAll(w *world, namespace, prefix string) map[string]error {
 }
 
 // callRuns calls what a scheduler does with runs: one is cancelled, and one is dead and redriven.
-func callRuns(ctx context.Context, w *world, key carillon.Key, note func(string, error)) {
+func callRuns(ctx context.Context, w *rig, key carillon.Key, note func(string, error)) {
 	s := w.sched
 	cancelled, err := s.TriggerJob(ctx, key)
 	note("TriggerJob", err)

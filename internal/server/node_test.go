@@ -24,7 +24,7 @@ import (
 func TestANodeGoesOnWhereItStopped(t *testing.T) {
 	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 4}
 	first, stopFirst := serveUntil(t, c)
-	w := &world{t: t, sched: dial(t, first)}
+	w := &rig{t: t, sched: dial(t, first)}
 	w.another = func() carillon.Scheduler { return w.sched }
 	holder := w.connect("holder", 1)
 	w.put(carillon.Job{Name: "begun", Lease: carillon.MaxLease})
@@ -60,7 +60,7 @@ func TestANodeGoesOnWhereItStopped(t *testing.T) {
 func TestALeavingNodeLetsRunsFinish(t *testing.T) {
 	c := server.Config{Store: "pebble:" + t.TempDir(), Partitions: 1, DrainGrace: patience}
 	s, stop := serveUntil(t, c)
-	w := &world{t: t, sched: dial(t, s)}
+	w := &rig{t: t, sched: dial(t, s)}
 	w.another = func() carillon.Scheduler { return w.sched }
 	holder := w.connect("holder", 1)
 	w.put(carillon.Job{Name: "long"})
@@ -96,7 +96,7 @@ func TestAWorkerOutlivesItsNode(t *testing.T) {
 	first, stopFirst := serveUntil(t, c)
 	node := &atomic.Pointer[client.Client]{}
 	node.Store(dial(t, first))
-	w := &world{t: t, sched: node.Load()}
+	w := &rig{t: t, sched: node.Load()}
 	began, goOn := make(chan carillon.Run, 2), make(chan struct{})
 	stop := w.work(moving{node}, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
 		began <- run
@@ -127,7 +127,7 @@ func (m moving) Connect(ctx context.Context, hello carillon.Hello) (carillon.Ses
 
 func TestANodeIsServedOverHTTP(t *testing.T) {
 	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Version: "v1.2.3"})
-	w := &world{t: t, sched: dial(t, s)}
+	w := &rig{t: t, sched: dial(t, s)}
 	got := make(chan string, 1)
 	stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, data []byte) error {
 		got <- string(data)
@@ -216,7 +216,7 @@ func TestAnHTTPTargetIsCalled(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	s := serve(t, server.Config{Store: "memory:", Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: patience})
-	w := &world{t: t, sched: s.Scheduler()}
+	w := &rig{t: t, sched: s.Scheduler()}
 	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"), FailurePolicy: carillon.Constant(time.Millisecond)})
 	first, second := await(t, calls), await(t, calls)
 	if first.body != `"hi"` || first.attempt != "1" || second.attempt != "2" || first.run != second.run {
@@ -231,7 +231,7 @@ func TestAPrivateHTTPTargetIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { closeNode(t, node) })
-		w := &world{t: t, sched: node.Scheduler()}
+		w := &rig{t: t, sched: node.Scheduler()}
 		w.put(carillon.Job{Name: "call", Target: carillon.HTTP("http://127.0.0.1:9/")})
 		dead := carillon.RunDead
 		for {

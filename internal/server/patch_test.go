@@ -23,7 +23,7 @@ func patched() carillon.Job {
 // TestAPatchOfAPartKeepsTheRest in the same process and over gRPC, for each part that fits the policy of the
 // job, whether or not the patch says which form it is of.
 func TestAPatchOfAPartKeepsTheRest(t *testing.T) {
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *rig) {
 		values := patched()
 		values.FailurePolicy = carillon.Exponential(9 * time.Second).WithMaxRetries(9)
 		values.FailurePolicy.Max, values.FailurePolicy.Factor = 9*time.Hour, 9

@@ -19,7 +19,7 @@ func TestRedisIsRestartedUnderLoad(t *testing.T) {
 	redis := realserver.StartRedis(t)
 	config := server.Config{Store: "redis://" + redis.Address(), Name: "node", Partitions: 4}
 	s, stop := serveUntil(t, config)
-	w := &world{t: t, sched: dial(t, s)}
+	w := &rig{t: t, sched: dial(t, s)}
 	ran := make(chan string, 1000)
 	stopWork := w.work(dial(t, s), worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
 		ran <- run.Job
@@ -51,7 +51,7 @@ func TestRedisIsRestartedUnderLoad(t *testing.T) {
 
 // load puts jobs for later, and some for now, until it is told to end, which gives the names of those for
 // later that were acknowledged. It returns when so many have been.
-func (w *world) load(n int) (end func() []string) {
+func (w *rig) load(n int) (end func() []string) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var acked []string
 	begun := make(chan struct{})

@@ -20,8 +20,8 @@ import (
 // busy.
 const patience = 30 * time.Second
 
-// world is a running scheduler as a caller sees it, in one of several ways.
-type world struct {
+// rig is a running scheduler as a caller sees it, in one of several ways.
+type rig struct {
 	t     *testing.T
 	sched carillon.Scheduler
 	// another connects once more, as from another process; the scheduler itself if that makes no difference.
@@ -30,7 +30,7 @@ type world struct {
 
 // everywhere runs a test against a scheduler in the same process, in a bubble where time costs nothing, and
 // against one over gRPC on loopback.
-func everywhere(t *testing.T, test func(w *world)) {
+func everywhere(t *testing.T, test func(w *rig)) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -40,13 +40,13 @@ func everywhere(t *testing.T, test func(w *world)) {
 			}
 			t.Cleanup(func() { closeNode(t, node) })
 			sched := node.Scheduler()
-			test(&world{t: t, sched: sched, another: func() carillon.Scheduler { return sched }})
+			test(&rig{t: t, sched: sched, another: func() carillon.Scheduler { return sched }})
 		})
 	})
 	t.Run("over gRPC", func(t *testing.T) {
 		s := serve(t, server.Config{Store: "memory:", Partitions: 4})
 		another := func() carillon.Scheduler { return dial(t, s) }
-		test(&world{t: t, sched: another(), another: another})
+		test(&rig{t: t, sched: another(), another: another})
 	})
 }
 
@@ -137,7 +137,7 @@ func await[T any](t *testing.T, c <-chan T) T {
 }
 
 // work runs a worker of the queue until stop is called; stop waits for its end.
-func (w *world) work(sched carillon.Work, o worker.Options, handle func(context.Context, carillon.Run, []byte) error) (stop func()) {
+func (w *rig) work(sched carillon.Work, o worker.Options, handle func(context.Context, carillon.Run, []byte) error) (stop func()) {
 	w.t.Helper()
 	wk := worker.New(sched, o)
 	worker.Handle(wk, queue, handle)
@@ -158,7 +158,7 @@ func (w *world) work(sched carillon.Work, o worker.Options, handle func(context.
 const queue = "work"
 
 // put stores a job for the queue.
-func (w *world) put(j carillon.Job) carillon.PutResult {
+func (w *rig) put(j carillon.Job) carillon.PutResult {
 	w.t.Helper()
 	if j.Target.Kind() == "" {
 		j.Target = carillon.WorkerQueue(queue)
@@ -172,7 +172,7 @@ func (w *world) put(j carillon.Job) carillon.PutResult {
 
 // ended checks how a run ended. Whoever calls it has waited for that, for example for the end of the worker,
 // which comes when all its results are durable.
-func (w *world) ended(id string, status carillon.RunStatus, attempts int) carillon.Run {
+func (w *rig) ended(id string, status carillon.RunStatus, attempts int) carillon.Run {
 	w.t.Helper()
 	r, err := w.sched.GetRun(w.t.Context(), carillon.DefaultNamespace, id)
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *world) ended(id string, status carillon.RunStatus, attempts int) carill
 }
 
 // gone checks that a job is no more.
-func (w *world) gone(name string) {
+func (w *rig) gone(name string) {
 	w.t.Helper()
 	if _, err := w.sched.GetJob(w.t.Context(), key(name)); !errors.Is(err, carillon.NotFound) {
 		w.t.Errorf("job %s is still there: %v", name, err)
@@ -199,7 +199,7 @@ type raw struct {
 }
 
 // connect opens a session with credits for n runs.
-func (w *world) connect(id string, n int) raw {
+func (w *rig) connect(id string, n int) raw {
 	w.t.Helper()
 	s, err := w.another().Connect(w.t.Context(), carillon.Hello{Queues: []string{queue}, WorkerID: id})
 	if err != nil {

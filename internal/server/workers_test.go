@@ -4,18 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/server"
 	"github.com/carillonhq/carillon/worker"
 )
 
-// TestABeatDoesNotMakeItsResultStale sends the result of an attempt together with a heartbeat, and right
+// TestWorkerThatEndsItsSessionLosesNoRuns checks that what a session has handed out reaches the worker that
+// closes its side, or goes to the next one: nothing waits for a lease.
+func TestWorkerThatEndsItsSessionLosesNoRuns(t *testing.T) {
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4})
+	for round := range 5 {
+		c := dial(t, s)
+		w := &rig{t: t, sched: c, another: func() carillon.Scheduler { return c }}
+		const n = 500
+		jobs := make([]carillon.Job, n)
+		for i := range jobs {
+			jobs[i] = carillon.Job{Name: fmt.Sprint(round, "/", i), Target: carillon.WorkerQueue(queue), Lease: time.Hour,
+				Data: carillon.JSON(strings.Repeat("x", 2000))}
+		}
+		if _, err := w.sched.PutJobs(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		var req carillon.WorkRequest
+		take := func(m carillon.WorkResponse) {
+			for _, r := range m.Runs {
+				got[r.ID] = true
+				req.Results = append(req.Results, carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
+			}
+		}
+		first := w.connect("first", n)
+		first.until(func(m carillon.WorkResponse) bool { take(m); return len(m.Runs) > 0 })
+		first.close()
+		for m, err := first.Receive(t.Context()); err == nil; m, err = first.Receive(t.Context()) {
+			take(m)
+		}
+		second := w.connect("second", n)
+		for len(got) < n {
+			m, err := second.Receive(t.Context())
+			if err != nil {
+				t.Fatalf("round %d: %d of %d runs arrived: %v", round, len(got), n, err)
+			}
+			take(m)
+		}
+		second.send(req)
+		second.close()
+		for _, err := second.Receive(t.Context()); err == nil; _, err = second.Receive(t.Context()) {
+			continue // until the session is over, or it would take runs of the next round
+		}
+	}
+}
+
+// TestHeartbeatBesideAResultIsNotStale sends the result of an attempt together with a heartbeat, and right
 // after one: the node hears both at once.
-func TestABeatDoesNotMakeItsResultStale(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestHeartbeatBesideAResultIsNotStale(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		holder := w.connect("holder", 1)
 		for i := range 50 {
 			w.put(carillon.Job{Name: fmt.Sprint("job ", i)})
@@ -35,8 +83,8 @@ func TestABeatDoesNotMakeItsResultStale(t *testing.T) {
 	})
 }
 
-func TestALostConnectionStopsNothing(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestLostConnectionStopsNothing(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		cuttable := &cuttable{Work: w.sched}
 		began, goOn := make(chan carillon.Run, 1), make(chan struct{})
 		stop := w.work(cuttable, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
@@ -77,8 +125,8 @@ func (c *cuttable) cut() {
 	}
 }
 
-func TestARunOfADeadWorkerGoesElsewhereAfterItsLease(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestRunOfADeadWorkerIsDispatchedAgain(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		dead := w.connect("dead", 1)
 		w.put(carillon.Job{Name: "inherited", Lease: carillon.MinLease})
 		first := dead.run()
@@ -102,8 +150,8 @@ func TestARunOfADeadWorkerGoesElsewhereAfterItsLease(t *testing.T) {
 	})
 }
 
-func TestBeatsKeepALease(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestHeartbeatsExtendTheLease(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		began, goOn := make(chan carillon.Run, 10), make(chan struct{})
 		stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, _ []byte) error {
 			began <- run
@@ -139,8 +187,8 @@ func TestBeatsKeepALease(t *testing.T) {
 
 // A worker that lost its connection says its last results again; it must not wait for the partition to write
 // something else.
-func TestAResultSaidTwiceIsAcknowledged(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestRepeatedResultIsAcknowledged(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		for i := range 50 {
 			first := w.connect("first", 1)
 			w.put(carillon.Job{Name: fmt.Sprint(i)})
@@ -155,8 +203,8 @@ func TestAResultSaidTwiceIsAcknowledged(t *testing.T) {
 	})
 }
 
-func TestAGoodbyeFreesRunsAtOnce(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestGoodbyeFreesRunsAtOnce(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		leaver, heir := w.connect("leaver", 1), w.connect("heir", 0)
 		w.put(carillon.Job{Name: "passed on", Lease: carillon.MaxLease})
 		first := leaver.run()
@@ -173,8 +221,8 @@ func TestAGoodbyeFreesRunsAtOnce(t *testing.T) {
 	})
 }
 
-func TestALeavingWorkerGivesBackWhatItCannotFinish(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestLeavingWorkerReturnsUnfinishedRuns(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		wk := worker.New(w.another(), worker.Options{Grace: time.Millisecond})
 		began := make(chan carillon.Run, 1)
 		worker.Handle(wk, queue, func(ctx context.Context, run carillon.Run, _ []byte) error {
@@ -200,9 +248,9 @@ func TestALeavingWorkerGivesBackWhatItCannotFinish(t *testing.T) {
 	})
 }
 
-func TestAHerdIsDoneExactlyOnce(t *testing.T) {
+func TestManyRunsAreDoneExactlyOnce(t *testing.T) {
 	const n = 1000
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *rig) {
 		var mu sync.Mutex
 		seen := map[string]int{}
 		all := make(chan struct{})
@@ -241,8 +289,8 @@ func TestAHerdIsDoneExactlyOnce(t *testing.T) {
 	})
 }
 
-func TestRunsWithoutAWorkerWaitForOne(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestRunsWaitForAWorker(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		for i := range 100 {
 			w.put(carillon.Job{Name: fmt.Sprint(i)})
 		}
@@ -263,8 +311,8 @@ func TestRunsWithoutAWorkerWaitForOne(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatTheServerRefusesSaysSo(t *testing.T) {
-	everywhere(t, func(w *world) {
+func TestRefusedWorkerSaysWhy(t *testing.T) {
+	everywhere(t, func(w *rig) {
 		wk := worker.New(w.sched, worker.Options{Namespace: "NOT A NAMESPACE"})
 		worker.Handle(wk, queue, func(context.Context, carillon.Run, []byte) error { return nil })
 		if err := wk.Run(w.t.Context()); !errors.Is(err, carillon.InvalidArgument) {

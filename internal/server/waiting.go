@@ -55,9 +55,9 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 	}
 	since := time.Now()
 	s.log.Warn("waiting for the store", "store", storeText(s.config.Store), "error", err)
-	porch := s.porch(err)
-	node, err = porch.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
-	if closed := porch.close(); closed != nil && err == nil {
+	w := s.whileWaiting(err)
+	node, err = w.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
+	if closed := w.close(); closed != nil && err == nil {
 		err = errors.Join(closed, node.Stop(), node.leave())
 	}
 	switch {
@@ -71,7 +71,7 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 }
 
 // await tries to start the node until its store is not away any more, or ctx ends.
-func (p *porch) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
+func (w *waitingServer) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		pause := time.NewTimer(wait + rand.N(wait/4))
 		select {
@@ -83,95 +83,95 @@ func (p *porch) await(ctx context.Context, start func() (*Node, error)) (node *N
 		if node, err = start(); !errors.Is(err, store.ErrAway) {
 			return node, err
 		}
-		p.because(err)
+		w.because(err)
 	}
 }
 
-// porch answers at the listeners of a node that waits for its store.
-type porch struct {
-	lent    []*lent
-	ends    []func() // end the servers
-	serving sync.WaitGroup
+// waitingServer answers at the listeners of a node that waits for its store.
+type waitingServer struct {
+	listeners []*keptListener
+	ends      []func() // end the servers
+	serving   sync.WaitGroup
 
 	mu  sync.Mutex
 	err error
 }
 
-// porch starts to answer; close ends that and leaves the listeners to the node.
-func (s *Server) porch(err error) *porch {
-	p := &porch{err: err}
+// whileWaiting starts to answer; close ends that and leaves the listeners to the node.
+func (s *Server) whileWaiting(err error) *waitingServer {
+	w := &waitingServer{err: err}
 	for _, d := range s.listeners {
-		at := &lent{Listener: d.at}
-		p.lent = append(p.lent, at)
+		at := &keptListener{Listener: d.at}
+		w.listeners = append(w.listeners, at)
 		switch d.name {
 		case "grpc":
-			p.overGRPC(at)
+			w.overGRPC(at)
 		case "dapr":
-			p.turnAway(at)
+			w.turnAway(at)
 		default:
-			p.overHTTP(s, d, at)
+			w.overHTTP(s, d, at)
 		}
 	}
-	return p
+	return w
 }
 
 // Err returns why the node is not ready.
-func (p *porch) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return fmt.Errorf("waiting for the store: %w", p.err)
+func (w *waitingServer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Errorf("waiting for the store: %w", w.err)
 }
 
-func (p *porch) because(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.err = err
+func (w *waitingServer) because(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
 }
 
 // close ends the servers and takes the listeners back.
-func (p *porch) close() error {
+func (w *waitingServer) close() error {
 	var faults []error
-	for _, l := range p.lent {
+	for _, l := range w.listeners {
 		faults = append(faults, l.Close())
 	}
-	for _, end := range p.ends {
+	for _, end := range w.ends {
 		end()
 	}
-	p.serving.Wait()
-	for _, l := range p.lent {
-		faults = append(faults, l.back())
+	w.serving.Wait()
+	for _, l := range w.listeners {
+		faults = append(faults, l.reopen())
 	}
 	return errors.Join(faults...)
 }
 
 // overHTTP answers probes. The paths are those of all listeners.
-func (p *porch) overHTTP(s *Server, d *listener, at *lent) {
+func (w *waitingServer) overHTTP(s *Server, d *listener, at *keptListener) {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, p.Err().Error(), http.StatusServiceUnavailable)
+	mux.HandleFunc("/livez", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
+	mux.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
+		http.Error(rw, w.Err().Error(), http.StatusServiceUnavailable)
 	})
 	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
-	p.serving.Go(func() { _ = server.Serve(at) })
-	p.ends = append(p.ends, func() { _ = server.Close() }) // an error is about the lent listener
+	w.serving.Go(func() { _ = server.Serve(at) })
+	w.ends = append(w.ends, func() { _ = server.Close() }) // an error is about the kept listener
 }
 
 // overGRPC answers all calls as Unavailable, and health checks with not serving.
-func (p *porch) overGRPC(at *lent) {
+func (w *waitingServer) overGRPC(at *keptListener) {
 	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-		return status.Error(codes.Unavailable, p.Err().Error())
+		return status.Error(codes.Unavailable, w.Err().Error())
 	}))
 	checks := health.NewServer()
 	checks.Shutdown()
 	healthpb.RegisterHealthServer(server, checks)
-	p.serving.Go(func() { _ = server.Serve(at) })
-	p.ends = append(p.ends, server.Stop)
+	w.serving.Go(func() { _ = server.Serve(at) })
+	w.ends = append(w.ends, server.Stop)
 }
 
 // turnAway closes connections at once: only the started node has the certificates for sidecars.
-func (p *porch) turnAway(at *lent) {
-	p.serving.Go(func() {
+func (w *waitingServer) turnAway(at *keptListener) {
+	w.serving.Go(func() {
 		for {
 			conn, err := at.Accept()
 			if err != nil {
@@ -182,14 +182,14 @@ func (p *porch) turnAway(at *lent) {
 	})
 }
 
-// lent is a listener that stays open when the server that uses it closes it.
-type lent struct {
+// keptListener is a listener that stays open when the server that uses it closes it.
+type keptListener struct {
 	net.Listener
 	over atomic.Bool
 }
 
 // Accept implements [net.Listener].
-func (l *lent) Accept() (net.Conn, error) {
+func (l *keptListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil && l.over.Load() {
 		return nil, net.ErrClosed
@@ -198,14 +198,14 @@ func (l *lent) Accept() (net.Conn, error) {
 }
 
 // Close implements [net.Listener]: it ends Accept, and leaves the listener open.
-func (l *lent) Close() error {
+func (l *keptListener) Close() error {
 	l.over.Store(true)
 	return l.until(time.Unix(1, 0))
 }
 
-// back makes the listener usable again, after all calls of Accept have returned.
-func (l *lent) back() error { return l.until(time.Time{}) }
+// reopen makes the listener usable again, after all calls of Accept have returned.
+func (l *keptListener) reopen() error { return l.until(time.Time{}) }
 
-func (l *lent) until(t time.Time) error {
+func (l *keptListener) until(t time.Time) error {
 	return l.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(t) // listen made it for TCP
 }

@@ -30,8 +30,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.ended); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestUnusedConnectionsEndWithTheDoor: who has connected in advance learns at once that the node is gone.
-func TestUnusedConnectionsEndWithTheDoor(t *testing.T) {
+// TestUnusedConnectionsEndWithTheListener: who has connected in advance learns at once that the node is gone.
+func TestUnusedConnectionsEndWithTheListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := pipes{make(chan net.Conn), make(chan struct{})}
 		d := &listener{name: "http", at: at}
