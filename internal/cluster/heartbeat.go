@@ -65,7 +65,7 @@ func (h *heartbeats) failed() { h.steady.Store(int64(notAnswering)) }
 // read records what the store has said of the owners.
 func (h *heartbeats) read(v *view, began time.Duration) {
 	h.answered.Store(int64(began))
-	h.outages.look(v, began, h.ttl/unfitParts)
+	h.outages.update(v, began, h.ttl/unfitParts)
 }
 
 // age returns how long ago the last heartbeat was begun that the store has taken.

@@ -22,7 +22,7 @@ const answerWithin = time.Second
 // enter makes the node a member for the first time. If another process has its name, that process is asked:
 // if it answers, this one is refused; if not, it is considered dead.
 func (n *Node) enter(ctx context.Context) error {
-	members, err := n.fitting(ctx)
+	members, err := n.checkMembers(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,20 +33,20 @@ func (n *Node) enter(ctx context.Context) error {
 		return err
 	}
 	// Of two that start at the same time the later one sees the other.
-	if _, err = n.fitting(ctx); err != nil {
+	if _, err = n.checkMembers(ctx); err != nil {
 		return err
 	}
 	n.prover.proveFirst(ctx)
 	return n.join(ctx)
 }
 
-// fitting returns the living members, or an error if this node's settings or protocol do not fit theirs.
-func (n *Node) fitting(ctx context.Context) ([]store.Member, error) {
+// checkMembers returns the living members, or an error if this node's settings or protocol do not fit theirs.
+func (n *Node) checkMembers(ctx context.Context) ([]store.Member, error) {
 	members, err := n.leaser.Members(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("who is in the cluster: %w", err)
 	}
-	if err := intelligible(n.id, members); err != nil {
+	if err := checkProtocol(n.id, members); err != nil {
 		return nil, err
 	}
 	return members, compatible(n.cfg.Settings, n.id, members)

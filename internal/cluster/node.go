@@ -249,7 +249,7 @@ func (n *Node) examine() {
 // suspect looks for partitions that other nodes do not take although they should. The caller holds the turn.
 func (n *Node) suspect() {
 	v, before := n.views.load(), n.suspicions.published()
-	if !n.suspicions.look(v, n.id, n.clock.elapsed(), n.answering(), n.cfg.TTL) {
+	if !n.suspicions.update(v, n.id, n.clock.elapsed(), n.answering(), n.cfg.TTL) {
 		return
 	}
 	for id, parts := range n.suspicions.published() {

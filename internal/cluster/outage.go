@@ -8,7 +8,7 @@ import (
 )
 
 // outages detects that the store as a whole has ended terms: partitions of most members are claimed again at
-// about the same time. A node with few partitions cannot tell this from what happens to its own. look is
+// about the same time. A node with few partitions cannot tell this from what happens to its own. update is
 // called with the turn.
 type outages struct {
 	terms   []store.Term    // by partition, as last seen
@@ -19,8 +19,8 @@ type outages struct {
 // claims is how many partitions a member has, and how many of them it has claimed recently.
 type claims struct{ all, late int }
 
-// look takes a new view. Terms that were claimed within some time of each other belong to one outage.
-func (o *outages) look(v *view, now, within time.Duration) {
+// update takes a new view. Terms that were claimed within some time of each other belong to one outage.
+func (o *outages) update(v *view, now, within time.Duration) {
 	first := o.terms == nil
 	if first {
 		o.terms, o.changed = make([]store.Term, len(v.owners)), make([]time.Duration, len(v.owners))

@@ -61,9 +61,9 @@ func (v *view) hasOther(id string) bool {
 	return slices.ContainsFunc(v.members, func(m store.Member) bool { return m.ID != id && m.Capacity > 0 })
 }
 
-// staysNobody reports whether no node other than id may come to own anything. If all nodes are leaving, one
+// remainsNobody reports whether no node other than id may come to own anything. If all nodes are leaving, one
 // that has not ended may.
-func (v *view) staysNobody(id string) bool {
+func (v *view) remainsNobody(id string) bool {
 	return !v.hasOther(id) && !slices.ContainsFunc(v.members, func(m store.Member) bool {
 		return m.ID != id && conditionOf(&m).Phase == phaseLeaving
 	})

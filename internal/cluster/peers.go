@@ -84,8 +84,8 @@ type link struct {
 	quiet  chan struct{} // closed when it is gone and no call is under way
 
 	// Guarded by the lock of peers.
-	calls  int // calls under way
-	silent bool
+	calls  int  // calls under way
+	closed bool // quiet is
 }
 
 // of returns the connection to a node, and makes one if there is none. The call counts as under way until
@@ -106,13 +106,13 @@ func (p *peers) end(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.calls--
-	p.hush(l)
+	p.closeIfQuiet(l)
 }
 
-// hush closes quiet if the link is gone and not used any more. The caller holds the lock.
-func (p *peers) hush(l *link) {
-	if l.calls == 0 && p.links[l.member.ID] != l && !l.silent {
-		l.silent = true
+// closeIfQuiet closes quiet if the link is gone and not used any more. The caller holds the lock.
+func (p *peers) closeIfQuiet(l *link) {
+	if l.calls == 0 && p.links[l.member.ID] != l && !l.closed {
+		l.closed = true
 		close(l.quiet)
 	}
 }
@@ -175,7 +175,7 @@ func (p *peers) linger(l *link) {
 func (p *peers) drop(l *link) {
 	delete(p.links, l.member.ID)
 	close(l.gone)
-	p.hush(l)
+	p.closeIfQuiet(l)
 }
 
 // keep connects to all members, so that a broken connection is noticed, and drops links to nodes that are no

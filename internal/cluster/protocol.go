@@ -15,8 +15,8 @@ import (
 // github.com/carillonhq/carillon/internal/cluster.protocol=2".
 var protocol = "1"
 
-// speaks returns the protocol version as a number.
-func speaks() int {
+// protocolVersion returns the protocol version as a number.
+func protocolVersion() int {
 	n, err := strconv.Atoi(protocol)
 	if err != nil || n < 1 {
 		panic("cluster: protocol: " + strconv.Quote(protocol))
@@ -24,14 +24,14 @@ func speaks() int {
 	return n
 }
 
-// intelligible refuses a node whose protocol version differs from that of a living member. A member that
+// checkProtocol refuses a node whose protocol version differs from that of a living member. A member that
 // states none is of a version before protocols had numbers, and speaks the first.
-func intelligible(me string, members []store.Member) error {
+func checkProtocol(me string, members []store.Member) error {
 	for i := range members {
 		m := &members[i]
-		if says := max(1, conditionOf(m).Speaks); m.ID != me && says != speaks() {
+		if says := max(1, conditionOf(m).Speaks); m.ID != me && says != protocolVersion() {
 			return fmt.Errorf("node %q at %s, which lives, speaks version %d of the protocol between nodes, and this one version %d: "+
-				"end all nodes of the other version first", m.ID, m.Address, says, speaks())
+				"end all nodes of the other version first", m.ID, m.Address, says, protocolVersion())
 		}
 	}
 	return nil

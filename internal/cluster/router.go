@@ -127,7 +127,7 @@ func repeatable(err error, k kind) bool {
 // last reports whether this node ends and no other node stays that could serve.
 func (n *Node) last(v *view) bool {
 	s := n.membership.state()
-	return (s.departs() || s.over()) && v.staysNobody(n.id)
+	return (s.departs() || s.over()) && v.remainsNobody(n.id)
 }
 
 // owner returns the services of a partition's owner according to the view. done must be called when the call

@@ -53,7 +53,7 @@ func conditionOf(m *store.Member) (c condition) {
 
 // self returns this node's member as the others should see it now.
 func (n *Node) self() store.Member {
-	m, c := n.cfg.Member, condition{Speaks: speaks()}
+	m, c := n.cfg.Member, condition{Speaks: protocolVersion()}
 	m.Capacity = 0
 	fit, reason, refuses := n.prover.fitness.report()
 	switch at := n.membership.state(); {

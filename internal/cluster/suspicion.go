@@ -32,13 +32,13 @@ type suspicions struct {
 
 // suspicion is about one member.
 type suspicion struct {
-	nonce uint64
-	parts map[int]bool
-	tries int
-	until time.Duration // when it is given a partition again
-	trial int           // the partition that it was given; -1 = none
-	since time.Duration // when it was given that
-	calm  time.Duration // since when it takes all its partitions; 0 = it does not
+	nonce   uint64
+	parts   map[int]bool
+	tries   int
+	until   time.Duration // when it is given a partition again
+	trial   int           // the partition that it was given; -1 = none
+	since   time.Duration // when it was given that
+	healthy time.Duration // since when it takes all its partitions; 0 = it does not
 }
 
 // vacancy is how a partition was last found.
@@ -77,8 +77,8 @@ func (v *view) suspecter(of string) string {
 	return ""
 }
 
-// look takes a new view. It reports whether the node's findings have changed. The caller holds the turn.
-func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration) (changed bool) {
+// update takes a new view. It reports whether the node's findings have changed. The caller holds the turn.
+func (d *suspicions) update(v *view, me string, now, answering, ttl time.Duration) (changed bool) {
 	if d.by == nil {
 		d.by, d.of = map[int]*vacancy{}, map[string]*suspicion{}
 	}
@@ -91,7 +91,7 @@ func (d *suspicions) look(v *view, me string, now, answering, ttl time.Duration)
 		m, lives := v.member(id)
 		gone := !lives || m.Nonce != x.nonce || v.suspecter(id) != me
 		changed = changed || gone && len(x.parts) > 0
-		return gone || x.calm > 0 && now-x.calm >= maxSuspicion
+		return gone || x.healthy > 0 && now-x.healthy >= maxSuspicion
 	})
 	for id, x := range d.of {
 		changed = x.proceed(v, id, now, ttl) || changed
@@ -144,7 +144,7 @@ func (d *suspicions) begin(v *view, id string, p int, now time.Duration) (change
 		x.until = now + backoff(firstSuspicion, maxSuspicion, x.tries)
 		x.tries++
 	}
-	x.parts[p], x.calm, d.by[p].since = true, 0, 0
+	x.parts[p], x.healthy, d.by[p].since = true, 0, 0
 	return true
 }
 
@@ -164,7 +164,7 @@ func (x *suspicion) proceed(v *view, id string, now, ttl time.Duration) (changed
 	x.trial = -1
 	if o := &v.owners[p]; o.Node == id && v.holds(o) {
 		clear(x.parts)
-		x.calm = now
+		x.healthy = now
 		return true
 	}
 	x.parts[p], x.until = true, now+backoff(firstSuspicion, maxSuspicion, x.tries)
