@@ -39,8 +39,8 @@ type Registry interface {
 	Members(ctx context.Context) ([]Member, error)
 }
 
-// Leases keeps the owners of partitions. A lease only decides when a node tries to claim; the term inside each
-// Apply decides which owner wins.
+// Leases keeps the owners of partitions. A lease only decides when a node tries to claim; the term inside
+// each Apply decides which owner wins.
 type Leases interface {
 	// Now returns the time of the store's clock.
 	Now(ctx context.Context) (time.Time, error)

@@ -58,10 +58,11 @@ type storeClock struct {
 	newest atomic.Pointer[skew]
 }
 
-func newStoreClock(leases store.Leases, wall func() time.Time, clock monotonic, log *slog.Logger) *storeClock {
-	c := &storeClock{leases: leases, wall: wall, clock: clock, log: log}
-	c.newest.Store(&skew{})
-	return c
+// newStoreClock makes a clock that knows nothing yet.
+func newStoreClock(leases store.Leases, clock monotonic, c *Config) *storeClock {
+	s := &storeClock{leases: leases, wall: c.Now, clock: clock, log: c.Log}
+	s.newest.Store(&skew{})
+	return s
 }
 
 // measure compares the clocks: the store's was read at some moment between two readings of the node's. The

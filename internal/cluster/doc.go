@@ -18,7 +18,7 @@
 //	fitness.go, prove.go             whether this node can own partitions
 //	suspicion.go                     whether the others do
 //	state.go, protocol.go            what a node says of itself to the others
-//	settings.go, announce.go         settings of nodes that should agree; settings of namespaces that changed
+//	settings.go, announce.go         settings of nodes, which should agree; changed settings of namespaces
 //	peers.go, status.go              connections to other nodes; what operators ask of all
 //	router.go, router_*.go           the way of a call to its partition
 package cluster

@@ -21,7 +21,7 @@ const (
 	stateJoining  memberState = iota // it has not written a heartbeat yet
 	stateMember                      // it is to own its share
 	stateDrained                     // an operator wants it to own nothing
-	stateLeaving                     // it was told to end: it keeps only partitions that no other node could own
+	stateLeaving                     // it was told to end: it keeps only what no other node could own
 	stateEnding                      // it takes nothing any more
 	stateReplaced                    // another process has its name: it owns nothing and should end
 	stateClosed                      // its membership is over

@@ -137,13 +137,13 @@ func New(c Config) *Node {
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.views = newViews(n.parts)
-	n.peers = newPeers(c.Dial, n.views.poke, n.id, n, n.log)
+	n.peers = newPeers(&c, n.views.poke, n)
 	n.heartbeats = newHeartbeats(n.clock, c.TTL)
-	n.storeClock = newStoreClock(n.leaser, c.Now, n.clock, n.log)
+	n.storeClock = newStoreClock(n.leaser, n.clock, &c)
 	n.announcer = newAnnouncer(n.sendNames)
 	n.prover = &prover{
-		store: c.Store, leases: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log, fitness: newFitness(c.TTL),
-		answering: n.answering, done: make(chan struct{}),
+		store: c.Store, leases: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log,
+		fitness: newFitness(c.TTL), answering: n.answering, done: make(chan struct{}),
 		publish: func(ctx context.Context) { _ = n.heartbeat(ctx) }, // it has logged its errors
 	}
 	return n
@@ -326,8 +326,8 @@ func (n *Node) assign(v *view) {
 	}
 	share := n.share(v)
 	if before, changed := n.assignment.set(share); changed {
-		n.log.Info("the node's share of the partitions has changed", "partitions", len(share), "before", before, "of", n.parts,
-			"nodes", len(v.members))
+		n.log.Info("the node's share of the partitions has changed",
+			"partitions", len(share), "before", before, "of", n.parts, "nodes", len(v.members))
 	}
 }
 
@@ -379,5 +379,6 @@ func (n *Node) Ready() error {
 // not lost.
 func (n *Node) lost() []int {
 	v := n.views.load()
-	return slices.DeleteFunc(missing(n.share(v), n.assignment.held()), func(p int) bool { return v.owners[p].Node != n.id })
+	notHeld := missing(n.share(v), n.assignment.held())
+	return slices.DeleteFunc(notHeld, func(p int) bool { return v.owners[p].Node != n.id })
 }

@@ -72,8 +72,11 @@ type peers struct {
 	watch sync.WaitGroup
 }
 
-func newPeers(dial func(store.Member) (Peer, error), broken func(), me string, self Control, log *slog.Logger) *peers {
-	return &peers{dial: dial, broken: broken, me: me, self: self, log: log, links: map[string]*link{}, over: make(chan struct{})}
+func newPeers(c *Config, broken func(), self Control) *peers {
+	return &peers{
+		dial: c.Dial, broken: broken, me: c.Member.ID, self: self, log: c.Log,
+		links: map[string]*link{}, over: make(chan struct{}),
+	}
 }
 
 // link is a connection to one process.

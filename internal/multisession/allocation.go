@@ -21,9 +21,10 @@ type allocation struct {
 	stopped bool
 }
 
-// newAllocation makes pools for queues. tick calls [allocation.tick] with the lock held.
-func newAllocation(queues []string, tick func(), send func(*node, carillon.Credit), answer func(carillon.Credit)) *allocation {
-	a := &allocation{send: send, answer: answer, pools: map[string]*creditPool{}, queues: queues, retry: newAlarm(tick)}
+// newAllocation makes pools for queues; send and answer are still to be set. tick calls [allocation.tick] with
+// the lock held.
+func newAllocation(queues []string, tick func()) *allocation {
+	a := &allocation{pools: map[string]*creditPool{}, queues: queues, retry: newAlarm(tick)}
 	for _, q := range queues {
 		a.pools[q] = &creditPool{}
 	}

@@ -17,9 +17,9 @@ type sent struct {
 func TestAllocationBringsCreditsToTheirPools(t *testing.T) {
 	var moves []sent
 	var answers []carillon.Credit
-	a := newAllocation([]string{"p", "q"}, func() {},
-		func(n *node, c carillon.Credit) { moves = append(moves, sent{n, c}) },
-		func(c carillon.Credit) { answers = append(answers, c) })
+	a := newAllocation([]string{"p", "q"}, func() {})
+	a.send = func(n *node, c carillon.Credit) { moves = append(moves, sent{n, c}) }
+	a.answer = func(c carillon.Credit) { answers = append(answers, c) }
 	n := &node{}
 	want := func(what string, want ...sent) {
 		t.Helper()

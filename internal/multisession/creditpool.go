@@ -180,8 +180,8 @@ func (p *creditPool) settle() (moves []move, answers []int) {
 	return moves, answers
 }
 
-// withdraw serves withdrawals, oldest first, from free credits and from what nodes give back. It asks each node
-// once.
+// withdraw serves withdrawals, oldest first, from free credits and from what nodes give back. It asks each
+// node once.
 func (p *creditPool) withdraw(moves *[]move) (answers []int) {
 	for len(p.withdrawals) > 0 {
 		d := p.withdrawals[0]

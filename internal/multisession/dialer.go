@@ -18,7 +18,7 @@ const (
 // dialer opens sessions with nodes. The session's lock guards it.
 type dialer struct {
 	life      context.Context // of attempts to connect
-	connect   func(ctx context.Context, address string) (carillon.Session, error)
+	connect   connectFunc
 	connected func(d *dial, s carillon.Session) // called without the lock
 
 	dials map[string]*dial         // by address
@@ -32,8 +32,14 @@ type dial struct {
 	stop    context.CancelFunc
 }
 
-func newDialer(life context.Context, connect func(context.Context, string) (carillon.Session, error), connected func(*dial, carillon.Session)) *dialer {
-	return &dialer{life: life, connect: connect, connected: connected, dials: map[string]*dial{}, waits: map[string]time.Duration{}}
+// connectFunc opens a session with the node at an address.
+type connectFunc func(ctx context.Context, address string) (carillon.Session, error)
+
+func newDialer(life context.Context, connect connectFunc, connected func(*dial, carillon.Session)) *dialer {
+	return &dialer{
+		life: life, connect: connect, connected: connected,
+		dials: map[string]*dial{}, waits: map[string]time.Duration{},
+	}
 }
 
 // start connects a node, unless it is being connected.

@@ -117,7 +117,9 @@ func (s *session) repeat(n *node) {
 		return
 	}
 	isSent := func(token string) bool { // to a node that is to answer
-		return slices.ContainsFunc(s.nodes, func(o *node) bool { return o.awaiting.has(token) && o.reply.state != suspect })
+		return slices.ContainsFunc(s.nodes, func(o *node) bool {
+			return o.awaiting.has(token) && o.reply.state != suspect
+		})
 	}
 	n.awaiting.repeat(func(token string) bool { return !isSent(token) }, func(results []carillon.Result) {
 		s.sendToAll(&carillon.WorkRequest{Results: results})

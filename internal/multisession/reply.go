@@ -76,8 +76,8 @@ func (r *reply) add(req *carillon.WorkRequest) {
 	}
 }
 
-// left returns how long the node may still leave its reports, or a ping, without a reply. waits is false if it
-// owes none, or is suspect already.
+// left returns how long the node may still leave its reports, or a ping, without a reply. waits is false if
+// it owes none, or is suspect already.
 func (r *reply) left(now time.Time) (left time.Duration, waits bool) {
 	return suspectAfter - now.Sub(r.since), r.state == unanswered || r.state == pinged
 }

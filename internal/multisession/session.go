@@ -28,8 +28,9 @@ type Options struct {
 // lingering is how long after Close messages of the nodes can still be received.
 const lingering = 5 * time.Second
 
-// session is a [carillon.Session] with all nodes of a cluster. The nodes' readers bring messages in (received),
-// and the worker's calls bring requests; both change the types below, which say what is to be sent where.
+// session is a [carillon.Session] with all nodes of a cluster. The nodes' readers bring messages in
+// (received), and the worker's calls bring requests; both change the types below, which say what is to be sent
+// where.
 type session struct {
 	options Options
 	first   *node
@@ -67,7 +68,8 @@ func Open(first carillon.Session, o Options) carillon.Session {
 		return s.options.Connect(ctx, address, s.options.Hello)
 	}
 	s.dialer = newDialer(s.life, connect, s.connected)
-	s.allocation = newAllocation(slices.Clone(o.Hello.Queues), s.tick, s.sendCredit, s.notices.withdrawn)
+	s.allocation = newAllocation(slices.Clone(o.Hello.Queues), s.tick)
+	s.allocation.send, s.allocation.answer = s.sendCredit, s.notices.withdrawn
 	s.watch = newAlarm(s.watchReplies)
 	s.first = newNode(s, first, "")
 	s.flights = flights{first: s.first, nodes: map[string]*node{}}
@@ -151,8 +153,8 @@ func (s *session) answerPings(req *carillon.WorkRequest) {
 	}
 }
 
-// sendCredit gives credits to a node, or asks for them back. While the first node is the only one they go with
-// the next request to it.
+// sendCredit gives credits to a node, or asks for them back. While the first node is the only one they go
+// with the next request to it.
 func (s *session) sendCredit(n *node, c carillon.Credit) {
 	if s.several {
 		n.enqueue(carillon.WorkRequest{Credits: []carillon.Credit{c}})

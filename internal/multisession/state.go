@@ -3,12 +3,9 @@ package multisession
 // state is how far a worker's session has come. Only while it is serving do credits move and are nodes
 // connected or suspected.
 //
-//	          goodbye              close              end
-//	serving ───────────→ parting ─────────→ closing ───────→ closed
-//	   │ │                  │                  ↑                ↑
-//	   │ └───────close──────┼──────────────────┘                │
-//	   └──end──→ over ←─end─┘                                   │
-//	               └──────────────────────close─────────────────┘
+//	serving ──goodbye──→ parting
+//	serving, parting ──shut──→ closing ──end──→ closed
+//	serving, parting ──end───→ over ────shut──→ closed
 type state uint8
 
 const (

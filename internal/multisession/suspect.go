@@ -20,9 +20,9 @@ import (
 //
 // Two nodes may then answer the same result. copies remembers the second node of a token. That node also gets
 // the attempt's final result, since a node that was sent a heartbeat holds the attempt until its result. The
-// first final answer reaches the worker; a later one is dropped. Stale counts as final only when no node still
-// has to answer the result, because it may refer to a heartbeat that came after the result, or to the copy
-// that arrived second.
+// first final answer reaches the worker; a later one is dropped. Stale counts as final only when no node
+// still has to answer the result, because it may refer to a heartbeat that came after the result, or to the
+// copy that arrived second.
 
 // report sends results and heartbeats to a node, and to a second node what should not depend on the first.
 func (s *session) report(n *node, req *carillon.WorkRequest) {
@@ -158,7 +158,8 @@ func (s *session) suspect(n *node) bool {
 		s.reportTo(other, &req)
 		req = carillon.WorkRequest{}
 	}
-	n.awaiting.repeat(func(token string) bool { return !other.awaiting.has(token) }, func(results []carillon.Result) {
+	isNew := func(token string) bool { return !other.awaiting.has(token) }
+	n.awaiting.repeat(isNew, func(results []carillon.Result) {
 		req.Results = results
 		repeat()
 	})
@@ -182,8 +183,8 @@ func (s *session) firstAnswers(n *node, resp *carillon.WorkResponse) {
 	})
 }
 
-// isRepeated reports whether a final answer for a token was passed on before; if not, it is recorded as passed
-// on now.
+// isRepeated reports whether a final answer for a token was passed on before; if not, it is recorded as
+// passed on now.
 func (s *session) isRepeated(token string) bool {
 	repeated, firstOfTwo := s.copies.answer(token)
 	if firstOfTwo {

@@ -28,8 +28,11 @@ func (c Config) endpoints() []endpoint {
 	if c.Sidecars != nil {
 		all = append(all, endpoint{name: "dapr", address: c.Sidecars.Address, open: true})
 	}
-	all = append(all, endpoint{name: "http", address: c.HTTP}, endpoint{name: "debug_listen", address: c.Monitoring.Debug},
-		endpoint{name: "metrics", address: c.Monitoring.Metrics, open: true}, endpoint{name: "healthz", address: c.Monitoring.Healthz, open: true})
+	all = append(all,
+		endpoint{name: "http", address: c.HTTP},
+		endpoint{name: "debug_listen", address: c.Monitoring.Debug},
+		endpoint{name: "metrics", address: c.Monitoring.Metrics, open: true},
+		endpoint{name: "healthz", address: c.Monitoring.Healthz, open: true})
 	var used []endpoint
 	for _, l := range all {
 		if l.address != "" && l.address != None {

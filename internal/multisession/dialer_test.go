@@ -1,0 +1,86 @@
+package multisession
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// TestDialerRetriesUntilItConnects: with a growing pause, one attempt for each address.
+func TestDialerRetriesUntilItConnects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		var got []*dial
+		d := newDialer(t.Context(), func(context.Context, string) (carillon.Session, error) {
+			if tries++; tries < 5 {
+				return nil, errors.New("nobody is there")
+			}
+			return nil, nil
+		}, func(l *dial, _ carillon.Session) { got = append(got, l) })
+		d.start("a")
+		d.start("a")
+		<-time.After(5 * firstBackoff / 2) // two of the pauses, at most
+		if synctest.Wait(); tries < 2 || tries > 4 {
+			t.Errorf("%d tries", tries)
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if tries != 5 || len(got) != 1 || got[0].address != "a" {
+			t.Fatalf("%d tries, %d connected", tries, len(got))
+		}
+		if !d.finish(got[0]) || d.finish(got[0]) {
+			t.Error("it is not wanted once")
+		}
+	})
+}
+
+// TestDialerStopsWhatNobodyWants: an attempt whose node is in no list any more, and all at the end.
+func TestDialerStopsWhatNobodyWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tried := map[string]int{}
+		d := newDialer(t.Context(), func(_ context.Context, address string) (carillon.Session, error) {
+			tried[address]++
+			return nil, errors.New("nobody is there")
+		}, nil)
+		for _, step := range []struct {
+			do             func()
+			keepsA, keepsB bool
+		}{
+			{func() { d.start("a") }, true, false},
+			{func() { d.keep(map[string]bool{"b": true}); d.start("b") }, false, true},
+			{d.stop, false, false},
+		} {
+			step.do()
+			synctest.Wait()
+			clear(tried)
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if (tried["a"] > 0) != step.keepsA || (tried["b"] > 0) != step.keepsB {
+				t.Errorf("tried %v", tried)
+			}
+		}
+	})
+}
+
+// TestDialerBackoff: a node whose sessions end soon waits longer each time; after one that has lasted it is
+// connected soon again.
+func TestDialerBackoff(t *testing.T) {
+	d := newDialer(t.Context(), nil, nil)
+	for _, step := range []struct{ lasted, wait time.Duration }{
+		{0, firstBackoff}, {0, 2 * firstBackoff}, {lastBackoff, 4 * firstBackoff}, {lastBackoff + 1, firstBackoff},
+	} {
+		if d.lost("a", step.lasted); d.waits["a"] != step.wait {
+			t.Errorf("after %v: %v, want %v", step.lasted, d.waits["a"], step.wait)
+		}
+	}
+	for range 20 {
+		d.lost("a", 0)
+	}
+	if d.waits["a"] != lastBackoff {
+		t.Errorf("at last %v", d.waits["a"])
+	}
+}
