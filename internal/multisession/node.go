@@ -65,7 +65,9 @@ func (n *node) enqueue(req carillon.WorkRequest) {
 		return
 	}
 	if last := len(n.out) - 1; last >= 0 && sizeOf(&n.out[last])+size <= maxMessage {
+		credits := len(n.out[last].Credits) + len(req.Credits)
 		n.out[last] = join(n.out[last], req)
+		n.waiting -= creditBytes * (credits - len(n.out[last].Credits)) // some were merged
 	} else {
 		n.out = append(n.out, req)
 	}
