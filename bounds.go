@@ -53,7 +53,7 @@ const (
 	MaxCatchUp     = 10_000 // missed runs that MisfireAll makes up for
 	MaxHistoryRuns = 10_000
 
-	MaxAfter     = 16     // names in DependsOn
+	MaxDependsOn = 16     // names in DependsOn
 	MaxPending   = 10_000 // unfinished runs of one job beside its own: by trigger, backfill and OverlapAllow
 	MaxBackfills = 100    // unfinished backfills of one job
 	MaxLimits    = 10_000 // limits of one namespace

@@ -25,7 +25,7 @@ func (j *Job) validateFields(lim Bounds) error {
 	lim = lim.withDefaults()
 	return cmp.Or( // not a loop over functions, which would put job and limits on the heap
 		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),
-		j.checkAttempt(), j.checkRules(), j.checkLimitKey(), j.checkAfter(&lim), j.checkNote(&lim), j.checkHistory(),
+		j.checkAttempt(), j.checkRules(), j.checkConcurrencyKey(), j.checkDependsOn(&lim), j.checkNote(&lim), j.checkHistory(),
 	)
 }
 
@@ -220,18 +220,18 @@ func (j *Job) checkRules() error {
 	return priorityWords.check(uint8(j.Priority))
 }
 
-// checkLimitKey makes sure that concurrency keys can be written in a namespace's settings.
-func (j *Job) checkLimitKey() error {
+// checkConcurrencyKey makes sure that concurrency keys can be written in a namespace's settings.
+func (j *Job) checkConcurrencyKey() error {
 	if j.ConcurrencyKey == "" {
 		return nil
 	}
 	return checkLimitName("concurrency_key", j.ConcurrencyKey)
 }
 
-// checkAfter checks depends_on.
-func (j *Job) checkAfter(lim *Bounds) error {
-	if len(j.DependsOn) > MaxAfter {
-		return Errorf(InvalidArgument, "depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxAfter)
+// checkDependsOn checks depends_on.
+func (j *Job) checkDependsOn(lim *Bounds) error {
+	if len(j.DependsOn) > MaxDependsOn {
+		return Errorf(InvalidArgument, "depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxDependsOn)
 	}
 	for i, name := range j.DependsOn {
 		field := fmt.Sprintf("depends_on[%d]", i)

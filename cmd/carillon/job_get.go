@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,19 +57,7 @@ func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error
 
 // printJob describes a job for people.
 func printJob(w io.Writer, j *carillon.Job) error {
-	fields := []field{
-		{"name", j.Name},
-		{"namespace", j.Namespace},
-		{"schedule", strings.TrimSpace(j.Schedule + " " + j.TimeZone)},
-		{"due time", j.Due.String()},
-		{"target", targetText(j.Target)},
-		{"data", dataText(j.Data)},
-		{"metadata", pairsText(j.Metadata)},
-		{"labels", pairsText(j.Labels)},
-		{"concurrency key", j.ConcurrencyKey},
-		{"depends on", strings.Join(j.DependsOn, " ")},
-		{"note", j.Note},
-	}
+	fields := jobFields(j)
 	if s := j.Status; s != nil {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
@@ -84,6 +73,96 @@ func printJob(w io.Writer, j *carillon.Job) error {
 			field{"updated", moment(s.Updated)})
 	}
 	return printFields(w, fields)
+}
+
+// jobFields are what the job's author set, in the order of the flags; a field at its default is empty.
+func jobFields(j *carillon.Job) []field {
+	return []field{
+		{"name", j.Name},
+		{"namespace", j.Namespace},
+		{"schedule", strings.TrimSpace(j.Schedule + " " + j.TimeZone)},
+		{"dst", unlessDefault(j.DST)},
+		{"due time", j.Due.String()},
+		{"repeats", numberText(int64(j.Repeats))},
+		{"jitter", spanText(j.Jitter)},
+		{"ttl", j.TTL.String()},
+		{"target", targetText(j.Target)},
+		{"data", dataText(j.Data)},
+		{"metadata", pairsText(j.Metadata)},
+		{"labels", pairsText(j.Labels)},
+		{"retry", policyText(j.FailurePolicy)},
+		{"timeout", spanText(j.Timeout)},
+		{"lease", spanText(j.Lease)},
+		{"overlap", unlessDefault(j.Overlap)},
+		{"misfire", unlessDefault(j.Misfire)},
+		{"catch-up limit", numberText(int64(j.CatchUpLimit))},
+		{"catch-up window", spanText(j.CatchUpWindow)},
+		{"priority", unlessDefault(j.Priority)},
+		{"concurrency key", j.ConcurrencyKey},
+		{"depends on", strings.Join(j.DependsOn, " ")},
+		{"note", j.Note},
+		{"history", joined(numberText(int64(j.History.Runs)), "runs", spanText(j.History.Keep))},
+	}
+}
+
+// unlessDefault returns the word of a value, nothing for the first of its kind.
+func unlessDefault[T interface {
+	~uint8
+	fmt.Stringer
+}](v T) string {
+	if v == 0 {
+		return ""
+	}
+	return v.String()
+}
+
+func numberText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func spanText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// joined returns "value unit" and more, separated by commas; what is empty is left out.
+func joined(value, unit string, more ...string) string {
+	var parts []string
+	if value != "" {
+		parts = append(parts, value+" "+unit)
+	}
+	for _, m := range more {
+		if m != "" {
+			parts = append(parts, m)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// policyText describes what follows a failed attempt, as far as it was set.
+func policyText(p carillon.FailurePolicy) string {
+	parts := []string{unlessDefault(p.Kind)}
+	add := func(format string, v any, set bool) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, v))
+		}
+	}
+	add("every %v", p.Interval, p.Interval != 0)
+	add("at %s", p.Schedule, p.Schedule != "")
+	add("from %v", p.Initial, p.Initial != 0)
+	add("times %v", p.Factor, p.Factor != 0)
+	add("up to %v", p.Max, p.Max != 0)
+	add("jitter %v", p.Jitter, p.Jitter != 0)
+	if p.MaxRetries != nil {
+		parts = append(parts, fmt.Sprintf("at most %d retries", *p.MaxRetries))
+	}
+	add("then %v", p.OnExhausted, p.OnExhausted != carillon.ExhaustedDefault)
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
 // dataText returns a payload for people: its beginning if it is text.

@@ -248,7 +248,7 @@ func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillo
 	wrong := func(name string) bool {
 		return carillon.Key{Namespace: key.Namespace, Name: name}.Validate() != nil
 	}
-	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxAfter || slices.ContainsFunc(names, wrong) {
+	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxDependsOn || slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil
 	}
 	reqs := []partition.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}

@@ -217,7 +217,7 @@ func TestOpenAPIHasTheLimits(t *testing.T) {
 		{"labels", of("JobInput", "labels").MaxProperties, lim.Labels},
 		{"label key", of("JobInput", "labels").PropertyNames.MaxLength, carillon.MaxLabelKey},
 		{"content_type", of("JobInput", "content_type").MaxLength, carillon.MaxContentType},
-		{"depends_on", of("JobInput", "depends_on").MaxItems, carillon.MaxAfter},
+		{"depends_on", of("JobInput", "depends_on").MaxItems, carillon.MaxDependsOn},
 		{"concurrency_key", of("JobInput", "concurrency_key").MaxLength, carillon.MaxConcurrencyKey},
 		{"catch_up_limit", int(*of("JobInput", "catch_up_limit").Maximum), carillon.MaxCatchUp},
 		{"history.runs", int(*of("HistoryInput", "runs").Maximum), carillon.MaxHistoryRuns},

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// TestJobGetShowsEveryField sets each field, and each field of a policy, by itself.
+func TestJobGetShowsEveryField(t *testing.T) {
+	show := func(j carillon.Job) string {
+		var out bytes.Buffer
+		if err := printJob(&out, &j); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral, Due: carillon.WhenText("1h"), Repeats: 2,
+		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
+		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(), Timeout: 1, Lease: 1,
+		Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1, CatchUpWindow: 1,
+		Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"}, Note: "n",
+		History: carillon.History{Runs: 1, Keep: time.Hour}}
+	retries := uint32(7)
+	policies := map[carillon.PolicyKind]carillon.FailurePolicy{
+		carillon.PolicyConstant: {Kind: carillon.PolicyConstant, Interval: 1}, carillon.PolicySchedule: carillon.OnSchedule("* * * * *"),
+		carillon.PolicyExponential: {Kind: carillon.PolicyExponential, Initial: 1, Factor: 3, Max: 4, Jitter: 5},
+	}
+	for _, field := range append(carillon.PatchFields(), carillon.PatchParts()...) {
+		switch field {
+		case "content_type", "paused": // the one is shown with data that is no text, the other as the phase
+			continue
+		case "failure_policy.drop":
+			continue // the field failure_policy has it
+		}
+		with := full
+		for kind, p := range policies {
+			if len(field) > len("failure_policy.") && bytes.Contains([]byte(field), []byte("."+kind.String())) {
+				with.FailurePolicy = p
+			}
+		}
+		with.FailurePolicy.MaxRetries, with.FailurePolicy.OnExhausted = &retries, carillon.ExhaustedDead
+		job, err := carillon.Patch{Fields: []string{field}, Job: with}.Apply(carillon.Job{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if show(job) == show(carillon.Job{}) {
+			t.Errorf("%s is not shown", field)
+		}
+	}
+}
