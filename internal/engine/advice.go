@@ -22,41 +22,41 @@ import (
 const lateBy = time.Minute
 
 // advise adds warnings to the answer to a put.
-func (e *Engine) advise(ctx context.Context, put *carillon.PutResult) {
+func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 	if !put.Changed {
 		return
 	}
-	j := &put.Job
-	if e.cfg.Advise != nil {
-		if w := e.cfg.Advise(partition.QueueOf(j.Namespace, j.Target)); w != "" {
+	job := &put.Job
+	if j.cfg.Advise != nil {
+		if w := j.cfg.Advise(partition.QueueOf(job.Namespace, job.Target)); w != "" {
 			put.Warnings = append(put.Warnings, w)
 		}
 	}
-	if j.ConcurrencyKey != "" {
-		if !e.limited(ctx, partition.Limit{Namespace: j.Namespace, Key: j.ConcurrencyKey}) {
+	if job.ConcurrencyKey != "" {
+		if !j.limited(ctx, partition.Limit{Namespace: job.Namespace, Key: job.ConcurrencyKey}) {
 			put.Warnings = append(put.Warnings, fmt.Sprintf("concurrency_key: namespace %q has no limit for %.64q, so nothing is limited",
-				j.Namespace, j.ConcurrencyKey))
+				job.Namespace, job.ConcurrencyKey))
 		}
 	}
-	if w := dueInThePast(j); w != "" {
+	if w := dueInThePast(job); w != "" {
 		put.Warnings = append(put.Warnings, w)
 	}
 }
 
 // limited reports whether a key has a limit, or may have one. On a node that does not own the settings they
 // may be slightly old, and the limit may have been set just before the put.
-func (e *Engine) limited(ctx context.Context, l partition.Limit) bool {
-	if _, limited := e.settings.limit(l); limited {
+func (j *jobs) limited(ctx context.Context, l partition.Limit) bool {
+	if _, limited := j.settings.limit(l); limited {
 		return true
 	}
-	p := e.settingsOf(l.Namespace)
-	if !e.remote(p) {
+	p := j.partitions.ofNamespace(l.Namespace)
+	if !j.partitions.remote(p) {
 		return false
 	}
 	if err := p.settings.followShared(ctx); err != nil {
 		return true
 	}
-	_, limited := e.settings.limit(l)
+	_, limited := j.settings.limit(l)
 	return limited
 }
 
@@ -81,7 +81,7 @@ const (
 // cycle returns a warning if a job waits, through others, for itself. together holds the jobs that are put
 // with it, as they will be. It looks at a few jobs only and skips what cannot be read, since the put does not
 // depend on it.
-func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carillon.Key]*carillon.Job) string {
+func (d *dependencies) cycle(ctx context.Context, j *carillon.Job, together map[carillon.Key]*carillon.Job) string {
 	from := map[string]string{} // for each name, the job that waits for it
 	level := []*carillon.Job{j}
 	for range cycleDepth {
@@ -100,7 +100,7 @@ func (e *Engine) cycle(ctx context.Context, j *carillon.Job, together map[carill
 		if len(next) == 0 {
 			return ""
 		}
-		level = e.jobsNamed(ctx, j.Namespace, next, together)
+		level = d.jobsNamed(ctx, j.Namespace, next, together)
 	}
 	return ""
 }
@@ -123,7 +123,7 @@ func cycleText(from map[string]string, last, first string) string {
 }
 
 // jobsNamed returns those of the named jobs that exist: as they are being put, or as the store has them.
-func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
+func (d *dependencies) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
 	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range names {
 		key := carillon.Key{Namespace: namespace, Name: name}
@@ -131,11 +131,11 @@ func (e *Engine) jobsNamed(ctx context.Context, namespace string, names []string
 			out = append(out, j)
 			continue
 		}
-		p := e.partitionOf(key)
+		p := d.partitions.of(key)
 		byPart[p] = append(byPart[p], store.Ref{Key: key})
 	}
 	for _, p := range inOrder(byPart) {
-		shard, err := e.reader(p)
+		shard, err := d.partitions.reader(p)
 		if err != nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
@@ -16,17 +17,23 @@ const maxBackfillList = 1000
 // planAgain is how often a backfill is planned again because its job has been put meanwhile.
 const planAgain = 5
 
+// backfills implements [carillon.Backfills].
+type backfills struct {
+	partitions *partitions
+	now        func() time.Time
+}
+
 // StartBackfill runs a job at past times of its schedule; see [carillon.Backfills]. Once it has returned, the
 // backfill goes on whatever becomes of ctx. The times are counted on the caller's goroutine, as there may be
 // a million.
-func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Backfill{}, err
 	}
-	if err := spec.Validate(e.cfg.Now()); err != nil {
+	if err := spec.Validate(bs.now()); err != nil {
 		return carillon.Backfill{}, err
 	}
-	p := e.partitionOf(key)
+	p := bs.partitions.of(key)
 	for range planAgain {
 		basis, err := ask(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
 			return p.m.BackfillBasis(key)
@@ -54,16 +61,16 @@ func (e *Engine) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 }
 
 // ofBackfill parses a backfill's id and finds its partition.
-func (e *Engine) ofBackfill(id string) (identity.Run, *partitionRunner, error) {
+func (bs *backfills) ofBackfill(id string) (identity.Run, *partitionRunner, error) {
 	bid, err := identity.ParseRun(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
 		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
 			"this is not the id of a backfill; a backfill has it from when it is started")
 	}
-	if int(bid.Partition) >= len(e.parts) {
+	if int(bid.Partition) >= len(bs.partitions.parts) {
 		return bid, nil, noBackfill(id)
 	}
-	return bid, e.parts[bid.Partition], nil
+	return bid, bs.partitions.parts[bid.Partition], nil
 }
 
 func noBackfill(id string) error {
@@ -71,8 +78,8 @@ func noBackfill(id string) error {
 }
 
 // GetBackfill returns a backfill, running or ended; see [carillon.Backfills].
-func (e *Engine) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
-	bid, p, err := e.ofBackfill(id)
+func (bs *backfills) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	bid, p, err := bs.ofBackfill(id)
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
@@ -114,11 +121,11 @@ func (p *partitionRunner) endedBackfill(id identity.Run) (b carillon.Backfill, o
 }
 
 // ListBackfills returns the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
-func (e *Engine) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
+func (bs *backfills) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
 	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
+	return ask(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
 }
 
 // backfillsOf returns the backfills of a job: those in memory and the ended ones.
@@ -151,8 +158,8 @@ func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, er
 }
 
 // CancelBackfill ends a backfill; see [carillon.Backfills].
-func (e *Engine) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
-	bid, p, err := e.ofBackfill(id)
+func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
+	bid, p, err := bs.ofBackfill(id)
 	if err != nil {
 		return carillon.Backfill{}, err
 	}

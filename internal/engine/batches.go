@@ -14,57 +14,57 @@ import (
 )
 
 // PutJobs stores all jobs or none; see [carillon.Jobs] and docs/decisions/0022.
-func (e *Engine) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
-	return e.putAll(ctx, jobs, 0)
+func (j *jobs) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+	return j.putAll(ctx, jobs, 0)
 }
 
 // putAll is PutJobs of a call that was first seen at the time at, in UTC ns; 0 is now.
-func (e *Engine) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]carillon.PutResult, error) {
+func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]carillon.PutResult, error) {
 	if len(jobs) > carillon.MaxBatch {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
 	}
 	if len(jobs) > 0 {
-		if err := e.coordinates(&jobs[0]); err != nil {
+		if err := j.coordinates(&jobs[0]); err != nil {
 			return nil, err
 		}
 	}
-	reqs, err := e.requests(ctx, jobs, at)
+	reqs, err := j.requests(ctx, jobs, at)
 	if err != nil || len(reqs) == 0 {
 		return nil, err
 	}
-	warnings, err := e.link(ctx, reqs, true)
+	warnings, err := j.dependencies.link(ctx, reqs, true)
 	if err != nil {
 		return nil, err
 	}
-	puts, err := e.putBatch(ctx, reqs)
+	puts, err := j.batches.put(ctx, reqs)
 	if err != nil {
 		return nil, err
 	}
 	for i := range puts {
 		puts[i].Warnings = append(puts[i].Warnings, warnings[i]...)
-		e.advise(ctx, &puts[i])
+		j.advise(ctx, &puts[i])
 	}
-	e.scheduled(len(reqs))
+	j.scheduled(len(reqs))
 	return puts, nil
 }
 
 // coordinates refuses a batch whose first job is in a partition of another node: the owner of that partition
 // coordinates it.
-func (e *Engine) coordinates(first *carillon.Job) error {
+func (j *jobs) coordinates(first *carillon.Job) error {
 	key := first.Key()
 	key.Namespace = namespaceOf(key.Namespace)
-	if p := e.partitionOf(key); e.remote(p) && key.Name != "" {
+	if p := j.partitions.of(key); j.partitions.remote(p) && key.Name != "" {
 		return notOwner(p.number)
 	}
 	return nil
 }
 
-// putBatch stores all jobs or none, in the cheapest way that does: one store batch if they are in one
+// put stores all jobs or none, in the cheapest way that does: one store batch if they are in one
 // partition, one group if their partitions share a lane (groupput.go), otherwise with an intent (intents.go).
-func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
-	parts := e.byPartition(reqs)
+func (bs *batches) put(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+	parts := bs.partitions.byPartition(reqs)
 	if len(parts) == 1 {
-		return e.putTogether(ctx, reqs)
+		return bs.putTogether(ctx, reqs)
 	}
 	if l := parts.lane(); l != nil {
 		puts, err := l.putGroup(ctx, reqs, parts)
@@ -72,20 +72,20 @@ func (e *Engine) putBatch(ctx context.Context, reqs []partition.PutRequest) ([]c
 			return puts, err
 		}
 	}
-	return e.putAcross(ctx, reqs)
+	return bs.putAcross(ctx, reqs)
 }
 
 // requests checks the jobs of a batch, as of at or else now, for everything that could be wrong, so that storing them
 // cannot fail.
-func (e *Engine) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]partition.PutRequest, error) {
+func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]partition.PutRequest, error) {
 	reqs := make([]partition.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
-	e.enter(ctx, -1, "")
-	at = cmp.Or(at, e.now())
+	j.cfg.enter(ctx, -1, "")
+	at = cmp.Or(at, j.cfg.now())
 	for i := range jobs {
-		req, err := e.request(jobs[i], carillon.PutOptions{})
+		req, err := j.request(jobs[i], carillon.PutOptions{})
 		if err == nil {
-			err = e.plannable(ctx, req.Job, at)
+			err = j.plannable(ctx, req.Job, at)
 		}
 		if err != nil {
 			return nil, inBatch(i, err)
@@ -103,13 +103,13 @@ func (e *Engine) requests(ctx context.Context, jobs []carillon.Job, at int64) ([
 
 // plannable returns an error if a job of a batch could never run. A job that exists and keeps its times may
 // be one that never runs again.
-func (e *Engine) plannable(ctx context.Context, j *carillon.Job, at int64) error {
-	never := partition.Plannable(j, at)
+func (j *jobs) plannable(ctx context.Context, job *carillon.Job, at int64) error {
+	never := partition.Plannable(job, at)
 	if never == nil {
 		return nil
 	}
-	p := e.partitionOf(j.Key())
-	keeps, err := across(ctx, e, p, KeepsTimes{j})
+	p := j.partitions.of(job.Key())
+	keeps, err := across(ctx, j.partitions, p, KeepsTimes{job})
 	switch {
 	case err != nil:
 		return certain(err)
@@ -137,22 +137,22 @@ func inOrder[V any](parts map[*partitionRunner]V) []*partitionRunner {
 	return slices.SortedFunc(maps.Keys(parts), func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 }
 
-func (e *Engine) byPartition(reqs []partition.PutRequest) byPart {
+func (ps *partitions) byPartition(reqs []partition.PutRequest) byPart {
 	parts := byPart{}
 	for i := range reqs {
-		p := e.partitionOf(reqs[i].Job.Key())
+		p := ps.of(reqs[i].Job.Key())
 		parts[p] = append(parts[p], i)
 	}
 	return parts
 }
 
 // putTogether stores jobs of one partition in one store batch.
-func (e *Engine) putTogether(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+func (bs *batches) putTogether(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
 	c := call{pending: true}
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}
-	return ask(ctx, e.partitionOf(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
+	return ask(ctx, bs.partitions.of(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
 		puts, bad, err := p.m.PutAll(now, reqs)
 		if err != nil {
 			return nil, inBatch(bad, err)

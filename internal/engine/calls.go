@@ -152,13 +152,13 @@ func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(
 		}})
 	}
 	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
-	p.e.enter(ctx, p.number, c.of)
+	p.e.cfg.enter(ctx, p.number, c.of)
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
 }
 
 // enter delays a call, in a simulation.
-func (e *Engine) enter(ctx context.Context, partition int, of string) {
-	if f := e.cfg.Enter; f != nil {
+func (c *Config) enter(ctx context.Context, partition int, of string) {
+	if f := c.Enter; f != nil {
 		f(ctx, partition, of)
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -27,6 +29,12 @@ const (
 // census holds the last counts, by partition; nil before the first, and on stores that cannot count. The map
 // is never changed.
 type census struct {
+	partitions *partitions
+	holdings   func() []store.Holding // what the node holds now
+	elapsed    func() int64           // the engine's monotonic clock
+	log        *slog.Logger
+	life       context.Context // ends when the engine stops
+
 	last atomic.Pointer[map[int]counted]
 }
 
@@ -36,28 +44,28 @@ type counted struct {
 	counts store.Counts
 }
 
-// countStored keeps the census up to date until the engine stops.
-func (e *Engine) countStored(c store.Counter) {
+// run keeps the census up to date until the engine stops.
+func (c *census) run(from store.Counter) {
 	look := time.NewTicker(censusLook)
 	defer look.Stop()
 	for next := int64(0); ; {
-		began := e.elapsed()
-		held := e.Holdings()
+		began := c.elapsed()
+		held := c.holdings()
 		all := began >= next
 		if !all {
-			held = e.census.uncounted(held)
+			held = c.uncounted(held)
 		}
-		err := e.count(c, held, all)
-		switch took := e.elapsed() - began; {
+		err := c.count(from, held, all)
+		switch took := c.elapsed() - began; {
 		case err != nil: // the last counts stay
-			e.log.Debug("what is staged and dead could not be counted", "error", err)
-			next = e.elapsed() + censusShare*took
+			c.log.Debug("what is staged and dead could not be counted", "error", err)
+			next = c.elapsed() + censusShare*took
 		case all:
-			next = e.elapsed() + max(int64(censusEvery), censusShare*took)
+			next = c.elapsed() + max(int64(censusEvery), censusShare*took)
 		}
 		select {
 		case <-look.C:
-		case <-e.stop:
+		case <-c.life.Done():
 			return
 		}
 	}
@@ -65,7 +73,7 @@ func (e *Engine) countStored(c store.Counter) {
 
 // count counts what the held partitions hold. If they are not all of the node's partitions, the counts of the
 // others stay.
-func (e *Engine) count(c store.Counter, held []store.Holding, all bool) error {
+func (c *census) count(from store.Counter, held []store.Holding, all bool) error {
 	if len(held) == 0 && !all {
 		return nil
 	}
@@ -73,18 +81,18 @@ func (e *Engine) count(c store.Counter, held []store.Holding, all bool) error {
 	for i := range held {
 		numbers[i] = held[i].Partition
 	}
-	counts, err := c.Count(e.life, numbers)
+	counts, err := from.Count(c.life, numbers)
 	if err != nil {
 		return err
 	}
 	next := make(map[int]counted, len(held))
-	if before := e.census.last.Load(); before != nil && !all {
+	if before := c.last.Load(); before != nil && !all {
 		maps.Copy(next, *before)
 	}
 	for i, h := range held {
 		next[h.Partition] = counted{h.Term, counts[i]}
 	}
-	e.census.last.Store(&next)
+	c.last.Store(&next)
 	return nil
 }
 
@@ -97,12 +105,12 @@ func (c *census) uncounted(held []store.Holding) []store.Holding {
 }
 
 // storedCounts returns the last counts of the partitions that the node still owns.
-func (e *Engine) storedCounts() store.Counts {
+func (c *census) storedCounts() store.Counts {
 	sum := store.NewCounts()
-	if last := e.census.last.Load(); last != nil {
-		for _, h := range e.Holdings() {
-			if c := (*last)[h.Partition]; c.term == h.Term {
-				sum.Add(c.counts)
+	if last := c.last.Load(); last != nil {
+		for _, h := range c.holdings() {
+			if n := (*last)[h.Partition]; n.term == h.Term {
+				sum.Add(n.counts)
 			}
 		}
 	}
@@ -125,9 +133,9 @@ func (b *Backlog) add(n int, oldest int64) (sum int) {
 
 // Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
 // read back from the store can be in both numbers.
-func (e *Engine) Backlog() map[partition.Queue]Backlog {
+func (c *census) Backlog() map[partition.Queue]Backlog {
 	sum := map[partition.Queue]Backlog{}
-	for _, p := range e.parts {
+	for _, p := range c.partitions.parts {
 		if waiting := p.figures.waiting.Load(); waiting != nil {
 			for _, w := range *waiting {
 				b := sum[w.queue]
@@ -136,7 +144,7 @@ func (e *Engine) Backlog() map[partition.Queue]Backlog {
 			}
 		}
 	}
-	for name, staged := range e.storedCounts().Staged {
+	for name, staged := range c.storedCounts().Staged {
 		q := partition.ParseQueue(name).Plain()
 		b := sum[q]
 		b.Staged += b.add(staged.N, staged.Oldest)
@@ -146,14 +154,14 @@ func (e *Engine) Backlog() map[partition.Queue]Backlog {
 }
 
 // Dead returns how many dead runs there are, by namespace, as of the last count.
-func (e *Engine) Dead() map[string]int { return e.storedCounts().Dead }
+func (c *census) Dead() map[string]int { return c.storedCounts().Dead }
 
 // Missing returns how often jobs wait for a job that does not exist; each pair of a job and a name counts
 // once. It is as of each partition's last check, about once a minute. A partition whose term has just begun
 // checks after a quarter of that, and counts as 0 before.
-func (e *Engine) Missing() int {
+func (c *census) Missing() int {
 	var sum int64
-	for _, p := range e.parts {
+	for _, p := range c.partitions.parts {
 		term, _ := p.lease.held()
 		if m := p.waiters.missing.Load(); m != nil && m.term == term && p.own.holds() {
 			sum += m.n

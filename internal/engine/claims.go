@@ -83,12 +83,12 @@ func (e *Engine) claimer() {
 		select {
 		case <-e.claims.bell:
 		case <-again:
-		case <-e.stop:
+		case <-e.life.Done():
 			return // Stop releases what is left
 		}
 		select {
 		case <-time.After(gatherFor):
-		case <-e.stop:
+		case <-e.life.Done():
 			return
 		}
 		wanted, releases := e.claims.take()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -54,7 +55,7 @@ func (p *partitionRunner) checkDependencies(now int64) {
 // sendNotice sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
 // answer comes by mail once it is durable.
 func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
-	term, to := p.own.term, p.e.partitionOf(l.Waiting())
+	term, to := p.own.term, p.e.of(l.Waiting())
 	back := func(a partition.Answer) {
 		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
 	}
@@ -62,7 +63,7 @@ func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
 		to.takeNotice(l, check, back)
 		return
 	}
-	p.e.peerQueue.send(p.e, func() { back(p.e.tellPeer(to.number, l, check)) })
+	p.e.dependencies.notices.send(func() { back(p.e.dependencies.notices.tell(to.number, l, check)) })
 }
 
 // takeNotice takes a notice for a job of the partition, or with check the question whether the job waits.
@@ -107,10 +108,19 @@ func (w *wanted) named(err error) error {
 	return err
 }
 
+// dependencies registers the dependencies of jobs that are put, and checks those of jobs that wait
+// (waiters.go).
+type dependencies struct {
+	partitions *partitions
+	log        *slog.Logger
+	life       context.Context // ends when the engine stops
+	notices    peerQueue       // to partitions of other nodes
+}
+
 // link registers the dependencies of jobs before the jobs are put, and finds out which of them are met for
 // good, since the job is gone and its last run succeeded. It fills in the Waits of the requests. batch says
 // how errors name the job. It returns warnings, by request.
-func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
+func (d *dependencies) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
 	warnings := make([][]string, len(reqs))
 	byPart := map[*partitionRunner][]*wanted{}
 	for i := range reqs {
@@ -119,14 +129,14 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 		for k, name := range j.DependsOn {
 			w := &wanted{i, k, batch, partition.Dependency{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
 			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
-			p := e.partitionOf(w.dependency.Of)
+			p := d.partitions.of(w.dependency.Of)
 			byPart[p] = append(byPart[p], w)
 		}
 	}
 	if len(byPart) == 0 {
 		return warnings, nil
 	}
-	if err := e.registerWanted(ctx, byPart); err != nil {
+	if err := d.registerWanted(ctx, byPart); err != nil {
 		return nil, err
 	}
 	together := make(map[carillon.Key]*carillon.Job, len(reqs))
@@ -138,7 +148,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 			if w.exists || together[w.dependency.Of] != nil {
 				continue
 			}
-			by, ok, err := e.lastSuccess(ctx, p, w.dependency.Of)
+			by, ok, err := d.lastSuccess(ctx, p, w.dependency.Of)
 			switch {
 			case err != nil:
 				return nil, err
@@ -153,7 +163,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 	}
 	for i := range warnings {
 		slices.Sort(warnings[i])
-		if w := e.cycle(ctx, reqs[i].Job, together); w != "" {
+		if w := d.cycle(ctx, reqs[i].Job, together); w != "" {
 			warnings[i] = append(warnings[i], w)
 		}
 	}
@@ -161,7 +171,7 @@ func (e *Engine) link(ctx context.Context, reqs []partition.PutRequest, batch bo
 }
 
 // registerWanted registers the dependencies, with one call for each partition.
-func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
+func (d *dependencies) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
 	errs := make(chan error, len(byPart))
 	for p, list := range byPart {
 		edges := make([]partition.Dependency, len(list))
@@ -169,7 +179,7 @@ func (e *Engine) registerWanted(ctx context.Context, byPart map[*partitionRunner
 			edges[i] = w.dependency
 		}
 		go func() {
-			exist, err := across(ctx, e, p, RegisterDependencies{edges})
+			exist, err := across(ctx, d.partitions, p, RegisterDependencies{edges})
 			for i, exists := range exist {
 				list[i].exists = exists
 			}
@@ -219,14 +229,14 @@ func certain(err error) error {
 const historyPage = 20
 
 // lastSuccess returns the run of a job that ended last, if it succeeded.
-func (e *Engine) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, ok bool, err error) {
-	last, err := e.lastRun(ctx, p, key)
+func (d *dependencies) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, ok bool, err error) {
+	last, err := d.lastRun(ctx, p, key)
 	return last.ID, last.Status == carillon.RunSucceeded, err
 }
 
 // lastRun returns the run of a job that ended last, by the history; the zero value if it has none.
-func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
-	shard, err := e.reader(p)
+func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
+	shard, err := d.partitions.reader(p)
 	if err != nil {
 		return last, err
 	}
@@ -243,7 +253,7 @@ func (e *Engine) lastRun(ctx context.Context, p *partitionRunner, key carillon.K
 
 // linkPatch is link for the names in a patch. Invalid names are left alone, to be refused with the rest of
 // the patch.
-func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
+func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
 	names := patch.Job.DependsOn
 	wrong := func(name string) bool {
 		return carillon.Key{Namespace: key.Namespace, Name: name}.Validate() != nil
@@ -252,7 +262,7 @@ func (e *Engine) linkPatch(ctx context.Context, key carillon.Key, patch *carillo
 		return nil, nil, nil
 	}
 	reqs := []partition.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}
-	warnings, err := e.link(ctx, reqs, false)
+	warnings, err := d.link(ctx, reqs, false)
 	if err != nil {
 		return nil, nil, err
 	}

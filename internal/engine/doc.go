@@ -8,7 +8,7 @@
 // committer as one group. While one group is being made durable the next one fills. Nothing is answered
 // before the batch that holds it is durable.
 //
-//	engine.go     start and stop
+//	engine.go     start and stop, and which noun knows which
 //	lane.go       the event loop of several partitions
 //	partition.go timers.go figures.go  the round of a partition; when it runs; what others may read of it
 //	ownership.go  who owns a partition: states and transitions; what follows when a lease is lost
@@ -27,7 +27,8 @@
 //	feed.go rooms.go  due runs: reading; handing out and parking, as there is room
 //	reads.go roundrecords.go  reads of a round, on a store that may not answer; what they bring in
 //	ahead.go      reads for waiting calls, beside the lane
-//	messages.go partitions.go  what partitions ask of each other, on any node
+//	partitions.go finding partitions, here and on other nodes
+//	messages.go   what they ask of each other
 //	peerqueue.go  notices on their way to other nodes
 //	batches.go    jobs that are stored together
 //	groupput.go   the same across partitions of one lane

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/internal/permit"
 	"github.com/carillonhq/carillon/store"
@@ -124,51 +123,79 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Engine runs the partitions of one node.
+// now returns the node's clock, UTC ns.
+func (c *Config) now() int64 { return c.Now().UnixNano() }
+
+// Engine runs the partitions of one node. It starts, wires and stops what the other files are about.
 type Engine struct {
+	*partitions // all of the store; answers [Partitions]
+	*api        // answers callers
+	*census     // answers metrics
+
+	settings     *settings
+	dependencies *dependencies
+	batches      *batches
 	cfg          Config
 	log          *slog.Logger
-	store        store.Store
 	dispatcher   Dispatcher
-	parts        []*partitionRunner
 	lanes        []*lane
-	macKey       []byte
-	signers      sync.Pool      // of *partition.Signer, for parsing tokens
-	wg           sync.WaitGroup // of the lanes' goroutines
-	stop         chan struct{}  // closed: lanes make their last batches durable and end
-	stopOnce     sync.Once
-	life         context.Context // ends with Stop
+	wg           sync.WaitGroup  // of the lanes' goroutines
+	life         context.Context // ends with Stop: lanes make their last batches durable and end
 	endLife      context.CancelFunc
 	drain        chan struct{} // closed: no new attempts
 	drainOnce    sync.Once
 	keeper       chan struct{} // closed when the lease keeper has ended
-	batches      batches
 	ownershipLog ownershipLog
 	clock        time.Time // zero point of Engine.elapsed
-	settings     *settings
 	limiter      *limiter
-	census       census
 	claims       *claims
-	peerQueue    peerQueue
 	loads        chan struct{} // semaphore of concurrent loads
 	renewNow     chan struct{} // holds one when leases are to be renewed at once
-	missed       chan struct{} // holds one when announced settings could not be read
 	assigning    sync.Mutex    // held by Assign
 	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
+}
+
+// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills] and
+// [carillon.Namespaces].
+type api struct {
+	*jobs
+	*runs
+	*backfills
+	*namespaces
+	*lists
 }
 
 // New makes an engine; Start runs it.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, log: cfg.Log, store: cfg.Store, macKey: cfg.Store.Meta().MACKey, clock: time.Now(), settings: newSettings(),
-		claims: newClaims(), loads: newLoads(cfg.Store), renewNow: make(chan struct{}, 1), missed: make(chan struct{}, 1),
-		stop: make(chan struct{}), drain: make(chan struct{}), keeper: make(chan struct{}),
+		cfg: cfg, log: cfg.Log, clock: time.Now(),
+		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey},
+		claims:     newClaims(), loads: newLoads(cfg.Store), renewNow: make(chan struct{}, 1),
+		drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
 	e.ownershipLog.log = e.log
-	e.limiter = &limiter{c: permit.NewCounter(e.settings.limit, e.sendPermits)}
+	e.settings = newSettings()
+	e.dependencies = &dependencies{partitions: e.partitions, log: e.log, life: e.life,
+		notices: peerQueue{peers: cfg.Peers, life: e.life, running: &e.wg}}
+	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions, dependencies: e.dependencies, life: e.life}
+	e.api = e.newAPI()
+	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
+	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed, log: cfg.Log, life: e.life}
 	return e
+}
+
+// newAPI makes what answers callers.
+func (e *Engine) newAPI() *api {
+	s, ps := e.settings, e.partitions
+	return &api{
+		jobs:       &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies, batches: e.batches},
+		runs:       &runs{ps},
+		backfills:  &backfills{ps, e.cfg.Now},
+		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life, missed: make(chan struct{}, 1)},
+		lists:      &lists{ps},
+	}
 }
 
 // Start claims every partition, unless the engine is on standby, and starts its goroutines, which end with
@@ -187,7 +214,7 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 		e.wg.Go(l.lookUp)
 	}
 	if c, ok := e.store.(store.Counter); ok {
-		e.wg.Go(func() { e.countStored(c) })
+		e.wg.Go(func() { e.census.run(c) })
 	}
 	go e.keep()
 	return nil
@@ -196,10 +223,10 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 // prepare reads settings and claims partitions, before anything runs.
 func (e *Engine) prepare(ctx context.Context) error {
 	if e.cfg.Peers != nil {
-		if err := e.readAllSettings(ctx); err != nil {
+		if err := e.namespaces.readAll(ctx); err != nil {
 			return fmt.Errorf("settings of namespaces: %w", err)
 		}
-		e.wg.Go(e.followSettings)
+		e.wg.Go(e.namespaces.follow)
 	}
 	if e.cfg.Standby {
 		return nil
@@ -283,13 +310,10 @@ func (e *Engine) Drain(ctx context.Context) error {
 // on. If the store hangs, Stop ends with ctx, and its error names the partitions that still wait for the
 // store.
 func (e *Engine) Stop(ctx context.Context) error {
-	e.stopOnce.Do(func() {
-		close(e.stop)
-		e.endLife()
-		for _, l := range e.lanes {
-			l.ring()
-		}
-	})
+	e.endLife()
+	for _, l := range e.lanes {
+		l.ring()
+	}
 	ended := make(chan struct{})
 	go func() {
 		e.wg.Wait()
@@ -317,12 +341,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // stopping reports whether Stop has been called.
 func (e *Engine) stopping() bool {
-	select {
-	case <-e.stop:
-		return true
-	default:
-		return false
-	}
+	return e.life.Err() != nil
 }
 
 // hanging returns the error of a Stop that was given up: what the node still waits for.
@@ -339,12 +358,7 @@ func (e *Engine) hanging(cause error) error {
 	return fmt.Errorf("stop: the store has not answered writes: %s: %w", strings.Join(writes, ", "), cause)
 }
 
-func (e *Engine) now() int64 { return e.cfg.Now().UnixNano() }
-
-// partitionOf returns the partition of a job.
-func (e *Engine) partitionOf(k carillon.Key) *partitionRunner {
-	return e.parts[identity.PartitionOf(k, len(e.parts))]
-}
+func (e *Engine) now() int64 { return e.cfg.now() }
 
 // Stats returns what is in memory, summed over all partitions.
 func (e *Engine) Stats() partition.Stats {

@@ -74,7 +74,7 @@ func (l *lane) putGroup(ctx context.Context, reqs []partition.PutRequest, parts 
 			j.portions = append(j.portions, s)
 		}
 	}
-	l.e.enter(ctx, j.portions[0].p.number, "")
+	l.e.cfg.enter(ctx, j.portions[0].p.number, "")
 	if !l.groupPuts.put(j) {
 		return nil, errStopping()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,12 @@ import (
 
 // batches tracks the batch puts that this node is completing.
 type batches struct {
+	cfg          *Config
+	log          *slog.Logger
+	partitions   *partitions
+	dependencies *dependencies
+	life         context.Context // ends when the engine stops
+
 	mu    sync.Mutex
 	live  map[string]chan struct{} // by id; closed when nobody works on the batch any more
 	heard map[int]store.Term       // terms of other nodes' partitions, as last reported
@@ -25,44 +32,44 @@ type batches struct {
 }
 
 // run runs f in the background. It returns false, and does nothing, if the engine has ended.
-func (b *batches) run(f func()) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
+func (bs *batches) run(f func()) bool {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.ended {
 		return false
 	}
-	b.work.Go(f)
+	bs.work.Go(f)
 	return true
 }
 
 // end waits for what runs in the background. Stop has been called.
-func (b *batches) end() {
-	b.mu.Lock()
-	b.ended = true
-	b.mu.Unlock()
-	b.work.Wait()
+func (bs *batches) end() {
+	bs.mu.Lock()
+	bs.ended = true
+	bs.mu.Unlock()
+	bs.work.Wait()
 }
 
 // begin makes the caller the only one that works on a batch. If somebody else does, it returns a channel that
 // is closed when that work has ended.
-func (b *batches) begin(id string) (busy <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if other, here := b.live[id]; here {
+func (bs *batches) begin(id string) (busy <-chan struct{}) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if other, here := bs.live[id]; here {
 		return other
 	}
-	if b.live == nil {
-		b.live = map[string]chan struct{}{}
+	if bs.live == nil {
+		bs.live = map[string]chan struct{}{}
 	}
-	b.live[id] = make(chan struct{})
+	bs.live[id] = make(chan struct{})
 	return nil
 }
 
-func (b *batches) finish(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.live[id])
-	delete(b.live, id)
+func (bs *batches) finish(id string) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	close(bs.live[id])
+	delete(bs.live, id)
 }
 
 // batch is a batch put across partitions that may be in different lanes and on different nodes. No single
@@ -84,7 +91,7 @@ func (b *batches) finish(id string) {
 // share that it has stored. In a cluster the markers outlive the intent by markKept, because a share sent by
 // a deposed owner may still arrive.
 type batch struct {
-	e           *Engine
+	all         *batches
 	id          string
 	coordinator *partitionRunner // the partition of the first job; it holds the intent
 	term        store.Term       // the coordinator's
@@ -112,18 +119,18 @@ func (t turn) give() { <-t }
 
 // putAcross stores jobs of several partitions. If ctx ends after the decision, the batch is completed in the
 // background.
-func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
-	e.enter(ctx, -1, "")
-	id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
+func (bs *batches) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+	bs.cfg.enter(ctx, -1, "")
+	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
-	b := &batch{e: e, id: id.String(), turn: newTurn(), coordinator: e.partitionOf(reqs[0].Job.Key()), reqs: reqs,
-		byPart: e.byPartition(reqs), terms: map[*partitionRunner]store.Term{}, linked: e.now(), puts: make([]carillon.PutResult, len(reqs))}
+	b := &batch{all: bs, id: id.String(), turn: newTurn(), coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs,
+		byPart: bs.partitions.byPartition(reqs), terms: map[*partitionRunner]store.Term{}, linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
 	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
-	if !e.batches.run(func() { b.put(ctx, decision, done) }) {
-		return nil, e.errStopping()
+	if !bs.run(func() { b.put(ctx, decision, done) }) {
+		return nil, bs.partitions.errStopping()
 	}
 	select {
 	case err := <-done:
@@ -139,8 +146,8 @@ func (e *Engine) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]
 
 // put decides the batch and completes it.
 func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- error) {
-	b.e.batches.begin(b.id) // the id is new, so nobody works on it
-	defer b.e.batches.finish(b.id)
+	b.all.begin(b.id) // the id is new, so nobody works on it
+	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
 	if err := b.decide(ctx, decision); err != nil {
 		done <- err // if it is unknown whether the intent was written, the coordinator's next owner finds out
@@ -164,7 +171,7 @@ func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
 		return struct{}{}, p.m.After(), nil
 	})
 	if !sent {
-		return b.e.errStopping()
+		return b.all.partitions.errStopping()
 	}
 	return (<-decision.done).err
 }
@@ -177,15 +184,15 @@ var errDeposed = errors.New("the term of the batch's coordinator is over")
 func (b *batch) deposed() bool {
 	l := &b.coordinator.lease
 	term, _ := l.held()
-	return b.e.cfg.Peers != nil && (term != b.term || l.expired(b.e.elapsed()))
+	return b.all.partitions.peers != nil && (term != b.term || l.expired(b.coordinator.e.elapsed()))
 }
 
 // ask calls f for the batch while the coordinator's term is in force. A partition does nothing for f once f's
 // ctx has ended, which bounds how late f can take effect after that term.
 func (b *batch) ask(f func(ctx context.Context) error) error {
 	life := context.Background() // alone: the lanes answer every request, even at Stop
-	if b.e.cfg.Peers != nil {
-		life = b.e.life
+	if b.all.partitions.peers != nil {
+		life = b.all.life
 	}
 	ctx, cancel := context.WithTimeout(life, answerWithin)
 	defer cancel()
@@ -223,7 +230,7 @@ func (b *batch) applyAll() error {
 	results := make(chan error, len(b.byPart))
 	for _, p := range inOrder(b.byPart) {
 		go func() {
-			results <- b.e.insist(func() error {
+			results <- b.all.insist(func() error {
 				return b.ask(func(ctx context.Context) error { return b.applyIn(ctx, p, b.byPart[p]) })
 			})
 		}()
@@ -244,7 +251,7 @@ func (b *batch) complete() {
 			continue
 		}
 		b.puts[i] = carillon.PutResult{Job: *b.reqs[i].Job, Changed: true}
-		if j, err := b.e.storedJob(b.e.life, b.reqs[i].Job.Key()); err == nil {
+		if j, err := b.all.partitions.storedJob(b.all.life, b.reqs[i].Job.Key()); err == nil {
 			b.puts[i].Job, b.puts[i].Created = j, j.Status.Generation == 1
 		}
 	}
@@ -255,14 +262,14 @@ func (b *batch) complete() {
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) error {
-	b.e.enter(ctx, p.number, b.id)
+	b.all.cfg.enter(ctx, p.number, b.id)
 	term, err := b.termFor(ctx, p)
 	if err != nil {
 		return err
 	}
 	b.turn.take()
 	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late.Load(), Term: term}
-	if b.e.now()-b.linked > int64(linkAgain) {
+	if b.all.cfg.now()-b.linked > int64(linkAgain) {
 		if err := b.link(ctx); err != nil {
 			b.turn.give()
 			return err
@@ -277,11 +284,11 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 			b.puts[indices[k]] = puts[k]
 		}
 	}
-	if !b.e.remote(p) {
-		_, err = b.e.storeShare(ctx, p, &share, note)
+	if !b.all.partitions.remote(p) {
+		_, err = storeShare(ctx, p, &share, note)
 	} else {
 		var puts []carillon.PutResult
-		if puts, err = Send(ctx, b.e.cfg.Peers, p.number, ApplyShare{&share}); err == nil {
+		if puts, err = Send(ctx, b.all.partitions.peers, p.number, ApplyShare{&share}); err == nil {
 			note(puts)
 		}
 	}
@@ -293,7 +300,7 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 
 // storeShare has a partition store its share of a batch. stored gets the results of the puts, on the lane's
 // goroutine and before they are durable.
-func (e *Engine) storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, stored func([]carillon.PutResult)) (struct{}, error) {
+func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, stored func([]carillon.PutResult)) (struct{}, error) {
 	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
@@ -313,14 +320,14 @@ func (e *Engine) storeShare(ctx context.Context, p *partitionRunner, s *partitio
 
 // link registers the dependencies of the batch's jobs.
 func (b *batch) link(ctx context.Context) error {
-	_, err := b.e.link(ctx, b.reqs, true)
+	_, err := b.all.dependencies.link(ctx, b.reqs, true)
 	if k := carillon.KindOf(err); err != nil && (k == carillon.Unavailable || k == carillon.DeadlineExceeded) {
 		return err
 	}
 	if err != nil { // too many jobs wait; the batch is decided all the same
-		b.e.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
+		b.all.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
 	}
-	b.linked = b.e.now()
+	b.linked = b.all.cfg.now()
 	return nil
 }
 
@@ -328,8 +335,8 @@ func (b *batch) link(ctx context.Context) error {
 // a while: a share of a deposed owner must still find its marker. They are swept later (marks.go).
 func (b *batch) clean() {
 	none := partition.WithdrawIntents(b.id, len(b.reqs))
-	err := b.e.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
-	if err != nil || b.e.cfg.Peers != nil {
+	err := b.all.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
+	if err != nil || b.all.partitions.peers != nil {
 		return
 	}
 	for _, p := range inOrder(b.byPart) {
@@ -354,7 +361,7 @@ const insistEvery = 500 * time.Millisecond
 
 // insist repeats f until it succeeds. It gives up when the engine stops, and when f was for a term that is
 // over.
-func (e *Engine) insist(f func() error) error {
+func (bs *batches) insist(f func() error) error {
 	for {
 		err := f()
 		switch {
@@ -367,9 +374,9 @@ func (e *Engine) insist(f func() error) error {
 		case isOtherTerm(err): // the new term is known now
 			continue
 		}
-		e.log.Warn("a batch put is held up", "error", err)
+		bs.log.Warn("a batch put is held up", "error", err)
 		select {
-		case <-e.stop:
+		case <-bs.life.Done():
 			return undone("the node is shutting down: the jobs will be stored when it is back")
 		case <-time.After(insistEvery):
 		}
@@ -392,9 +399,9 @@ func (p *partitionRunner) goOn() {
 	p.unfinished = false
 	marks, term := p.m.Applied.Coordinators(), p.own.term
 	p.e.batches.run(func() {
-		if p.e.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
+		if p.e.batches.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
 			// Its only error is that the engine stops.
-			_ = p.e.insist(func() error { return p.e.sweepMarks(p, term, marks) })
+			_ = p.e.batches.insist(func() error { return p.e.batches.sweepMarks(p, term, marks) })
 		}
 	})
 }
@@ -415,7 +422,7 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 			select {
 			case <-busy: // then look at it again
 				continue
-			case <-p.e.stop:
+			case <-p.e.life.Done():
 				return nil
 			}
 		}
@@ -440,7 +447,7 @@ func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Te
 		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number, "batch", id, "error", err)
 		return nil
 	}
-	b := &batch{e: p.e, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),
+	b := &batch{all: p.e.batches, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),
 		terms: map[*partitionRunner]store.Term{}, puts: make([]carillon.PutResult, len(reqs))}
 	b.late.Store(true)
 	if b.apply() == nil {

@@ -14,43 +14,52 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
+// jobs implements [carillon.Jobs] but for the list.
+type jobs struct {
+	cfg          *Config
+	partitions   *partitions
+	settings     *settings
+	dependencies *dependencies
+	batches      *batches
+}
+
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
-func (e *Engine) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
-	return e.put(ctx, job, carillon.PutOptions{}.With(opts...), 0)
+func (j *jobs) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+	return j.put(ctx, job, carillon.PutOptions{}.With(opts...), 0)
 }
 
 // put stores a job for a call that was first seen at the time at, in UTC ns; 0 is now.
-func (e *Engine) put(ctx context.Context, job carillon.Job, o carillon.PutOptions, at int64) (carillon.PutResult, error) {
-	e.enter(ctx, -1, "")
-	req, err := e.request(job, o)
+func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions, at int64) (carillon.PutResult, error) {
+	j.cfg.enter(ctx, -1, "")
+	req, err := j.request(job, o)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	warnings, err := e.linkOne(ctx, &req)
+	warnings, err := j.linkOne(ctx, &req)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
 	key := req.Job.Key()
 	req.At = at
-	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+	put, err := ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Put(now, req)
 	})
 	if err != nil {
 		return put, err
 	}
-	e.scheduled(1)
+	j.scheduled(1)
 	put.Warnings = append(put.Warnings, warnings...)
-	e.advise(ctx, &put)
+	j.advise(ctx, &put)
 	return put, nil
 }
 
 // linkOne is link for a single put. Most jobs depend on no other.
-func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
+func (j *jobs) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
 	if len(req.Job.DependsOn) == 0 {
 		return nil, nil
 	}
 	reqs := []partition.PutRequest{*req}
-	warnings, err := e.link(ctx, reqs, false)
+	warnings, err := j.dependencies.link(ctx, reqs, false)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +68,10 @@ func (e *Engine) linkOne(ctx context.Context, req *partition.PutRequest) ([]stri
 }
 
 // request checks a job and makes a put request of it.
-func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
+func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
 	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
-		id, err := ulid.New(ulid.Timestamp(e.cfg.Now()), e.cfg.Random)
+		id, err := ulid.New(ulid.Timestamp(j.cfg.Now()), j.cfg.Random)
 		if err != nil {
 			return partition.PutRequest{}, fmt.Errorf("random bytes for a name: %w", err)
 		}
@@ -70,13 +79,13 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	}
 	job.Status = nil
 	req := partition.PutRequest{Job: &job, Options: o}
-	if err := job.Validate(e.cfg.Limits); err != nil {
+	if err := job.Validate(j.cfg.Limits); err != nil {
 		return req, err
 	}
-	if err := e.settings.strict(&job); err != nil {
+	if err := j.settings.strict(&job); err != nil {
 		return req, err
 	}
-	if _, err := io.ReadFull(e.cfg.Random, req.Random[:]); err != nil {
+	if _, err := io.ReadFull(j.cfg.Random, req.Random[:]); err != nil {
 		return req, fmt.Errorf("random bytes for a uid: %w", err)
 	}
 	// Here, where callers run concurrently, rather than on the lane's goroutine.
@@ -84,88 +93,88 @@ func (e *Engine) request(job carillon.Job, o carillon.PutOptions) (partition.Put
 	return req, nil
 }
 
-func (e *Engine) scheduled(n int) {
-	if f := e.cfg.Events.Scheduled; f != nil {
+func (j *jobs) scheduled(n int) {
+	if f := j.cfg.Events.Scheduled; f != nil {
 		f(n)
 	}
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs].
-func (e *Engine) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return e.patch(ctx, key, patch, 0)
+func (j *jobs) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+	return j.patch(ctx, key, patch, 0)
 }
 
 // patch changes a job for a call that was first seen at the time at, in UTC ns; 0 is now.
-func (e *Engine) patch(ctx context.Context, key carillon.Key, patch carillon.Patch, at int64) (carillon.PutResult, error) {
+func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch, at int64) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.PutResult{}, err
 	}
-	waits, warnings, err := e.linkPatch(ctx, key, &patch)
+	waits, warnings, err := j.dependencies.linkPatch(ctx, key, &patch)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	put, err := ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+	put, err := ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Patch(now, at, key, patch, waits...)
 	})
 	if err != nil {
 		return put, err
 	}
 	put.Warnings = append(put.Warnings, warnings...)
-	e.advise(ctx, &put)
+	j.advise(ctx, &put)
 	return put, nil
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (e *Engine) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
+func (j *jobs) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
-	if err := pause.Validate(e.cfg.Limits); err != nil {
+	if err := pause.Validate(j.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
+	return ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
 		return p.m.SetPaused(now, key, pause)
 	})
 }
 
 // GetJob returns a job as it stands; see [carillon.Jobs].
-func (e *Engine) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
-	job, err := ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
+	job, err := ask(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
 		return p.m.Job(key)
 	})
 	if refused(err) {
-		job, err = e.storedJob(ctx, key)
+		job, err = j.partitions.storedJob(ctx, key)
 	}
 	if err == nil {
-		err = e.findMissing(ctx, &job)
+		err = j.dependencies.findMissing(ctx, &job)
 	}
 	return job, err
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (e *Engine) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.DeleteResult{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
+	return ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
 		return p.m.Delete(now, key, opts...)
 	})
 }
 
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
-func (e *Engine) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
+func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	namespace = namespaceOf(namespace)
 	if err := checkPrefix(namespace, prefix); err != nil {
 		return 0, err
 	}
-	parts := make([]outcome[int], len(e.parts))
+	parts := make([]outcome[int], len(j.partitions.parts))
 	var all sync.WaitGroup
-	for i, p := range e.parts {
+	for i, p := range j.partitions.parts {
 		all.Go(func() {
-			parts[i].value, parts[i].err = across(ctx, e, p, DeleteByPrefix{namespace, prefix})
+			parts[i].value, parts[i].err = across(ctx, j.partitions, p, DeleteByPrefix{namespace, prefix})
 		})
 	}
 	all.Wait()
@@ -202,11 +211,11 @@ func unknown(err error) bool {
 
 // deletePages removes a partition's jobs by prefix, page by page. If the partition's term changes between two
 // pages it starts again: the store may have gone back, and hold jobs again that were removed.
-func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace, prefix string) (int, error) {
+func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix string) (int, error) {
 	total, after := 0, ""
 	var term store.Term
 	for {
-		keys, err := e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
+		keys, err := p.e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
 		if err != nil || len(keys) == 0 {
 			return total, err
 		}
@@ -237,8 +246,8 @@ func (e *Engine) deletePages(ctx context.Context, p *partitionRunner, namespace,
 	}
 }
 
-func (e *Engine) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
-	shard, err := e.reader(p)
+func (ps *partitions) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
+	shard, err := ps.reader(p)
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +263,8 @@ func (e *Engine) names(ctx context.Context, p *partitionRunner, q store.ListQuer
 }
 
 // reader returns the partition's shard for reading, without a term.
-func (e *Engine) reader(p *partitionRunner) (store.Shard, error) {
-	shard, err := e.store.Shard(p.number, store.Term{})
+func (ps *partitions) reader(p *partitionRunner) (store.Shard, error) {
+	shard, err := ps.store.Shard(p.number, store.Term{})
 	if err != nil {
 		return nil, readError(err)
 	}

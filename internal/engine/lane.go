@@ -189,9 +189,9 @@ func errStopping() *carillon.Error {
 
 // errStopping returns the error for a caller whose call was not begun. In a cluster it says that the next
 // owner can be asked.
-func (e *Engine) errStopping() error {
+func (ps *partitions) errStopping() error {
 	err := errStopping()
-	if e.cfg.Peers != nil {
+	if ps.peers != nil {
 		err.Err = ErrNotOwner
 	}
 	return err

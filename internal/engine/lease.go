@@ -33,7 +33,7 @@ func (e *Engine) keep() {
 	defer t.Stop()
 	for {
 		select {
-		case <-e.stop:
+		case <-e.life.Done():
 			return
 		case <-t.C:
 		case <-e.renewNow:

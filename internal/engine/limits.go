@@ -10,6 +10,8 @@ import (
 // limiter counts permits over all partitions of a node that is alone. Its partitions begin and end together,
 // so the counts are in memory only. In a cluster partitions have pools, see permits.go.
 type limiter struct {
+	partitions *partitions
+
 	mu sync.Mutex
 	c  *permit.Counter
 }
@@ -72,6 +74,6 @@ type reservedPermits struct {
 }
 
 // sendPermits sends permit news to a partition.
-func (e *Engine) sendPermits(p int, l partition.Line, n int) {
-	e.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, reservedPermits{l, n}) })
+func (ps *partitions) sendPermits(p int, l partition.Line, n int) {
+	ps.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, reservedPermits{l, n}) })
 }

@@ -14,21 +14,24 @@ import (
 
 const defaultPage = 100
 
+// lists reads lists of jobs and runs, from the store alone.
+type lists struct{ partitions *partitions }
+
 // ListJobs reads jobs of all partitions in name order, as the store has them. It shows an attempt about a
 // second after it was handed out.
-func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
-	pages := e.jobPages(&q)
+	pages := jobPages(l.partitions.macKey, &q)
 	after, err := pages.place(q.PageToken)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
 	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase,
 		MaxSpec: partition.InlineSpec}
-	m, err := e.newMerge(ctx, sq, q.PageSize)
+	m, err := l.newMerge(ctx, sq, q.PageSize)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
@@ -40,12 +43,12 @@ func (e *Engine) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // ListRuns reads finished runs, newest first; see [carillon.Runs].
-func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.RunPage{}, err
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
-	pages := e.runPages(&q)
+	pages := runPages(l.partitions.macKey, &q)
 	place, err := pages.place(q.PageToken)
 	if err != nil {
 		return carillon.RunPage{}, err
@@ -57,12 +60,12 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 		}
 	}
 	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: q.PageSize + 1}
-	parts := e.parts
+	parts := l.partitions.parts
 	if q.Job != "" {
 		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
-		sq.Job, parts = &key, []*partitionRunner{e.partitionOf(key)}
+		sq.Job, parts = &key, []*partitionRunner{l.partitions.of(key)}
 	}
-	page, more, err := e.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
+	page, more, err := l.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
 	if !more {
 		return page, err
 	}
@@ -75,10 +78,10 @@ func (e *Engine) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 
 // mergeRuns reads a page of several partitions, newest first, and advances their cursors. more reports
 // whether others follow.
-func (e *Engine) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
+func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
-	all, err := e.runsOf(ctx, parts, q, cursors)
+	all, err := l.runsOf(ctx, parts, q, cursors)
 	if err != nil {
 		return page, false, err
 	}
@@ -95,10 +98,10 @@ func (e *Engine) mergeRuns(ctx context.Context, parts []*partitionRunner, q stor
 }
 
 // runsOf reads runs of several partitions, in the order of parts.
-func (e *Engine) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
+func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
 	read := make([][]store.RunRecord, len(parts))
 	err := sideBySide(len(parts), func(i int) error {
-		shard, err := e.reader(parts[i])
+		shard, err := l.partitions.reader(parts[i])
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,12 @@ import (
 
 // sweepMarks removes the applied markers of batches whose intents are gone: a crash came between the two
 // deletions.
-func (e *Engine) sweepMarks(p *partitionRunner, term store.Term, marks map[string]int) error {
+func (bs *batches) sweepMarks(p *partitionRunner, term store.Term, marks map[string]int) error {
 	for id, coordinator := range marks {
-		if coordinator >= len(e.parts) {
+		if coordinator >= len(bs.partitions.parts) {
 			continue
 		}
-		shard, err := e.reader(e.parts[coordinator])
+		shard, err := bs.partitions.reader(bs.partitions.parts[coordinator])
 		if err != nil {
 			return err
 		}
@@ -99,21 +99,21 @@ func (p *partitionRunner) sweepMarkers() {
 	}
 	term := p.own.term
 	p.marks.looking = p.e.batches.run(func() {
-		gone := p.e.withoutIntent(marks)
+		gone := p.e.batches.withoutIntent(marks)
 		p.box.put(func(m *mail) { m.marks = append(m.marks, goneMarks{term, gone}) })
 	})
 }
 
 // withoutIntent returns those batches whose intents are gone. Batches whose coordinator cannot be read are
 // left out.
-func (e *Engine) withoutIntent(marks map[string]int) []string {
+func (bs *batches) withoutIntent(marks map[string]int) []string {
 	byCoordinator := map[int][]string{}
 	for id, c := range marks {
 		byCoordinator[c] = append(byCoordinator[c], id)
 	}
 	var gone []string
 	for c, ids := range byCoordinator {
-		left, ok := e.intentsOf(c)
+		left, ok := bs.intentsOf(c)
 		for _, id := range ids {
 			if ok && !left[id] {
 				gone = append(gone, id)
@@ -125,13 +125,13 @@ func (e *Engine) withoutIntent(marks map[string]int) []string {
 
 // intentsOf returns the batches whose intents a partition holds. ok is false if they cannot be read or are
 // too many.
-func (e *Engine) intentsOf(number int) (left map[string]bool, ok bool) {
-	if number < 0 || number >= len(e.parts) {
+func (bs *batches) intentsOf(number int) (left map[string]bool, ok bool) {
+	if number < 0 || number >= len(bs.partitions.parts) {
 		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(e.life, answerWithin)
+	ctx, cancel := context.WithTimeout(bs.life, answerWithin)
 	defer cancel()
-	shard, err := e.reader(e.parts[number])
+	shard, err := bs.partitions.reader(bs.partitions.parts[number])
 	if err != nil {
 		return nil, false
 	}

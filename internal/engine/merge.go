@@ -29,15 +29,15 @@ type source struct {
 	end    bool // nothing is left in the store
 }
 
-func (e *Engine) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
-	q.Limit = 2*size/len(e.parts) + 8 // names are spread evenly, so this is usually enough for a page
-	m := &merge{query: q, sources: make([]*source, len(e.parts))}
-	err := sideBySide(len(e.parts), func(i int) error {
-		shard, err := e.reader(e.parts[i])
+func (l *lists) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
+	q.Limit = 2*size/len(l.partitions.parts) + 8 // names are spread evenly, so this is usually enough for a page
+	m := &merge{query: q, sources: make([]*source, len(l.partitions.parts))}
+	err := sideBySide(len(l.partitions.parts), func(i int) error {
+		shard, err := l.partitions.reader(l.partitions.parts[i])
 		if err != nil {
 			return err
 		}
-		m.sources[i] = &source{number: e.parts[i].number, shard: shard, after: q.After}
+		m.sources[i] = &source{number: l.partitions.parts[i].number, shard: shard, after: q.After}
 		return m.refill(ctx, m.sources[i])
 	})
 	return m, err

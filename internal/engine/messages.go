@@ -18,7 +18,7 @@ import (
 type Message interface {
 	// serve does what is asked, on the node that owns the partition. The reply may count although err is not
 	// nil: it is what was done before.
-	serve(ctx context.Context, e *Engine, p *partitionRunner) (reply any, err error)
+	serve(ctx context.Context, p *partitionRunner) (reply any, err error)
 }
 
 // Query is a message whose reply is an R.
@@ -127,7 +127,7 @@ func (PutJob) once()   {}
 func (PutJobs) once()  {}
 func (PatchJob) once() {}
 
-func (m RegisterDependencies) serve(ctx context.Context, _ *Engine, p *partitionRunner) (any, error) {
+func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	c := call{}
 	for _, d := range m.Dependencies {
 		c.refs = append(c.refs, store.Ref{Key: d.Of})
@@ -144,71 +144,59 @@ func (m RegisterDependencies) serve(ctx context.Context, _ *Engine, p *partition
 	})
 }
 
-func (m DeliverNotice) serve(ctx context.Context, _ *Engine, p *partitionRunner) (any, error) {
+func (m DeliverNotice) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return ask(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) {
 		return p.m.Release(m.Notice), nil
 	})
 }
 
-func (m StillWaits) serve(ctx context.Context, _ *Engine, p *partitionRunner) (any, error) {
+func (m StillWaits) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return ask(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.WaitsFor(m.Dependency), nil
 	})
 }
 
-func (m KeepsTimes) serve(ctx context.Context, _ *Engine, p *partitionRunner) (any, error) {
+func (m KeepsTimes) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return ask(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.Keeps(m.Job), nil
 	})
 }
 
-func (m ApplyShare) serve(ctx context.Context, e *Engine, p *partitionRunner) (any, error) {
+func (m ApplyShare) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	var stored []carillon.PutResult
-	if _, err := e.storeShare(ctx, p, m.Share, func(puts []carillon.PutResult) { stored = puts }); err != nil {
+	if _, err := storeShare(ctx, p, m.Share, func(puts []carillon.PutResult) { stored = puts }); err != nil {
 		return nil, err
 	}
 	return stored, nil
 }
 
-func (m DeleteByPrefix) serve(ctx context.Context, e *Engine, p *partitionRunner) (any, error) {
+func (m DeleteByPrefix) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	if err := checkPrefix(m.Namespace, m.Prefix); err != nil {
 		return 0, err
 	}
-	n, err := e.deletePages(ctx, p, m.Namespace, m.Prefix)
-	return e.rest(ctx, n, err, p, m)
+	n, err := deletePages(ctx, p, m.Namespace, m.Prefix)
+	return p.e.finish(ctx, n, err, p, m)
 }
 
-func (m RedriveDead) serve(ctx context.Context, e *Engine, p *partitionRunner) (any, error) {
+func (m RedriveDead) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	q, err := deadRuns(m.Namespace, m.Job)
 	if err != nil {
 		return 0, err
 	}
-	n, err := e.redrivePages(ctx, p, q)
-	return e.rest(ctx, n, err, p, m)
+	n, err := redrivePages(ctx, p, q)
+	return p.e.finish(ctx, n, err, p, m)
 }
 
-func (m RelayReports) serve(ctx context.Context, e *Engine, p *partitionRunner) (any, error) {
-	return e.hearRelayed(ctx, p, m)
+func (m PutJob) serve(ctx context.Context, p *partitionRunner) (any, error) {
+	return p.e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
 }
 
-func (m RequestPermits) serve(ctx context.Context, e *Engine, p *partitionRunner) (any, error) {
-	return e.grantPermits(ctx, p, m.From, m.Requests)
+func (m PutJobs) serve(ctx context.Context, p *partitionRunner) (any, error) {
+	return p.e.putAll(ctx, m.Jobs, seen(m.SeenAt))
 }
 
-func (m DeliverPermits) serve(_ context.Context, e *Engine, p *partitionRunner) (any, error) {
-	return struct{}{}, e.takePermits(p, m.Grants)
-}
-
-func (m PutJob) serve(ctx context.Context, e *Engine, _ *partitionRunner) (any, error) {
-	return e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
-}
-
-func (m PutJobs) serve(ctx context.Context, e *Engine, _ *partitionRunner) (any, error) {
-	return e.putAll(ctx, m.Jobs, seen(m.SeenAt))
-}
-
-func (m PatchJob) serve(ctx context.Context, e *Engine, _ *partitionRunner) (any, error) {
-	return e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
+func (m PatchJob) serve(ctx context.Context, p *partitionRunner) (any, error) {
+	return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
 }
 
 // seen returns when a call was first seen, in UTC ns; 0 if that is not known.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -104,11 +105,6 @@ func decodeSettings(all []store.MetaRecord) (map[string]*carillon.Namespace, err
 	return kept, nil
 }
 
-// settingsOf returns the partition that keeps the settings of a namespace.
-func (e *Engine) settingsOf(namespace string) *partitionRunner {
-	return e.partitionOf(carillon.Key{Namespace: namespace})
-}
-
 // namespaceName fills in the default and validates a name.
 func namespaceName(name string) (string, error) {
 	name = namespaceOf(name)
@@ -116,21 +112,31 @@ func namespaceName(name string) (string, error) {
 	return name, n.Validate() // a validated Namespace, so that the error is about the field name
 }
 
+// namespaces implements [carillon.Namespaces], and keeps the settings of other nodes' partitions up to date
+// (settings.go).
+type namespaces struct {
+	partitions *partitions
+	settings   *settings
+	log        *slog.Logger
+	life       context.Context // ends when the engine stops
+	missed     chan struct{}   // holds one when announced settings could not be read
+}
+
 // GetNamespace returns the settings of a namespace; see [carillon.Namespaces].
-func (e *Engine) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
+func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
 	name, err := namespaceName(name)
 	if err != nil {
 		return carillon.Namespace{}, err
 	}
-	return ask(ctx, e.settingsOf(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
-		n := p.e.settings.inForce(name)
+	return ask(ctx, ns.partitions.ofNamespace(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+		n := ns.settings.inForce(name)
 		n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 		return n, nil
 	})
 }
 
 // PutNamespace replaces all settings of a namespace; see [carillon.Namespaces].
-func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carillon.Namespace, error) {
+func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (carillon.Namespace, error) {
 	var err error
 	if n.Name, err = namespaceName(n.Name); err != nil {
 		return carillon.Namespace{}, err
@@ -139,10 +145,10 @@ func (e *Engine) PutNamespace(ctx context.Context, n carillon.Namespace) (carill
 		return carillon.Namespace{}, err
 	}
 	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
-	return ask(ctx, e.settingsOf(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+	return ask(ctx, ns.partitions.ofNamespace(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 		old := p.settings.unsettled.newest(p.own.term, n.Name)
 		if old == nil {
-			old = new(e.settings.inForce(n.Name))
+			old = new(ns.settings.inForce(n.Name))
 		}
 		put, err := n.Over(*old)
 		if err == nil && put.Generation != old.Generation {

@@ -23,21 +23,21 @@ type pageToken struct {
 const pageMACSize = 16
 
 // jobPages returns the page token of a list of jobs.
-func (e *Engine) jobPages(q *carillon.JobQuery) pageToken {
+func jobPages(macKey []byte, q *carillon.JobQuery) pageToken {
 	list := []string{"jobs", q.Namespace, q.Prefix, q.Label}
 	if q.Phase != nil {
 		list = append(list, q.Phase.String())
 	}
-	return pageToken{list, e.macKey}
+	return pageToken{list, macKey}
 }
 
 // runPages returns the page token of a list of runs.
-func (e *Engine) runPages(q *carillon.RunQuery) pageToken {
+func runPages(macKey []byte, q *carillon.RunQuery) pageToken {
 	list := []string{"runs", q.Namespace, q.Job}
 	if q.Status != nil {
 		list = append(list, q.Status.String())
 	}
-	return pageToken{list, e.macKey}
+	return pageToken{list, macKey}
 }
 
 // at encodes a place as a token.

@@ -11,16 +11,16 @@ import (
 // TestPageTokensAreOfTheirList: a token is accepted only for the list that it was made for, and not with a
 // bit changed.
 func TestPageTokensAreOfTheirList(t *testing.T) {
-	e := &Engine{macKey: []byte("key")}
+	key := []byte("key")
 	dead, failed, staged := carillon.RunDead, carillon.RunFailed, carillon.PhaseStaged
 	lists := []pageToken{
-		e.jobPages(&carillon.JobQuery{Namespace: "a"}), e.jobPages(&carillon.JobQuery{Namespace: "b"}),
-		e.jobPages(&carillon.JobQuery{Namespace: "a", Prefix: "p"}), e.jobPages(&carillon.JobQuery{Namespace: "a", Label: "p"}),
-		e.jobPages(&carillon.JobQuery{Namespace: "ap"}), e.jobPages(&carillon.JobQuery{Namespace: "a", Phase: &staged}),
-		e.runPages(&carillon.RunQuery{Namespace: "a", Status: &dead}), e.runPages(&carillon.RunQuery{Namespace: "b", Status: &dead}),
-		e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p"}),
-		e.runPages(&carillon.RunQuery{Namespace: "a", Job: "p", Status: &failed}),
-		(&Engine{macKey: []byte("another")}).jobPages(&carillon.JobQuery{Namespace: "a"}),
+		jobPages(key, &carillon.JobQuery{Namespace: "a"}), jobPages(key, &carillon.JobQuery{Namespace: "b"}),
+		jobPages(key, &carillon.JobQuery{Namespace: "a", Prefix: "p"}), jobPages(key, &carillon.JobQuery{Namespace: "a", Label: "p"}),
+		jobPages(key, &carillon.JobQuery{Namespace: "ap"}), jobPages(key, &carillon.JobQuery{Namespace: "a", Phase: &staged}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Status: &dead}), runPages(key, &carillon.RunQuery{Namespace: "b", Status: &dead}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &failed}),
+		jobPages([]byte("another"), &carillon.JobQuery{Namespace: "a"}),
 	}
 	for i, made := range lists {
 		token := made.at([]byte("place"))

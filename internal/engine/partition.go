@@ -55,8 +55,8 @@ func newPartitionRunner(l *lane, number int) *partitionRunner {
 		},
 	}
 	p.settings = keptSettings{
-		number: number, store: e.store, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limitsChanged,
-		keeps: func(namespace string) bool { return e.settingsOf(namespace) == p },
+		number: number, store: e.store, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
+		keeps: func(namespace string) bool { return e.ofNamespace(namespace) == p },
 	}
 	return p
 }

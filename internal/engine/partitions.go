@@ -3,8 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/internal/partition"
+	"github.com/carillonhq/carillon/store"
 )
 
 // ErrNotOwner says that this node does not own the partition that a call is for. It is wrapped in an
@@ -34,25 +38,59 @@ type RelayResult struct {
 
 var _ Partitions = (*Engine)(nil)
 
+// partitions finds the store's partitions: those of this node, and through the peers those of other nodes. It
+// also reads what the store holds of them, which needs no owner.
+type partitions struct {
+	parts   []*partitionRunner // by number
+	store   store.Store
+	peers   Partitions // nil if the node is alone
+	macKey  []byte
+	signers sync.Pool // of *partition.Signer, for parsing tokens
+}
+
+// of returns the partition of a job.
+func (ps *partitions) of(k carillon.Key) *partitionRunner {
+	return ps.parts[identity.PartitionOf(k, len(ps.parts))]
+}
+
+// ofNamespace returns the partition that keeps the settings of a namespace.
+func (ps *partitions) ofNamespace(namespace string) *partitionRunner {
+	return ps.of(carillon.Key{Namespace: namespace})
+}
+
 // part returns a partition of this store by number.
-func (e *Engine) part(number int) (*partitionRunner, error) {
-	if number < 0 || number >= len(e.parts) {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d", number, len(e.parts)-1)
+func (ps *partitions) part(number int) (*partitionRunner, error) {
+	if number < 0 || number >= len(ps.parts) {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d", number, len(ps.parts)-1)
 	}
-	return e.parts[number], nil
+	return ps.parts[number], nil
+}
+
+// token parses a token and finds its partition; nil if there is none.
+func (ps *partitions) token(text string) (partition.Token, *partitionRunner) {
+	s, ok := ps.signers.Get().(*partition.Signer)
+	if !ok {
+		s = partition.NewSigner(ps.macKey)
+	}
+	tok, err := s.Parse(text)
+	ps.signers.Put(s)
+	if err != nil || int(tok.Run.Partition) >= len(ps.parts) {
+		return tok, nil
+	}
+	return tok, ps.parts[tok.Run.Partition]
 }
 
 // Ask implements [Partitions].
-func (e *Engine) Ask(ctx context.Context, number int, m Message) (any, error) {
-	p, err := e.part(number)
+func (ps *partitions) Ask(ctx context.Context, number int, m Message) (any, error) {
+	p, err := ps.part(number)
 	if err != nil {
 		return nil, err
 	}
-	return m.serve(ctx, e, p)
+	return m.serve(ctx, p)
 }
 
 // remote reports whether a partition must be reached through the peers.
-func (e *Engine) remote(p *partitionRunner) bool { return e.cfg.Peers != nil && !p.own.holds() }
+func (ps *partitions) remote(p *partitionRunner) bool { return ps.peers != nil && !p.own.holds() }
 
 // elsewhere reports whether nothing was done because this node does not own the partition, or has lost it.
 func elsewhere(err error) bool {
@@ -60,22 +98,22 @@ func elsewhere(err error) bool {
 }
 
 // across asks a partition, on whichever node it is.
-func across[R any](ctx context.Context, e *Engine, p *partitionRunner, m Query[R]) (R, error) {
-	if !e.remote(p) {
-		reply, err := Send(ctx, e, p.number, m)
-		if e.cfg.Peers == nil || !elsewhere(err) {
+func across[R any](ctx context.Context, ps *partitions, p *partitionRunner, m Query[R]) (R, error) {
+	if !ps.remote(p) {
+		reply, err := Send(ctx, ps, p.number, m)
+		if ps.peers == nil || !elsewhere(err) {
 			return reply, err
 		}
 	}
-	return Send(ctx, e.cfg.Peers, p.number, m)
+	return Send(ctx, ps.peers, p.number, m)
 }
 
-// rest lets the peers finish an operation on many items, of which n are done, if the partition has been
+// finish lets the peers finish an operation on many items, of which n are done, if the partition has been
 // handed over meanwhile. If none is done, the caller finds the owner itself.
-func (e *Engine) rest(ctx context.Context, n int, err error, p *partitionRunner, m Query[int]) (int, error) {
-	if e.cfg.Peers != nil && n > 0 && elsewhere(err) {
+func (ps *partitions) finish(ctx context.Context, n int, err error, p *partitionRunner, m Query[int]) (int, error) {
+	if ps.peers != nil && n > 0 && elsewhere(err) {
 		var more int
-		more, err = Send(ctx, e.cfg.Peers, p.number, m)
+		more, err = Send(ctx, ps.peers, p.number, m)
 		n += more
 	}
 	return n, partly(err, n > 0)

@@ -12,13 +12,13 @@ import (
 // not carried out.
 const answerWithin = 10 * time.Second
 
-// tellPeer delivers a notice to a job in a partition of another node, or with check asks whether the job
+// tell delivers a notice to a job in a partition of another node, or with check asks whether the job
 // waits.
-func (e *Engine) tellPeer(p int, l partition.Notice, check bool) partition.Answer {
-	ctx, cancel := context.WithTimeout(e.life, answerWithin)
+func (c *peerQueue) tell(p int, l partition.Notice, check bool) partition.Answer {
+	ctx, cancel := context.WithTimeout(c.life, answerWithin)
 	defer cancel()
 	if check {
-		switch waits, err := Send(ctx, e.cfg.Peers, p, StillWaits{l.Dependency}); {
+		switch waits, err := Send(ctx, c.peers, p, StillWaits{l.Dependency}); {
 		case err != nil:
 			return partition.Unreached
 		case !waits:
@@ -26,7 +26,7 @@ func (e *Engine) tellPeer(p int, l partition.Notice, check bool) partition.Answe
 		}
 		return partition.Taken
 	}
-	answer, err := Send(ctx, e.cfg.Peers, p, DeliverNotice{l})
+	answer, err := Send(ctx, c.peers, p, DeliverNotice{l})
 	if err != nil {
 		return partition.Unreached
 	}
@@ -38,18 +38,22 @@ const peerCallsAtOnce = 64
 
 // peerQueue runs, in order, functions that the lanes' goroutines must not wait for.
 type peerQueue struct {
+	peers   Partitions
+	life    context.Context // ends when the engine stops
+	running *sync.WaitGroup
+
 	mu    sync.Mutex
 	queue []func()
 	busy  int
 }
 
-func (c *peerQueue) send(e *Engine, f func()) {
+func (c *peerQueue) send(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, f)
 	if c.busy < peerCallsAtOnce {
 		c.busy++
-		e.wg.Go(c.run)
+		c.running.Go(c.run)
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 )
 
 // limitsChanged has the limits of a namespace checked again; "" stands for all namespaces.
-func (e *Engine) limitsChanged(namespace string) {
-	if e.cfg.Peers == nil {
-		e.limiter.changed(namespace)
+func (m *limiter) limitsChanged(namespace string) {
+	if m.partitions.peers == nil {
+		m.changed(namespace)
 		return
 	}
-	for _, p := range e.parts {
+	for _, p := range m.partitions.parts {
 		if p.own.holds() {
-			p.box.put(func(m *mail) { m.cluster.settings = append(m.cluster.settings, namespace) })
+			p.box.put(func(in *mail) { in.cluster.settings = append(in.cluster.settings, namespace) })
 		}
 	}
 }
@@ -23,21 +23,19 @@ func (e *Engine) limitsChanged(namespace string) {
 // asksAtMost bounds the limits in one request.
 const asksAtMost = 4096
 
-// grantPermits answers [RequestPermits].
-func (e *Engine) grantPermits(ctx context.Context, p *partitionRunner, from permit.Asker, asks []permit.Request) (
-	[]permit.Grant, error,
-) {
+func (m RequestPermits) serve(ctx context.Context, p *partitionRunner) (any, error) {
+	parts, from, asks := len(p.e.parts), m.From, m.Requests
 	switch {
-	case e.cfg.Peers == nil:
+	case p.e.peers == nil:
 		return nil, noHomes()
-	case from.Partition < 0 || from.Partition >= len(e.parts):
+	case from.Partition < 0 || from.Partition >= parts:
 		return nil, carillon.Errorf(carillon.InvalidArgument, "from", "%d is not one of the store's partitions, 0 to %d",
-			from.Partition, len(e.parts)-1)
+			from.Partition, parts-1)
 	case len(asks) > asksAtMost:
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}
 	for i := range asks {
-		if home := asks[i].HomeOf(len(e.parts)); home != p.number {
+		if home := asks[i].HomeOf(parts); home != p.number {
 			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
 				asks[i].Key, home, p.number)
 		}
@@ -48,17 +46,16 @@ func (e *Engine) grantPermits(ctx context.Context, p *partitionRunner, from perm
 	})
 }
 
-// takePermits takes what [DeliverPermits] brings.
-func (e *Engine) takePermits(p *partitionRunner, grants []permit.Grant) error {
+func (m DeliverPermits) serve(_ context.Context, p *partitionRunner) (any, error) {
 	switch {
-	case e.cfg.Peers == nil:
-		return noHomes()
+	case p.e.peers == nil:
+		return nil, noHomes()
 	case !p.own.holds():
-		return notOwner(p.number)
-	case !p.box.put(func(m *mail) { m.cluster.grants = append(m.cluster.grants, grants...) }):
-		return errStopping()
+		return nil, notOwner(p.number)
+	case !p.box.put(func(in *mail) { in.cluster.grants = append(in.cluster.grants, m.Grants...) }):
+		return nil, errStopping()
 	}
-	return nil
+	return struct{}{}, nil
 }
 
 func noHomes() error {

@@ -15,7 +15,7 @@ import (
 // What they report is relayed to the new owner:
 //
 //	consumer --> mailbox of the partition here --relay.start--> goroutine: relay.send --RelayReports--> owner
-//	consumer <-- answer <------------------ RelayResult, durable --------- hearRelayed, intake.takeRelayed
+//	consumer <-- answer <------------------ RelayResult, durable -------- RelayReports, intake.takeRelayed
 //
 // At most one goroutine relays for a partition, a part of the mail at a time, in the order in which reports
 // came in. It ends when the owner has answered, when this node owns the partition again, or when the engine
@@ -286,19 +286,17 @@ func setOf(tokens []string) map[string]bool {
 	return set
 }
 
-// hearRelayed takes what consumers of another node, which no longer owns the partition, reported; see
-// [RelayReports].
-func (e *Engine) hearRelayed(ctx context.Context, p *partitionRunner, s RelayReports) (RelayResult, error) {
-	in, result := e.parse(p.number, s)
+func (m RelayReports) serve(ctx context.Context, p *partitionRunner) (any, error) {
+	in, result := p.e.parse(p.number, m)
 	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
 		return p.intake.takeRelayed(in, result, now)
 	})
 }
 
 // parse parses the tokens. Those of other partitions are stale.
-func (e *Engine) parse(number int, s RelayReports) (in mail, result RelayResult) {
+func (ps *partitions) parse(number int, s RelayReports) (in mail, result RelayResult) {
 	of := func(text string) (partition.Token, bool) {
-		tok, p := e.token(text)
+		tok, p := ps.token(text)
 		if p == nil || p.number != number {
 			result.Stale = append(result.Stale, text)
 			return tok, false

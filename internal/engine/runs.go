@@ -11,26 +11,29 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
+// runs implements [carillon.Runs] but for the list.
+type runs struct{ partitions *partitions }
+
 // TriggerJob runs a job now; see [carillon.Runs].
-func (e *Engine) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Run{}, err
 	}
-	return ask(ctx, e.partitionOf(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
+	return ask(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
 		return p.m.Trigger(now, key)
 	})
 }
 
 // ofRun parses a run id and finds its partition.
-func (e *Engine) ofRun(id string) (identity.Run, *partitionRunner, error) {
+func (rs *runs) ofRun(id string) (identity.Run, *partitionRunner, error) {
 	rid, err := identity.ParseRun(id)
 	if err != nil {
 		return rid, nil, err
 	}
-	if int(rid.Partition) >= len(e.parts) {
+	if int(rid.Partition) >= len(rs.partitions.parts) {
 		return rid, nil, noRun(id)
 	}
-	return rid, e.parts[rid.Partition], nil
+	return rid, rs.partitions.parts[rid.Partition], nil
 }
 
 func noRun(id string) error {
@@ -40,9 +43,9 @@ func noRun(id string) error {
 func runCall(id identity.Run) call { return call{live: []identity.Run{id}} }
 
 // GetRun returns a run, finished or not; see [carillon.Runs].
-func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	namespace = namespaceOf(namespace)
-	rid, p, err := e.ofRun(id)
+	rid, p, err := rs.ofRun(id)
 	if err != nil {
 		return carillon.Run{}, err
 	}
@@ -60,7 +63,7 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 		return partition.RunOf(&rec), nil
 	})
 	if refused(err) {
-		run, err = e.storedRun(ctx, p, rid)
+		run, err = rs.partitions.storedRun(ctx, p, rid)
 	}
 	if err == nil && run.Namespace != namespace {
 		return carillon.Run{}, noRun(id)
@@ -69,9 +72,9 @@ func (e *Engine) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 }
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
-func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
+func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	namespace = namespaceOf(namespace)
-	rid, p, err := e.ofRun(id)
+	rid, p, err := rs.ofRun(id)
 	if err != nil {
 		return carillon.CancelResult{}, err
 	}
@@ -95,13 +98,13 @@ func (e *Engine) CancelRun(ctx context.Context, namespace, id string) (carillon.
 }
 
 // RedriveRun redrives a dead run; see [carillon.Runs].
-func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	namespace = namespaceOf(namespace)
-	rid, p, err := e.ofRun(id)
+	rid, p, err := rs.ofRun(id)
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	shard, err := e.reader(p)
+	shard, err := rs.partitions.reader(p)
 	if err != nil {
 		return carillon.Run{}, err
 	}
@@ -112,12 +115,12 @@ func (e *Engine) RedriveRun(ctx context.Context, namespace, id string) (carillon
 	case len(records) == 0 || records[0].Key.Namespace != namespace:
 		return carillon.Run{}, noRun(id)
 	}
-	return e.redrive(ctx, p, rid, records[0].Key)
+	return redrive(ctx, p, rid, records[0].Key)
 }
 
 // redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
 // both redrive it.
-func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
+func redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
 	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
@@ -135,19 +138,19 @@ func (e *Engine) redrive(ctx context.Context, p *partitionRunner, id identity.Ru
 }
 
 // RedriveRuns redrives the dead runs of a job, or of a namespace; see [carillon.Runs].
-func (e *Engine) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+func (rs *runs) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
 	namespace = namespaceOf(namespace)
 	q, err := deadRuns(namespace, job)
 	if err != nil {
 		return 0, err
 	}
-	parts := e.parts
+	parts := rs.partitions.parts
 	if q.Job != nil {
-		parts = []*partitionRunner{e.partitionOf(*q.Job)}
+		parts = []*partitionRunner{rs.partitions.of(*q.Job)}
 	}
 	n := 0
 	for _, p := range parts {
-		done, err := across(ctx, e, p, RedriveDead{namespace, job})
+		done, err := across(ctx, rs.partitions, p, RedriveDead{namespace, job})
 		n += done
 		if err != nil {
 			return n, partly(err, n > 0)
@@ -167,8 +170,8 @@ func deadRuns(namespace, job string) (store.RunQuery, error) {
 	return q, key.Validate()
 }
 
-func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {
-	shard, err := e.reader(p)
+func redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {
+	shard, err := p.e.reader(p)
 	if err != nil {
 		return 0, err
 	}
@@ -179,7 +182,7 @@ func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.R
 			return n, readError(err)
 		}
 		for _, r := range records {
-			if _, err := e.redrive(ctx, p, r.ID, r.Key); err == nil {
+			if _, err := redrive(ctx, p, r.ID, r.Key); err == nil {
 				n++
 			} else if k := carillon.KindOf(err); k != carillon.NotFound && k != carillon.FailedPrecondition {
 				return n, err // runs that are gone or no longer dead were redriven by somebody else
@@ -193,19 +196,19 @@ func (e *Engine) redrivePages(ctx context.Context, p *partitionRunner, q store.R
 }
 
 // CompleteRun takes the asynchronous result of an attempt; see [carillon.Runs].
-func (e *Engine) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	namespace = namespaceOf(namespace)
 	if result.Token == "" {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "it is missing; give the one that came with the attempt")
 	}
-	tok, p := e.token(result.Token)
+	tok, p := rs.partitions.token(result.Token)
 	if p == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
 	}
 	if result.RunID != "" && result.RunID != tok.Run.String() {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
 	}
-	if run, err := e.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
+	if run, err := rs.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
 		return p.certain(ctx, err)
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
@@ -236,11 +239,11 @@ func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
 }
 
 // SkipRun skips a job's next scheduled time; see [carillon.Runs].
-func (e *Engine) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
+func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.SkipResult{}, err
 	}
-	return ask(ctx, e.partitionOf(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
+	return ask(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
 		return p.m.Skip(now, key)
 	})
 }

@@ -23,44 +23,43 @@ const (
 	settingsAtOnce = 8
 )
 
-// followSettings reads the settings periodically until the engine stops.
-func (e *Engine) followSettings() {
+// follow reads the settings periodically until the engine stops.
+func (ns *namespaces) follow() {
 	t := time.NewTimer(settingsEvery)
 	defer t.Stop()
 	failing := false
 	for {
 		select {
-		case <-e.life.Done():
+		case <-ns.life.Done():
 			return
 		case <-t.C:
-		case <-e.missed:
+		case <-ns.missed:
 		}
-		ctx, cancel := context.WithTimeout(e.life, settingsEvery)
-		err := e.readAllSettings(ctx)
+		ctx, cancel := context.WithTimeout(ns.life, settingsEvery)
+		err := ns.readAll(ctx)
 		cancel()
 		if err == nil {
 			failing = false
 			t.Reset(settingsEvery)
 			continue
 		}
-		if !failing && e.life.Err() == nil {
-			e.log.Warn("settings of namespaces may be older than they should be", "error", err)
+		if !failing && ns.life.Err() == nil {
+			ns.log.Warn("settings of namespaces may be older than they should be", "error", err)
 		}
 		failing = true
 		t.Reset(settingsAgain)
 	}
 }
 
-// readAllSettings reads the settings of all partitions that this node does not own. It returns the first
-// error.
-func (e *Engine) readAllSettings(ctx context.Context) error {
-	if g, ok := e.store.(store.Gatherer); ok {
-		return e.gatherSettings(ctx, g)
+// readAll reads the settings of all partitions that this node does not own. It returns the first error.
+func (ns *namespaces) readAll(ctx context.Context) error {
+	if g, ok := ns.partitions.store.(store.Gatherer); ok {
+		return ns.gather(ctx, g)
 	}
 	var wg sync.WaitGroup
-	errs := make(chan error, len(e.parts))
+	errs := make(chan error, len(ns.partitions.parts))
 	room := make(chan struct{}, settingsAtOnce)
-	for _, p := range e.parts {
+	for _, p := range ns.partitions.parts {
 		if p.own.holds() {
 			continue
 		}
@@ -81,13 +80,13 @@ func (e *Engine) readAllSettings(ctx context.Context) error {
 	}
 }
 
-// gatherSettings is readAllSettings in one read. If a partition's settings have been read or changed
-// meanwhile, the result is dropped for that partition: what is there may be newer.
-func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
+// gather is readAll in one read. If a partition's settings have been read or changed meanwhile, the result is
+// dropped for that partition: what is there may be newer.
+func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	var parts []*partitionRunner
 	var numbers []int
 	var before []uint64
-	for _, p := range e.parts {
+	for _, p := range ns.partitions.parts {
 		if !p.own.holds() {
 			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settings.taken.Load())
 		}
@@ -107,14 +106,14 @@ func (e *Engine) gatherSettings(ctx context.Context, g store.Gatherer) error {
 }
 
 // ReloadNamespace reads the settings of a namespace, because another node has announced a change.
-func (e *Engine) ReloadNamespace(ctx context.Context, name string) error {
-	p := e.settingsOf(name)
+func (ns *namespaces) ReloadNamespace(ctx context.Context, name string) error {
+	p := ns.partitions.ofNamespace(name)
 	if p.own.holds() {
 		return nil
 	}
 	if err := p.settings.follow(ctx); err != nil {
 		select {
-		case e.missed <- struct{}{}:
+		case ns.missed <- struct{}{}:
 		default: // a read is pending anyway
 		}
 		return readError(err)

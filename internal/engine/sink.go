@@ -78,20 +78,6 @@ func (e *Engine) Consumers(q partition.Queue) {
 	}
 }
 
-// token parses a token and finds its partition; nil if there is none.
-func (e *Engine) token(text string) (partition.Token, *partitionRunner) {
-	s, ok := e.signers.Get().(*partition.Signer)
-	if !ok {
-		s = partition.NewSigner(e.macKey)
-	}
-	tok, err := s.Parse(text)
-	e.signers.Put(s)
-	if err != nil || int(tok.Run.Partition) >= len(e.parts) {
-		return tok, nil
-	}
-	return tok, e.parts[tok.Run.Partition]
-}
-
 // confirm answers a heartbeat that asked whether its attempt is in force.
 func (b *heartbeat) confirm() {
 	if c, ok := b.from.(partition.Confirmer); ok && b.ask {

@@ -21,9 +21,9 @@ func refused(err error) bool {
 }
 
 // storedJob returns a job as the store has it.
-func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
-	p := e.partitionOf(key)
-	r, err := e.stored(ctx, p, store.Ref{Key: key})
+func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	p := ps.of(key)
+	r, err := ps.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
 		return carillon.Job{}, err
 	}
@@ -39,8 +39,8 @@ func (e *Engine) storedJob(ctx context.Context, key carillon.Key) (carillon.Job,
 }
 
 // storedRun returns a run as the store has it, finished or not.
-func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id identity.Run) (carillon.Run, error) {
-	shard, err := e.reader(p)
+func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id identity.Run) (carillon.Run, error) {
+	shard, err := ps.reader(p)
 	if err != nil {
 		return carillon.Run{}, err
 	}
@@ -49,7 +49,7 @@ func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id identity.
 		return carillon.Run{}, readError(err)
 	}
 	if live {
-		r, err := e.stored(ctx, p, ref)
+		r, err := ps.stored(ctx, p, ref)
 		if err != nil {
 			return carillon.Run{}, err
 		}
@@ -69,8 +69,8 @@ func (e *Engine) storedRun(ctx context.Context, p *partitionRunner, id identity.
 }
 
 // stored reads one record.
-func (e *Engine) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
-	shard, err := e.reader(p)
+func (ps *partitions) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
+	shard, err := ps.reader(p)
 	if err != nil {
 		return store.Record{}, err
 	}

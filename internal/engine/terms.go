@@ -52,12 +52,12 @@ func (b *batch) learnTerms(ctx context.Context) {
 	}
 	terms := make(chan learned, len(b.byPart))
 	for _, p := range inOrder(b.byPart) {
-		if term, known := b.e.termOf(p); known {
+		if term, known := b.all.termOf(p); known {
 			terms <- learned{p, term, nil}
 			continue
 		}
 		go func() {
-			term, err := b.e.askTerm(ctx, p)
+			term, err := b.all.askTerm(ctx, p)
 			terms <- learned{p, term, err}
 		}()
 	}
@@ -75,10 +75,10 @@ func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, er
 	if term, known := b.terms[p]; known {
 		return term, nil
 	}
-	term, known := b.e.termOf(p)
+	term, known := b.all.termOf(p)
 	if !known {
 		var err error
-		if term, err = b.e.askTerm(ctx, p); err != nil {
+		if term, err = b.all.askTerm(ctx, p); err != nil {
 			return term, err
 		}
 	}
@@ -94,7 +94,7 @@ func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 	b.turn.take()
 	defer b.turn.give()
 	delete(b.terms, p)
-	b.e.batches.hear(p.number, now)
+	b.all.hear(p.number, now)
 }
 
 // confirm writes a probe record under the coordinator's term. If that term has ended and the node is alone,
@@ -102,7 +102,7 @@ func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 // term.
 func (b *batch) confirm(ctx context.Context) error {
 	err := b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
-	if !errors.Is(err, errDeposed) || b.e.cfg.Peers != nil {
+	if !errors.Is(err, errDeposed) || b.all.partitions.peers != nil {
 		return err
 	}
 	if err := b.retake(ctx); err != nil {
@@ -117,7 +117,7 @@ func (b *batch) retake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shard, err := b.e.reader(b.coordinator)
+	shard, err := b.all.partitions.reader(b.coordinator)
 	if err != nil {
 		return err
 	}
@@ -136,38 +136,38 @@ func (b *batch) retake(ctx context.Context) error {
 }
 
 // termOf returns a partition's term as far as this node knows it.
-func (e *Engine) termOf(p *partitionRunner) (term store.Term, known bool) {
-	if !e.remote(p) {
+func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
+	if !bs.partitions.remote(p) {
 		return p.lease.held()
 	}
-	return e.batches.lastHeard(p.number)
+	return bs.lastHeard(p.number)
 }
 
 // askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
 // returns none: its shares are accepted under any term.
-func (e *Engine) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
-	_, err := across(ctx, e, p, ApplyShare{&partition.Share{}})
+func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
+	_, err := across(ctx, bs.partitions, p, ApplyShare{&partition.Share{}})
 	if other, ok := errors.AsType[*partition.OtherTermError](err); ok {
-		e.batches.hear(p.number, other.Term)
+		bs.hear(p.number, other.Term)
 		return other.Term, nil
 	}
 	return store.Term{}, err
 }
 
 // hear records the term of a partition of another node.
-func (b *batches) hear(number int, term store.Term) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.heard == nil {
-		b.heard = map[int]store.Term{}
+func (bs *batches) hear(number int, term store.Term) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.heard == nil {
+		bs.heard = map[int]store.Term{}
 	}
-	b.heard[number] = term
+	bs.heard[number] = term
 }
 
 // lastHeard returns the term that a partition of another node reported last.
-func (b *batches) lastHeard(number int) (term store.Term, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	term, known = b.heard[number]
+func (bs *batches) lastHeard(number int) (term store.Term, known bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	term, known = bs.heard[number]
 	return term, known
 }

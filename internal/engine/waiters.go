@@ -57,7 +57,7 @@ func (p *partitionRunner) askForWaiters() {
 	term, since := p.own.term, p.e.elapsed()
 	run := p.e.batches.run(func() {
 		defer c.busy.Store(false)
-		n, err := p.e.checkWaiters(p, term)
+		n, err := p.e.dependencies.checkWaiters(p, term)
 		took := p.e.elapsed() - since
 		c.next.Store(p.e.elapsed() + max(int64(waitersEvery), waitersShare*took))
 		if err != nil {
@@ -75,20 +75,20 @@ func (p *partitionRunner) askForWaiters() {
 
 // checkWaiters checks the waiting jobs of a partition. It counts how often they wait for a job that does not
 // exist.
-func (e *Engine) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
-	shard, err := e.reader(p)
+func (d *dependencies) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
+	shard, err := d.partitions.reader(p)
 	if err != nil {
 		return 0, err
 	}
 	phase := carillon.PhaseWaiting
 	for q := (store.ListQuery{Phase: &phase, Limit: waitersAtOnce, MaxSpec: 1}); ; {
-		page, err := shard.List(e.life, q)
+		page, err := shard.List(d.life, q)
 		if err != nil {
 			return missing, err
 		}
-		waiters := e.waitersOf(page)
+		waiters := d.waitersOf(page)
 		for _, of := range inOrder(waiters) {
-			n, err := e.checkWith(p, term, of, waiters[of])
+			n, err := d.checkWith(p, term, of, waiters[of])
 			if missing += n; err != nil {
 				return missing, err
 			}
@@ -102,7 +102,7 @@ func (e *Engine) checkWaiters(p *partitionRunner, term store.Term) (missing int6
 }
 
 // waitersOf returns the waiting jobs of a page, by the partition of the job that they depend on.
-func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
+func (d *dependencies) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 	byPart := map[*partitionRunner][]waiter{}
 	for i := range page {
 		r := &page[i]
@@ -115,7 +115,7 @@ func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 				since = max(r.State.Updated, r.State.Last.Finished)
 			}
 			edge := partition.Dependency{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
-			of := e.partitionOf(edge.Of)
+			of := d.partitions.of(edge.Of)
 			byPart[of] = append(byPart[of], waiter{edge, w.By, since})
 		}
 	}
@@ -124,25 +124,25 @@ func (e *Engine) waitersOf(page []store.Record) map[*partitionRunner][]waiter {
 
 // checkWith registers dependencies with the partition of the jobs depended on, and then looks for missed
 // successes. Of successes after the registration the waiting jobs are told.
-func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRunner, list []waiter) (missing int64, err error) {
-	ctx, cancel := context.WithTimeout(e.life, answerWithin)
+func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partitionRunner, list []waiter) (missing int64, err error) {
+	ctx, cancel := context.WithTimeout(d.life, answerWithin)
 	defer cancel()
 	edges := make([]partition.Dependency, len(list))
 	for i := range list {
 		edges[i] = list[i].dependency
 	}
-	exist, err := across(ctx, e, of, RegisterDependencies{edges})
+	exist, err := across(ctx, d.partitions, of, RegisterDependencies{edges})
 	// Too many wait; those that are registered are told.
 	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted {
 		return 0, err
 	}
 	for i := range list {
-		by, at, err := e.successOf(ctx, of, list[i].dependency.Of)
+		by, at, err := d.successOf(ctx, of, list[i].dependency.Of)
 		switch {
 		case err != nil:
 			return missing, err
 		case at > list[i].since && by != list[i].by:
-			if err := e.releaseMissed(ctx, p, term, list[i], by); err != nil {
+			if err := d.releaseMissed(ctx, p, term, list[i], by); err != nil {
 				return missing, err
 			}
 		case i < len(exist) && !exist[i]:
@@ -153,8 +153,8 @@ func (e *Engine) checkWith(p *partitionRunner, term store.Term, of *partitionRun
 }
 
 // successOf returns the newest finished run of a job and when it ended, if it succeeded.
-func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, at int64, err error) {
-	r, err := e.stored(ctx, p, store.Ref{Key: key})
+func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, at int64, err error) {
+	r, err := d.partitions.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
 		return id, 0, err
 	}
@@ -165,7 +165,7 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 		return identity.Run{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
 			Seq: last.Seq}, last.Finished, nil
 	}
-	run, err := e.lastRun(ctx, p, key)
+	run, err := d.lastRun(ctx, p, key)
 	if err != nil || run.Status != carillon.RunSucceeded {
 		return id, 0, err
 	}
@@ -174,32 +174,32 @@ func (e *Engine) successOf(ctx context.Context, p *partitionRunner, key carillon
 
 // releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
 // changed since the success was read: the store may have gone back to before it.
-func (e *Engine) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
+func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
 	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.own.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
-		e.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),
+		d.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),
 			"depends_on", w.dependency.Of.Name)
 	}
 	return err
 }
 
 // findMissing records in a job which of the jobs that it depends on do not exist.
-func (e *Engine) findMissing(ctx context.Context, j *carillon.Job) error {
+func (d *dependencies) findMissing(ctx context.Context, j *carillon.Job) error {
 	if j.Status == nil || len(j.Status.Waiting) == 0 {
 		return nil
 	}
 	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range j.Status.Waiting {
 		ref := store.Ref{Key: carillon.Key{Namespace: j.Namespace, Name: name}}
-		p := e.partitionOf(ref.Key)
+		p := d.partitions.of(ref.Key)
 		byPart[p] = append(byPart[p], ref)
 	}
 	there := map[string]bool{}
 	for _, p := range inOrder(byPart) {
 		refs := byPart[p]
-		shard, err := e.reader(p)
+		shard, err := d.partitions.reader(p)
 		if err != nil {
 			return err
 		}
