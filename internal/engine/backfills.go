@@ -35,7 +35,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 	}
 	p := bs.partitions.of(key)
 	for range planAgain {
-		basis, err := ask(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
+		basis, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
 			return p.m.BackfillBasis(key)
 		})
 		if err != nil {
@@ -49,7 +49,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 			carillon.Backfill
 			ok bool
 		}
-		s, err := ask(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (s started, err error) {
+		s, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (s started, err error) {
 			s.Backfill, s.ok, err = p.m.StartBackfill(now, key, spec, plan)
 			return s, err
 		})
@@ -83,7 +83,7 @@ func (bs *backfills) GetBackfill(ctx context.Context, namespace, id string) (car
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return ask(ctx, p, call{}, func(p *partitionRunner, _ int64) (carillon.Backfill, error) {
+	return inRound(ctx, p, call{}, func(p *partitionRunner, _ int64) (carillon.Backfill, error) {
 		return p.backfill(namespaceOf(namespace), bid)
 	})
 }
@@ -125,7 +125,7 @@ func (bs *backfills) ListBackfills(ctx context.Context, key carillon.Key) ([]car
 	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
-	return ask(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
+	return inRound(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
 }
 
 // backfillsOf returns the backfills of a job: those in memory and the ended ones.
@@ -163,7 +163,7 @@ func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return ask(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.Backfill, error) {
+	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.Backfill, error) {
 		b, err := p.backfill(namespaceOf(namespace), bid)
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err

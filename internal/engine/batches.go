@@ -24,7 +24,7 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
 	}
 	if len(jobs) > 0 {
-		if err := j.coordinates(&jobs[0]); err != nil {
+		if err := j.mayCoordinate(&jobs[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -48,9 +48,9 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 	return puts, nil
 }
 
-// coordinates refuses a batch whose first job is in a partition of another node: the owner of that partition
+// mayCoordinate refuses a batch whose first job is in a partition of another node: the owner of that partition
 // coordinates it.
-func (j *jobs) coordinates(first *carillon.Job) error {
+func (j *jobs) mayCoordinate(first *carillon.Job) error {
 	key := first.Key()
 	key.Namespace = namespaceOf(key.Namespace)
 	if p := j.partitions.of(key); j.partitions.remote(p) && key.Name != "" {
@@ -152,7 +152,7 @@ func (bs *batches) putTogether(ctx context.Context, reqs []partition.PutRequest)
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}
-	return ask(ctx, bs.partitions.of(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
+	return inRound(ctx, bs.partitions.of(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
 		puts, bad, err := p.m.PutAll(now, reqs)
 		if err != nil {
 			return nil, inBatch(bad, err)

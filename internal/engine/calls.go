@@ -92,28 +92,28 @@ func (s *stage) withdraw() bool {
 	return s.is.Load() == withdrawn
 }
 
-// asked is a call whose caller waits.
-type asked[T any] struct {
+// waitingCall is a call whose caller waits.
+type waitingCall[T any] struct {
 	stage
 	done chan outcome[T]
 }
 
-// ask runs f in a round of the partition and waits until its outcome is durable. If ctx ends before that
+// inRound runs f in a round of the partition and waits until its outcome is durable. If ctx ends before that
 // round, nothing is done. If ctx ends later, the outcome is unknown.
-func ask[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, error)) (T, error) {
-	return askSeq(ctx, p, c, func(p *partitionRunner, now int64) (T, uint64, error) {
+func inRound[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, error)) (T, error) {
+	return inRoundSeq(ctx, p, c, func(p *partitionRunner, now int64) (T, uint64, error) {
 		value, err := f(p, now)
 		return value, p.m.After(), err
 	})
 }
 
-// askSeq is ask for an f that returns which batch must be durable.
-func askSeq[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
-	a := &asked[T]{done: make(chan outcome[T], 1)}
+// inRoundSeq is inRound for an f that returns which batch must be durable.
+func inRoundSeq[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
+	a := &waitingCall[T]{done: make(chan outcome[T], 1)}
 	return a.wait(ctx, p, c, f)
 }
 
-func (a *asked[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
+func (a *waitingCall[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	var zero T
 	if !a.send(ctx, p, c, f) {
 		return zero, p.e.errStopping()
@@ -134,7 +134,7 @@ func (a *asked[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(
 
 // send puts the call into the partition's mailbox. It returns false, and does nothing, if the engine has
 // ended.
-func (a *asked[T]) send(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
+func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
 	final := !c.relayed
 	c.do = func(p *partitionRunner, now int64) {
 		if overdue(ctx) || !a.begin() {

@@ -63,7 +63,7 @@ func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
 		to.takeNotice(l, check, back)
 		return
 	}
-	p.e.dependencies.notices.send(func() { back(p.e.dependencies.notices.tell(to.number, l, check)) })
+	p.e.dependencies.notices.send(to.number, l, check, back)
 }
 
 // takeNotice takes a notice for a job of the partition, or with check the question whether the job waits.

@@ -24,11 +24,11 @@ type batches struct {
 	dependencies *dependencies
 	life         context.Context // ends when the engine stops
 
-	mu    sync.Mutex
-	live  map[string]chan struct{} // by id; closed when nobody works on the batch any more
-	heard map[int]store.Term       // terms of other nodes' partitions, as last reported
-	work  sync.WaitGroup
-	ended bool
+	mu       sync.Mutex
+	live     map[string]chan struct{} // by id; closed when nobody works on the batch any more
+	reported map[int]store.Term       // terms of other nodes' partitions, as last reported
+	work     sync.WaitGroup
+	ended    bool
 }
 
 // run runs f in the background. It returns false, and does nothing, if the engine has ended.
@@ -127,7 +127,7 @@ func (bs *batches) putAcross(ctx context.Context, reqs []partition.PutRequest) (
 	}
 	b := &batch{all: bs, id: id.String(), turn: newTurn(), coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs,
 		byPart: bs.partitions.byPartition(reqs), terms: map[*partitionRunner]store.Term{}, linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
-	decision := &asked[struct{}]{done: make(chan outcome[struct{}], 1)}
+	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !bs.run(func() { b.put(ctx, decision, done) }) {
 		return nil, bs.partitions.errStopping()
@@ -145,7 +145,7 @@ func (bs *batches) putAcross(ctx context.Context, reqs []partition.PutRequest) (
 }
 
 // put decides the batch and completes it.
-func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- error) {
+func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done chan<- error) {
 	b.all.begin(b.id) // the id is new, so nobody works on it
 	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
@@ -163,7 +163,7 @@ func (b *batch) put(ctx context.Context, decision *asked[struct{}], done chan<- 
 }
 
 // decide writes the intent, unless ctx ends first.
-func (b *batch) decide(ctx context.Context, decision *asked[struct{}]) error {
+func (b *batch) decide(ctx context.Context, decision *waitingCall[struct{}]) error {
 	intents := partition.CommitIntents(b.id, b.reqs[0].At, b.reqs)
 	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
 		b.term = p.own.term
@@ -204,7 +204,7 @@ func (b *batch) ask(f func(ctx context.Context) error) error {
 
 // write has the coordinator write metadata records.
 func (b *batch) write(ctx context.Context, small []store.MetaRecord) error {
-	_, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, error) {
+	_, err := inRound(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, error) {
 		if p.own.term != b.term {
 			return struct{}{}, errDeposed
 		}
@@ -305,7 +305,7 @@ func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, sto
 	for i := range s.Reqs {
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
 	}
-	return ask(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, error) {
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, error) {
 		puts, err := p.m.ApplyShare(now, s)
 		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
 			return struct{}{}, OtherTerm(p.number, other)

@@ -41,7 +41,7 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	}
 	key := req.Job.Key()
 	req.At = at
-	put, err := ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Put(now, req)
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	put, err := ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 		return p.m.Patch(now, at, key, patch, waits...)
 	})
 	if err != nil {
@@ -132,7 +132,7 @@ func (j *jobs) SetPaused(ctx context.Context, key carillon.Key, pause carillon.P
 	if err := pause.Validate(j.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
+	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
 		return p.m.SetPaused(now, key, pause)
 	})
 }
@@ -142,7 +142,7 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
-	job, err := ask(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
+	job, err := inRound(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
 		return p.m.Job(key)
 	})
 	if refused(err) {
@@ -159,7 +159,7 @@ func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon
 	if err := checkKey(&key); err != nil {
 		return carillon.DeleteResult{}, err
 	}
-	return ask(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
+	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
 		return p.m.Delete(now, key, opts...)
 	})
 }
@@ -224,7 +224,7 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 			c.refs = append(c.refs, store.Ref{Key: k})
 		}
 		again := false
-		n, err := ask(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
+		n, err := inRound(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
 			n := 0
 			again = !term.IsZero() && p.own.term != term
 			term = p.own.term

@@ -132,7 +132,7 @@ func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (an
 	for _, d := range m.Dependencies {
 		c.refs = append(c.refs, store.Ref{Key: d.Of})
 	}
-	return ask(ctx, p, c, func(p *partitionRunner, now int64) ([]bool, error) {
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) ([]bool, error) {
 		exist := make([]bool, len(m.Dependencies))
 		for i, d := range m.Dependencies {
 			exist[i] = p.m.Exists(d.Of)
@@ -145,19 +145,19 @@ func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (an
 }
 
 func (m DeliverNotice) serve(ctx context.Context, p *partitionRunner) (any, error) {
-	return ask(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) {
+	return inRound(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) {
 		return p.m.Release(m.Notice), nil
 	})
 }
 
 func (m StillWaits) serve(ctx context.Context, p *partitionRunner) (any, error) {
-	return ask(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
+	return inRound(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.WaitsFor(m.Dependency), nil
 	})
 }
 
 func (m KeepsTimes) serve(ctx context.Context, p *partitionRunner) (any, error) {
-	return ask(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
+	return inRound(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.Keeps(m.Job), nil
 	})
 }

@@ -128,7 +128,7 @@ func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.N
 	if err != nil {
 		return carillon.Namespace{}, err
 	}
-	return ask(ctx, ns.partitions.ofNamespace(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+	return inRound(ctx, ns.partitions.ofNamespace(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 		n := ns.settings.inForce(name)
 		n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 		return n, nil
@@ -145,7 +145,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 		return carillon.Namespace{}, err
 	}
 	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
-	return ask(ctx, ns.partitions.ofNamespace(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 		old := p.settings.unsettled.newest(p.own.term, n.Name)
 		if old == nil {
 			old = new(ns.settings.inForce(n.Name))

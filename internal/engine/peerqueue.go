@@ -12,67 +12,77 @@ import (
 // not carried out.
 const answerWithin = 10 * time.Second
 
-// tell delivers a notice to a job in a partition of another node, or with check asks whether the job
-// waits.
-func (c *peerQueue) tell(p int, l partition.Notice, check bool) partition.Answer {
-	ctx, cancel := context.WithTimeout(c.life, answerWithin)
-	defer cancel()
-	if check {
-		switch waits, err := Send(ctx, c.peers, p, StillWaits{l.Dependency}); {
-		case err != nil:
-			return partition.Unreached
-		case !waits:
-			return partition.Nobody
-		}
-		return partition.Taken
-	}
-	answer, err := Send(ctx, c.peers, p, DeliverNotice{l})
-	if err != nil {
-		return partition.Unreached
-	}
-	return answer
-}
-
 // peerCallsAtOnce is how many notices to other nodes may be under way at once.
 const peerCallsAtOnce = 64
 
-// peerQueue runs, in order, functions that the lanes' goroutines must not wait for.
+// peerQueue sends notices to partitions of other nodes, in order and a few at once, since the lanes'
+// goroutines must not wait for them.
 type peerQueue struct {
 	peers   Partitions
 	life    context.Context // ends when the engine stops
 	running *sync.WaitGroup
 
-	mu    sync.Mutex
-	queue []func()
-	busy  int
+	mu      sync.Mutex
+	queue   []queuedNotice
+	workers int
 }
 
-func (c *peerQueue) send(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = append(c.queue, f)
-	if c.busy < peerCallsAtOnce {
-		c.busy++
-		c.running.Go(c.run)
+// queuedNotice is a notice that waits to be sent.
+type queuedNotice struct {
+	to     int
+	notice partition.Notice
+	check  bool
+	back   func(partition.Answer)
+}
+
+// send delivers a notice to a job in partition to, or with check asks whether the job waits. It does not wait;
+// back is called with the answer.
+func (q *peerQueue) send(to int, n partition.Notice, check bool, back func(partition.Answer)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = append(q.queue, queuedNotice{to, n, check, back})
+	if q.workers < peerCallsAtOnce {
+		q.workers++
+		q.running.Go(q.work)
 	}
 }
 
-// run runs queued functions until none is left.
-func (c *peerQueue) run() {
-	for f := c.next(); f != nil; f = c.next() {
-		f()
+// work sends queued notices until none is left.
+func (q *peerQueue) work() {
+	for n, ok := q.next(); ok; n, ok = q.next() {
+		n.back(q.deliver(&n))
 	}
 }
 
-func (c *peerQueue) next() func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.queue) == 0 {
-		c.busy--
-		c.queue = nil
-		return nil
+// next takes a notice out of the queue. ok is false if there is none, and the worker must end.
+func (q *peerQueue) next() (n queuedNotice, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		q.workers--
+		q.queue = nil
+		return n, false
 	}
-	f := c.queue[0]
-	c.queue = c.queue[1:]
-	return f
+	n = q.queue[0]
+	q.queue = q.queue[1:]
+	return n, true
+}
+
+func (q *peerQueue) deliver(n *queuedNotice) partition.Answer {
+	ctx, cancel := context.WithTimeout(q.life, answerWithin)
+	defer cancel()
+	if !n.check {
+		answer, err := Send(ctx, q.peers, n.to, DeliverNotice{n.notice})
+		if err != nil {
+			return partition.Unreached
+		}
+		return answer
+	}
+	switch waits, err := Send(ctx, q.peers, n.to, StillWaits{n.notice.Dependency}); {
+	case err != nil:
+		return partition.Unreached
+	case !waits:
+		return partition.Nobody
+	}
+	return partition.Taken
 }

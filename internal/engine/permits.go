@@ -40,7 +40,7 @@ func (m RequestPermits) serve(ctx context.Context, p *partitionRunner) (any, err
 				asks[i].Key, home, p.number)
 		}
 	}
-	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]permit.Grant, uint64, error) {
+	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]permit.Grant, uint64, error) {
 		grants, seq := p.permits.grant(from, asks)
 		return grants, seq, nil
 	})

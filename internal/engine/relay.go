@@ -288,7 +288,7 @@ func setOf(tokens []string) map[string]bool {
 
 func (m RelayReports) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	in, result := p.e.parse(p.number, m)
-	return askSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
+	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
 		return p.intake.takeRelayed(in, result, now)
 	})
 }

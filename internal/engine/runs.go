@@ -19,7 +19,7 @@ func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run,
 	if err := checkKey(&key); err != nil {
 		return carillon.Run{}, err
 	}
-	return ask(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
+	return inRound(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
 		return p.m.Trigger(now, key)
 	})
 }
@@ -49,7 +49,7 @@ func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run,
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	run, err := ask(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
+	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
 		if r, ok := p.m.Run(rid); ok {
 			return r, nil
 		}
@@ -78,7 +78,7 @@ func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 	if err != nil {
 		return carillon.CancelResult{}, err
 	}
-	return ask(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
+	return inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
 		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
 			c, ok := p.m.Cancel(now, rid)
 			if !ok {
@@ -122,7 +122,7 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 // both redrive it.
 func redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
-	return ask(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {
 		case err != nil:
@@ -212,7 +212,7 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 		return p.certain(ctx, err)
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
-	_, err := ask(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
+	_, err := inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
 		verdict, err := p.intake.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
@@ -234,7 +234,7 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 // certain returns a refusal once everything that memory relied on for it is durable. If that were lost, the
 // opposite might become true.
 func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
-	_, err := askSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
+	_, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
 	return cmp.Or(err, refusal)
 }
 
@@ -243,7 +243,7 @@ func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRes
 	if err := checkKey(&key); err != nil {
 		return carillon.SkipResult{}, err
 	}
-	return ask(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
+	return inRound(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
 		return p.m.Skip(now, key)
 	})
 }

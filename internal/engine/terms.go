@@ -94,7 +94,7 @@ func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
 	b.turn.take()
 	defer b.turn.give()
 	delete(b.terms, p)
-	b.all.hear(p.number, now)
+	b.all.noteTerm(p.number, now)
 }
 
 // confirm writes a probe record under the coordinator's term. If that term has ended and the node is alone,
@@ -113,7 +113,7 @@ func (b *batch) confirm(ctx context.Context) error {
 
 // retake continues under the coordinator's next term if the intent exists.
 func (b *batch) retake(ctx context.Context) error {
-	term, err := ask(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
+	term, err := inRound(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
 	if !bs.partitions.remote(p) {
 		return p.lease.held()
 	}
-	return bs.lastHeard(p.number)
+	return bs.reportedTerm(p.number)
 }
 
 // askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
@@ -148,26 +148,26 @@ func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
 func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	_, err := across(ctx, bs.partitions, p, ApplyShare{&partition.Share{}})
 	if other, ok := errors.AsType[*partition.OtherTermError](err); ok {
-		bs.hear(p.number, other.Term)
+		bs.noteTerm(p.number, other.Term)
 		return other.Term, nil
 	}
 	return store.Term{}, err
 }
 
-// hear records the term of a partition of another node.
-func (bs *batches) hear(number int, term store.Term) {
+// noteTerm records the term of a partition of another node.
+func (bs *batches) noteTerm(number int, term store.Term) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if bs.heard == nil {
-		bs.heard = map[int]store.Term{}
+	if bs.reported == nil {
+		bs.reported = map[int]store.Term{}
 	}
-	bs.heard[number] = term
+	bs.reported[number] = term
 }
 
-// lastHeard returns the term that a partition of another node reported last.
-func (bs *batches) lastHeard(number int) (term store.Term, known bool) {
+// reportedTerm returns the term that a partition of another node reported last.
+func (bs *batches) reportedTerm(number int) (term store.Term, known bool) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	term, known = bs.heard[number]
+	term, known = bs.reported[number]
 	return term, known
 }

@@ -175,7 +175,7 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 // releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
 // changed since the success was read: the store may have gone back to before it.
 func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
-	released, err := ask(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
+	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.own.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
