@@ -123,7 +123,9 @@ func cycleText(from map[string]string, last, first string) string {
 }
 
 // jobsNamed returns those of the named jobs that exist: as they are being put, or as the store has them.
-func (d *dependencies) jobsNamed(ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job) (out []*carillon.Job) {
+func (d *dependencies) jobsNamed(
+	ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job,
+) (out []*carillon.Job) {
 	byPart := map[*partitionRunner][]store.Ref{}
 	for _, name := range names {
 		key := carillon.Key{Namespace: namespace, Name: name}

@@ -125,7 +125,9 @@ func (bs *backfills) ListBackfills(ctx context.Context, key carillon.Key) ([]car
 	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
-	return inRound(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) { return p.backfillsOf(key) })
+	return inRound(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) {
+		return p.backfillsOf(key)
+	})
 }
 
 // backfillsOf returns the backfills of a job: those in memory and the ended ones.

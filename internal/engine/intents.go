@@ -126,7 +126,8 @@ func (bs *batches) putAcross(ctx context.Context, reqs []partition.PutRequest) (
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
 	b := &batch{all: bs, id: id.String(), turn: newTurn(), coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs,
-		byPart: bs.partitions.byPartition(reqs), terms: map[*partitionRunner]store.Term{}, linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
+		byPart: bs.partitions.byPartition(reqs), terms: map[*partitionRunner]store.Term{},
+		linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
 	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !bs.run(func() { b.put(ctx, decision, done) }) {

@@ -61,7 +61,8 @@ func (ps *partitions) ofNamespace(namespace string) *partitionRunner {
 // part returns a partition of this store by number.
 func (ps *partitions) part(number int) (*partitionRunner, error) {
 	if number < 0 || number >= len(ps.parts) {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d", number, len(ps.parts)-1)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d",
+			number, len(ps.parts)-1)
 	}
 	return ps.parts[number], nil
 }
