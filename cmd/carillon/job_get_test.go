@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestJobGetShowsEveryField(t *testing.T) {
 		}
 		with := full
 		for kind, p := range policies {
-			if len(field) > len("failure_policy.") && bytes.Contains([]byte(field), []byte("."+kind.String())) {
+			if len(field) > len("failure_policy.") && strings.Contains(field, "."+kind.String()) {
 				with.FailurePolicy = p
 			}
 		}

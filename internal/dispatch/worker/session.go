@@ -62,7 +62,7 @@ func (s *Session) Deliver(ds []partition.Delivery) bool {
 	attempts := s.stream.Attempts(ds)
 	for i := range attempts {
 		a := &attempts[i]
-		_, a.Known = s.release(a.Token)
+		a.Known = s.release(a.Token)
 		s.stream.Hold(a)
 	}
 	s.announce()
@@ -94,33 +94,33 @@ func (s *Session) holds(token string) bool {
 	return adopted || s.stream.Held(token) != nil
 }
 
-// release ends the session's hold on a token and frees its slot. It reports whether there was one, and
-// whether the worker knows of the attempt. One that it has not received is not sent any more. The lock is
+// release ends the session's hold on a token and frees its slot. It reports whether the worker
+// knows of the attempt. One that it has not received is not sent any more. The lock is
 // held.
 //
 // An attempt in doubt is delivered again under its token (docs/decisions/0033), perhaps to the session that
 // has it already. A session holds each token once, so it must not use a slot for each delivery: the slots of
 // the others would never be freed.
-func (s *Session) release(token string) (held, known bool) {
+func (s *Session) release(token string) (known bool) {
 	if _, adopted := s.adopted[token]; adopted {
 		delete(s.adopted, token)
-		return true, true
+		return true
 	}
 	a := s.stream.Release(token)
 	if a == nil {
-		return false, false
+		return false
 	}
 	if a.Number > 0 {
 		s.stream.Free(a, 0)
 	}
-	return true, a.Known
+	return a.Known
 }
 
 // Cancel implements [dispatch.Consumer].
 func (s *Session) Cancel(token string) {
 	s.stream.Lock()
 	defer s.stream.Unlock()
-	if _, known := s.release(token); known && s.stream.Err() == nil {
+	if s.release(token) && s.stream.Err() == nil {
 		s.out.addToken(&s.out.cancels, token)
 		s.announce()
 	}
