@@ -16,7 +16,7 @@ const readAtOnce = 256
 // feed reads from the store what the machine wants in memory. After a failed read the next round tries again:
 // memory only holds less than it could.
 func (p *partitionRunner) feed(now int64) {
-	if refs := p.m.Needs(needsAtOnce); len(refs) > 0 {
+	if refs := p.m.Window.Needs(needsAtOnce); len(refs) > 0 {
 		if err := p.records.read(refs, now); err != nil {
 			p.reads.failed(err)
 			return
@@ -78,7 +78,7 @@ const recallBelow = 512
 // for the others.
 func (p *partitionRunner) recall(room []partition.Queue, now int64) {
 	rooms := &p.rooms
-	rooms.parked = p.m.Parked(rooms.parked[:0])
+	rooms.parked = p.m.Queues.Parked(rooms.parked[:0])
 	left := readAtOnce
 	for _, q := range rooms.parked {
 		if left <= 0 {
@@ -88,7 +88,7 @@ func (p *partitionRunner) recall(room []partition.Queue, now int64) {
 		if !q.Limited() && rooms.closed(q) {
 			continue
 		}
-		if sq, ok := p.m.WantStaged(q, recallBelow); ok {
+		if sq, ok := p.m.Window.WantStaged(q, recallBelow); ok {
 			if !q.Limited() && !slices.Contains(room, q) && !rooms.served(q) {
 				continue
 			}

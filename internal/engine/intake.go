@@ -75,7 +75,7 @@ func (t *intake) takeEach(in mail, err error, now int64) {
 func (t *intake) takeHeartbeats(beats []heartbeat, now int64, results *resultSet, refuse func(*heartbeat)) {
 	for i := range beats {
 		b := &beats[i]
-		if t.m.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !t.m.Awaits(b.tok, now) {
+		if t.m.Attempts.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !t.m.Awaits(b.tok, now) {
 			refuse(b)
 		}
 	}
@@ -96,7 +96,7 @@ func (t *intake) refuseHeartbeat(b *heartbeat) {
 // confirm answers the heartbeats that asked whether their attempts are in force, if they are.
 func (t *intake) confirm(beats []heartbeat, now int64) {
 	for i := range beats {
-		if b := &beats[i]; b.ask && t.m.Heartbeat(now, b.tok) == partition.Accepted {
+		if b := &beats[i]; b.ask && t.m.Attempts.Heartbeat(now, b.tok) == partition.Accepted {
 			b.confirm()
 		}
 	}
@@ -106,7 +106,7 @@ func (t *intake) confirm(beats []heartbeat, now int64) {
 func (t *intake) takeLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
 		switch l := &losses[i]; {
-		case l.former && t.m.Made(l.tok): // another consumer has it now
+		case l.former && t.m.Attempts.Made(l.tok): // another consumer has it now
 		case l.undelivered:
 			t.m.Undelivered(now, l.tok)
 		default:
@@ -163,7 +163,7 @@ func (t *intake) takeRelayed(in mail, result RelayResult, now int64) (_ RelayRes
 	}
 	// This term has handed it out; the report is about the other node's delivery.
 	in.losses = slices.DeleteFunc(in.losses, func(l loss) bool {
-		return l.undelivered && t.m.HandedOut(l.tok)
+		return l.undelivered && t.m.Attempts.HandedOut(l.tok)
 	})
 	seq = t.takeLosses(in.losses, now)
 	results := resultSet{reports: in.reports}
@@ -221,7 +221,7 @@ func (t *intake) fetchRuns(in mail, now int64) error {
 		ids = append(ids, in.reports[i].tok.Run)
 	}
 	for i := range in.heartbeats {
-		if id := in.heartbeats[i].tok.Run; !t.m.TakesHeartbeat(id) {
+		if id := in.heartbeats[i].tok.Run; !t.m.Attempts.TakesHeartbeat(id) {
 			ids = append(ids, id)
 		}
 	}

@@ -136,7 +136,7 @@ func (r orphanReporter) Stale(token string) {
 // keepOrphans notes the attempts in force, because the term ends.
 func (p *partitionRunner) keepOrphans() {
 	token := func(text string) partition.Token { tok, _ := p.e.token(text); return tok }
-	if unknown := p.orphans.add(p.m.Handed(), token, p.e.elapsed(), p.e.now()); len(unknown) > 0 {
+	if unknown := p.orphans.add(p.m.Attempts.Handed(), token, p.e.elapsed(), p.e.now()); len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
 	}
 }
@@ -146,7 +146,7 @@ func (p *partitionRunner) tendOrphans(now int64) {
 	if len(p.orphans.all) == 0 {
 		return
 	}
-	inForce := func(tok partition.Token) bool { return p.own.holds() && p.m.InForce(tok) }
+	inForce := func(tok partition.Token) bool { return p.own.holds() && p.m.Attempts.InForce(tok) }
 	if over := p.orphans.end(now, inForce); len(over) > 0 {
 		p.e.dispatcher.Cancel(over)
 	}

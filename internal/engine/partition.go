@@ -114,7 +114,7 @@ func (p *partitionRunner) round() {
 	// First, so that a run whose lease has ended does not go back to the consumer that let it end.
 	p.sendCancels()
 	p.dispatch(in, now)
-	p.m.PassPermits()
+	p.m.Permits.ReturnUnused()
 	p.permits.ask()
 	p.finish()
 }
@@ -144,7 +144,7 @@ func (p *partitionRunner) finish() {
 
 // sendCancels tells consumers which attempts to stop.
 func (p *partitionRunner) sendCancels() {
-	if c := p.m.Cancels(); len(c) > 0 {
+	if c := p.m.Attempts.Cancels(); len(c) > 0 {
 		p.e.dispatcher.Cancel(c)
 	}
 }
@@ -218,11 +218,11 @@ func (p *partitionRunner) poll(now int64) {
 		return
 	}
 	p.rooms.lineUp(p.m, now)
-	p.figures.showWaiting(p.rooms.lineup, p.m.Oldest)
+	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest)
 	p.rooms.park(p.m, now)
 	p.checkDependencies(now)
 	p.askForWaiters()
-	p.m.AwaitPermits()
+	p.m.Permits.WaitAgain()
 	p.permits.poll()
 	if p.timers.sweepDue(elapsed) {
 		p.m.History.Sweep(now)

@@ -74,7 +74,7 @@ func (r *rooms) serveQueue(m *partition.Machine, w partition.Waiting, now int64)
 			r.dispatcher.Return(r.partition, w.Queue, spare)
 			return served
 		}
-		w.Head = m.Head(w.Queue, now) // what waits now is less urgent: other partitions may go first
+		w.Head = m.Queues.Head(w.Queue, now) // what waits now is less urgent: other partitions may go first
 	}
 	return served
 }
@@ -87,7 +87,7 @@ func (r *rooms) deliver(ds []partition.Delivery) {
 
 // deliverDurable delivers the pending deliveries that have become durable.
 func (r *rooms) deliverDurable(m *partition.Machine, now int64) {
-	ds, spare := m.Granted(now)
+	ds, spare := m.Attempts.Granted(now)
 	r.deliver(ds)
 	for _, q := range spare {
 		r.dispatcher.Return(r.partition, q, 1)
@@ -128,18 +128,18 @@ func (r *rooms) lineUp(m *partition.Machine, now int64) {
 // park moves due runs that wait in vain, as of the last lineUp, to the store: those without a consumer, and
 // those of a queue so slow that they keep others out of memory.
 func (r *rooms) park(m *partition.Machine, now int64) {
-	maps.DeleteFunc(r.unserved, func(q partition.Queue, _ bool) bool { return !m.Remembers(q) })
+	maps.DeleteFunc(r.unserved, func(q partition.Queue, _ bool) bool { return !m.Queues.Remembers(q) })
 	before := now - int64(m.StageAfter())
-	if m.Crowded(now) {
-		m.StageAside(before, stageAtOnce)
+	if m.Window.Crowded(now) {
+		m.Window.StageAside(before, stageAtOnce)
 	}
 	for _, w := range r.lineup {
 		switch {
 		case r.unserved[w.Queue]:
-			m.Stage(w.Queue, before, stageAtOnce)
-		case m.Crowded(now) && r.blocked[w.Queue]:
+			m.Window.Stage(w.Queue, before, stageAtOnce)
+		case m.Window.Crowded(now) && r.blocked[w.Queue]:
 			if most := keepFor * r.moved[w.Queue]; w.N > most {
-				m.Stage(w.Queue, before, w.N-most)
+				m.Window.Stage(w.Queue, before, w.N-most)
 			}
 		}
 	}

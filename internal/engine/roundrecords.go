@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -32,6 +33,16 @@ type memory interface {
 	// Ending returns a finished run that is in a batch on its way to the store.
 	Ending(id identity.Run) (store.RunRecord, bool)
 }
+
+// inMemory is the memory of a machine.
+type inMemory struct{ m *partition.Machine }
+
+func (x inMemory) Has(ref store.Ref) bool                               { return x.m.Has(ref) }
+func (x inMemory) Load(records []store.Record, now int64)               { x.m.Load(records, now) }
+func (x inMemory) Settle(refs []store.Ref)                              { x.m.Window.Settle(refs) }
+func (x inMemory) Holds(id identity.Run) (store.Ref, bool)              { return x.m.Holds(id) }
+func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref { return x.m.Absent(k, last, n) }
+func (x inMemory) Ending(id identity.Run) (store.RunRecord, bool)       { return x.m.Ending(id) }
 
 // lookups are the reads that bring records in.
 type lookups interface {

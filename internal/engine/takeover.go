@@ -256,7 +256,7 @@ func (t *claimResult) loadTerms(ctx context.Context) error {
 // readInDoubt reads the records that may hold attempts in doubt, as far as there is memory for them, so that
 // requests for such runs find them.
 func (t *claimResult) readInDoubt(ctx context.Context, now int64) error {
-	for t.m.Unread() {
+	for t.m.Window.Unread() {
 		q, ok := t.m.WantDue(now)
 		if !ok {
 			return nil

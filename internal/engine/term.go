@@ -23,7 +23,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
 	p.health.beganAt.Store(p.e.elapsed())
 	p.reads = reads{p.number, p.lane, &p.lease, t.shard, p.box.ring}
-	p.records, p.rooms = newRoundRecords(t.m, &p.reads), newRooms(p.number, p.e.dispatcher)
+	p.records, p.rooms = newRoundRecords(inMemory{t.m}, &p.reads), newRooms(p.number, p.e.dispatcher)
 	p.intake = intake{t.m, &p.reads, &p.records, &p.replies, p.box}
 	p.timers.wake = 0
 	p.own.begin(t.term)
@@ -61,7 +61,7 @@ func (p *partitionRunner) lose(cause error) {
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
 	p.e.ownershipLog.add(ownershipEntry{p.number, 0, ownershipLine{termFailed, cause.Error(), isUnknown}})
 	p.replies.lose(cause, p.lane.inFlight(p), p.e.elapsed())
-	p.takeBack(p.m.PendingDeliveries())
+	p.takeBack(p.m.Attempts.PendingDeliveries())
 	if !p.own.is(leaving) { // a hand-over has already done so
 		p.keepOrphans()
 	}

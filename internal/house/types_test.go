@@ -21,8 +21,7 @@ const (
 // overBudget is what there was when the budgets came.
 var overBudget = map[string]int{
 	"..Job fields":                       27,
-	"internal/partition.Machine fields":  32,
-	"internal/partition.Machine methods": 246,
+	"internal/partition.Machine methods": 128,
 	"internal/partition.entry fields":    33,
 }
 

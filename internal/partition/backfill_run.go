@@ -26,7 +26,7 @@ func (m *Machine) BackfillBasis(key carillon.Key) (BackfillBasis, error) {
 	if job == nil {
 		return BackfillBasis{}, notFound(key)
 	}
-	j := m.jobOf(job)
+	j := job.job()
 	if !j.Recurring() {
 		return BackfillBasis{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"job %q has none: only a recurring job can be run at its past times", key.Name)
@@ -51,7 +51,7 @@ func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.Backf
 	}
 	job.state.Triggers++
 	job.state.Backfills++
-	m.note(job)
+	m.out.note(job)
 	f := m.Backfills.start(store.Backfill{
 		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule, TimeZone: basis.TimeZone, DST: basis.DST,
 		Anchor: p.Anchor, From: fromTime(spec.From), To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate,
@@ -141,13 +141,13 @@ func (m *Machine) advance(f *backfill, now int64) int {
 // strand ends a backfill whose schedule can no longer be parsed. No more of its runs begin, and a history
 // record says why.
 func (m *Machine) strand(f *backfill, job *entry, now int64) {
-	if m.specMissing(job) {
+	if m.Records.specMissing(job) {
 		m.Backfills.awaitRead(f)
 		return
 	}
 	r := &f.rec
 	left := r.Total - min(r.Begun, r.Total)
-	m.History.add(m.jobOf(job), &job.state, store.RunRecord{
+	m.History.add(job.job(), &job.state, store.RunRecord{
 		Key:    job.ref.Key,
 		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
 		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
@@ -175,9 +175,9 @@ func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 
 // jobOfBackfill returns the job, nil if it must be read first.
 func (m *Machine) jobOfBackfill(f *backfill) *entry {
-	job := m.entries[store.Ref{Key: f.rec.Key}]
+	job := m.Records.entries[store.Ref{Key: f.rec.Key}]
 	if job == nil || job.gone {
-		m.needs[store.Ref{Key: f.rec.Key}] = struct{}{}
+		m.Records.needs[store.Ref{Key: f.rec.Key}] = struct{}{}
 		m.Backfills.awaitRead(f)
 		return nil
 	}
@@ -191,12 +191,12 @@ func (m *Machine) callOff(f *backfill, now int64) {
 	}
 	for _, seq := range slices.Clone(f.rec.Open) {
 		ref := store.Ref{Key: f.rec.Key, Seq: seq}
-		e := m.entries[ref]
+		e := m.Records.entries[ref]
 		switch {
 		case e == nil:
-			m.needs[ref] = struct{}{}
+			m.Records.needs[ref] = struct{}{}
 			m.Backfills.awaitRead(f)
-		case m.specMissing(e):
+		case m.Records.specMissing(e):
 			m.Backfills.awaitRead(f)
 		default:
 			m.abort(e, now, ReasonBackfill)
@@ -211,14 +211,14 @@ func (m *Machine) endBackfill(f *backfill, now int64) {
 	if job == nil {
 		return
 	}
-	if m.specMissing(job) {
+	if m.Records.specMissing(job) {
 		m.Backfills.awaitRead(f)
 		return
 	}
-	f.finish(now, int64(m.jobOf(job).HistoryKeep()))
+	f.finish(now, int64(job.job().HistoryKeep()))
 	m.Backfills.end(f)
 	job.state.Backfills--
-	m.note(job)
+	m.out.note(job)
 	if job.place == idle && job.ended() {
 		m.remove(job)
 	}

@@ -529,7 +529,7 @@ func TestCancelStopsConsumers(t *testing.T) {
 	b := r.mustBackfill("a", r.stretch(5))
 	r.flush()
 	d := r.deliver(1)[0]
-	r.m.Stage(queueQ, r.now, 2)
+	r.m.Window.Stage(queueQ, r.now, 2)
 	r.advance(2 * time.Second) // the attempt is durable
 	r.start()                  // the parked ones are in the store alone
 	bid, err := identity.ParseRun(b.ID)
@@ -565,7 +565,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 		b := r.mustBackfill("a", r.stretch(5))
 		r.flush()
 		if parked {
-			r.m.Stage(queueQ, r.now, 5)
+			r.m.Window.Stage(queueQ, r.now, 5)
 			r.flush()
 		}
 		r.own()

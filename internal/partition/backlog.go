@@ -10,7 +10,7 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	var late [priorities]bool
 	top, others := -1, 0
 	for c := range priorities {
-		if m.window.frontier[c].at.Due > now {
+		if m.Window.frontier[c].at.Due > now {
 			continue
 		}
 		late[c] = true
@@ -23,17 +23,17 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	if top < 0 {
 		return 0, 0, false
 	}
-	if m.window.bytes >= m.cfg.WindowBytes {
+	if m.contents.bytes >= m.cfg.WindowBytes {
 		return top, 0, true
 	}
 	m.Tick(now) // so that the records just read are counted
 	share := max(1, m.cfg.WindowJobs/(4*priorities))
-	waiting := m.dueByPriority()
-	if page := m.topPage(top, waiting[top], others*share, now); page > 0 {
+	waiting := m.due.byPriority()
+	if page := m.Window.topPage(top, waiting[top], others*share, now); page > 0 {
 		return top, page, true
 	}
 	for c := top + 1; c < priorities; c++ {
-		if page := min(share-waiting[c], m.most()); late[c] && waiting[c] <= share/2 && page > 0 {
+		if page := min(share-waiting[c], m.Window.most()); late[c] && waiting[c] <= share/2 && page > 0 {
 			return c, page, true
 		}
 	}
@@ -43,46 +43,31 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 // topPage returns how many records to read of the highest priority with a backlog. have is how many of it are
 // due in memory. It fills the room beside the shares of the others. If it runs low while others fill the
 // window, it gets a little more than that.
-func (m *Machine) topPage(class, have, reserved int, now int64) int {
-	low := max(1, m.cfg.WindowJobs/8)
-	if m.room()-reserved < low {
-		m.retreat(m.window.frontier[class].at, now)
+func (w *Window) topPage(class, have, reserved int, now int64) int {
+	low := max(1, w.cfg.WindowJobs/8)
+	if w.room()-reserved < low {
+		w.retreat(w.frontier[class].at, now)
 	}
-	if free := min(m.room()-reserved, loadPage); free >= max(1, m.cfg.WindowJobs/4) {
+	if free := min(w.room()-reserved, loadPage); free >= max(1, w.cfg.WindowJobs/4) {
 		return free
 	}
 	if have >= low {
 		return 0
 	}
-	return min(2*low-have, m.most())
+	return min(2*low-have, w.most())
 }
 
 // most returns how many more records may come into memory for the sake of their priority.
-func (m *Machine) most() int { return m.cfg.WindowJobs + m.cfg.WindowJobs/4 - m.waiting() }
-
-// dueByPriority counts the records in memory that are due and wait, by priority.
-func (m *Machine) dueByPriority() (n [priorities]int) {
-	for _, q := range m.active {
-		for c := range q.lists {
-			n[c] += len(q.lists[c])
-		}
-	}
-	for _, e := range m.blocked {
-		if e.place == blocked {
-			n[e.state.Priority]++
-		}
-	}
-	return n
-}
+func (w *Window) most() int { return w.cfg.WindowJobs + w.cfg.WindowJobs/4 - w.waiting() }
 
 // nowOf returns how many of a queue's runs may be handed out before more of the backlog is read. If runs of a
 // priority wait in it that has more due than is in memory, no run of a lower priority may. short is the
 // priority that memory has run out of.
-func (m *Machine) nowOf(q *queue, short int, now int64) int {
+func (w *Window) nowOf(q *queue, short int, now int64) int {
 	n := 0
 	for c := range q.lists {
 		n += len(q.lists[c])
-		if c == short || (n > 0 && m.window.frontier[c].at.Due <= now) {
+		if c == short || (n > 0 && w.frontier[c].at.Due <= now) {
 			return n
 		}
 	}
@@ -91,16 +76,15 @@ func (m *Machine) nowOf(q *queue, short int, now int64) int {
 
 // short returns the highest priority with a backlog if, for want of room, none of it is in memory and a batch
 // in flight will make room; otherwise -1. Lower priorities wait for that batch.
-func (m *Machine) short(now int64) int {
-	o := &m.out
-	if len(o.flight) == 0 && len(o.changed) == 0 && len(o.sealed) == 0 {
+func (w *Window) short(now int64) int {
+	if len(w.out.flight) == 0 && len(w.out.changed) == 0 && len(w.out.sealed) == 0 {
 		return -1
 	}
 	for c := range priorities {
-		if m.window.frontier[c].at.Due > now {
+		if w.frontier[c].at.Due > now {
 			continue
 		}
-		if m.most() > 0 || m.dueByPriority()[c] > 0 {
+		if w.most() > 0 || w.due.byPriority()[c] > 0 {
 			return -1
 		}
 		return c

@@ -28,7 +28,7 @@ func Plannable(j *carillon.Job, at int64) error {
 // Plannable.
 func (m *Machine) Keeps(j *carillon.Job) bool {
 	e := m.find(j.Key())
-	return e != nil && !replans(e, m.jobOf(e), j)
+	return e != nil && !replans(e, e.job(), j)
 }
 
 // MayPut returns an error if not all of the jobs can be stored; bad is then the index of one that cannot.
@@ -68,7 +68,7 @@ func (m *Machine) PutsNext(reqs []PutRequest) bool { return len(m.out.sealed) ==
 // It must be sealed first, so that all jobs come into one batch after it.
 func (m *Machine) deletes(reqs []PutRequest) bool {
 	for i := range reqs {
-		if e := m.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
+		if e := m.Records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
 			return true
 		}
 	}

@@ -38,16 +38,16 @@ func newBench(b *testing.B) *bench {
 // round does what a round of the engine does with the machine, over an empty store.
 func (r *bench) round() {
 	r.m.Tick(r.now)
-	r.m.Needs(64)
+	r.m.Window.Needs(64)
 	for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
 		r.m.Loaded(q, nil, r.now)
 	}
 	r.m.Tick(r.now)
-	r.m.Granted(r.now)
-	r.parked = r.m.Parked(r.parked[:0])
+	r.m.Attempts.Granted(r.now)
+	r.parked = r.m.Queues.Parked(r.parked[:0])
 	r.lineup = r.m.AppendWaiting(r.lineup[:0], r.now)
-	r.m.PassPermits()
-	r.m.Cancels()
+	r.m.Permits.ReturnUnused()
+	r.m.Attempts.Cancels()
 	r.m.Dependencies.Notices(r.now, 100)
 	r.m.Stats()
 	r.m.NextWake()

@@ -75,7 +75,7 @@ func (e *entry) settleCounts(job *entry, written bool) (had bool) {
 func (m *Machine) settleAllCounts() {
 	for _, e := range m.out.changed { // jobs are appended meanwhile; they have no parent
 		if p := e.parent; p != nil && e.settleCounts(p, true) {
-			m.note(p)
+			m.out.note(p)
 		}
 	}
 }

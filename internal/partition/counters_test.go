@@ -147,7 +147,7 @@ func TestAnExpiredRunThatWasTriedIsNotSkipped(t *testing.T) {
 		r.mustPut(carillon.Job{Name: "a", TTL: carillon.In(time.Minute), FailurePolicy: p})
 		r.failRun(r.deliver(1)[0])
 		r.advance(2 * time.Second)
-		r.m.Stage(queueQ, r.now, 1)
+		r.m.Window.Stage(queueQ, r.now, 1)
 		r.advance(2 * time.Minute)
 		h := r.history("a")
 		if len(h) != 1 || h[0].Status != want || h[0].Reason != partition.ReasonExpired || h[0].Attempt != 1 || len(h[0].Errors) != 1 {

@@ -39,18 +39,18 @@ const KeptHeartbeatInterval = keptFor / 3
 
 // miss withdraws a kept attempt whose earlier owner has not been heard of in time.
 func (m *Machine) miss(e *entry, now int64) {
-	m.withdraw(e)
-	m.touch(e)
-	m.enqueue(e, now)
+	m.Attempts.withdraw(e)
+	m.due.touch(e)
+	m.due.enqueue(e, now)
 }
 
 // reclaim withdraws an attempt that an earlier owner handed out: its stream has ended with that owner. That
 // need not be written, as any later owner would do the same.
 func (m *Machine) reclaim(e *entry, now int64) {
 	e.place = running
-	m.grants++
-	m.adoptPermit(e)
-	m.withdraw(e)
+	m.Attempts.grants++
+	m.Permits.adopt(e)
+	m.Attempts.withdraw(e)
 	e.state.Run.Limited = false // an owner may have returned its permit without writing the run
-	m.enqueue(e, now)
+	m.due.enqueue(e, now)
 }

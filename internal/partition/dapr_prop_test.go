@@ -104,7 +104,7 @@ func TestDaprRunsEveryTimeInOrder(t *testing.T) {
 			"advance": func(rt *rapid.T) {
 				w.advance(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "ms")) * time.Millisecond)
 			},
-			"stage": func(*rapid.T) { w.m.Stage(queueX, w.now, 10); w.flush() },
+			"stage": func(*rapid.T) { w.m.Window.Stage(queueX, w.now, 10); w.flush() },
 		})
 	})
 }

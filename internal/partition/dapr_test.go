@@ -307,12 +307,16 @@ func TestALimitOutlivesStreams(t *testing.T) {
 func TestDaprMakesUpForEveryTime(t *testing.T) {
 	want := []int{10, 20, 30, 40, 50, 60}
 	for name, wait := range map[string]func(r *rig){
-		"the node was down":      func(r *rig) { r.now += int64(68 * time.Second); r.start(); r.flush() },
-		"nobody was connected":   func(r *rig) { r.advance(12 * time.Second); r.m.Stage(queueX, r.now, 10); r.advance(56 * time.Second) },
+		"the node was down": func(r *rig) { r.now += int64(68 * time.Second); r.start(); r.flush() },
+		"nobody was connected": func(r *rig) {
+			r.advance(12 * time.Second)
+			r.m.Window.Stage(queueX, r.now, 10)
+			r.advance(56 * time.Second)
+		},
 		"the one before went on": nil,
 		"nobody, and down": func(r *rig) {
 			r.advance(12 * time.Second)
-			r.m.Stage(queueX, r.now, 10)
+			r.m.Window.Stage(queueX, r.now, 10)
 			r.advance(0)
 			r.now += int64(56e9)
 			r.start()

@@ -20,8 +20,8 @@ func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOpt
 // cancelled, and its backfills. It reports whether a consumer had one of the runs. The record of the job
 // itself is left to the caller.
 func (m *Machine) cancelRuns(job *entry, now int64, reason string) (interrupted bool) {
-	for _, r := range m.familyOf(job).runs {
-		if m.revoke(r) {
+	for _, r := range m.Records.familyOf(job).runs {
+		if m.Attempts.revoke(r) {
 			interrupted = true
 		}
 		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: reason})

@@ -28,7 +28,10 @@
 // # Files
 //
 //	New, Begin, After     machine.go          configuration, fields, and the bounds of a round
-//	                      entry.go            one record in memory, and what its timer waits for
+//	                      entry.go            one record in memory
+//	                      records.go          the records in memory, and what must be read for them
+//	                      contents.go         specs in memory, and what is decoded of them
+//	                      agenda.go           when each record does something by itself
 //	Put                   put.go              what a put does, from top to bottom
 //	Patch                 patch.go            a put of some fields
 //	Delete                delete.go           the end of a job with all its runs
@@ -41,12 +44,14 @@
 //	Absent                pending.go          pending runs that must be read before an operation
 //	Job                   view.go             jobs and runs as callers see them
 //	Tick                  tick.go             due runs, expired leases, timeouts, ends of life
-//	AppendWaiting         ready.go            due runs in memory, by queue and priority
+//	                      due.go              due runs, until they are handed out or parked
+//	Queues, AppendWaiting ready.go            due runs in memory, by queue and priority
 //	Deliver               deliver.go          hands out the next runs of a queue as attempts with tokens
+//	Attempts              attempts.go         attempts in force: their leases, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
 //	Queue, Delivery       queue.go            what the machine and dispatch exchange
 //	Token, Signer         token.go            the proof that a report is of the attempt in force
-//	Promote               limit.go            runs that wait for permits of a concurrency key
+//	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
 //	Report, Heartbeat     result.go           what consumers report; stale tokens change nothing
 //	                      report.go           a report, and who is told its outcome
 //	                      late.go             ends of attempts noticed late, after the process stood still
@@ -58,7 +63,7 @@
 //	                      repeats.go          which runs count towards repeats
 //	                      dapr.go             what differs for jobs of Dapr
 //	                      indoubt.go          attempts that an earlier owner may have handed out
-//	                      others.go           further consumers of an attempt that was handed out twice
+//	                      duplicates.go       further consumers of an attempt that was handed out twice
 //	SetPaused             pause.go            paused jobs, and how they resume
 //	PutAll, ApplyShare    batches.go          jobs that are stored together, also across partitions
 //	CommitIntents         intents.go          the records that decide a batch across partitions
@@ -67,7 +72,7 @@
 //	Release               waits.go            the waits of a job that depends on others
 //	StartBackfill …       backfill.go         past times of a job, run beside its schedule
 //	                      backfill_run.go     when those runs are made, and how they end
-//	WantDue, Loaded       window.go           which slice of the store is in memory
+//	Window, WantDue       window.go           which slice of the store is in memory
 //	                      timers.go           the heap of timers
 //	                      backlog.go          which priority of a backlog is read first
 //	WantStaged, Stage     staging.go          due runs that are parked in the store

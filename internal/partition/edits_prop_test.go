@@ -126,7 +126,7 @@ func (w *workshop) deliverAll(n int) (out []partition.Delivery) {
 }
 
 func (w *workshop) Stage(rt *rapid.T) {
-	w.m.Stage(rapid.SampledFrom(workQueues).Draw(rt, "queue"), w.now, 1000)
+	w.m.Window.Stage(rapid.SampledFrom(workQueues).Draw(rt, "queue"), w.now, 1000)
 	w.maybeCommit(rt)
 }
 
@@ -159,7 +159,7 @@ func (w *workshop) some(rt *rapid.T) (tok partition.Token, ok bool) {
 
 func (w *workshop) Beat(rt *rapid.T) {
 	if tok, ok := w.some(rt); ok {
-		w.m.Heartbeat(w.now, tok)
+		w.m.Attempts.Heartbeat(w.now, tok)
 	}
 }
 

@@ -22,11 +22,11 @@ const (
 
 // entry is one record in memory.
 type entry struct {
-	ref   store.Ref
-	state store.State
-	spec  []byte        // nil: not read yet
-	job   *carillon.Job // the decoded spec; nil until needed
-	sched *schedule.Schedule
+	ref     store.Ref
+	state   store.State
+	spec    []byte        // nil: not read yet
+	decoded *carillon.Job // the decoded spec; nil until needed
+	sched   *schedule.Schedule
 
 	parent    *entry            // of a pending run: its job; nil if that is not in memory
 	children  int32             // of a job: its pending runs in memory
@@ -42,7 +42,7 @@ type entry struct {
 	made     bool // the attempt in force was made in this term, not taken over
 	waits    bool // the next scheduled time waits for the unfinished run; see overlaps
 
-	timer   int    // index in Machine.timers; -1 = not armed
+	timer   int    // index in agenda.timers; -1 = not armed
 	seq     uint64 // the batch that holds the newest change
 	held    uint64 // the batch that must be durable before the run is handed out
 	content uint64 // the batch that holds the newest change of what its runs do; 0: that is durable
@@ -62,12 +62,6 @@ type entry struct {
 	pendingDelivery uint64        // number of its pending delivery; 0: it has been handed out
 	limit           *Limit        // whose permit the attempt in force holds; nil: none
 }
-
-// dirty reports whether e has a change that is not durable yet.
-func (m *Machine) dirty(e *entry) bool { return e.seq > m.out.durable }
-
-// awaitsCommit reports whether e's run must not be handed out yet because what it depends on is not durable.
-func (m *Machine) awaitsCommit(e *entry) bool { return e.held > m.out.durable }
 
 // owner returns the job that e belongs to: e itself, or its parent. It is nil if a pending run's parent is
 // not in memory.
@@ -93,55 +87,21 @@ func (e *entry) specOf() []byte {
 // their content.
 func (e *entry) own() bool { return e.ref.Seq == 0 || e.state.OwnSpec }
 
-// jobOf decodes the spec that e runs by, once. The caller must have made sure that the spec is in memory.
-func (m *Machine) jobOf(e *entry) *carillon.Job {
+// job decodes the spec that e runs by, once. The caller must have made sure that the spec is in memory.
+func (e *entry) job() *carillon.Job {
 	if !e.own() && e.parent != nil {
-		return m.jobOf(e.parent)
+		return e.parent.job()
 	}
-	if e.job == nil {
+	if e.decoded == nil {
 		j, err := codec.DecodeSpec(e.spec, e.ref.Key)
 		if err != nil {
 			// Only a damaged record gets here. It must not take the partition down.
 			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true, Note: "damaged record: " + err.Error()}
 		}
-		e.job = &j
+		e.decoded = &j
 	}
-	return e.job
+	return e.decoded
 }
-
-// scheduleOf returns the parsed schedule of a recurring job. It is nil for a one-shot, and if the schedule
-// can no longer be parsed.
-func (m *Machine) scheduleOf(e *entry) *schedule.Schedule {
-	if e.sched != nil {
-		return e.sched
-	}
-	j := m.jobOf(e)
-	if !j.Recurring() {
-		return nil
-	}
-	key := scheduleKey{j.Schedule, j.TimeZone, j.DST}
-	s, ok := m.schedules[key]
-	if !ok {
-		var err error
-		if s, err = j.ParseSchedule(); err != nil {
-			// It was valid when it was put; a time zone that was removed must stop the schedule, not the
-			// node.
-			return nil
-		}
-		if len(m.schedules) >= maxSharedSchedules {
-			clear(m.schedules)
-		}
-		m.schedules[key] = s
-	}
-	e.sched = s
-	return s
-}
-
-// maxSharedSchedules bounds the cache of parsed schedules.
-const maxSharedSchedules = 4096
-
-// unscheduled reports whether e is a recurring job whose schedule can no longer be parsed.
-func (m *Machine) unscheduled(e *entry) bool { return m.scheduleOf(e) == nil && m.jobOf(e).Recurring() }
 
 // ended reports whether a job has nothing left to do, so that it can be removed.
 func (e *entry) ended() bool {
@@ -172,62 +132,6 @@ func earliest(a, b int64) int64 {
 		return b
 	}
 	return a
-}
-
-// setWake arms e's timer; 0 disarms it.
-func (m *Machine) setWake(e *entry, at int64) {
-	switch {
-	case at != 0:
-		m.timers.set(e, at)
-	case e.timer >= 0:
-		m.timers.drop(e)
-	}
-}
-
-// rearm sets e's timer to the earliest thing that can happen to it without input.
-func (m *Machine) rearm(e *entry) {
-	switch {
-	case e.gone || e.place == blocked || e.pendingDelivery != 0:
-		m.setWake(e, 0)
-	case e.place == ready || e.place == aside:
-		m.setWake(e, m.overlapDue(e))
-	case e.place == running:
-		at := earliest(max(e.over(), e.putOff), m.overlapDue(e))
-		if !e.durable {
-			at = earliest(at, m.keepDue(e))
-		}
-		m.setWake(e, at)
-	default:
-		m.setWake(e, m.idleDue(e))
-	}
-}
-
-// idleDue returns when something happens by itself to a record without an attempt in force. The due index
-// holds this value.
-func (m *Machine) idleDue(e *entry) int64 {
-	s := &e.state
-	switch {
-	case s.Run.Live && s.Phase == carillon.PhaseStaged && e.isDapr():
-		return m.overlapDue(e)
-	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-		return earliest(afterLife(s), m.overlapDue(e))
-	case s.Run.Live:
-		return earliest(s.Run.Due, m.overlapDue(e))
-	case s.Next == 0: // it waits for its pending runs, if for anything
-		return 0
-	case s.Paused, s.Phase == carillon.PhaseWaiting:
-		return afterLife(s)
-	}
-	return m.nextDue(e)
-}
-
-// nextDue returns when the next scheduled time is due; there must be one. Without the spec in memory it is a
-// lower bound.
-func (m *Machine) nextDue(e *entry) int64 {
-	if e.spec == nil || e.state.Jitter == 0 {
-		return e.state.Next
-	}
-	return m.timetableOf(e).due(e.state.Next)
 }
 
 // afterLife returns the first instant after the end of the job's life, which is inclusive; 0 if its life does

@@ -13,13 +13,13 @@ type family struct {
 }
 
 // familyOf returns the job's family.
-func (m *Machine) familyOf(job *entry) family {
+func (rs *Records) familyOf(job *entry) family {
 	f := family{job: job}
 	if job.state.Run.Live {
 		f.runs = append(f.runs, job)
 	}
 	if job.children > 0 {
-		for _, e := range m.live {
+		for _, e := range rs.live {
 			if e.parent == job {
 				f.runs = append(f.runs, e)
 			}

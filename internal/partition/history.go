@@ -67,7 +67,7 @@ const trimSlack = 10
 
 // keepRun writes the run that ends into the history, and counts it.
 func (m *Machine) keepRun(e *entry, now int64, end ending) {
-	m.concede(e)
+	e.concede()
 	s := &e.state
 	r := store.RunRecord{
 		Key: e.ref.Key, ID: s.Identity(m.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
@@ -96,7 +96,7 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 		job.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
 			Attempt: s.Run.Attempt, Status: end.status}
 	}
-	m.History.add(m.jobOf(e), job, r)
+	m.History.add(e.job(), job, r)
 	if m.cfg.Events.Finished != nil {
 		m.cfg.Events.Finished(end.status)
 	}

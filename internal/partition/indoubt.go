@@ -97,14 +97,15 @@ func (t *Terms) Record() store.MetaRecord {
 	return store.MetaRecord{Kind: store.KindTerms, Key: TermsKey, Value: b}
 }
 
-// doubts holds the terms that may have left attempts in doubt.
-type doubts struct {
+// suspects holds the terms that may have left attempts in doubt.
+type suspects struct {
+	epoch uint64      // of the present term
 	ended []EndedTerm // oldest first
 	until int64       // the latest of their ends
 }
 
-func newDoubts(ended []EndedTerm) doubts {
-	d := doubts{ended: slices.Clone(ended)}
+func newSuspects(epoch uint64, ended []EndedTerm) *suspects {
+	d := &suspects{epoch: epoch, ended: slices.Clone(ended)}
 	for _, e := range ended {
 		d.until = max(d.until, e.Until)
 	}
@@ -114,7 +115,7 @@ func newDoubts(ended []EndedTerm) doubts {
 // of returns the first term that may have handed out what was due at an instant, of a record of which nothing
 // is in doubt up to the epoch settled. Later terms that handed it out too did so under the first one's grant,
 // as this term will.
-func (d *doubts) of(settled uint64, due int64) (store.Term, bool) {
+func (d *suspects) of(settled uint64, due int64) (store.Term, bool) {
 	if due > d.until {
 		return store.Term{}, false
 	}
@@ -129,16 +130,16 @@ func (d *doubts) of(settled uint64, due int64) (store.Term, bool) {
 // EndInOrder records that this term leaves nothing in doubt: everything it has handed out is in the batches
 // up to this one, and it hands out nothing more.
 func (m *Machine) EndInOrder() {
-	m.Write((&Terms{Ended: m.doubts.ended}).Record())
+	m.Write((&Terms{Ended: m.suspects.ended}).Record())
 }
 
 // Unread reports whether records that may hold something in doubt have not been read yet.
-func (m *Machine) Unread() bool {
-	if len(m.doubts.ended) == 0 {
+func (w *Window) Unread() bool {
+	if len(w.suspects.ended) == 0 {
 		return false
 	}
-	for class := range m.window.frontier {
-		if m.window.frontier[class].at.Due <= m.doubts.until {
+	for class := range w.frontier {
+		if w.frontier[class].at.Due <= w.suspects.until {
 			return true
 		}
 	}
@@ -151,35 +152,37 @@ func (m *Machine) Unread() bool {
 // the store too.
 func (m *Machine) examine(e *entry, now int64) {
 	s := &e.state
-	if s.Settled >= m.cfg.Term.Epoch || e.gone {
+	if s.Settled >= m.suspects.epoch || e.gone {
 		return
 	}
-	var settled bool
-	switch {
-	case s.Run.Live:
-		settled = m.examineRun(e)
-	default:
-		settled = m.examineNext(e, now)
-	}
-	if settled {
+	if s.Run.Live {
+		m.suspects.settleRun(e)
+	} else if m.examineNext(e, now) {
 		s.Settled = m.cfg.Term.Epoch
 	}
 }
 
+// settleRun examines the unfinished run of e, unless that was done before.
+func (s *suspects) settleRun(e *entry) {
+	if !e.gone && e.state.Settled < s.epoch && s.examineRun(e) {
+		e.state.Settled = s.epoch
+	}
+}
+
 // examineRun examines an unfinished run: its next attempt may have been handed out already.
-func (m *Machine) examineRun(e *entry) (settled bool) {
+func (s *suspects) examineRun(e *entry) (settled bool) {
 	r := &e.state.Run
 	if e.place == running || !r.Doubt.Term.IsZero() {
 		return true // the attempt is known, or its doubt is
 	}
-	term, doubtful := m.doubts.of(e.state.Settled, r.Due)
+	term, doubtful := s.of(e.state.Settled, r.Due)
 	if !doubtful {
 		return true
 	}
 	if e.owner() == nil {
 		return false
 	}
-	m.inDoubt(e, term)
+	s.inDoubt(e, term)
 	return true
 }
 
@@ -191,14 +194,14 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 	if s.Next == 0 || s.Paused || !allOpen(s) {
 		return true
 	}
-	if _, doubtful := m.doubts.of(s.Settled, s.Next); !doubtful {
+	if _, doubtful := m.suspects.of(s.Settled, s.Next); !doubtful {
 		return true // Next is the earliest that it can be due
 	}
-	if e.place != idle && e.place != blocked || m.specMissing(e) || m.unscheduled(e) {
+	if e.place != idle && e.place != blocked || m.Records.specMissing(e) || m.contents.unscheduled(e) {
 		return false
 	}
-	due := m.nextDue(e)
-	term, doubtful := m.doubts.of(s.Settled, due)
+	due := m.contents.nextDue(e)
+	term, doubtful := m.suspects.of(s.Settled, due)
 	switch {
 	case !doubtful:
 		return true
@@ -206,17 +209,17 @@ func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
 		return false
 	}
 	m.open(e, s.Next, now)
-	m.inDoubt(e, term)
+	m.suspects.inDoubt(e, term)
 	if e.place == idle { // otherwise it is enqueued when it is unblocked
-		m.enqueue(e, now)
+		m.due.enqueue(e, now)
 	}
 	return true
 }
 
 // inDoubt notes that the next attempt of e's run may have been handed out under term.
-func (m *Machine) inDoubt(e *entry, term store.Term) {
+func (s *suspects) inDoubt(e *entry, term store.Term) {
 	r := &e.state.Run
-	r.Doubt = store.Grant{Term: term, Generation: m.generation(e)}
+	r.Doubt = store.Grant{Term: term, Generation: e.contentGeneration()}
 	r.InDoubt++
 }
 
@@ -229,16 +232,16 @@ func (e *entry) doubtful() bool {
 
 // grantOf returns the grant of e's next attempt: a new one, or that of the earlier term that may have handed
 // it out. Attempts of Dapr's jobs ended with that term, so those always get a new grant.
-func (m *Machine) grantOf(e *entry) store.Grant {
+func (a *Attempts) grantOf(e *entry) store.Grant {
 	if d := e.state.Run.Doubt; !d.Term.IsZero() && !e.isDapr() {
 		return d
 	}
-	return store.Grant{Term: m.cfg.Term, Generation: m.generation(e)}
+	return store.Grant{Term: a.cfg.Term, Generation: e.contentGeneration()}
 }
 
 // concede counts an attempt in doubt as made, because the run ends or changes before the attempt is made
 // again.
-func (m *Machine) concede(e *entry) {
+func (e *entry) concede() {
 	if e.doubtful() {
 		r := &e.state.Run
 		r.Attempt++
@@ -247,18 +250,11 @@ func (m *Machine) concede(e *entry) {
 	}
 }
 
-// HandedOut reports whether a token names the attempt in force and this term handed it out. An attempt in
-// doubt has the token of an earlier term; what the owner of that term did with it does not count here.
-func (m *Machine) HandedOut(tok Token) bool {
-	e := m.live[tok.Run]
-	return e != nil && e.place == running && e.since != 0 && m.names(e, tok)
-}
-
 // Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or
 // that is not due yet by this node's clock.
 func (m *Machine) Awaits(tok Token, now int64) bool {
-	return (m.Unread() || now <= m.doubts.until) && now-m.cfg.Since < int64(awaitUnread) &&
-		slices.ContainsFunc(m.doubts.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
+	return (m.Window.Unread() || now <= m.suspects.until) && now-m.cfg.Since < int64(awaitUnread) &&
+		slices.ContainsFunc(m.suspects.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }
 
 // awaitUnread is how long reports of attempts wait for their records to be read.
@@ -266,13 +262,13 @@ const awaitUnread = time.Minute
 
 // acknowledge takes an attempt in doubt as the one in force, because a consumer has proved by its token that
 // it has it.
-func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
+func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 	r := &e.state.Run
 	if !e.doubtful() || e.isDapr() || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {
 		return
 	}
 	if e.place == ready || e.place == aside {
-		m.dequeue(e)
+		a.due.dequeue(e)
 	}
 	r.Attempt++
 	r.Grant = r.Doubt
@@ -281,11 +277,11 @@ func (m *Machine) acknowledge(e *entry, tok Token, now int64) {
 		r.Started = now
 	}
 	e.countAttempt()
-	e.queue = new(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
-	m.startClocks(e, now)
+	e.queue = new(QueueOf(e.ref.Namespace, e.job().Target))
+	a.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.first, e.since = running, false, false, m.out.seq
+	e.place, e.durable, e.first, e.since = running, false, false, a.out.seq
 	e.made = false
-	m.grants++
-	m.rearm(e)
+	a.grants++
+	a.agenda.rearm(e)
 }

@@ -177,7 +177,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
+			if v := r.m.Attempts.Heartbeat(r.now, tok); v != partition.Accepted {
 				t.Fatalf("a beat is answered %d", v)
 			}
 			if ds := r.deliver(1); len(ds) != 0 {
@@ -190,7 +190,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 		if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 || ds[0].Run.Token == left.Run.Token {
 			t.Fatalf("after its lease %+v", ds)
 		}
-		if v := r.m.Heartbeat(r.now, tok); v != partition.Stale {
+		if v := r.m.Attempts.Heartbeat(r.now, tok); v != partition.Stale {
 			t.Errorf("a beat after that is answered %d", v)
 		}
 	}
@@ -346,7 +346,7 @@ func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 		"parked": func(r *rig) {
 			r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Second), Data: long})
 			r.advance(3 * time.Second)
-			r.m.Stage(queueQ, r.now, 10)
+			r.m.Window.Stage(queueQ, r.now, 10)
 			r.flush()
 			r.recall()
 		},
@@ -380,7 +380,7 @@ func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 func TestALifeThatEndsInDoubtIsNoSkip(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	left := r.left(carillon.Job{TTL: carillon.In(time.Minute + 30*time.Second)})
-	r.m.Stage(queueQ, r.now, 10)
+	r.m.Window.Stage(queueQ, r.now, 10)
 	r.flush()
 	r.advance(time.Hour)
 	if h := r.recordOf(left); h.Status != carillon.RunFailed || h.Reason != partition.ReasonExpired || h.Attempt != 1 || h.InDoubt != 1 {

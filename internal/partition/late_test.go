@@ -50,11 +50,11 @@ func TestALeaseThatEndedUnseenEndsSoon(t *testing.T) {
 // TestABeatAfterAHaltExtendsTheLease like any other heartbeat.
 func TestABeatAfterAHaltExtendsTheLease(t *testing.T) {
 	r, had := halted(t, 4*time.Second)
-	if v := r.m.Heartbeat(r.now, tokenOf(t, r, had)); v != partition.Accepted {
+	if v := r.m.Attempts.Heartbeat(r.now, tokenOf(t, r, had)); v != partition.Accepted {
 		t.Fatalf("a beat is %v", v)
 	}
 	r.advance(2*time.Second - 1)
-	if v := r.m.Heartbeat(r.now, tokenOf(t, r, had)); v != partition.Accepted {
+	if v := r.m.Attempts.Heartbeat(r.now, tokenOf(t, r, had)); v != partition.Accepted {
 		t.Errorf("just before the end of the lease a beat is %v", v)
 	}
 	r.advance(2 * time.Second)

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ type Line struct {
 // Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as
 // a pool of permits (internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
 //
-//	due run ─► ready list ─► takePermit ── permit taken ──────────────► attempt in force
+//	due run ─► ready list ─► Permits.take ── permit taken ────────────► attempt in force
 //	              ▲               └─ none ─► setAside ─► line                  │
 //	              │                                       │ Wait               │ its end is durable
 //	           Promote ◄── permits are reserved ◄── Limiter ◄──────────────────┘ Free
@@ -71,6 +70,21 @@ func (unlimited) Leave(Line)                   {}
 // Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner
 // can count them before it hands anything out.
 
+// Permits are the lines of runs that wait for permits, and the permits that attempts in force hold.
+type Permits struct {
+	limiter Limiter
+	out     *builder
+	queues  *Queues
+	lines   map[Line]*line      // runs that wait for permits
+	told    []*line             // lines with permits reserved in this round
+	stalled []*line             // lines that must start waiting again
+	charged map[store.Ref]Limit // permits of attempts in force whose records are not in memory
+}
+
+func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
+	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[Line]*line{}, charged: map[store.Ref]Limit{}}
+}
+
 // line holds the runs of one queue that found no permit of their limit. While it holds any, one of three
 // things is true: it waits for permits; or some of its runs are back in the ready list, to take a permit when
 // the queue has a slot; or it is stalled until the next round or commit.
@@ -105,98 +119,86 @@ func lineOf(q Queue) (l Line, ok bool) {
 }
 
 // line finds or makes the line.
-func (m *Machine) line(key Line) *line {
-	l := m.lines[key]
+func (p *Permits) line(key Line) *line {
+	l := p.lines[key]
 	if l == nil {
 		l = &line{key: key}
-		m.lines[key] = l
+		p.lines[key] = l
 	}
 	return l
 }
 
-// takePermit takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
+// take takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
 // there is none; then e must wait in the line key.
-func (m *Machine) takePermit(e *entry) (key Line, ok bool) {
-	j := m.jobOf(e)
+func (p *Permits) take(e *entry) (key Line, ok bool) {
+	j := e.job()
 	if j.ConcurrencyKey == "" {
 		return key, true
 	}
 	key = Line{Limit: Limit{e.ref.Namespace, j.ConcurrencyKey}, Queue: *e.queue}
-	ok, limited := m.cfg.Limiter.Take(key)
+	ok, limited := p.limiter.Take(key)
 	if ok && limited {
 		e.state.Run.Limited, e.limit = true, new(key.Limit)
-		m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
+		p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
 	}
 	return key, ok
 }
 
-// returnPermitOnceEnded returns the permit of e's attempt once the end of the attempt is durable.
-func (m *Machine) returnPermitOnceEnded(e *entry) {
+// release returns the permit of e's attempt once the end of the attempt is durable.
+func (p *Permits) release(e *entry) {
 	if e.limit == nil {
 		return
 	}
-	m.returnPermit(*e.limit, e.ref)
+	p.giveBack(*e.limit, e.ref)
 	e.limit, e.state.Run.Limited = nil, false
 }
 
-func (m *Machine) returnPermit(l Limit, ref store.Ref) {
-	m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
-	m.out.permits = append(m.out.permits, l)
+func (p *Permits) giveBack(l Limit, ref store.Ref) {
+	p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
+	p.out.permits = append(p.out.permits, l)
 }
 
 // releaseAll returns the permits of a deleted job's attempts that are not in memory. They end with the job.
-func (m *Machine) releaseAll(key carillon.Key) {
+func (p *Permits) releaseAll(key carillon.Key) {
 	var refs []store.Ref
-	for ref := range m.charged {
+	for ref := range p.charged {
 		if ref.Key == key {
 			refs = append(refs, ref)
 		}
 	}
 	slices.SortFunc(refs, store.Ref.Compare)
 	for _, ref := range refs {
-		m.returnPermit(m.charged[ref], ref)
-		delete(m.charged, ref)
+		p.giveBack(p.charged[ref], ref)
+		delete(p.charged, ref)
 	}
 }
 
-// adoptPermit takes over the permit of an attempt that an earlier owner handed out.
-func (m *Machine) adoptPermit(e *entry) {
-	if l, charged := m.charged[e.ref]; charged {
+// adopt takes over the permit of an attempt that an earlier owner handed out.
+func (p *Permits) adopt(e *entry) {
+	if l, charged := p.charged[e.ref]; charged {
 		e.limit = new(l)
-		delete(m.charged, e.ref)
+		delete(p.charged, e.ref)
 	}
-}
-
-// setAside puts a due run into its line to wait for a permit.
-func (m *Machine) setAside(e *entry, key Line) {
-	l := m.line(key)
-	e.place, e.line = aside, l
-	heap.Push(&l.list, e)
-	m.rearm(e)
-	if l.waits && l.list[0] == e {
-		l.waits = l.tries > 0 // e goes before the runs for which the line waits, so wait again with its order
-	}
-	m.await(l)
 }
 
 // leaveLine notes that e has left its line, or the ready list into which the line had sent it.
-func (m *Machine) leaveLine(e *entry, from place) {
+func (p *Permits) leaveLine(e *entry, from place) {
 	l := e.line
 	e.line = nil
 	if from != aside {
 		l.tries--
 	}
-	m.await(l)
+	p.request(l)
 }
 
-// await makes the line wait for permits if any of its runs need them. A line without runs is forgotten.
-func (m *Machine) await(l *line) {
-	inStore := m.parkedIn(l)
+// request makes the line wait for permits if any of its runs need them. A line without runs is forgotten.
+func (p *Permits) request(l *line) {
+	inStore := p.parkedIn(l)
 	switch {
-	case m.lines[l.key] != l || l.tries > 0:
+	case p.lines[l.key] != l || l.tries > 0:
 	case len(l.list) == 0 && !inStore:
-		delete(m.lines, l.key)
-		m.cfg.Limiter.Leave(l.key)
+		delete(p.lines, l.key)
+		p.limiter.Leave(l.key)
 	case l.waits:
 	default:
 		want, order := len(l.list), l.first
@@ -207,7 +209,7 @@ func (m *Machine) await(l *line) {
 			want += loadTokens
 		}
 		l.waits = true
-		m.cfg.Limiter.Wait(l.key, order, want)
+		p.limiter.Wait(l.key, order, want)
 	}
 }
 
@@ -215,27 +217,27 @@ func (m *Machine) await(l *line) {
 const loadTokens = 64
 
 // parkedIn reports whether runs of the line are parked.
-func (m *Machine) parkedIn(l *line) bool {
-	st := m.queues[l.key.Parked()]
+func (p *Permits) parkedIn(l *line) bool {
+	st := p.queues.queues[l.key.Parked()]
 	return st != nil && !st.parked.none
 }
 
 // Promote says that n permits of the line's limit are reserved for it, or that n of its runs may go because
 // it is not limited any more. As many of its runs return to their queue. What is not used until
-// [Machine.PassPermits] is returned.
+// [Permits.ReturnUnused] is returned.
 func (m *Machine) Promote(now int64, key Line, n int) {
-	l := m.lines[key]
+	l := m.Permits.lines[key]
 	if l == nil {
 		return // the line has ended, and with it what was reserved
 	}
 	l.waits = false
-	m.told = append(m.told, l)
+	m.Permits.told = append(m.Permits.told, l)
 	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
 	for l.tries++; n > 0 && len(l.list) > 0; n-- {
 		e := l.list[0]
 		since := e.readyAt
-		m.dequeue(e)
-		m.enqueue(e, now)
+		m.due.dequeue(e)
+		m.due.enqueue(e, now)
 		if e.place == ready {
 			e.line, e.readyAt = l, since
 			l.tries++
@@ -245,57 +247,57 @@ func (m *Machine) Promote(now int64, key Line, n int) {
 	l.permits = n
 }
 
-// permitsFor returns how many parked runs of a line may be read back.
-func (m *Machine) permitsFor(key Line) int {
-	if l := m.lines[key]; l != nil {
+// reserved returns how many parked runs of a line may be read back.
+func (p *Permits) reserved(key Line) int {
+	if l := p.lines[key]; l != nil {
 		return l.permits
 	}
 	return 0
 }
 
 // try counts a run that was read back into the ready list among those that try to take a permit.
-func (m *Machine) try(e *entry, key Line) {
-	l := m.line(key)
+func (p *Permits) try(e *entry, key Line) {
+	l := p.line(key)
 	e.line = l
 	l.tries++
 	l.permits = max(0, l.permits-1)
 }
 
 // markUnread notes that runs of a line have been evicted from memory and are in the store only.
-func (m *Machine) markUnread(q Queue) {
+func (p *Permits) markUnread(q Queue) {
 	if key, limited := lineOf(q); limited {
-		m.stalled = append(m.stalled, m.line(key))
+		p.stalled = append(p.stalled, p.line(key))
 	}
 }
 
-// PassPermits returns the permits that were reserved for lines and not used in this round. The engine calls
+// ReturnUnused returns the permits that were reserved for lines and not used in this round. The engine calls
 // it at the end of a round.
-func (m *Machine) PassPermits() {
-	for _, l := range m.told {
+func (p *Permits) ReturnUnused() {
+	for _, l := range p.told {
 		l.permits = 0
-		m.cfg.Limiter.Pass(l.key)
+		p.limiter.Pass(l.key)
 		if l.tries == 0 {
-			m.stalled = append(m.stalled, l)
+			p.stalled = append(p.stalled, l)
 		}
 	}
-	m.told = m.told[:0]
+	p.told = p.told[:0]
 }
 
-// AwaitPermits makes those lines wait again that could not use their permits. The engine calls it about once
+// WaitAgain makes those lines wait again that could not use their permits. The engine calls it about once
 // a second.
-func (m *Machine) AwaitPermits() {
-	for len(m.stalled) > 0 {
-		l := m.stalled[0]
-		m.stalled = m.stalled[1:]
-		m.await(l)
+func (p *Permits) WaitAgain() {
+	for len(p.stalled) > 0 {
+		l := p.stalled[0]
+		p.stalled = p.stalled[1:]
+		p.request(l)
 	}
-	m.stalled = nil
+	p.stalled = nil
 }
 
 // StageAside parks at most n runs that have waited for a permit since before (UTC ns), and returns how many.
-func (m *Machine) StageAside(before int64, n int) int {
+func (w *Window) StageAside(before int64, n int) int {
 	var lines []*line
-	for _, l := range m.lines {
+	for _, l := range w.due.permits.lines {
 		lines = append(lines, l)
 	}
 	slices.SortFunc(lines, func(a, b *line) int { return strings.Compare(a.key.String(), b.key.String()) })
@@ -307,31 +309,31 @@ func (m *Machine) StageAside(before int64, n int) int {
 				continue // parking a run also took others from the list
 			}
 			if e := l.list[i]; e.readyAt <= before {
-				m.parkAside(e, l)
+				w.parkAside(e, l)
 				done++
 			}
 		}
 		l.tries--
-		m.await(l)
+		w.due.permits.request(l)
 	}
 	return done
 }
 
-func (m *Machine) parkAside(e *entry, l *line) {
+func (w *Window) parkAside(e *entry, l *line) {
 	order := e.order()
-	if !m.parkedIn(l) || order < l.first {
+	if !w.due.permits.parkedIn(l) || order < l.first {
 		l.first = order
 	}
-	m.park(e, m.queue(l.key.Parked()))
+	w.park(e, w.due.queues.queue(l.key.Parked()))
 }
 
 // parkedRight reports whether a parked run is filed under the queue or line that its job's content calls for.
-func (m *Machine) parkedRight(e *entry) bool {
-	q := m.queueOf(e)
+func (e *entry) parkedRight() bool {
+	q := e.targetQueue()
 	if e.state.Queue == q.String() {
 		return true
 	}
-	key := m.jobOf(e).ConcurrencyKey
+	key := e.job().ConcurrencyKey
 	return key != "" && e.state.Queue == Line{Limit: Limit{e.ref.Namespace, key}, Queue: q}.String()
 }
 
@@ -362,10 +364,10 @@ func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	return refs
 }
 
-// loadLimited takes, at takeover, the metadata records of kind store.KindLimited and the records that they
+// load takes, at takeover, the metadata records of kind store.KindLimited and the records that they
 // name. It returns the permits that attempts in force hold. A metadata record without such an attempt is
 // removed.
-func (m *Machine) loadLimited(small []store.MetaRecord, records []store.Record) []Limit {
+func (p *Permits) load(small []store.MetaRecord, records []store.Record) []Limit {
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
 		s := &records[i].State
@@ -374,11 +376,11 @@ func (m *Machine) loadLimited(small []store.MetaRecord, records []store.Record) 
 	var held []Limit
 	for _, r := range small {
 		l, ref, ok := parseLimited(r.Key)
-		if _, twice := m.charged[ref]; !ok || twice || !inForce[ref] {
-			m.out.small = append(m.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
+		if _, twice := p.charged[ref]; !ok || twice || !inForce[ref] {
+			p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
 			continue
 		}
-		m.charged[ref] = l
+		p.charged[ref] = l
 		held = append(held, l)
 	}
 	return held

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
-	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -107,66 +105,44 @@ type Fired struct {
 
 // Machine is the state of one partition in memory. It must be used from one goroutine.
 type Machine struct {
-	cfg       Config
-	signer    *Signer // signs and parses tokens
-	entries   map[store.Ref]*entry
-	live      map[identity.Run]*entry // unfinished runs that are in memory
-	timers    timers
-	queues    map[Queue]*queue
-	active    []*queue // queues in which due runs wait
-	spare     *queue   // a forgotten queue, reused for the next new one
-	window    window
-	schedules map[scheduleKey]*schedule.Schedule
-
-	orphans map[carillon.Key][]*entry // pending runs in memory whose job is not in memory
-	// Jobs whose delete is not durable yet, and its batch; their pending runs are deleted with them.
-	deleting          map[carillon.Key]uint64
-	needs             map[store.Ref]struct{} // records that must be read before entries can go on
-	blocked           []*entry               // due, but waiting for a batch or a record; see block
-	woken             []*entry               // memory reused for blocked
-	ticked            int64                  // when Tick was called last
-	grants            int                    // attempts in force
-	keepAt            int64                  // when the age budget next has room; see mayKeep
-	pendingDeliveries []pendingDelivery      // not handed out yet, in the order of their batches
-	pendingSoFar      uint64                 // pending deliveries so far
-	lines             map[Line]*line         // runs that wait for permits
-	told              []*line                // lines with permits reserved in this round
-	stalled           []*line                // lines that must start waiting again
-	charged           map[store.Ref]Limit    // permits of attempts in force whose records are not in memory
-	cancels           []Cancel
-	others            []other // consumers to stop, in the order of their batches; see others.go
+	cfg      Config
+	out      builder   // the batch being filled, and those on their way
+	contents *contents // the specs in memory
+	agenda   *agenda   // when each record does something by itself
+	Records  *Records  // in memory
+	suspects *suspects // which attempts are in doubt
+	due      *dueRuns  // due runs, until they are handed out or parked
+	Queues   *Queues   // where they wait for a consumer
+	Permits  *Permits  // and for a permit of their concurrency key
+	Attempts *Attempts // in force
+	Window   *Window   // which slice of the store is in memory
 
 	Backfills    *Backfills
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
-	doubts       doubts
-
-	out builder // the batch being filled
-}
-
-// scheduleKey is everything that a parsed schedule depends on. Jobs with the same key share one.
-type scheduleKey struct {
-	text, zone string
-	dst        carillon.DST
 }
 
 // newMachine makes an empty machine: all records are still in the store.
 func newMachine(cfg Config) *Machine {
 	m := &Machine{
-		cfg:       cfg.withDefaults(),
-		signer:    NewSigner(cfg.MACKey),
-		entries:   map[store.Ref]*entry{},
-		live:      map[identity.Run]*entry{},
-		queues:    map[Queue]*queue{},
-		schedules: map[scheduleKey]*schedule.Schedule{},
-		orphans:   map[carillon.Key][]*entry{},
-		deleting:  map[carillon.Key]uint64{},
-		needs:     map[store.Ref]struct{}{},
-		lines:     map[Line]*line{},
-		charged:   map[store.Ref]Limit{},
-		doubts:    newDoubts(cfg.Ended),
-		out:       builder{seq: 1},
+		cfg:      cfg.withDefaults(),
+		out:      builder{seq: 1},
+		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
+	}
+	m.contents = newContents(&m.cfg, &m.out)
+	m.agenda = &agenda{cfg: &m.cfg, contents: m.contents}
+	m.Records = newRecords(&m.cfg, &m.out)
+	m.Queues = &Queues{out: &m.out, queues: map[Queue]*queue{}}
+	m.Permits = newPermits(m.cfg.Limiter, &m.out, m.Queues)
+	m.due = &dueRuns{
+		cfg: &m.cfg, out: &m.out, agenda: m.agenda, records: m.Records, suspects: m.suspects,
+		queues: m.Queues, permits: m.Permits,
+	}
+	m.Attempts = newAttempts(&m.cfg, m.contents, m.agenda, m.Records, m.due)
+	m.Window = &Window{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, suspects: m.suspects,
+		due: m.due, attempts: m.Attempts,
 	}
 	m.Backfills = newBackfills(&m.out, cfg.Partition)
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
@@ -176,7 +152,7 @@ func newMachine(cfg Config) *Machine {
 }
 
 // Begin starts a round of calls whose answers wait for the same batch.
-func (m *Machine) Begin() { m.out.after = 0 }
+func (m *Machine) Begin() { m.out.begin() }
 
 // After returns the number of the batch that must be durable before the outcome of the calls since Begin may
 // be told. If it is 0 or the number of a committed batch, the outcome may be told at once.
@@ -184,8 +160,8 @@ func (m *Machine) After() uint64 { return m.out.after }
 
 // NextWake returns when Tick must be called again; ok is false if no timer is armed.
 func (m *Machine) NextWake() (at int64, ok bool) {
-	if len(m.timers) > 0 {
-		at, ok = m.timers[0].wake, true
+	if len(m.agenda.timers) > 0 {
+		at, ok = m.agenda.timers[0].wake, true
 	}
 	if t := m.Backfills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
 		at, ok = t[0].wake, true
@@ -205,13 +181,16 @@ type Stats struct {
 
 // Stats returns the current figures.
 func (m *Machine) Stats() Stats {
-	return Stats{Resident: len(m.entries), Bytes: m.window.bytes, InFlight: m.grants, Queues: len(m.queues), Backfills: len(m.Backfills.byID)}
+	return Stats{
+		Resident: len(m.Records.entries), Bytes: m.contents.bytes, InFlight: m.Attempts.grants,
+		Queues: len(m.Queues.queues), Backfills: len(m.Backfills.byID),
+	}
 }
 
 // Cancels returns the attempts whose consumers must be told to stop, and forgets them.
-func (m *Machine) Cancels() []Cancel {
-	m.cancels = append(m.cancels, m.durableOthers()...)
-	c := m.cancels
-	m.cancels = nil
+func (a *Attempts) Cancels() []Cancel {
+	a.cancels = append(a.cancels, a.durableDuplicates()...)
+	c := a.cancels
+	a.cancels = nil
 	return c
 }

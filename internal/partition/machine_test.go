@@ -149,7 +149,7 @@ func TestBeatsKeepALeaseWithoutWrites(t *testing.T) {
 	writes := 0
 	for range 30 {
 		r.now += int64(10 * time.Second)
-		if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
+		if v := r.m.Attempts.Heartbeat(r.now, tok); v != partition.Accepted {
 			t.Fatalf("beat: %v", v)
 		}
 		r.step()
@@ -399,7 +399,7 @@ func TestStagingCostsNoAttemptAndNoMemory(t *testing.T) {
 		r.mustPut(carillon.Job{Name: string(rune('a'+i%26)) + string(rune('a'+i/26))})
 	}
 	r.advance(2 * time.Second)
-	if n := r.m.Stage(queueQ, r.now, 1000); n != 40 {
+	if n := r.m.Window.Stage(queueQ, r.now, 1000); n != 40 {
 		t.Fatalf("staged %d", n)
 	}
 	r.flush()
@@ -432,7 +432,7 @@ func TestStagedJobsCanBeDeletedAndReplaced(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "gone"})
 	r.mustPut(carillon.Job{Name: "new", Data: carillon.Bytes([]byte("1"), "")})
 	r.advance(2 * time.Second)
-	r.m.Stage(queueQ, r.now, 1000)
+	r.m.Window.Stage(queueQ, r.now, 1000)
 	r.flush()
 	gone := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "gone"}
 	r.bring(gone)
@@ -724,7 +724,7 @@ func TestAPausedJobFiresNothingThatHasNotBegun(t *testing.T) {
 		r.mustPut(carillon.Job{Name: "again", Schedule: "@every 10s"})
 		r.advance(12 * time.Second) // both are due, and nobody is there
 		if park {
-			r.m.Stage(queueQ, r.now, 10)
+			r.m.Window.Stage(queueQ, r.now, 10)
 			r.flush()
 		}
 		for _, paused := range []bool{true, false} {

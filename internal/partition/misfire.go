@@ -135,7 +135,7 @@ func (p timetable) withinLimit(from, newest int64) int64 {
 // choose returns the due time that e is to run now, and records those that it skips; see the table above. It
 // returns 0 if none runs, and then Next has moved on.
 func (m *Machine) choose(e *entry, now int64) int64 {
-	c := m.timetableOf(e).choose(now)
+	c := m.contents.timetableOf(e).choose(now)
 	m.skipTimes(e, c.skip, now)
 	return c.run
 }
@@ -145,13 +145,13 @@ func (m *Machine) skipTimes(e *entry, sk skipped, now int64) {
 	if sk == (skipped{}) {
 		return
 	}
-	m.touch(e) // or the same times would be skipped again after a crash
-	e.state.Next = m.timetableOf(e).next(sk.last)
+	m.due.touch(e) // or the same times would be skipped again after a crash
+	e.state.Next = m.contents.timetableOf(e).next(sk.last)
 	if sk.n == 0 {
 		return
 	}
 	e.state.Counters.Skipped += sk.n
-	m.History.add(m.jobOf(e), &e.state, store.RunRecord{
+	m.History.add(e.job(), &e.state, store.RunRecord{
 		Key:    e.ref.Key,
 		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
 		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
@@ -164,6 +164,6 @@ func (m *Machine) skipTimes(e *entry, sk skipped, now int64) {
 // skipLife records that the scheduled times up to the end of the job's life do not run, and leaves the job
 // without a next time.
 func (m *Machine) skipLife(e *entry, now int64, reason string) {
-	m.skipTimes(e, m.timetableOf(e).skipLife(reason), now)
+	m.skipTimes(e, m.contents.timetableOf(e).skipLife(reason), now)
 	e.state.Next = 0
 }

@@ -91,7 +91,7 @@ func TestTheEndOfALifeLeavesNoTimeUnexplained(t *testing.T) {
 		r.mustPut(j)
 		r.mustPut(carillon.Job{Name: "once", TTL: carillon.In(time.Minute), Paused: true})
 		r.advance(12 * time.Second)
-		r.m.Stage(queueQ, r.now, 10)
+		r.m.Window.Stage(queueQ, r.now, 10)
 		r.advance(60 * time.Second)
 		if jobs := r.jobs(); len(jobs) != 0 {
 			t.Fatalf("left behind: %+v", jobs)

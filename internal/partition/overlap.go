@@ -39,56 +39,56 @@ func overlapOf(o carillon.Overlap) overlapRule {
 // overlaps reports whether a scheduled time of e is acted upon while its run is unfinished. Without the spec
 // in memory that is not known, so the answer is yes unless it was found to be no before: then the spec is
 // read when that time comes.
-func (m *Machine) overlaps(e *entry) bool {
+func (g *agenda) overlaps(e *entry) bool {
 	if e.spec != nil {
-		e.waits = overlapOf(m.jobOf(e).Overlap).act == nil
+		e.waits = overlapOf(e.job().Overlap).act == nil
 	}
 	return !e.waits
 }
 
 // overlapDue returns when the next scheduled time of a job comes during its unfinished run; 0 if it never
 // does.
-func (m *Machine) overlapDue(e *entry) int64 {
+func (g *agenda) overlapDue(e *entry) int64 {
 	s := &e.state
-	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !m.overlaps(e) {
+	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !g.overlaps(e) {
 		return 0
 	}
-	if e.doubtful() && e.spec != nil && m.jobOf(e).Overlap == carillon.OverlapReplace {
+	if e.doubtful() && e.spec != nil && e.job().Overlap == carillon.OverlapReplace {
 		return 0 // the attempt in doubt is made again before another run replaces it
 	}
-	return max(m.nextDue(e), e.later)
+	return max(g.contents.nextDue(e), e.later)
 }
 
 // overlapping reports whether that time has come.
-func (m *Machine) overlapping(e *entry, now int64) bool {
-	at := m.overlapDue(e)
+func (g *agenda) overlapping(e *entry, now int64) bool {
+	at := g.overlapDue(e)
 	return at != 0 && at <= now
 }
 
 // overlap acts upon the next scheduled time while the job's run is unfinished.
 func (m *Machine) overlap(e *entry, now int64) {
-	if m.specMissing(e) {
-		m.block(e) // only a run that is not ready can lack its spec
+	if m.Records.specMissing(e) {
+		m.due.block(e) // only a run that is not ready can lack its spec
 		return
 	}
-	if m.unscheduled(e) {
+	if m.contents.unscheduled(e) {
 		m.suspend(e, now)
 		return
 	}
-	if act := overlapOf(m.jobOf(e).Overlap).act; act != nil {
+	if act := overlapOf(e.job().Overlap).act; act != nil {
 		act(m, e, now)
 	} else {
-		m.rearm(e)
+		m.agenda.rearm(e)
 	}
 }
 
 // overlapped records, when e's run has ended, the times that OverlapSkip skips. It does so once, and not at
 // each time, so that they share one record (docs/decisions/0017).
 func (m *Machine) overlapped(e *entry, now int64) {
-	if e.state.Next == 0 || !overlapOf(m.jobOf(e).Overlap).skip || m.nextDue(e) > now {
+	if e.state.Next == 0 || !overlapOf(e.job().Overlap).skip || m.contents.nextDue(e) > now {
 		return
 	}
-	if p := m.timetableOf(e); p.sched != nil {
+	if p := m.contents.timetableOf(e); p.sched != nil {
 		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
 	}
 }
@@ -97,7 +97,7 @@ func (m *Machine) overlapped(e *entry, now int64) {
 func (m *Machine) replaceRun(e *entry, now int64) {
 	t := m.choose(e, now)
 	if t == 0 { // the misfire rule skips the time, so the unfinished run goes on
-		m.rearm(e)
+		m.agenda.rearm(e)
 		return
 	}
 	m.detach(e, now, true)
@@ -106,23 +106,23 @@ func (m *Machine) replaceRun(e *entry, now int64) {
 		end.status = carillon.RunSkipped
 	}
 	m.closeRun(e, now, end)
-	m.touch(e)
+	m.due.touch(e)
 	m.start(e, t, now)
 }
 
 // beginBeside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of
 // them.
 func (m *Machine) beginBeside(e *entry, now int64) {
-	s, p := &e.state, m.timetableOf(e)
-	if m.waiting() > 2*m.cfg.WindowJobs { // due runs must leave memory first
+	s, p := &e.state, m.contents.timetableOf(e)
+	if m.Window.waiting() > 2*m.cfg.WindowJobs { // due runs must leave memory first
 		e.later = now + int64(besideEvery)
-		m.rearm(e)
+		m.agenda.rearm(e)
 		return
 	}
 	e.later = 0
 	if s.Pending >= carillon.MaxPending {
 		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
-		m.rearm(e)
+		m.agenda.rearm(e)
 		return
 	}
 	if t := m.choose(e, now); t != 0 {
@@ -131,9 +131,9 @@ func (m *Machine) beginBeside(e *entry, now int64) {
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
-		m.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
+		m.due.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
 	}
-	m.rearm(e)
+	m.agenda.rearm(e)
 }
 
 // besideEvery is how long a job waits before it tries again to begin a run beside another while memory is

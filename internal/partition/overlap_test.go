@@ -111,7 +111,7 @@ func TestUnderReplaceARunWithoutAttemptIsSkipped(t *testing.T) {
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Data: long})
 		r.advance(13 * time.Second)
 		if staged {
-			r.m.Stage(queueQ, r.now, 10)
+			r.m.Window.Stage(queueQ, r.now, 10)
 			r.flush()
 			if n := r.m.Stats().Resident; n != 1 { // its next time is near
 				t.Fatalf("%d in memory", n)
@@ -196,7 +196,7 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Data: long})
 		r.advance(12 * time.Second)
 		if staged {
-			r.m.Stage(queueQ, r.now, 10)
+			r.m.Window.Stage(queueQ, r.now, 10)
 			r.flush()
 			r.restart()
 		}

@@ -16,7 +16,7 @@ func (m *Machine) Patch(now, at int64, key carillon.Key, patch carillon.Patch, w
 	case patch.IfGeneration != 0 && patch.IfGeneration != e.state.Generation:
 		return carillon.PutResult{}, otherGeneration(e)
 	}
-	old := *m.jobOf(e)
+	old := *e.job()
 	old.Paused = e.state.Paused
 	j, err := patch.Apply(old)
 	if err != nil {

@@ -11,7 +11,7 @@ func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions
 	if e == nil {
 		return carillon.Job{}, notFound(key)
 	}
-	if p.Note != m.jobOf(e).Note && (p.Note != "" || !p.Paused) {
+	if p.Note != e.job().Note && (p.Note != "" || !p.Paused) {
 		m.annotate(e, p.Note)
 	}
 	m.changePaused(e, p.Paused, p.CatchUp, now)
@@ -19,10 +19,10 @@ func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions
 }
 
 func (m *Machine) annotate(e *entry, note string) {
-	m.touch(e)
-	j := *m.jobOf(e)
+	m.due.touch(e)
+	j := *e.job()
 	j.Note = note
-	m.setSpec(e, EncodeSpec(&j))
+	m.contents.set(e, EncodeSpec(&j))
 	e.fresh = true
 }
 
@@ -37,11 +37,11 @@ func (m *Machine) pause(e *entry, now int64, note string) {
 // later time has begun: it is skipped. If the job's schedule has ended, the job may end with it.
 func (m *Machine) unbegin(job *entry, now int64) {
 	var ends []*entry
-	f := m.familyOf(job)
+	f := m.Records.familyOf(job)
 	for _, e := range f.runs {
 		switch {
 		case !e.untried() || (e != job && e.own()) || job.state.Anchor == 0: // redriven runs were asked for
-		case e != job || m.timetableOf(job).wentOn(f.laterBeside(m.jobOf(job).Overlap)):
+		case e != job || m.contents.timetableOf(job).wentOn(f.laterBeside(job.job().Overlap)):
 			ends = append(ends, e)
 		default:
 			m.takeBack(job, now)
@@ -85,12 +85,12 @@ func (m *Machine) changePaused(e *entry, paused, catchUp bool, now int64) {
 	if e.state.Paused == paused {
 		return
 	}
-	m.touch(e)
+	m.due.touch(e)
 	e.state.Paused = paused
 	unwait(&e.state)
 	if paused {
 		m.unbegin(e, now)
-	} else if p := m.timetableOf(e); p.sched != nil && e.state.Next != 0 && m.nextDue(e) <= now {
+	} else if p := m.contents.timetableOf(e); p.sched != nil && e.state.Next != 0 && m.contents.nextDue(e) <= now {
 		if catchUp {
 			m.skipTimes(e, p.catchUp(now), now)
 		} else {
@@ -106,5 +106,5 @@ func (m *Machine) removeOrRearm(e *entry) {
 		m.remove(e)
 		return
 	}
-	m.rearm(e)
+	m.agenda.rearm(e)
 }

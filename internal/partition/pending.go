@@ -13,7 +13,7 @@ const SearchAll = 100_000
 // It returns none if all are in memory. Pass the sequence of the last ref returned to continue below it; 0
 // begins with the newest.
 func (m *Machine) Absent(key carillon.Key, last uint64, n int) []store.Ref {
-	e := m.entries[store.Ref{Key: key}]
+	e := m.Records.entries[store.Ref{Key: key}]
 	if e == nil || e.gone || e.complete() {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (m *Machine) Absent(key carillon.Key, last uint64, n int) []store.Ref {
 	}
 	var refs []store.Ref
 	for seq := last - 1; seq > 0 && newest-seq < SearchAll && len(refs) < n; seq-- {
-		if ref := (store.Ref{Key: key, Seq: seq}); m.entries[ref] == nil {
+		if ref := (store.Ref{Key: key, Seq: seq}); m.Records.entries[ref] == nil {
 			refs = append(refs, ref)
 		}
 	}

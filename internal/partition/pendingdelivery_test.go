@@ -21,7 +21,7 @@ func (r *rig) deliverPending(j carillon.Job) {
 	if len(ds) != 0 || spare != 2 {
 		r.t.Fatalf("handed out before it is durable: %+v, %d spare slots", ds, spare)
 	}
-	if ds, q := r.m.Granted(r.now); len(ds)+len(q) != 0 {
+	if ds, q := r.m.Attempts.Granted(r.now); len(ds)+len(q) != 0 {
 		r.t.Fatalf("out before it is durable: %+v %v", ds, q)
 	}
 }
@@ -29,7 +29,7 @@ func (r *rig) deliverPending(j carillon.Job) {
 // granted applies the batch and returns what is handed out.
 func (r *rig) granted() ([]partition.Delivery, []partition.Queue) {
 	r.flush()
-	return r.m.Granted(r.now)
+	return r.m.Attempts.Granted(r.now)
 }
 
 // runID returns the id of a job's unfinished run.
@@ -123,7 +123,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 				} else {
 					r.deliverPending(carillon.Job{})
 				}
-				pending := r.m.PendingDeliveries()
+				pending := r.m.Attempts.PendingDeliveries()
 				if len(pending) != 1 || pending[0].Attempt != 1 {
 					t.Fatalf("pending: %+v", pending)
 				}
@@ -159,14 +159,14 @@ func TestWhatHasLeftIsNotPledged(t *testing.T) {
 	if _, err := r.m.Delete(r.now, keyA); err != nil {
 		t.Fatal(err)
 	}
-	if pending := r.m.PendingDeliveries(); len(pending) != 0 {
+	if pending := r.m.Attempts.PendingDeliveries(); len(pending) != 0 {
 		t.Errorf("deleted, and pending: %+v", pending)
 	}
 	r.flush()
-	r.m.Granted(r.now)
+	r.m.Attempts.Granted(r.now)
 	r.deliverPending(carillon.Job{})
-	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.PendingDeliveries()) != 0 {
-		t.Errorf("left: %+v, pending: %+v", ds, r.m.PendingDeliveries())
+	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.Attempts.PendingDeliveries()) != 0 {
+		t.Errorf("left: %+v, pending: %+v", ds, r.m.Attempts.PendingDeliveries())
 	}
 }
 
@@ -268,7 +268,7 @@ func (r *rig) tellTokens(c *counter) {
 		r.m.Promote(r.now, l, max(0, c.most-c.inForce))
 	}
 	for {
-		sq, ok := r.m.WantStaged(lineQ.Parked(), 100)
+		sq, ok := r.m.Window.WantStaged(lineQ.Parked(), 100)
 		if !ok {
 			break
 		}
@@ -303,7 +303,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 			order += ds[0].Run.Job[len("limited/"):]
 			if parked {
 				r.now++
-				r.m.StageAside(r.now, 100)
+				r.m.Window.StageAside(r.now, 100)
 				r.flush()
 				if s := r.m.Stats(); s.Resident != 1 {
 					t.Fatalf("parked, but %d are in memory", s.Resident)
@@ -318,7 +318,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 			r.flush()
 			r.tellTokens(c)
 			r.m.Deliver(r.now, queueQ, 5, false)
-			r.m.PassPermits()
+			r.m.Permits.ReturnUnused()
 		}
 		r.flush()
 		if order != "0123456789" {
@@ -372,10 +372,10 @@ func TestTokensThatComeTooEarly(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k"})
 	r.m.Deliver(r.now, queueQ, 5, false)
-	r.m.StageAside(r.now, 10)
+	r.m.Window.StageAside(r.now, 10)
 	c.most = 1
 	r.tellTokens(c)
-	r.m.PassPermits()
+	r.m.Permits.ReturnUnused()
 	if len(c.waits) != 0 {
 		t.Fatal("it asks again although nothing has changed: that would go round and round")
 	}
@@ -385,13 +385,13 @@ func TestTokensThatComeTooEarly(t *testing.T) {
 	}
 	delete(c.waits, lineQ)
 	r.m.Promote(r.now, lineQ, 1) // and the store cannot be read
-	r.m.PassPermits()
-	if r.m.AwaitPermits(); len(c.waits) != 1 {
+	r.m.Permits.ReturnUnused()
+	if r.m.Permits.WaitAgain(); len(c.waits) != 1 {
 		t.Fatal("nobody asks for a token after a failed read")
 	}
 	r.tellTokens(c)
 	r.m.Deliver(r.now, queueQ, 5, false)
-	r.m.PassPermits()
+	r.m.Permits.ReturnUnused()
 	if ds, _ := r.granted(); len(ds) != 1 {
 		t.Fatalf("%+v", ds)
 	}

@@ -37,6 +37,9 @@ type builder struct {
 	usual int      // runs that finished in the last batch in which any did
 }
 
+// begin starts a round of calls whose answers wait for the same batch.
+func (b *builder) begin() { b.after = 0 }
+
 // await makes the answers of this round wait for a batch.
 func (b *builder) await(seq uint64) { b.after = max(b.after, seq) }
 
@@ -64,26 +67,21 @@ type sealedBatch struct {
 	permits []Limit // of the attempts that it ends
 }
 
-// touch has e's state written. A due run waits until that is durable, because it is handed out only with
-// durable content.
-func (m *Machine) touch(e *entry) {
-	if e.place == ready || e.place == aside {
-		m.dequeue(e)
-		m.block(e)
-	}
-	e.held = m.out.seq
-	m.note(e)
-}
-
 // note has e's state written although nothing that its run depends on has changed, so the run does not wait.
 // Jobs are noted as pending runs of theirs begin and end, which may be all the time.
-func (m *Machine) note(e *entry) {
-	if e.seq != m.out.seq {
-		e.seq = m.out.seq
-		m.out.changed = append(m.out.changed, e)
+func (b *builder) note(e *entry) {
+	if e.seq != b.seq {
+		e.seq = b.seq
+		b.changed = append(b.changed, e)
 	}
-	m.out.await(m.out.seq)
+	b.await(b.seq)
 }
+
+// dirty reports whether e has a change that is not durable yet.
+func (b *builder) dirty(e *entry) bool { return e.seq > b.durable }
+
+// awaitsCommit reports whether e's run must not be handed out yet because what it depends on is not durable.
+func (b *builder) awaitsCommit(e *entry) bool { return e.held > b.durable }
 
 // Batch returns the next batch to make durable, and its number; nil if there is none. Batches are passed to
 // Committed in the same order.
@@ -140,7 +138,7 @@ func (m *Machine) seal() {
 		if e.gone {
 			b.Deletes = append(b.Deletes, e.ref)
 		} else {
-			b.Puts = append(b.Puts, m.record(e))
+			b.Puts = append(b.Puts, m.agenda.record(e))
 			e.fresh = false
 		}
 		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != e.parkedIn.String()) {
@@ -186,47 +184,6 @@ func lastOf(small []store.MetaRecord) []store.MetaRecord {
 	return out
 }
 
-// record returns e as the store keeps it.
-func (m *Machine) record(e *entry) store.Record {
-	m.file(e)
-	r := store.Record{Ref: e.ref, Exists: true, State: e.state}
-	r.State.Counters = e.writtenCounts()
-	switch {
-	case e.fresh:
-		r.Spec = e.spec
-	case e.own() && len(e.spec) <= InlineSpec:
-		r.Kept = e.spec
-	}
-	return r
-}
-
-// file sets the parts of the state that the store's indexes are built from.
-func (m *Machine) file(e *entry) {
-	s := &e.state
-	if e.place == running {
-		s.Phase, s.Queue = carillon.PhaseRunning, ""
-		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), m.overlapDue(e))
-		if e.isDapr() {
-			s.Due = s.Run.Due // a new owner must find it at once, to withdraw it
-		}
-		return
-	}
-	switch {
-	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-	case s.Run.Live && s.Run.Attempt > 0:
-		s.Phase, s.Queue = carillon.PhaseRetrying, ""
-	case s.Run.Live:
-		s.Phase, s.Queue = carillon.PhaseReady, ""
-	case s.Paused:
-		s.Phase, s.Queue = carillon.PhasePaused, ""
-	case s.Phase == carillon.PhaseWaiting:
-		s.Queue = ""
-	default:
-		s.Phase, s.Queue = carillon.PhaseScheduled, ""
-	}
-	s.Due = m.idleDue(e)
-}
-
 // Committed says that the batch with this number, and all before it, are durable. Entries that waited for
 // that go on.
 func (m *Machine) Committed(seq uint64, now int64) {
@@ -234,18 +191,18 @@ func (m *Machine) Committed(seq uint64, now int64) {
 	kept := m.out.flight[:0]
 	for _, e := range m.out.flight {
 		switch {
-		case m.dirty(e):
+		case m.out.dirty(e):
 			kept = append(kept, e)
 		case e.gone:
-			m.setSpec(e, nil)
-			if e.ref.Seq == 0 && m.deleting[e.ref.Key] <= seq {
-				delete(m.deleting, e.ref.Key)
+			m.contents.set(e, nil)
+			if e.ref.Seq == 0 && m.Records.deleting[e.ref.Key] <= seq {
+				delete(m.Records.deleting, e.ref.Key)
 			}
-			if m.entries[e.ref] == e {
-				delete(m.entries, e.ref)
+			if m.Records.entries[e.ref] == e {
+				delete(m.Records.entries, e.ref)
 			}
 		case e.place == idle:
-			m.dropIfIdle(e)
+			m.Window.dropIfIdle(e)
 		}
 	}
 	clear(m.out.flight[len(kept):])
@@ -253,15 +210,15 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		m.out.flight = recycle(kept)
 	}
 	for _, q := range m.out.freed {
-		m.forgetRecalled(q)
+		m.Queues.forgetRecalled(q)
 	}
 	for _, l := range m.out.spent {
 		m.cfg.Limiter.Free(l)
 	}
 	m.out.ending, m.out.freed, m.out.spent = recycle(m.out.ending), nil, nil
-	m.AwaitPermits()
+	m.Permits.WaitAgain()
 	m.Backfills.committed()
-	m.shrink()
+	m.Window.shrink()
 	m.unblock(now)
 }
 
@@ -295,8 +252,8 @@ func (m *Machine) Ending(id identity.Run) (store.RunRecord, bool) {
 
 // unblock lets blocked entries go on whose changes have become durable or whose specs have been read.
 func (m *Machine) unblock(now int64) {
-	waiting := m.blocked
-	m.blocked, m.woken = m.woken, nil // entries that are blocked meanwhile wait for the next call
+	waiting := m.due.blocked
+	m.due.blocked, m.due.woken = m.due.woken, nil // entries that are blocked meanwhile wait for the next call
 	for _, e := range waiting {
 		switch {
 		case e.gone:
@@ -304,17 +261,17 @@ func (m *Machine) unblock(now int64) {
 			e.place = idle
 			m.resume(e, now)
 		case e.place == running:
-			m.rearm(e)
+			m.agenda.rearm(e)
 		}
 	}
-	m.woken = recycle(waiting)
+	m.due.woken = recycle(waiting)
 }
 
 // resume lets an entry go on that was blocked.
 func (m *Machine) resume(e *entry, now int64) {
 	s := &e.state
 	if s.Run.Live && s.Phase == carillon.PhaseStaged && !e.expired(now) {
-		m.enqueue(e, now) // it was being read back from the store
+		m.due.enqueue(e, now) // it was being read back from the store
 		return
 	}
 	m.wakeUp(e, now)

@@ -10,11 +10,11 @@ import (
 
 // progress records a progress report of the attempt in force and extends its lease like a heartbeat. It is
 // written when the state is written anyway, so the answer waits for no batch.
-func (m *Machine) progress(e *entry, now int64, p carillon.Progress) Verdict {
+func (a *Attempts) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run
 	r.Percent, r.Message, r.Said = percent(p.Percent), progressMessage(p.Message), now
-	m.extend(e, now)
-	m.Begin()
+	a.extend(e, now)
+	a.out.begin()
 	return Accepted
 }
 
@@ -52,10 +52,10 @@ func (m *Machine) reschedule(e *entry, now int64, r *Report) {
 			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires))})
 		return
 	}
-	m.leave(e, true)
+	m.Attempts.end(e, true)
 	run.Due, run.Uncounted = max(now, r.At.UnixNano()), run.Attempt
-	m.touch(e)
-	m.rearm(e)
+	m.due.touch(e)
+	m.agenda.rearm(e)
 }
 
 // text formats t for people, in UTC.

@@ -138,7 +138,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 
 // collect takes the pending deliveries that may be handed out, and checks that the store has them.
 func (w *world) collect() []partition.Delivery {
-	ds, _ := w.m.Granted(w.now)
+	ds, _ := w.m.Attempts.Granted(w.now)
 	for _, d := range ds {
 		id, err := identity.ParseRun(d.Run.ID)
 		if err != nil {
@@ -195,7 +195,7 @@ func (w *world) tell(d partition.Delivery, success bool) {
 }
 
 func (w *world) Stage(rt *rapid.T) {
-	w.m.Stage(queueQ, w.now, 1000)
+	w.m.Window.Stage(queueQ, w.now, 1000)
 	if rapid.Bool().Draw(rt, "commit") {
 		w.commit()
 	}

@@ -53,7 +53,7 @@ func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 	case req.Options.Replace:
 		return m.replaceJob(now, e, &req)
 	}
-	return m.edit(now, e, &req, replans(e, m.jobOf(e), req.Job))
+	return m.edit(now, e, &req, replans(e, e.job(), req.Job))
 }
 
 // checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e is
@@ -76,10 +76,10 @@ func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	if old := m.entries[e.ref]; old != nil && old.seq == m.out.seq {
+	if old := m.Records.entries[e.ref]; old != nil && old.seq == m.out.seq {
 		m.seal() // the delete of its namesake must come first
 	}
-	m.entries[e.ref] = e
+	m.Records.entries[e.ref] = e
 	return m.created(e, req.Job), nil
 }
 
@@ -92,10 +92,10 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at, j.DependsOn, nil, req.Waits, true),
 		Settled: m.cfg.Term.Epoch,
 	}}
-	m.setSpec(e, req.encoded())
-	e.job = j // until it is created: saves decoding, but the job belongs to the caller
-	if err := m.timetableOf(e).first(at); err != nil {
-		m.window.bytes -= len(e.spec)
+	m.contents.set(e, req.encoded())
+	e.decoded = j // until it is created: saves decoding, but the job belongs to the caller
+	if err := m.contents.timetableOf(e).first(at); err != nil {
+		m.contents.bytes -= len(e.spec)
 		return nil, err
 	}
 	return e, nil
@@ -103,11 +103,11 @@ func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
 
 // created has a new job written and its timer set.
 func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
-	e.job = j
-	m.touch(e)
-	m.rearm(e)
+	e.decoded = j
+	m.due.touch(e)
+	m.agenda.rearm(e)
 	put := carillon.PutResult{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
-	e.job = nil
+	e.decoded = nil
 	return put
 }
 
@@ -126,32 +126,32 @@ func (m *Machine) replaceJob(now int64, e *entry, req *PutRequest) (carillon.Put
 	m.cancelRuns(e, now, ReasonReplaced)
 	m.unlist(e) // while the old state still says where it is filed
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
-	m.window.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
-	m.setSpec(e, d.spec)
+	m.contents.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
+	m.contents.set(e, d.spec)
 	e.state, e.fresh, e.later, e.content = d.state, true, 0, m.out.seq
 	return m.created(e, req.Job), nil
 }
 
 // edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
 func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
-	j, old := req.Job, m.jobOf(e)
+	j, old := req.Job, e.job()
 	if bytes.Equal(req.encoded(), e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		m.changePaused(e, j.Paused, false, now)
 		return carillon.PutResult{Job: m.view(e), Changed: changed}, nil
 	}
 	before, oldSpec := e.state, e.spec
-	m.setSpec(e, req.encoded())
+	m.contents.set(e, req.encoded())
 	if retimed {
-		if err := m.timetableOf(e).first(req.at(now)); err != nil {
-			m.setSpec(e, oldSpec)
+		if err := m.contents.timetableOf(e).first(req.at(now)); err != nil {
+			m.contents.set(e, oldSpec)
 			e.state = before
 			return carillon.PutResult{}, err
 		}
 	}
 	planned := e.state
 	e.state = before // until the entry has left the list where it is filed by its old priority
-	m.touch(e)
+	m.due.touch(e)
 	e.state = planned
 	s := &e.state
 	s.Generation++
@@ -159,13 +159,13 @@ func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (cari
 	switch {
 	case retimed:
 		sameDue := !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring()
-		mayRun := func(t int64) bool { return m.familyOf(e).mayRun(t, j.Recurring()) }
-		if m.timetableOf(e).retime(now, before.Next, sameDue, mayRun) {
+		mayRun := func(t int64) bool { return m.Records.familyOf(e).mayRun(t, j.Recurring()) }
+		if m.contents.timetableOf(e).retime(now, before.Next, sameDue, mayRun) {
 			m.detach(e, now, false)
 			m.closeRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
 		}
 	case retimes(old, j):
-		m.timetableOf(e).reread(now)
+		m.contents.timetableOf(e).reread(now)
 	}
 	s.Waits = newWaits(req.at(now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"container/heap"
 	"time"
 )
 
@@ -12,11 +11,19 @@ const priorities = 4
 // Aging keeps low priorities from starving.
 const ageStep = 30 * time.Second
 
+// Queues are the queues in which due runs wait, in memory or in the store.
+type Queues struct {
+	out    *builder
+	queues map[Queue]*queue
+	active []*queue // those in which due runs wait
+	spare  *queue   // a forgotten queue, reused for the next new one
+}
+
 // queue holds the due runs in memory for one target address.
 type queue struct {
 	name   *Queue // allocated again for each use of this memory: attempts in force still point to the old one
 	lists  [priorities]readyList
-	listed bool // in Machine.active
+	listed bool // in Queues.active
 	parked parked
 }
 
@@ -45,72 +52,31 @@ func (q *queue) next(now int64) int {
 	return best
 }
 
-// enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
-func (m *Machine) enqueue(e *entry, now int64) {
-	if m.awaitsCommit(e) || !m.complete(e) || e.changing(m.out.durable) {
-		m.block(e)
-		return
-	}
-	m.examine(e, now)
-	q := m.queue(QueueOf(e.ref.Namespace, m.jobOf(e).Target))
-	e.queue = q.name
-	e.place, e.readyAt = ready, now
-	heap.Push(&q.lists[e.state.Priority], e)
-	if !q.listed {
-		q.listed = true
-		m.active = append(m.active, q)
-	}
-	m.rearm(e)
-}
-
-// dequeue removes e from its queue's list or its line.
-func (m *Machine) dequeue(e *entry) {
-	if e.place == aside {
-		heap.Remove(&e.line.list, int(e.slot))
-	} else {
-		heap.Remove(&m.queue(*e.queue).lists[e.state.Priority], int(e.slot))
-	}
-	left := e.place
-	e.place = idle
-	if e.line != nil {
-		m.leaveLine(e, left)
-	}
-}
-
-// block sets e aside until a batch is durable or a record has been read.
-func (m *Machine) block(e *entry) {
-	if e.place != running {
-		e.place = blocked
-	}
-	m.setWake(e, 0)
-	m.blocked = append(m.blocked, e)
-}
-
 // queue finds or makes the queue.
-func (m *Machine) queue(q Queue) *queue {
-	st := m.queues[q]
+func (s *Queues) queue(q Queue) *queue {
+	st := s.queues[q]
 	if st == nil {
-		if st = m.spare; st == nil {
+		if st = s.spare; st == nil {
 			st = &queue{}
 		}
-		m.spare = nil
+		s.spare = nil
 		st.name, st.parked = new(q), parked{none: true}
-		m.queues[q] = st
+		s.queues[q] = st
 	}
 	return st
 }
 
 // Remembers reports whether runs wait in the queue, in memory or in the store.
-func (m *Machine) Remembers(q Queue) bool { return m.queues[q] != nil }
+func (s *Queues) Remembers(q Queue) bool { return s.queues[q] != nil }
 
-// leaveQueue forgets a queue in which nothing is left.
-func (m *Machine) leaveQueue(q *queue) {
-	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && m.queues[*q.name] == q {
-		delete(m.queues, *q.name)
+// forgetEmpty forgets a queue in which nothing is left.
+func (s *Queues) forgetEmpty(q *queue) {
+	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && s.queues[*q.name] == q {
+		delete(s.queues, *q.name)
 		for i := range q.lists {
 			q.lists[i] = recycle(q.lists[i])
 		}
-		m.spare = q // when few runs are due at a time, a queue is made and forgotten with each
+		s.spare = q // when few runs are due at a time, a queue is made and forgotten with each
 	}
 }
 
@@ -124,26 +90,26 @@ type Waiting struct {
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which runs first waited in them.
 func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
-	kept, short := m.active[:0], m.short(now)
-	for _, q := range m.active {
+	kept, short := m.Queues.active[:0], m.Window.short(now)
+	for _, q := range m.Queues.active {
 		rank := q.next(now)
 		if rank < 0 {
 			q.listed = false
-			m.leaveQueue(q)
+			m.Queues.forgetEmpty(q)
 			continue
 		}
 		kept = append(kept, q)
 		head := Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
-		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: m.nowOf(q, short, now), Head: head})
+		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: m.Window.nowOf(q, short, now), Head: head})
 	}
-	clear(m.active[len(kept):])
-	m.active = kept
+	clear(m.Queues.active[len(kept):])
+	m.Queues.active = kept
 	return out
 }
 
 // Oldest returns when the first due run that waits in the queue, in memory, was due; 0 if none waits.
-func (m *Machine) Oldest(name Queue) (due int64) {
-	q := m.queues[name]
+func (s *Queues) Oldest(name Queue) (due int64) {
+	q := s.queues[name]
 	if q == nil {
 		return 0
 	}
@@ -156,8 +122,8 @@ func (m *Machine) Oldest(name Queue) (due int64) {
 }
 
 // Head returns the run that goes next in a queue; the zero head if none waits.
-func (m *Machine) Head(name Queue, now int64) Head {
-	q := m.queues[name]
+func (s *Queues) Head(name Queue, now int64) Head {
+	q := s.queues[name]
 	if q == nil {
 		return Head{}
 	}

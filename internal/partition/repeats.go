@@ -19,12 +19,12 @@ func (m *Machine) unrepeat(e *entry, now int64) {
 	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || e.doubtful() || (e != job && e.own()) {
 		return
 	}
-	p, s := m.timetableOf(job), &job.state
+	p, s := m.contents.timetableOf(job), &job.state
 	if s.Begun == 0 || p.sched == nil { // a put has restarted the count
 		return
 	}
 	spent := p.spent()
 	if s.Begun--; spent && s.Next == 0 {
-		s.Next = p.next(m.familyOf(job).lastBegun(now))
+		s.Next = p.next(m.Records.familyOf(job).lastBegun(now))
 	}
 }

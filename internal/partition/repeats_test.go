@@ -60,7 +60,7 @@ func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 		"advance": func(rt *rapid.T) { r.advance(time.Duration(rapid.IntRange(1, 25).Draw(rt, "s")) * time.Second) },
 		"deliver": func(*rapid.T) { *had = append(*had, r.deliver(1)...); r.flush() },
 		"succeed": func(*rapid.T) { r.succeedAll(had) },
-		"stage":   func(*rapid.T) { r.m.Stage(queueQ, r.now, 10); r.flush() },
+		"stage":   func(*rapid.T) { r.m.Window.Stage(queueQ, r.now, 10); r.flush() },
 		"recall":  func(*rapid.T) { r.recall(); r.flush() },
 		"pause": func(rt *rapid.T) {
 			r.whole(keyA)

@@ -64,12 +64,17 @@ var lives = map[string]func(r *rig){
 		r.failRun(r.deliver(1)[0])
 		r.flush()
 	},
-	"staged":  func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Stage(queueQ, r.now, 1); r.flush() },
-	"parking": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Stage(queueQ, r.now, 1) },
+	"staged": func(r *rig) {
+		r.mustPut(everySecond)
+		r.advance(time.Second)
+		r.m.Window.Stage(queueQ, r.now, 1)
+		r.flush()
+	},
+	"parking": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Window.Stage(queueQ, r.now, 1) },
 	"recalled": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
-		r.m.Stage(queueQ, r.now, 1)
+		r.m.Window.Stage(queueQ, r.now, 1)
 		r.flush()
 		r.recall()
 	},
@@ -87,7 +92,7 @@ var lives = map[string]func(r *rig){
 			r.trigger("a")
 		}
 		r.flush()
-		r.m.Stage(queueQ, r.now, 3)
+		r.m.Window.Stage(queueQ, r.now, 3)
 		r.flush()
 		r.deliver(1)
 		r.start()

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/store"
 )
 
@@ -22,39 +21,39 @@ const (
 // Report applies a consumer's report to the attempt that the token names.
 func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	m.Begin()
-	e := m.live[tok.Run]
+	e := m.Records.live[tok.Run]
 	switch {
 	case e == nil:
 		return Missing
-	case m.specMissing(e) || (r.PauseJob && m.specMissing(e.owner())):
+	case m.Records.specMissing(e) || (r.PauseJob && m.Records.specMissing(e.owner())):
 		return Missing
 	}
-	m.acknowledge(e, tok, now)
+	m.Attempts.acknowledge(e, tok, now)
 	switch {
-	case !m.names(e, tok):
+	case !e.names(tok):
 		return Stale
 	case e.place != running:
 		return m.again(e, r)
 	}
 	switch {
 	case r.Outcome == carillon.OutcomeProgress:
-		return m.progress(e, now, r.Progress)
+		return m.Attempts.progress(e, now, r.Progress)
 	case r.Async:
 		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
 		// without httpGrace.
-		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(m.jobOf(e).TimeoutOrDefault()))
+		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(e.job().TimeoutOrDefault()))
 		e.lease = e.state.Run.Deadline
-		m.keepGrant(e)
-		m.rearm(e)
+		m.Attempts.keep(e)
+		m.agenda.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:
-		m.stopOthers(e)
-		m.leave(e, true)
+		m.Attempts.stopDuplicates(e)
+		m.Attempts.end(e, true)
 		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
 	case r.Outcome == carillon.OutcomeReschedule:
-		m.stopOthers(e)
+		m.Attempts.stopDuplicates(e)
 		m.reschedule(e, now, r)
 	default:
-		m.stopOthers(e)
+		m.Attempts.stopDuplicates(e)
 		owner := e.owner()
 		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
 		if r.PauseJob && owner != nil && !owner.gone {
@@ -85,7 +84,7 @@ func message(r *Report) string {
 }
 
 // names reports whether the token is that of e's newest attempt.
-func (m *Machine) names(e *entry, tok Token) bool {
+func (e *entry) names(tok Token) bool {
 	r := &e.state.Run
 	return !r.Grant.Term.IsZero() && tok.Grant == r.Grant && tok.Attempt == r.Attempt
 }
@@ -111,96 +110,58 @@ func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
 
 // Heartbeat extends the lease of an attempt, in memory. The lease is written only when the stored one has no
 // more than one heartbeat interval left.
-func (m *Machine) Heartbeat(now int64, tok Token) Verdict {
-	m.Begin()
-	e := m.live[tok.Run]
+func (a *Attempts) Heartbeat(now int64, tok Token) Verdict {
+	a.out.begin()
+	e := a.records.live[tok.Run]
 	switch {
 	case e == nil:
 		return Missing
-	case e.doubtful() && m.specMissing(e):
+	case e.doubtful() && a.records.specMissing(e):
 		return Missing
 	}
-	m.acknowledge(e, tok, now)
+	a.acknowledge(e, tok, now)
 	switch {
-	case !m.names(e, tok) || e.place != running:
+	case !e.names(tok) || e.place != running:
 		return Stale
-	case e.renewal == 0 && m.specMissing(e):
+	case e.renewal == 0 && a.records.specMissing(e):
 		return Missing
 	}
-	m.extend(e, now)
+	a.extend(e, now)
 	return Accepted
-}
-
-// extend renews the lease of the attempt in force.
-func (m *Machine) extend(e *entry, now int64) {
-	e.putOff = 0
-	if e.state.Run.Kept { // nothing to write: any later owner that loads it waits as long
-		e.lease = max(e.lease, now+int64(keptFor))
-		m.rearm(e)
-		return
-	}
-	if e.renewal == 0 {
-		e.renewal = m.jobOf(e).LeaseOrDefault()
-	}
-	e.lease = max(e.lease, now+int64(e.renewal))
-	if e.durable && e.state.Run.Lease-now <= int64(heartbeatInterval(e.renewal)) {
-		m.keepGrant(e)
-	}
-	m.rearm(e)
-}
-
-// TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
-func (m *Machine) TakesHeartbeat(id identity.Run) bool {
-	e := m.live[id]
-	switch {
-	case e == nil:
-		return false
-	case e.place == running:
-		return e.renewal != 0
-	}
-	return !e.doubtful()
 }
 
 // Lost ends an attempt whose consumer is known to be gone. The run is retried at once.
 func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 	m.Begin()
-	e := m.live[tok.Run]
-	if e == nil || m.specMissing(e) {
+	e := m.Records.live[tok.Run]
+	if e == nil || m.Records.specMissing(e) {
 		return Missing
 	}
-	m.acknowledge(e, tok, now)
-	if !m.names(e, tok) || e.place != running {
+	m.Attempts.acknowledge(e, tok, now)
+	if !e.names(tok) || e.place != running {
 		return Stale
 	}
-	m.stopOthers(e)
+	m.Attempts.stopDuplicates(e)
 	m.fail(e, now, failure{message: why, lost: true})
 	return Accepted
-}
-
-// Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
-// doubt that is made again keeps its token, so a report about it from an earlier term does not apply to it
-// any more.
-func (m *Machine) Made(tok Token) bool {
-	e := m.live[tok.Run]
-	return e != nil && e.place == running && e.made && m.names(e, tok)
 }
 
 // Undelivered withdraws an attempt that was never sent, or whose stream has ended, for consumers whose
 // attempts end with their stream. The attempt does not count, and the run is due at once.
 func (m *Machine) Undelivered(now int64, tok Token) {
 	m.Begin()
-	e := m.live[tok.Run]
-	if e == nil || !m.names(e, tok) || e.place != running {
+	e := m.Records.live[tok.Run]
+	if e == nil || !e.names(tok) || e.place != running {
 		return
 	}
 	written := e.durable || e.first || e.seq >= e.since // the last case: another change had it written
 	if e.isDapr() && !e.state.Run.Kept {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
-	m.withdraw(e)
+	m.Attempts.withdraw(e)
 	// With its job in memory, or the job's counters would disagree with what is written of its run.
 	if written && (e.ref.Seq == 0 || e.parent != nil) {
-		m.touch(e)
+		m.due.touch(e)
 	}
-	m.enqueue(e, now)
+	m.due.enqueue(e, now)
 }

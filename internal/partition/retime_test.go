@@ -123,7 +123,7 @@ var patchPhases = map[string]func(r *rig, j carillon.Job){
 	"staged": func(r *rig, j carillon.Job) {
 		r.mustPut(j)
 		r.advance(10 * time.Second)
-		r.m.Stage(queueQ, r.now, 1)
+		r.m.Window.Stage(queueQ, r.now, 1)
 		r.advance(2 * time.Second)
 	},
 	"paused": func(r *rig, j carillon.Job) { j.Paused = true; r.mustPut(j); r.advance(3 * time.Second) },

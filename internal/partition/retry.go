@@ -22,11 +22,11 @@ type failure struct {
 
 // fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
 func (m *Machine) fail(e *entry, now int64, f failure) {
-	m.leave(e, f.report != nil)
+	m.Attempts.end(e, f.report != nil)
 	r := &e.state.Run
 	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
 	e.count(carillon.Counters{Failed: 1})
-	j := m.jobOf(e)
+	j := e.job()
 	policy := j.FailurePolicy.Resolve(j.Recurring())
 	due, again := m.nextAttempt(e, policy, now, f)
 	if o := e.owner(); again && o != nil && o.expired(due) {
@@ -38,8 +38,8 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 	}
 	r.Due = due
 	e.place = idle
-	m.touch(e)
-	m.rearm(e)
+	m.due.touch(e)
+	m.agenda.rearm(e)
 }
 
 // exhausted returns the status of a run that has no attempts left.
@@ -64,7 +64,7 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	case e.isDapr() && p.Kind == carillon.PolicyConstant:
 		return r.Due + int64(p.Interval), true // possibly in the past: the retry after it counts from there
 	case p.Kind == carillon.PolicySchedule:
-		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: m.jobOf(e).Location()})
+		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: e.job().Location()})
 		if err != nil {
 			// It was valid when it was put; a time zone that was removed must end the retries, not the node.
 			return 0, false
@@ -114,7 +114,7 @@ type ending struct {
 
 // finish ends the run: it goes to the history, and its job moves on.
 func (m *Machine) finish(e *entry, now int64, end ending) {
-	delete(m.live, e.state.Identity(m.cfg.Partition))
+	delete(m.Records.live, e.state.Identity(m.cfg.Partition))
 	m.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
 		m.Backfills.runEnded(e, now, end.status)
@@ -124,7 +124,7 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 	e.state.Phase = carillon.PhaseScheduled
 	e.state.Run = store.RunState{}
 	m.overlapped(e, now)
-	m.touch(e)
+	m.due.touch(e)
 	m.endOrRearm(e)
 }
 
@@ -138,7 +138,7 @@ func (m *Machine) finishPending(e *entry) {
 		return
 	}
 	parent.state.Pending--
-	m.note(parent)
+	m.out.note(parent)
 	if parent.ended() {
 		m.remove(parent)
 	}

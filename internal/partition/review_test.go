@@ -39,7 +39,7 @@ func queueNamed(address string) partition.Queue {
 // deliverFrom reads back what is parked under a queue and hands out its due runs.
 func (r *rig) deliverFrom(q partition.Queue, n int) []partition.Delivery {
 	r.step()
-	if sq, ok := r.m.WantStaged(q, 100); ok {
+	if sq, ok := r.m.Window.WantStaged(q, 100); ok {
 		records, err := r.shard.Staged(context.Background(), sq)
 		if err != nil {
 			r.t.Fatal(err)
@@ -112,7 +112,7 @@ func TestAStagedRunFollowsItsJobToAnotherQueue(t *testing.T) {
 		r.trigger("a")
 		r.flush()
 		r.advance(2 * time.Second)
-		if n := r.m.Stage(queueQ, r.now, 10); n != 2 {
+		if n := r.m.Window.Stage(queueQ, r.now, 10); n != 2 {
 			t.Fatalf("staged %d", n)
 		}
 		r.flush()
@@ -280,7 +280,7 @@ func TestABeatNeedsNoSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := r.m.Heartbeat(r.now, tok); v != partition.Accepted {
+	if v := r.m.Attempts.Heartbeat(r.now, tok); v != partition.Accepted {
 		t.Fatalf("verdict %v", v)
 	}
 }
@@ -291,7 +291,7 @@ func TestNothingIsKeptOfAQueueThatIsEmpty(t *testing.T) {
 		q := fmt.Sprintf("q%d", i)
 		r.mustPut(carillon.Job{Name: q, Target: carillon.WorkerQueue(q)})
 		r.advance(2 * time.Second)
-		r.m.Stage(queueNamed(q), r.now, 10)
+		r.m.Window.Stage(queueNamed(q), r.now, 10)
 		r.flush()
 		r.m.AppendWaiting(nil, r.now)
 		ds := r.deliverFrom(queueNamed(q), 1)
@@ -393,13 +393,13 @@ func TestAParkedBacklogOfLargeJobsStaysOutOfMemory(t *testing.T) {
 	r := newRig(t, partition.Config{WindowJobs: 64, WindowBytes: 64 << 10})
 	for i := range 600 {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("j%d", i), Data: carillon.Bytes(make([]byte, 8<<10), "")})
-		r.m.Stage(queueQ, r.now, 10)
+		r.m.Window.Stage(queueQ, r.now, 10)
 		r.flush()
 	}
 	r.start()
 	done := map[string]bool{}
 	for range 600 {
-		if sq, ok := r.m.WantStaged(queueQ, 32); ok {
+		if sq, ok := r.m.Window.WantStaged(queueQ, 32); ok {
 			records, err := r.shard.Staged(context.Background(), sq)
 			if err != nil {
 				t.Fatal(err)

@@ -185,15 +185,15 @@ func (r *rig) step() {
 	r.until = r.now
 	r.m.Tick(r.now)
 	for range 3 {
-		if refs := r.m.Needs(64); len(refs) > 0 {
+		if refs := r.m.Window.Needs(64); len(refs) > 0 {
 			r.m.Load(r.read(refs), r.now)
 			r.m.Tick(r.now) // as the engine does, before what has been read is dropped again
-			r.m.Settle(refs)
+			r.m.Window.Settle(refs)
 		}
 		r.readAhead()
 		r.m.Tick(r.now)
 	}
-	r.cancels = append(r.cancels, r.m.Cancels()...)
+	r.cancels = append(r.cancels, r.m.Attempts.Cancels()...)
 	r.m.AppendWaiting(nil, r.now)
 }
 
@@ -256,7 +256,7 @@ var queueQ = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker
 // recall reads parked runs back.
 func (r *rig) recall() {
 	for {
-		sq, ok := r.m.WantStaged(queueQ, 100)
+		sq, ok := r.m.Window.WantStaged(queueQ, 100)
 		if !ok {
 			return
 		}

@@ -33,7 +33,7 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error)
 	if e == nil {
 		return carillon.SkipResult{}, notFound(key)
 	}
-	s, p := &e.state, m.timetableOf(e)
+	s, p := &e.state, m.contents.timetableOf(e)
 	switch {
 	case !p.job.Recurring():
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
@@ -58,25 +58,25 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error)
 // addPending makes a pending run of a job. It is a record of its own, independent of the job's own run.
 func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
-	m.note(job)
+	m.out.note(job)
 	s.Phase, s.Settled = carillon.PhaseReady, m.cfg.Term.Epoch
 	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
 	if spec != nil {
-		m.setSpec(e, spec)
+		m.contents.set(e, spec)
 		e.fresh, e.state.OwnSpec = true, true
 	}
-	m.entries[e.ref] = e
-	m.live[s.Identity(m.cfg.Partition)] = e
+	m.Records.entries[e.ref] = e
+	m.Records.live[s.Identity(m.cfg.Partition)] = e
 	m.link(e, job)
-	m.touch(e)
-	m.block(e) // until it is durable
+	m.due.touch(e)
+	m.due.block(e) // until it is durable
 	return e
 }
 
 // Cancel ends an unfinished run; ok is false if it is not in memory.
 func (m *Machine) Cancel(now int64, id identity.Run) (c carillon.CancelResult, ok bool) {
-	e := m.live[id]
-	if e == nil || m.specMissing(e) {
+	e := m.Records.live[id]
+	if e == nil || m.Records.specMissing(e) {
 		return c, false
 	}
 	c.Interrupted = m.abort(e, now, "")
@@ -94,7 +94,7 @@ func (m *Machine) abort(e *entry, now int64, reason string) (interrupted bool) {
 // detach takes e's run, which is about to end, out of where it waits or goes on, and reports whether a
 // consumer had it. With unrepeat, a run that has had no attempt gives back the repeat that it has used up.
 func (m *Machine) detach(e *entry, now int64, unrepeat bool) (interrupted bool) {
-	interrupted = m.revoke(e)
+	interrupted = m.Attempts.revoke(e)
 	if unrepeat {
 		m.unrepeat(e, now)
 	}
@@ -112,7 +112,7 @@ func (m *Machine) closeRun(job *entry, now int64, end ending) {
 // of its earlier attempts is in force again. Attempt numbers continue, so the last one says how many were
 // made. The run keeps the errors that it died of. If its job is gone, the job comes back for this run alone.
 func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
-	if m.live[dead.ID] != nil {
+	if m.Records.live[dead.ID] != nil {
 		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
 	}
 	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq,
@@ -130,19 +130,19 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		return m.runView(m.addPending(job, s, dead.Spec)), nil
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
-	m.setSpec(e, dead.Spec)
-	e.state.Phase, e.state.Priority = carillon.PhaseReady, m.jobOf(e).Priority.Rank()
+	m.contents.set(e, dead.Spec)
+	e.state.Phase, e.state.Priority = carillon.PhaseReady, e.job().Priority.Rank()
 	e.state.Settled = m.cfg.Term.Epoch
 	e.state.Counters.Fired = 1     // the run has begun
 	e.state.Triggers = uint64(now) // the job has its old uid, whose sequences must not be used again
-	if m.entries[e.ref] != nil {
+	if m.Records.entries[e.ref] != nil {
 		m.seal() // the delete of its namesake must come first
 	}
 	m.out.redrive = append(m.out.redrive, gone)
-	m.entries[e.ref] = e
-	m.live[dead.ID] = e
-	m.touch(e)
-	m.block(e) // until it is durable
+	m.Records.entries[e.ref] = e
+	m.Records.live[dead.ID] = e
+	m.due.touch(e)
+	m.due.block(e) // until it is durable
 	return m.runView(e), nil
 }
 
@@ -157,7 +157,7 @@ func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 
 // Run returns an unfinished run; ok is false if it is not in memory.
 func (m *Machine) Run(id identity.Run) (r carillon.Run, ok bool) {
-	e := m.live[id]
+	e := m.Records.live[id]
 	if e == nil {
 		return r, false
 	}
@@ -167,7 +167,7 @@ func (m *Machine) Run(id identity.Run) (r carillon.Run, ok bool) {
 
 // Holds returns the record in memory whose unfinished run has the id.
 func (m *Machine) Holds(id identity.Run) (ref store.Ref, ok bool) {
-	e := m.live[id]
+	e := m.Records.live[id]
 	if e == nil {
 		return ref, false
 	}

@@ -23,7 +23,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m.loadParked(s.Parked)
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
 	m.Applied.load(s.Applied)
-	held = m.loadLimited(s.Limited, s.InForce)
+	held = m.Permits.load(s.Limited, s.InForce)
 	err = m.Backfills.load(s.Backfills, cfg.Since)
 	return m, held, err
 }

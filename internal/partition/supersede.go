@@ -19,7 +19,7 @@ func supersedes(a, b *carillon.Job) bool {
 // content is durable, each waiting run waits in the queue of the new target.
 func (m *Machine) supersede(job *entry) {
 	job.content = m.out.seq
-	f := m.familyOf(job)
+	f := m.Records.familyOf(job)
 	for _, e := range f.runs {
 		m.fence(job, e)
 	}
@@ -29,8 +29,8 @@ func (m *Machine) supersede(job *entry) {
 	// Parked pending runs are in no other index: those beyond searchPending are found where they were parked.
 	missing := int(job.state.Pending) - int(job.children)
 	for seq := job.state.Triggers; missing > 0 && seq > 0 && job.state.Triggers-seq < searchPending; seq-- {
-		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.entries[ref] == nil {
-			m.needs[ref] = struct{}{}
+		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.Records.entries[ref] == nil {
+			m.Records.needs[ref] = struct{}{}
 		}
 	}
 }
@@ -45,13 +45,13 @@ func (m *Machine) fence(job, e *entry) {
 	if (e.place != running && !e.doubtful()) || (e != job && e.own()) {
 		return
 	}
-	if m.revoke(e) {
-		m.leave(e, false)
+	if m.Attempts.revoke(e) {
+		m.Attempts.end(e, false)
 	}
-	m.concede(e)
+	e.concede()
 	e.state.Run.Grant.Term = store.Term{} // no report ended it, so a repeated report must not be accepted
-	m.touch(e)
-	m.rearm(e)
+	m.due.touch(e)
+	m.agenda.rearm(e)
 }
 
 // follow takes a due run out of a queue that is no longer that of its job's target.
@@ -60,16 +60,16 @@ func (m *Machine) follow(e *entry) {
 		return
 	}
 	if (e.place == ready || e.place == aside) && e.changing(m.out.durable) {
-		m.dequeue(e)
-		m.block(e)
+		m.due.dequeue(e)
+		m.due.block(e)
 	}
-	if e.state.Phase != carillon.PhaseStaged || m.parkedRight(e) {
+	if e.state.Phase != carillon.PhaseStaged || e.parkedRight() {
 		return
 	}
-	m.touch(e)
+	m.due.touch(e)
 	e.state.Phase, e.state.Queue = carillon.PhaseReady, ""
 	if e.place == idle {
-		m.block(e) // until the move is durable
+		m.due.block(e) // until the move is durable
 	}
 }
 

@@ -16,13 +16,13 @@ func BenchmarkTimers(b *testing.B) {
 			m, random := newMachine(Config{}), rand.New(rand.NewPCG(1, 2))
 			for i := range n {
 				e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}}, timer: -1}
-				m.setWake(e, 1+random.Int64N(1<<40))
+				m.agenda.set(e, 1+random.Int64N(1<<40))
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				e, at := m.timers.first(), m.timers[0].wake
-				m.setWake(e, 0)
-				m.setWake(e, at+1+random.Int64N(1<<40))
+				e, at := m.agenda.timers.first(), m.agenda.timers[0].wake
+				m.agenda.set(e, 0)
+				m.agenda.set(e, at+1+random.Int64N(1<<40))
 			}
 		})
 	}

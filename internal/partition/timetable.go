@@ -23,8 +23,8 @@ type timetable struct {
 }
 
 // timetableOf returns the timetable of a job whose spec is in memory.
-func (m *Machine) timetableOf(e *entry) timetable {
-	return timetable{m.jobOf(e), m.scheduleOf(e), &e.state, m.cfg.Since, int64(m.cfg.MisfireAfter)}
+func (c *contents) timetableOf(e *entry) timetable {
+	return timetable{e.job(), c.scheduleOf(e), &e.state, c.cfg.Since, int64(c.cfg.MisfireAfter)}
 }
 
 // first sets when a new job first runs, as of now.

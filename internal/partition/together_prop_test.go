@@ -31,11 +31,11 @@ func (w *randomRig) round(n int, first bool) {
 			w.m.Promote(w.now, l, n)
 		}
 	}
-	w.hand(w.m.Granted(w.now))
-	parked := w.m.Parked(nil)
+	w.hand(w.m.Attempts.Granted(w.now))
+	parked := w.m.Queues.Parked(nil)
 	slices.SortFunc(parked, func(a, b partition.Queue) int { return cmp.Compare(a.String(), b.String()) })
 	for _, q := range parked {
-		if sq, ok := w.m.WantStaged(q, 100); ok && (n > 0 || q.Limited()) {
+		if sq, ok := w.m.Window.WantStaged(q, 100); ok && (n > 0 || q.Limited()) {
 			w.m.LoadStaged(q, sq, w.staged(sq), w.now)
 		}
 	}
@@ -47,7 +47,7 @@ func (w *randomRig) round(n int, first bool) {
 		}
 		w.hand(ds, nil)
 	}
-	w.m.PassPermits()
+	w.m.Permits.ReturnUnused()
 }
 
 // hand takes what is handed out, and checks it.
@@ -196,7 +196,7 @@ func (w *randomRig) Voice(rt *rapid.T) {
 	w.load(tok)
 	switch rapid.IntRange(0, 3).Draw(rt, "what") {
 	case 0:
-		w.m.Heartbeat(w.now, tok)
+		w.m.Attempts.Heartbeat(w.now, tok)
 	case 1:
 		w.m.Lost(w.now, tok, "gone")
 	case 2:
@@ -228,10 +228,10 @@ func (w *randomRig) CancelOne(*rapid.T) {
 
 func (w *randomRig) Stage(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "aside") {
-		w.m.StageAside(w.now, 1000)
+		w.m.Window.StageAside(w.now, 1000)
 		return
 	}
-	w.m.Stage(rapid.SampledFrom(w.queues).Draw(rt, "queue"), w.now, 1000)
+	w.m.Window.Stage(rapid.SampledFrom(w.queues).Draw(rt, "queue"), w.now, 1000)
 }
 
 // Post delivers notices and, unless they are lost, their answers.
@@ -422,7 +422,7 @@ func (w *randomRig) gone() {
 				w.m.Dependencies.Forget(w.now, e)
 			}
 		}
-		w.m.AwaitPermits()
+		w.m.Permits.WaitAgain()
 		w.commit()
 	}
 	if left := w.jobs(); len(left) > 0 {

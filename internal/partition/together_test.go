@@ -288,10 +288,10 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	}
 	r.flush()
 	r.m.Deliver(r.now, queueQ, 100, false)
-	if r.now += 2e9; !r.m.Crowded(r.now) {
+	if r.now += 2e9; !r.m.Window.Crowded(r.now) {
 		t.Fatalf("%+v, and nothing is to be parked", r.m.Stats())
 	}
-	r.m.StageAside(r.now, 100)
+	r.m.Window.StageAside(r.now, 100)
 	r.flush()
 	if n := r.m.Stats().Resident; n > 8 {
 		t.Fatalf("%d are in memory", n)
@@ -300,7 +300,7 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	for range 10 {
 		r.tellTokens(c)
 		r.m.Deliver(r.now, queueQ, 100, false)
-		r.m.PassPermits()
+		r.m.Permits.ReturnUnused()
 		ds, _ := r.granted()
 		for _, d := range ds {
 			r.attempts = append(r.attempts, d)

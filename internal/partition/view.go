@@ -8,7 +8,7 @@ import (
 
 // find returns the job, nil if there is none. The engine must have read it if it exists.
 func (m *Machine) find(k carillon.Key) *entry {
-	e := m.entries[store.Ref{Key: k}]
+	e := m.Records.entries[store.Ref{Key: k}]
 	if e == nil || e.gone {
 		if e != nil {
 			m.out.await(e.seq)
@@ -41,7 +41,7 @@ func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
 
 // view returns e's job with its status.
 func (m *Machine) view(e *entry) carillon.Job {
-	j := *m.jobOf(e)
+	j := *e.job()
 	m.status(e, &j)
 	return j
 }

@@ -40,7 +40,7 @@ func unwait(s *store.State) {
 // a crash, a newer run would begin on the same successes.
 func (m *Machine) useUp(e *entry, now int64) {
 	if len(e.state.Waits) > 0 {
-		m.touch(e)
+		m.due.touch(e)
 		e.state.Waits = withOpen(e.state.Waits, false)
 		for i := range e.state.Waits {
 			e.state.Waits[i].Since = now
@@ -72,10 +72,10 @@ func (m *Machine) released(e *entry, now int64) bool {
 		m.expireWaiting(e, now)
 		return false
 	case s.Phase != carillon.PhaseWaiting:
-		m.touch(e)
+		m.due.touch(e)
 		s.Phase = carillon.PhaseWaiting
 	}
-	m.rearm(e)
+	m.agenda.rearm(e)
 	return false
 }
 
@@ -83,7 +83,7 @@ func (m *Machine) released(e *entry, now int64) bool {
 func (m *Machine) expireWaiting(e *entry, now int64) {
 	m.skipLife(e, now, ReasonExpired)
 	unwait(&e.state)
-	m.touch(e)
+	m.due.touch(e)
 	m.endOrRearm(e)
 }
 
@@ -130,17 +130,17 @@ func (m *Machine) Release(l Notice) Answer {
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
 		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
-		m.touch(e)
+		m.due.touch(e)
 		return Taken
 	}
-	m.touch(e)
+	m.due.touch(e)
 	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
 	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
 	e.state.Waits = waits
 	if allOpen(&e.state) {
 		unwait(&e.state)
 	}
-	m.rearm(e)
+	m.agenda.rearm(e)
 	return Taken
 }
 

@@ -12,7 +12,7 @@ import (
 // InlineSpec is the size in bytes of the longest spec that is kept in memory before its run is due.
 const InlineSpec = 1 << 10
 
-// window describes which slice of the store's due index is in memory. The due index orders the records of
+// Window describes which slice of the store's due index is in memory. The due index orders the records of
 // each priority by when something happens to them next. The window holds, for each priority, all of that
 // order up to a frontier:
 //
@@ -32,9 +32,17 @@ const InlineSpec = 1 << 10
 // window, shrink pulls the frontiers back and evicts what lies beyond. When one priority fills the window
 // with records that are due later than what another has yet to read, retreat does the same. Only records that
 // the store knows completely, and that nothing in memory refers to, can be evicted.
-type window struct {
+type Window struct {
+	cfg      *Config
+	out      *builder
+	contents *contents
+	agenda   *agenda
+	records  *Records
+	suspects *suspects
+	due      *dueRuns
+	attempts *Attempts
+
 	frontier  [priorities]frontier
-	bytes     int   // of specs in memory
 	first     int   // the priority that is read first among equals
 	retreated int64 // when retreat last scanned the window
 }
@@ -53,19 +61,19 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 // far enough ahead.
 func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := m.backlog(now); ok {
-		q := store.DueQuery{Priority: uint8(class), After: m.window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+		q := store.DueQuery{Priority: uint8(class), After: m.Window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
 	}
-	class, others := m.nearest(now + int64(m.cfg.Horizon/2))
-	if class < 0 || m.window.bytes >= m.cfg.WindowBytes {
+	class, others := m.Window.nearest(now + int64(m.cfg.Horizon/2))
+	if class < 0 || m.contents.bytes >= m.cfg.WindowBytes {
 		return q, false
 	}
-	at := m.window.frontier[class].at
-	if m.room() < m.cfg.WindowJobs/2 && !m.retreat(at, now) {
+	at := m.Window.frontier[class].at
+	if m.Window.room() < m.cfg.WindowJobs/2 && !m.Window.retreat(at, now) {
 		return q, false
 	}
-	page := min(m.room(), loadPage)
+	page := min(m.Window.room(), loadPage)
 	if others { // so that a page of each priority fits
 		page = min(page, max(1, m.cfg.WindowJobs/(4*priorities)))
 	}
@@ -77,25 +85,25 @@ const loadPage = 1024
 
 // waiting returns how many records in memory have no attempt in force. Consumers bound the number of those
 // that have one.
-func (m *Machine) waiting() int { return len(m.entries) - m.grants }
+func (w *Window) waiting() int { return len(w.records.entries) - w.attempts.grants }
 
 // room returns how many more records the window takes.
-func (m *Machine) room() int { return m.cfg.WindowJobs - m.waiting() }
+func (w *Window) room() int { return w.cfg.WindowJobs - w.waiting() }
 
 // nearest returns the priority whose frontier is the earliest, -1 if all frontiers have reached until. others
 // reports whether another priority has not reached it either.
-func (m *Machine) nearest(until int64) (class int, others bool) {
+func (w *Window) nearest(until int64) (class int, others bool) {
 	class = -1
 	for i := range priorities {
-		c := (m.window.first + i) % priorities
-		f := &m.window.frontier[c]
+		c := (w.first + i) % priorities
+		f := &w.frontier[c]
 		switch {
 		case f.at.Due >= until:
 		case class < 0:
 			class = c
 		default:
 			others = true
-			if compare(f.at, m.window.frontier[class].at) < 0 {
+			if compare(f.at, w.frontier[class].at) < 0 {
 				class = c
 			}
 		}
@@ -109,30 +117,29 @@ func compare(a, b store.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), a
 // retreat makes room for the priority whose frontier, to, is the earliest. If its next records may be due
 // soon, and later records of other priorities take up most of the window, those are evicted. It reports
 // whether there is room now.
-func (m *Machine) retreat(to store.Cursor, now int64) bool {
-	w := &m.window
+func (w *Window) retreat(to store.Cursor, now int64) bool {
 	if to.Due > now+int64(retreatAhead) || now-w.retreated < int64(retreatEvery) {
 		return false
 	}
 	w.retreated = now
-	if most := m.waitingIdle(); m.waiting()-most > m.cfg.WindowJobs/4 {
+	if most := w.waitingIdle(); w.waiting()-most > w.cfg.WindowJobs/4 {
 		return false // evicting everything that can be would not make room: skip the scan
 	}
 	var later []*entry
-	for _, t := range m.timers {
-		if e := t.e; m.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
+	for _, t := range w.agenda.timers {
+		if e := t.e; w.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
 			later = append(later, e)
 		}
 	}
-	if m.waiting()-len(later) > m.cfg.WindowJobs/4 {
+	if w.waiting()-len(later) > w.cfg.WindowJobs/4 {
 		return false
 	}
 	w.first = (w.first + 1) % priorities
-	m.pullBack(to)
+	w.pullBack(to)
 	for _, e := range later {
-		m.evict(e)
+		w.evict(e)
 	}
-	return m.room() >= m.cfg.WindowJobs/2
+	return w.room() >= w.cfg.WindowJobs/2
 }
 
 // retreatEvery bounds how often retreat scans the window. It does so only for records that may be due within
@@ -144,20 +151,22 @@ const (
 
 // waitingIdle returns an upper bound on the records that wait for their time: all that have a timer, less the
 // attempts in force. Each of those has a timer unless it is a pending delivery.
-func (m *Machine) waitingIdle() int { return len(m.timers) - max(0, m.grants-len(m.pendingDeliveries)) }
+func (w *Window) waitingIdle() int {
+	return len(w.agenda.timers) - max(0, w.attempts.grants-len(w.attempts.pendingDeliveries))
+}
 
 // evictable reports whether the store has all of e's state and nothing in memory refers to e.
-func (m *Machine) evictable(e *entry) bool {
-	return e.place == idle && !e.gone && !m.dirty(e) && e.children == 0
+func (w *Window) evictable(e *entry) bool {
+	return e.place == idle && !e.gone && !w.out.dirty(e) && e.children == 0
 }
 
 // Loaded takes the records that WantDue asked for, and moves the frontier.
 func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
-	f := &m.window.frontier[q.Priority]
+	f := &m.Window.frontier[q.Priority]
 	for i := range records {
 		r := &records[i]
 		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
-		if _, here := m.entries[r.Ref]; !here && !m.doomed(r) {
+		if _, here := m.Records.entries[r.Ref]; !here && !m.Records.doomed(r) {
 			m.admit(r, now)
 		}
 	}
@@ -168,8 +177,8 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 
 // Has reports whether the record is in memory with everything that an operation on it needs.
 func (m *Machine) Has(ref store.Ref) bool {
-	e := m.entries[ref]
-	return e != nil && (e.gone || m.complete(e))
+	e := m.Records.entries[ref]
+	return e != nil && (e.gone || m.Records.complete(e))
 }
 
 // Load takes records that were read for an operation or because of Needs. Records already in memory keep
@@ -177,18 +186,18 @@ func (m *Machine) Has(ref store.Ref) bool {
 func (m *Machine) Load(records []store.Record, now int64) {
 	for i := range records {
 		r := &records[i]
-		delete(m.needs, r.Ref)
-		if !r.Exists && m.entries[r.Ref] == nil {
+		delete(m.Records.needs, r.Ref)
+		if !r.Exists && m.Records.entries[r.Ref] == nil {
 			m.Backfills.lost(r.Ref)
 		}
-		if !r.Exists || m.doomed(r) {
+		if !r.Exists || m.Records.doomed(r) {
 			continue
 		}
-		e := m.entries[r.Ref]
+		e := m.Records.entries[r.Ref]
 		if e == nil {
 			e = m.admit(r, now)
 		} else if e.spec == nil && !e.gone {
-			m.setSpec(e, r.Spec)
+			m.contents.set(e, r.Spec)
 			m.examine(e, now)
 		}
 		m.follow(e)
@@ -199,142 +208,66 @@ func (m *Machine) Load(records []store.Record, now int64) {
 
 // adopt links a job to those of its pending runs that came into memory before it.
 func (m *Machine) adopt(parent *entry) {
-	for _, e := range m.orphans[parent.ref.Key] {
+	for _, e := range m.Records.orphans[parent.ref.Key] {
 		m.link(e, parent)
 	}
-	delete(m.orphans, parent.ref.Key)
+	delete(m.Records.orphans, parent.ref.Key)
 }
 
 func (m *Machine) link(e, parent *entry) {
 	e.parent = parent
 	parent.children++
 	e.joinCounts(parent)
-	if e.state.Settled < m.cfg.Term.Epoch && m.examineRun(e) {
-		e.state.Settled = m.cfg.Term.Epoch
-	}
+	m.suspects.settleRun(e)
 	if e.place == running && e.renewal == 0 {
-		m.guess(e) // a better estimate than without the job
-		m.rearm(e)
+		m.Attempts.guess(e) // a better estimate than without the job
+		m.agenda.rearm(e)
 	}
-}
-
-// disown forgets a pending run whose job never came into memory.
-func (m *Machine) disown(e *entry) {
-	key := e.ref.Key
-	rest := slices.DeleteFunc(m.orphans[key], func(o *entry) bool { return o == e })
-	if m.orphans[key] = rest; len(rest) == 0 {
-		delete(m.orphans, key)
-	}
-}
-
-// doomed reports whether r is a pending run of a deleted job: the store will lose it as soon as the batches
-// in flight are applied.
-func (m *Machine) doomed(r *store.Record) bool {
-	if r.Seq == 0 {
-		return false
-	}
-	_, doomed := m.deleting[r.Key]
-	return doomed
 }
 
 // admit brings a stored record into memory.
 func (m *Machine) admit(r *store.Record, now int64) *entry {
 	e := &entry{ref: r.Ref, state: r.State, timer: -1}
-	m.setSpec(e, r.Spec)
-	m.entries[r.Ref] = e
+	m.contents.set(e, r.Spec)
+	m.Records.entries[r.Ref] = e
 	if r.Seq != 0 {
-		if p := m.entries[r.Ref.Job()]; p != nil && !p.gone {
+		if p := m.Records.entries[r.Ref.Job()]; p != nil && !p.gone {
 			m.link(e, p)
 		} else {
-			m.orphans[r.Key] = append(m.orphans[r.Key], e)
+			m.Records.orphans[r.Key] = append(m.Records.orphans[r.Key], e)
 		}
 	} else {
 		m.adopt(e)
 	}
 	if !e.state.Run.Live {
-		m.setWake(e, e.state.Due)
+		m.agenda.set(e, e.state.Due)
 		m.examine(e, now)
 		return e
 	}
-	m.live[e.state.Identity(m.cfg.Partition)] = e
+	m.Records.live[e.state.Identity(m.cfg.Partition)] = e
 	if e.state.Phase == carillon.PhaseStaged {
-		m.recall(e)
+		m.Queues.recall(e)
 	}
 	switch {
 	case e.state.Phase != carillon.PhaseRunning:
-		m.setWake(e, e.state.Due)
+		m.agenda.set(e, e.state.Due)
 	case e.isDapr() && !e.state.Run.Kept:
 		m.reclaim(e, now)
 	default:
-		m.takeOver(e, now)
+		m.Attempts.takeOver(e, now)
 	}
 	m.examine(e, now)
 	return e
 }
 
-// takeOver continues an attempt that an earlier owner handed out. Heartbeats may have extended its lease
-// since it was stored, so it gets at least one heartbeat interval.
-func (m *Machine) takeOver(e *entry, now int64) {
-	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
-	m.grants++
-	m.adoptPermit(e)
-	if e.ref.Seq != 0 && e.parent == nil {
-		m.needs[e.ref.Job()] = struct{}{}
-	}
-	m.guess(e)
-	m.rearm(e)
-}
-
-// guess sets the lease of an attempt that was taken over as if its worker had just missed its first
-// heartbeat.
-func (m *Machine) guess(e *entry) {
-	beat := 10 * time.Second // the longest interval; the job's own may not be in memory
-	if e.specOf() != nil {
-		e.renewal = m.jobOf(e).LeaseOrDefault()
-		beat = heartbeatInterval(e.renewal)
-	}
-	if q := m.queueOf(e); q != (Queue{}) {
-		e.queue = &q
-	}
-	if e.lease = max(e.state.Run.Lease, e.granted+int64(beat+m.cfg.TakeoverGrace)); e.isDapr() {
-		e.lease = e.granted + int64(keptFor)
-	}
-}
-
-// setSpec gives e its encoded spec, nil for none.
-func (m *Machine) setSpec(e *entry, spec []byte) {
-	m.window.bytes += len(spec) - len(e.spec)
-	e.spec, e.job, e.sched = spec, nil, nil
-}
-
-// complete reports whether everything that e's run needs is in memory. Needs asks for what is missing.
-func (m *Machine) complete(e *entry) bool {
-	if e.ref.Seq != 0 && e.parent == nil {
-		m.needs[e.ref.Job()] = struct{}{}
-		return false
-	}
-	if e.specOf() != nil {
-		return true
-	}
-	if e.own() {
-		m.needs[e.ref] = struct{}{}
-	} else {
-		m.needs[e.parent.ref] = struct{}{}
-	}
-	return false
-}
-
-// specMissing is the negation of complete.
-func (m *Machine) specMissing(e *entry) bool { return !m.complete(e) }
-
 // Needs returns at most n records that must be read whole before due runs can go on. It returns none while
 // the memory for specs is used up by runs that can go on without them.
-func (m *Machine) Needs(n int) []store.Ref {
-	if len(m.needs) == 0 || (m.window.bytes >= m.cfg.WindowBytes && m.busy()) {
+func (w *Window) Needs(n int) []store.Ref {
+	if len(w.records.needs) == 0 || (w.contents.bytes >= w.cfg.WindowBytes && w.due.queues.busy()) {
 		return nil
 	}
-	refs := make([]store.Ref, 0, min(n, len(m.needs)))
-	for ref := range m.needs {
+	refs := make([]store.Ref, 0, min(n, len(w.records.needs)))
+	for ref := range w.records.needs {
 		refs = append(refs, ref)
 	}
 	slices.SortFunc(refs, store.Ref.Compare)
@@ -343,8 +276,8 @@ func (m *Machine) Needs(n int) []store.Ref {
 
 // busy reports whether any run waits with its spec. Handing it out or parking it frees memory without further
 // reads.
-func (m *Machine) busy() bool {
-	for _, q := range m.active {
+func (s *Queues) busy() bool {
+	for _, q := range s.active {
 		if q.len() > 0 {
 			return true
 		}
@@ -354,32 +287,32 @@ func (m *Machine) busy() bool {
 
 // Settle drops from memory the records that operations brought in and the window does not hold. The engine
 // calls it at the end of a round.
-func (m *Machine) Settle(refs []store.Ref) {
+func (w *Window) Settle(refs []store.Ref) {
 	for _, ref := range refs {
-		if e := m.entries[ref]; e != nil {
-			m.dropIfIdle(e)
+		if e := w.records.entries[ref]; e != nil {
+			w.dropIfIdle(e)
 		}
 	}
-	m.shrink()
+	w.shrink()
 }
 
 // dropIfIdle evicts e if it only waits and lies beyond the frontier. If it lies before, a long spec is
 // dropped alone.
-func (m *Machine) dropIfIdle(e *entry) {
+func (w *Window) dropIfIdle(e *entry) {
 	if e.place == running {
-		m.lighten(e)
+		w.contents.lighten(e)
 	}
-	if !m.evictable(e) {
+	if !w.evictable(e) {
 		return
 	}
-	if e.timer < 0 || !m.window.frontier[e.state.Priority].holds(e.state.Due, e.ref) {
-		m.evict(e)
+	if e.timer < 0 || !w.frontier[e.state.Priority].holds(e.state.Due, e.ref) {
+		w.evict(e)
 		return
 	}
 	if len(e.spec) > InlineSpec {
-		m.setSpec(e, nil)
-	} else if m.timers[e.timer].wake > m.ticked+int64(keepDecoded) {
-		e.job, e.sched = nil, nil
+		w.contents.set(e, nil)
+	} else if w.agenda.timers[e.timer].wake > w.agenda.ticked+int64(keepDecoded) {
+		e.decoded, e.sched = nil, nil
 	}
 }
 
@@ -387,53 +320,40 @@ func (m *Machine) dropIfIdle(e *entry) {
 // large as the encoded one.
 const keepDecoded = 5 * time.Second
 
-// lighten drops the long spec of a run that has been handed out when memory for specs is short. It is read
-// again when the attempt ends.
-func (m *Machine) lighten(e *entry) {
-	if p := e.parent; !e.own() && p != nil && p.children == 1 && p.place == idle {
-		e = p
-	} else if e.children > 0 {
-		return
-	}
-	if len(e.spec) > InlineSpec && m.window.bytes >= m.cfg.WindowBytes && !m.dirty(e) {
-		m.setSpec(e, nil)
-	}
-}
-
-func (m *Machine) evict(e *entry) {
-	m.setWake(e, 0)
-	m.setSpec(e, nil)
-	delete(m.entries, e.ref)
+func (w *Window) evict(e *entry) {
+	w.agenda.set(e, 0)
+	w.contents.set(e, nil)
+	delete(w.records.entries, e.ref)
 	if e.state.Run.Live {
-		delete(m.live, e.state.Identity(m.cfg.Partition))
+		delete(w.records.live, e.state.Identity(w.cfg.Partition))
 	}
 	if e.state.Phase == carillon.PhaseStaged {
 		q := ParseQueue(e.state.Queue)
-		m.queue(q).parked.restart()
-		m.markUnread(q)
+		w.due.queues.queue(q).parked.restart()
+		w.due.permits.markUnread(q)
 		if e.recalled {
 			e.recalled = false
-			m.forgetRecalled(*e.parkedIn)
+			w.due.queues.forgetRecalled(*e.parkedIn)
 		}
 	}
 	if p := e.parent; p != nil {
 		e.settleCounts(p, false)
 		p.children--
 		e.parent = nil
-		m.dropIfIdle(p)
+		w.dropIfIdle(p)
 	} else if e.ref.Seq != 0 {
-		m.disown(e)
+		w.records.disown(e)
 	}
 }
 
 // shrink pulls the frontiers back when puts have filled the window to more than a quarter above its budget.
-func (m *Machine) shrink() {
-	if m.waiting() <= m.cfg.WindowJobs+m.cfg.WindowJobs/4 {
+func (w *Window) shrink() {
+	if w.waiting() <= w.cfg.WindowJobs+w.cfg.WindowJobs/4 {
 		return
 	}
 	var waiting []*entry
-	for _, t := range m.timers {
-		if e := t.e; m.evictable(e) {
+	for _, t := range w.agenda.timers {
+		if e := t.e; w.evictable(e) {
 			waiting = append(waiting, e)
 		}
 	}
@@ -443,7 +363,7 @@ func (m *Machine) shrink() {
 		}
 		return a.ref.Compare(b.ref)
 	})
-	keep := m.cfg.WindowJobs - (m.waiting() - len(waiting))
+	keep := w.cfg.WindowJobs - (w.waiting() - len(waiting))
 	if keep < 0 || keep >= len(waiting) {
 		keep = len(waiting) / 2
 	}
@@ -454,16 +374,16 @@ func (m *Machine) shrink() {
 	if keep > 0 {
 		last = store.Cursor{Due: waiting[keep-1].state.Due, Ref: waiting[keep-1].ref}
 	}
-	m.pullBack(last)
+	w.pullBack(last)
 	for _, e := range waiting[keep:] {
-		m.evict(e)
+		w.evict(e)
 	}
 }
 
 // pullBack moves every frontier that lies beyond the cursor back to it.
-func (m *Machine) pullBack(to store.Cursor) {
-	for class := range m.window.frontier {
-		f := &m.window.frontier[class]
+func (w *Window) pullBack(to store.Cursor) {
+	for class := range w.frontier {
+		f := &w.frontier[class]
 		if to.Due < f.at.Due || (to.Due == f.at.Due && to.Ref.Compare(f.at.Ref) < 0) {
 			*f = frontier{at: to}
 		}

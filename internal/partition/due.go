@@ -1,0 +1,97 @@
+package partition
+
+import "container/heap"
+
+// dueRuns are the runs that are due and wait in memory: in the queue of their target, in the line of a
+// concurrency key, or blocked, until what they depend on is durable or read.
+type dueRuns struct {
+	cfg      *Config
+	out      *builder
+	agenda   *agenda
+	records  *Records
+	suspects *suspects
+	queues   *Queues
+	permits  *Permits
+
+	blocked []*entry // due, but waiting for a batch or a record; see block
+	woken   []*entry // memory reused for blocked
+}
+
+// enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
+func (d *dueRuns) enqueue(e *entry, now int64) {
+	if d.out.awaitsCommit(e) || !d.records.complete(e) || e.changing(d.out.durable) {
+		d.block(e)
+		return
+	}
+	d.suspects.settleRun(e)
+	q := d.queues.queue(QueueOf(e.ref.Namespace, e.job().Target))
+	e.queue = q.name
+	e.place, e.readyAt = ready, now
+	heap.Push(&q.lists[e.state.Priority], e)
+	if !q.listed {
+		q.listed = true
+		d.queues.active = append(d.queues.active, q)
+	}
+	d.agenda.rearm(e)
+}
+
+// dequeue removes e from its queue's list or its line.
+func (d *dueRuns) dequeue(e *entry) {
+	if e.place == aside {
+		heap.Remove(&e.line.list, int(e.slot))
+	} else {
+		heap.Remove(&d.queues.queue(*e.queue).lists[e.state.Priority], int(e.slot))
+	}
+	left := e.place
+	e.place = idle
+	if e.line != nil {
+		d.permits.leaveLine(e, left)
+	}
+}
+
+// block sets e aside until a batch is durable or a record has been read.
+func (d *dueRuns) block(e *entry) {
+	if e.place != running {
+		e.place = blocked
+	}
+	d.agenda.set(e, 0)
+	d.blocked = append(d.blocked, e)
+}
+
+// touch has e's state written. A due run waits until that is durable, because it is handed out only with
+// durable content.
+func (d *dueRuns) touch(e *entry) {
+	if e.place == ready || e.place == aside {
+		d.dequeue(e)
+		d.block(e)
+	}
+	e.held = d.out.seq
+	d.out.note(e)
+}
+
+// setAside puts a due run into its line to wait for a permit.
+func (d *dueRuns) setAside(e *entry, key Line) {
+	l := d.permits.line(key)
+	e.place, e.line = aside, l
+	heap.Push(&l.list, e)
+	d.agenda.rearm(e)
+	if l.waits && l.list[0] == e {
+		l.waits = l.tries > 0 // e goes before the runs for which the line waits, so wait again with its order
+	}
+	d.permits.request(l)
+}
+
+// byPriority counts the records in memory that are due and wait, by priority.
+func (d *dueRuns) byPriority() (n [priorities]int) {
+	for _, q := range d.queues.active {
+		for c := range q.lists {
+			n[c] += len(q.lists[c])
+		}
+	}
+	for _, e := range d.blocked {
+		if e.place == blocked {
+			n[e.state.Priority]++
+		}
+	}
+	return n
+}
