@@ -26,13 +26,13 @@ func (g *agenda) set(e *entry, at int64) {
 // rearm sets e's timer to the earliest thing that can happen to it without input.
 func (g *agenda) rearm(e *entry) {
 	switch {
-	case e.gone || e.place == blocked || e.pendingDelivery != 0:
+	case e.place == gone || e.place == blocked || e.attempt.pending != 0:
 		g.set(e, 0)
-	case e.place == ready || e.place == aside:
+	case e.queued():
 		g.set(e, g.overlapDue(e))
 	case e.place == running:
-		at := earliest(max(e.over(), e.putOff), g.overlapDue(e))
-		if !e.durable {
+		at := earliest(max(e.over(), e.attempt.putOff), g.overlapDue(e))
+		if !e.attempt.current {
 			at = earliest(at, g.keepDue(e))
 		}
 		g.set(e, at)
@@ -63,34 +63,23 @@ func (g *agenda) idleDue(e *entry) int64 {
 // keepDue returns when e's attempt is next old enough to be made durable: after each multiple of GrantAfter.
 func (g *agenda) keepDue(e *entry) int64 {
 	after := int64(g.cfg.GrantAfter)
-	return e.granted + after*(1+max(0, g.ticked-e.granted)/after)
+	return e.attempt.granted + after*(1+max(0, g.ticked-e.attempt.granted)/after)
 }
 
 // file sets the parts of the state that the store's indexes are built from.
 func (g *agenda) file(e *entry) {
 	s := &e.state
-	if e.place == running {
-		s.Phase, s.Queue = carillon.PhaseRunning, ""
-		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), g.overlapDue(e))
-		if e.isDapr() {
-			s.Due = s.Run.Due // a new owner must find it at once, to withdraw it
-		}
-		return
+	if s.Phase = e.phase(); s.Phase != carillon.PhaseStaged {
+		s.Queue = ""
 	}
 	switch {
-	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-	case s.Run.Live && s.Run.Attempt > 0:
-		s.Phase, s.Queue = carillon.PhaseRetrying, ""
-	case s.Run.Live:
-		s.Phase, s.Queue = carillon.PhaseReady, ""
-	case s.Paused:
-		s.Phase, s.Queue = carillon.PhasePaused, ""
-	case s.Phase == carillon.PhaseWaiting:
-		s.Queue = ""
+	case e.place != running:
+		s.Due = g.idleDue(e)
+	case e.isDapr():
+		s.Due = s.Run.Due // a new owner must find it at once, to withdraw it
 	default:
-		s.Phase, s.Queue = carillon.PhaseScheduled, ""
+		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), g.overlapDue(e))
 	}
-	s.Due = g.idleDue(e)
 }
 
 // record returns e as the store keeps it.

@@ -32,11 +32,21 @@ func newAttempts(cfg *Config, contents *contents, agenda *agenda, records *Recor
 	}
 }
 
+// begin puts e among the attempts in force.
+func (a *Attempts) begin(e *entry, from origin) {
+	e.move(running)
+	e.attempt.origin = from
+	a.grants++
+	if from != takenOver {
+		e.attempt.since = a.out.seq
+	}
+}
+
 // takeOver continues an attempt that an earlier owner handed out. Heartbeats may have extended its lease
 // since it was stored, so it gets at least one heartbeat interval.
 func (a *Attempts) takeOver(e *entry, now int64) {
-	e.place, e.durable, e.made, e.granted, e.putOff = running, true, false, now, 0
-	a.grants++
+	a.begin(e, takenOver)
+	e.attempt.known, e.attempt.current, e.attempt.granted = true, true, now
 	a.due.permits.adopt(e)
 	if e.ref.Seq != 0 && e.parent == nil {
 		a.records.needs[e.ref.Job()] = struct{}{}
@@ -50,30 +60,30 @@ func (a *Attempts) takeOver(e *entry, now int64) {
 func (a *Attempts) guess(e *entry) {
 	beat := 10 * time.Second // the longest interval; the job's own may not be in memory
 	if e.specOf() != nil {
-		e.renewal = e.job().LeaseOrDefault()
-		beat = heartbeatInterval(e.renewal)
+		e.attempt.renewal = e.job().LeaseOrDefault()
+		beat = heartbeatInterval(e.attempt.renewal)
 	}
 	if q := e.targetQueue(); q != (Queue{}) {
 		e.queue = &q
 	}
-	if e.lease = max(e.state.Run.Lease, e.granted+int64(beat+a.cfg.TakeoverGrace)); e.isDapr() {
-		e.lease = e.granted + int64(keptFor)
+	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.isDapr() {
+		e.attempt.lease = e.attempt.granted + int64(keptFor)
 	}
 }
 
 // extend renews the lease of the attempt in force.
 func (a *Attempts) extend(e *entry, now int64) {
-	e.putOff = 0
+	e.attempt.putOff = 0
 	if e.state.Run.Kept { // nothing to write: any later owner that loads it waits as long
-		e.lease = max(e.lease, now+int64(keptFor))
+		e.attempt.lease = max(e.attempt.lease, now+int64(keptFor))
 		a.agenda.rearm(e)
 		return
 	}
-	if e.renewal == 0 {
-		e.renewal = e.job().LeaseOrDefault()
+	if e.attempt.renewal == 0 {
+		e.attempt.renewal = e.job().LeaseOrDefault()
 	}
-	e.lease = max(e.lease, now+int64(e.renewal))
-	if e.durable && e.state.Run.Lease-now <= int64(heartbeatInterval(e.renewal)) {
+	e.attempt.lease = max(e.attempt.lease, now+int64(e.attempt.renewal))
+	if e.attempt.current && e.state.Run.Lease-now <= int64(heartbeatInterval(e.attempt.renewal)) {
 		a.keep(e)
 	}
 	a.agenda.rearm(e)
@@ -84,8 +94,8 @@ func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 
 
 // keep makes the attempt in force durable as it stands.
 func (a *Attempts) keep(e *entry) {
-	e.durable = true
-	e.state.Run.Lease = e.lease
+	e.attempt.known, e.attempt.current = true, true
+	e.state.Run.Lease = e.attempt.lease
 	a.due.touch(e)
 }
 
@@ -94,7 +104,7 @@ func (a *Attempts) keep(e *entry) {
 // them take longer still. So there is a budget of GrantsKept attempts per GrantAfter, except for the really
 // old ones.
 func (a *Attempts) mayKeep(e *entry, now int64) bool {
-	if now-e.granted >= keepLatest*int64(a.cfg.GrantAfter) {
+	if now-e.attempt.granted >= keepLatest*int64(a.cfg.GrantAfter) {
 		return true
 	}
 	after, each := int64(a.cfg.GrantAfter), int64(a.cfg.GrantAfter)/int64(a.cfg.GrantsKept)
@@ -116,8 +126,8 @@ func (a *Attempts) outdate(now int64) {
 	since := now - int64(a.cfg.GrantAfter)
 	a.keepAt = min(a.keepAt, since)
 	for _, e := range a.records.live {
-		if e.place == running && !e.durable {
-			e.granted = min(e.granted, since)
+		if e.place == running && !e.attempt.current {
+			e.attempt.granted = min(e.attempt.granted, since)
 			a.agenda.set(e, now)
 		}
 	}
@@ -128,7 +138,6 @@ func (a *Attempts) outdate(now int64) {
 // must exceed.
 func (a *Attempts) end(e *entry, reported bool) {
 	a.drop(e)
-	e.place = idle
 	if !reported {
 		e.state.Run.Grant.Term = store.Term{}
 	}
@@ -137,10 +146,11 @@ func (a *Attempts) end(e *entry, reported bool) {
 // drop drops everything an attempt in force holds: its count, its pending delivery, its permit, and its
 // doubt.
 func (a *Attempts) drop(e *entry) {
+	a.due.permits.release(e)
 	a.grants--
 	e.state.Run.Doubt = store.Grant{}
-	e.pendingDelivery = 0
-	a.due.permits.release(e)
+	e.attempt = attempt{}
+	e.move(idle)
 }
 
 // revoke ends the attempt in force, if there is one. It reports whether a consumer had it; that consumer is
@@ -149,7 +159,7 @@ func (a *Attempts) revoke(e *entry) (interrupted bool) {
 	switch {
 	case e.place != running:
 		return false
-	case e.pendingDelivery != 0:
+	case e.attempt.pending != 0:
 		a.withdraw(e)
 		return false
 	}
@@ -179,7 +189,7 @@ func (a *Attempts) InForce(tok Token) bool {
 // doubt has the token of an earlier term; what the owner of that term did with it does not count here.
 func (a *Attempts) HandedOut(tok Token) bool {
 	e := a.records.live[tok.Run]
-	return e != nil && e.place == running && e.since != 0 && e.names(tok)
+	return e != nil && e.place == running && e.attempt.origin != takenOver && e.names(tok)
 }
 
 // Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
@@ -187,7 +197,7 @@ func (a *Attempts) HandedOut(tok Token) bool {
 // any more.
 func (a *Attempts) Made(tok Token) bool {
 	e := a.records.live[tok.Run]
-	return e != nil && e.place == running && e.made && e.names(tok)
+	return e != nil && e.place == running && e.attempt.origin == handedOut && e.names(tok)
 }
 
 // TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
@@ -197,7 +207,7 @@ func (a *Attempts) TakesHeartbeat(id identity.Run) bool {
 	case e == nil:
 		return false
 	case e.place == running:
-		return e.renewal != 0
+		return e.attempt.renewal != 0
 	}
 	return !e.doubtful()
 }

@@ -176,7 +176,7 @@ func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
 // jobOfBackfill returns the job, nil if it must be read first.
 func (m *Machine) jobOfBackfill(f *backfill) *entry {
 	job := m.Records.entries[store.Ref{Key: f.rec.Key}]
-	if job == nil || job.gone {
+	if job == nil || job.place == gone {
 		m.Records.needs[store.Ref{Key: f.rec.Key}] = struct{}{}
 		m.Backfills.awaitRead(f)
 		return nil

@@ -68,7 +68,7 @@ func (m *Machine) PutsNext(reqs []PutRequest) bool { return len(m.out.sealed) ==
 // It must be sealed first, so that all jobs come into one batch after it.
 func (m *Machine) deletes(reqs []PutRequest) bool {
 	for i := range reqs {
-		if e := m.Records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.gone && e.seq == m.out.seq {
+		if e := m.Records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone && e.seq == m.out.seq {
 			return true
 		}
 	}

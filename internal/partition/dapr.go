@@ -47,8 +47,7 @@ func (m *Machine) miss(e *entry, now int64) {
 // reclaim withdraws an attempt that an earlier owner handed out: its stream has ended with that owner. That
 // need not be written, as any later owner would do the same.
 func (m *Machine) reclaim(e *entry, now int64) {
-	e.place = running
-	m.Attempts.grants++
+	m.Attempts.begin(e, takenOver)
 	m.Permits.adopt(e)
 	m.Attempts.withdraw(e)
 	e.state.Run.Limited = false // an owner may have returned its permit without writing the run

@@ -35,7 +35,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 		}
 		n--
 		d := m.Attempts.grant(e, q, now)
-		if first || e.limit != nil {
+		if first || e.attempt.limit != nil {
 			m.Attempts.deliverWhenDurable(e, d, now)
 			continue
 		}
@@ -58,9 +58,7 @@ func (a *Attempts) grant(e *entry, q Queue, now int64) Delivery {
 	e.countAttempt()
 	a.startClocks(e, now)
 	s.Phase, s.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.first, e.since = running, false, false, a.out.seq
-	e.made = true
-	a.grants++
+	a.begin(e, handedOut)
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	return Delivery{
@@ -85,16 +83,16 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 	j := e.job()
 	r := &e.state.Run
 	r.Deadline = now + int64(j.TimeoutOrDefault())
-	e.renewal = j.LeaseOrDefault()
-	e.lease, e.granted, e.putOff = now+int64(e.renewal), now, 0
+	e.attempt.renewal = j.LeaseOrDefault()
+	e.attempt.lease, e.attempt.granted, e.attempt.putOff = now+int64(e.attempt.renewal), now, 0
 	switch {
 	case e.queue == nil:
 	case e.queue.Kind == "http":
 		r.Deadline += int64(httpGrace)
-		e.lease = r.Deadline
+		e.attempt.lease = r.Deadline
 	// There are no heartbeats: the end of the stream tells which attempts are lost.
 	case e.queue.Kind == "dapr":
-		e.lease = r.Deadline
+		e.attempt.lease = r.Deadline
 	}
 }
 
@@ -128,7 +126,7 @@ func (e *entry) contentGeneration() uint64 {
 
 // stop tells the consumer of the attempt in force to stop it.
 func (a *Attempts) stop(e *entry) {
-	if e.place != running || e.pendingDelivery != 0 {
+	if e.place != running || e.attempt.pending != 0 {
 		return
 	}
 	q := e.queue
@@ -197,7 +195,7 @@ type Handed struct {
 func (a *Attempts) Handed() []Handed {
 	var held []*entry
 	for _, e := range a.records.live {
-		if e.place == running && e.pendingDelivery == 0 {
+		if e.place == running && e.attempt.pending == 0 {
 			held = append(held, e)
 		}
 	}
@@ -210,8 +208,8 @@ func (a *Attempts) Handed() []Handed {
 		}
 		if q != (Queue{}) { // otherwise it was handed out before this term and nothing is known of it
 			c := Cancel{Queue: q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()}
-			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.since != 0,
-				Written: e.durable || e.first || e.seq >= e.since})
+			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.attempt.origin != takenOver,
+				Written: e.attemptWritten()})
 		}
 	}
 	for i := range a.duplicates {

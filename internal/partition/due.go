@@ -26,7 +26,8 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 	d.suspects.settleRun(e)
 	q := d.queues.queue(QueueOf(e.ref.Namespace, e.job().Target))
 	e.queue = q.name
-	e.place, e.readyAt = ready, now
+	e.move(ready)
+	e.readyAt = now
 	heap.Push(&q.lists[e.state.Priority], e)
 	if !q.listed {
 		q.listed = true
@@ -43,7 +44,7 @@ func (d *dueRuns) dequeue(e *entry) {
 		heap.Remove(&d.queues.queue(*e.queue).lists[e.state.Priority], int(e.slot))
 	}
 	left := e.place
-	e.place = idle
+	e.move(idle)
 	if e.line != nil {
 		d.permits.leaveLine(e, left)
 	}
@@ -52,7 +53,7 @@ func (d *dueRuns) dequeue(e *entry) {
 // block sets e aside until a batch is durable or a record has been read.
 func (d *dueRuns) block(e *entry) {
 	if e.place != running {
-		e.place = blocked
+		e.move(blocked)
 	}
 	d.agenda.set(e, 0)
 	d.blocked = append(d.blocked, e)
@@ -61,7 +62,7 @@ func (d *dueRuns) block(e *entry) {
 // touch has e's state written. A due run waits until that is durable, because it is handed out only with
 // durable content.
 func (d *dueRuns) touch(e *entry) {
-	if e.place == ready || e.place == aside {
+	if e.queued() {
 		d.dequeue(e)
 		d.block(e)
 	}
@@ -72,7 +73,8 @@ func (d *dueRuns) touch(e *entry) {
 // setAside puts a due run into its line to wait for a permit.
 func (d *dueRuns) setAside(e *entry, key Line) {
 	l := d.permits.line(key)
-	e.place, e.line = aside, l
+	e.move(aside)
+	e.line = l
 	heap.Push(&l.list, e)
 	d.agenda.rearm(e)
 	if l.waits && l.list[0] == e {

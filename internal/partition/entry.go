@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -9,16 +10,46 @@ import (
 	"github.com/carillonhq/carillon/store/codec"
 )
 
-// place says where an entry waits.
+// place says where a record in memory is. A due run goes from idle to running by way of the places where it
+// waits:
+//
+//	       ┌► blocked ─┐
+//	idle ──┼► ready ───┼──► idle ──► running ──► idle ──► gone
+//	       └► aside ───┘
+//
+// It leaves each place by way of idle, which is where it is when it has just been taken out of a list. There
+// is one exception: a blocked run is running as soon as a consumer proves that it has the attempt in doubt.
 type place uint8
 
 const (
-	idle    place = iota // waits for its timer
+	idle    place = iota // waits for its timer, or for another record
 	ready                // due, in its queue's list
 	aside                // due, but its concurrency key has no free permit
 	blocked              // due, but a batch must be durable or a record read first
 	running              // an attempt is in force
+	gone                 // deleted; kept until the delete is durable
 )
+
+// moves holds, for each place, those that a record can move to.
+var moves = [...][gone + 1]bool{
+	idle:    {idle: true, ready: true, aside: true, blocked: true, running: true, gone: true},
+	ready:   {idle: true},
+	aside:   {idle: true},
+	blocked: {idle: true, blocked: true, running: true},
+	running: {idle: true},
+	gone:    {gone: true},
+}
+
+// move is the only way in which e's place changes.
+func (e *entry) move(to place) {
+	if !moves[e.place][to] {
+		panic(fmt.Sprintf("partition: %v cannot move from place %d to %d", e.ref, e.place, to))
+	}
+	e.place = to
+}
+
+// queued reports whether e is in the list of a queue or of a line.
+func (e *entry) queued() bool { return e.place == ready || e.place == aside }
 
 // entry is one record in memory.
 type entry struct {
@@ -33,34 +64,72 @@ type entry struct {
 	slot      int32             // index in the ready list, or in the line
 	unwritten carillon.Counters // counted, but not in a batch yet; see counters.go
 
-	place    place
-	fresh    bool // the spec must be written
-	gone     bool // deleted; kept until the delete is durable
-	recalled bool // it is parked in the store and in memory as well
-	durable  bool // the attempt in force is durable
-	first    bool // the attempt in force was written before it was handed out
-	made     bool // the attempt in force was made in this term, not taken over
-	waits    bool // the next scheduled time waits for the unfinished run; see overlaps
+	timer  int32 // index in agenda.timers; -1 = not armed
+	place  place
+	fresh  bool // the spec must be written
+	serial bool // the next scheduled time waits for the unfinished run; see overlaps
 
-	timer   int    // index in agenda.timers; -1 = not armed
 	seq     uint64 // the batch that holds the newest change
 	held    uint64 // the batch that must be durable before the run is handed out
 	content uint64 // the batch that holds the newest change of what its runs do; 0: that is durable
 	later   int64  // the next scheduled time is held back until then for want of memory
 
-	parkedIn *Queue // the queue it is parked in, if recalled
+	parkedIn *Queue // the queue that the store has it parked in, while it is in memory as well
 	queue    *Queue // of the attempt in force, or of its ready list
 	line     *line  // in which it waits for a permit, or which sent it back to a ready list to get one
 	readyAt  int64  // since when it has waited in a queue
 
-	granted int64  // when the attempt in force was handed out
-	since   uint64 // number of the batch that was being filled when the attempt was made
+	attempt attempt // in force; zero if there is none
+}
+
+// attempt is what is known of an attempt in force beside the state of its run.
+type attempt struct {
+	origin  origin
+	known   bool // the store has been told of it, though perhaps not of its present end
+	current bool // and need not be told again unless a heartbeat moves its end
+
+	granted int64  // when it was handed out
+	since   uint64 // number of the batch that was being filled when it was made; 0: taken over
 	lease   int64  // expiry as extended by heartbeats; state.Run.Lease is the stored one
-	// The end of the attempt, noticed late, is put off until then; 0: it is not. See late.go.
-	putOff          int64
-	renewal         time.Duration // how far a heartbeat extends the lease; 0: not known yet
-	pendingDelivery uint64        // number of its pending delivery; 0: it has been handed out
-	limit           *Limit        // whose permit the attempt in force holds; nil: none
+	// Its end, noticed late, is put off until then; 0: it is not. See late.go.
+	putOff  int64
+	renewal time.Duration // how far a heartbeat extends the lease; 0: not known yet
+	pending uint64        // number of its pending delivery; 0: it has been handed out
+	limit   *Limit        // whose permit it holds; nil: none
+}
+
+// origin says how this term came to an attempt in force.
+type origin uint8
+
+const (
+	takenOver    origin = iota // the store knew of it
+	acknowledged               // it was in doubt, and a consumer has proved that it has it
+	handedOut                  // this term made it, perhaps for the second time
+)
+
+// attemptWritten reports whether the store may know of the attempt in force.
+func (e *entry) attemptWritten() bool {
+	return e.attempt.known || e.seq >= e.attempt.since // the last case: another change had it written
+}
+
+// phase returns what e does: the phase that callers see, and that the store files it under.
+func (e *entry) phase() carillon.Phase {
+	s := &e.state
+	switch {
+	case e.place == running:
+		return carillon.PhaseRunning
+	case s.Run.Live && s.Phase == carillon.PhaseStaged:
+		return carillon.PhaseStaged
+	case s.Run.Live && s.Run.Attempt > 0:
+		return carillon.PhaseRetrying
+	case s.Run.Live:
+		return carillon.PhaseReady
+	case s.Paused:
+		return carillon.PhasePaused
+	case s.Phase == carillon.PhaseWaiting:
+		return carillon.PhaseWaiting
+	}
+	return carillon.PhaseScheduled
 }
 
 // owner returns the job that e belongs to: e itself, or its parent. It is nil if a pending run's parent is

@@ -152,7 +152,7 @@ func (w *Window) Unread() bool {
 // the store too.
 func (m *Machine) examine(e *entry, now int64) {
 	s := &e.state
-	if s.Settled >= m.suspects.epoch || e.gone {
+	if s.Settled >= m.suspects.epoch || e.place == gone {
 		return
 	}
 	if s.Run.Live {
@@ -164,7 +164,7 @@ func (m *Machine) examine(e *entry, now int64) {
 
 // settleRun examines the unfinished run of e, unless that was done before.
 func (s *suspects) settleRun(e *entry) {
-	if !e.gone && e.state.Settled < s.epoch && s.examineRun(e) {
+	if e.place != gone && e.state.Settled < s.epoch && s.examineRun(e) {
 		e.state.Settled = s.epoch
 	}
 }
@@ -267,7 +267,7 @@ func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 	if !e.doubtful() || e.isDapr() || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {
 		return
 	}
-	if e.place == ready || e.place == aside {
+	if e.queued() {
 		a.due.dequeue(e)
 	}
 	r.Attempt++
@@ -280,8 +280,6 @@ func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 	e.queue = new(QueueOf(e.ref.Namespace, e.job().Target))
 	a.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
-	e.place, e.durable, e.first, e.since = running, false, false, a.out.seq
-	e.made = false
-	a.grants++
+	a.begin(e, acknowledged)
 	a.agenda.rearm(e)
 }

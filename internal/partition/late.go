@@ -24,15 +24,15 @@ const (
 )
 
 // over returns when the attempt in force ends if nothing more is heard of it.
-func (e *entry) over() int64 { return earliest(e.lease, e.state.Run.Deadline) }
+func (e *entry) over() int64 { return earliest(e.attempt.lease, e.state.Run.Deadline) }
 
 // putsOff reports whether the end of e's attempt, which has come, is put off because it was noticed
 // late. It is put off by as much as it was late plus readWithin, but by no more than a heartbeat interval: a
 // live consumer has sent one by then.
 func (e *entry) putsOff(now int64) bool {
 	late := now - e.over()
-	if e.putOff == 0 && late > int64(seenInTime) {
-		e.putOff = now + min(late+int64(readWithin), int64(heartbeatInterval(e.job().LeaseOrDefault())))
+	if e.attempt.putOff == 0 && late > int64(seenInTime) {
+		e.attempt.putOff = now + min(late+int64(readWithin), int64(heartbeatInterval(e.job().LeaseOrDefault())))
 	}
-	return now < e.putOff
+	return now < e.attempt.putOff
 }

@@ -138,7 +138,7 @@ func (p *Permits) take(e *entry) (key Line, ok bool) {
 	key = Line{Limit: Limit{e.ref.Namespace, j.ConcurrencyKey}, Queue: *e.queue}
 	ok, limited := p.limiter.Take(key)
 	if ok && limited {
-		e.state.Run.Limited, e.limit = true, new(key.Limit)
+		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
 		p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
 	}
 	return key, ok
@@ -146,11 +146,11 @@ func (p *Permits) take(e *entry) (key Line, ok bool) {
 
 // release returns the permit of e's attempt once the end of the attempt is durable.
 func (p *Permits) release(e *entry) {
-	if e.limit == nil {
+	if e.attempt.limit == nil {
 		return
 	}
-	p.giveBack(*e.limit, e.ref)
-	e.limit, e.state.Run.Limited = nil, false
+	p.giveBack(*e.attempt.limit, e.ref)
+	e.attempt.limit, e.state.Run.Limited = nil, false
 }
 
 func (p *Permits) giveBack(l Limit, ref store.Ref) {
@@ -176,7 +176,7 @@ func (p *Permits) releaseAll(key carillon.Key) {
 // adopt takes over the permit of an attempt that an earlier owner handed out.
 func (p *Permits) adopt(e *entry) {
 	if l, charged := p.charged[e.ref]; charged {
-		e.limit = new(l)
+		e.attempt.limit = new(l)
 		delete(p.charged, e.ref)
 	}
 }

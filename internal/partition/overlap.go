@@ -41,9 +41,9 @@ func overlapOf(o carillon.Overlap) overlapRule {
 // read when that time comes.
 func (g *agenda) overlaps(e *entry) bool {
 	if e.spec != nil {
-		e.waits = overlapOf(e.job().Overlap).act == nil
+		e.serial = overlapOf(e.job().Overlap).act == nil
 	}
-	return !e.waits
+	return !e.serial
 }
 
 // overlapDue returns when the next scheduled time of a job comes during its unfinished run; 0 if it never

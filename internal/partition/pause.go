@@ -76,7 +76,7 @@ func (m *Machine) skipRun(e *entry, now int64) {
 // pending delivery.
 func (e *entry) untried() bool {
 	r := &e.state.Run
-	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.pendingDelivery != 0))
+	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.attempt.pending != 0))
 }
 
 // changePaused pauses or resumes a job; it does nothing if that changes nothing. A resumed job goes on from now:
@@ -102,7 +102,7 @@ func (m *Machine) changePaused(e *entry, paused, catchUp bool, now int64) {
 
 // removeOrRearm removes a job that has nothing left to do and waits for nothing, or sets its timer.
 func (m *Machine) removeOrRearm(e *entry) {
-	if !e.gone && e.place == idle && e.ended() {
+	if e.place == idle && e.ended() {
 		m.remove(e)
 		return
 	}

@@ -14,7 +14,7 @@ const SearchAll = 100_000
 // begins with the newest.
 func (m *Machine) Absent(key carillon.Key, last uint64, n int) []store.Ref {
 	e := m.Records.entries[store.Ref{Key: key}]
-	if e == nil || e.gone || e.complete() {
+	if e == nil || e.place == gone || e.complete() {
 		return nil
 	}
 	newest := e.state.Triggers

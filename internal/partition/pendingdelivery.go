@@ -3,7 +3,7 @@ package partition
 // pendingDelivery is an attempt that is handed out once it is durable.
 type pendingDelivery struct {
 	e   *entry
-	nth uint64 // e.pendingDelivery, unless the attempt was withdrawn
+	nth uint64 // e.attempt.pending, unless the attempt was withdrawn
 	d   Delivery
 	seq uint64 // the batch that holds it
 	at  int64  // when the attempt was made, UTC ns
@@ -13,11 +13,11 @@ type pendingDelivery struct {
 // durable.
 func (a *Attempts) deliverWhenDurable(e *entry, d Delivery, now int64) {
 	a.pendingSoFar++
-	e.pendingDelivery, e.first = a.pendingSoFar, true
+	e.attempt.pending = a.pendingSoFar
 	a.keep(e)
 	a.agenda.rearm(e)
 	d.Durable = true
-	a.pendingDeliveries = append(a.pendingDeliveries, pendingDelivery{e: e, nth: e.pendingDelivery, d: d, seq: a.out.seq, at: now})
+	a.pendingDeliveries = append(a.pendingDeliveries, pendingDelivery{e: e, nth: e.attempt.pending, d: d, seq: a.out.seq, at: now})
 }
 
 // Granted returns the attempts that have become durable since the last call and may now be handed out. Their
@@ -27,14 +27,14 @@ func (a *Attempts) Granted(now int64) (ds []Delivery, spare []Queue) {
 	for ; n < len(a.pendingDeliveries) && a.pendingDeliveries[n].seq <= a.out.durable; n++ {
 		p := &a.pendingDeliveries[n]
 		e := p.e
-		if e.pendingDelivery != p.nth {
+		if e.attempt.pending != p.nth {
 			spare = append(spare, p.d.Queue)
 			continue
 		}
-		e.pendingDelivery = 0
+		e.attempt.pending = 0
 		a.startClocks(e, now)
 		// After a long wait it must be written again, or what is stored ends too soon.
-		e.durable = now-p.at < int64(a.cfg.GrantAfter)
+		e.attempt.current = now-p.at < int64(a.cfg.GrantAfter)
 		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
 		a.begun(e, p.d.Queue, now)
 		ds = append(ds, p.d)
@@ -53,7 +53,7 @@ func (a *Attempts) Granted(now int64) (ds []Delivery, spare []Queue) {
 func (a *Attempts) PendingDeliveries() []Token {
 	var out []Token
 	for i := range a.pendingDeliveries {
-		if e := a.pendingDeliveries[i].e; e.pendingDelivery == a.pendingDeliveries[i].nth {
+		if e := a.pendingDeliveries[i].e; e.attempt.pending == a.pendingDeliveries[i].nth {
 			out = append(out, Token{Grant: e.state.Run.Grant, Run: e.state.Identity(a.cfg.Partition), Attempt: e.state.Run.Attempt})
 		}
 	}
@@ -63,7 +63,7 @@ func (a *Attempts) PendingDeliveries() []Token {
 // withdrawAll withdraws every attempt that has not been handed out.
 func (a *Attempts) withdrawAll() {
 	for i := range a.pendingDeliveries {
-		if e := a.pendingDeliveries[i].e; e.pendingDelivery == a.pendingDeliveries[i].nth {
+		if e := a.pendingDeliveries[i].e; e.attempt.pending == a.pendingDeliveries[i].nth {
 			a.withdraw(e)
 			a.due.touch(e)
 			a.agenda.rearm(e)

@@ -135,15 +135,16 @@ func (m *Machine) seal() {
 	}
 	var freed []Queue
 	for _, e := range o.changed {
-		if e.gone {
+		if e.place == gone {
 			b.Deletes = append(b.Deletes, e.ref)
 		} else {
 			b.Puts = append(b.Puts, m.agenda.record(e))
 			e.fresh = false
 		}
-		if e.recalled && (e.gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != e.parkedIn.String()) {
-			e.recalled = false
-			freed = append(freed, *e.parkedIn)
+		q := e.parkedIn
+		if q != nil && (e.place == gone || e.state.Phase != carillon.PhaseStaged || e.state.Queue != q.String()) {
+			e.parkedIn = nil
+			freed = append(freed, *q)
 		}
 	}
 	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, permits: o.permits})
@@ -156,7 +157,7 @@ func (m *Machine) seal() {
 func goneOf(entries []*entry) int {
 	n := 0
 	for _, e := range entries {
-		if e.gone {
+		if e.place == gone {
 			n++
 		}
 	}
@@ -193,7 +194,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		switch {
 		case m.out.dirty(e):
 			kept = append(kept, e)
-		case e.gone:
+		case e.place == gone:
 			m.contents.set(e, nil)
 			if e.ref.Seq == 0 && m.Records.deleting[e.ref.Key] <= seq {
 				delete(m.Records.deleting, e.ref.Key)
@@ -256,9 +257,9 @@ func (m *Machine) unblock(now int64) {
 	m.due.blocked, m.due.woken = m.due.woken, nil // entries that are blocked meanwhile wait for the next call
 	for _, e := range waiting {
 		switch {
-		case e.gone:
+		case e.place == gone:
 		case e.place == blocked:
-			e.place = idle
+			e.move(idle)
 			m.resume(e, now)
 		case e.place == running:
 			m.agenda.rearm(e)

@@ -41,8 +41,8 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	case r.Async:
 		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
 		// without httpGrace.
-		e.state.Run.Deadline = min(e.state.Run.Deadline, e.granted+int64(e.job().TimeoutOrDefault()))
-		e.lease = e.state.Run.Deadline
+		e.state.Run.Deadline = min(e.state.Run.Deadline, e.attempt.granted+int64(e.job().TimeoutOrDefault()))
+		e.attempt.lease = e.state.Run.Deadline
 		m.Attempts.keep(e)
 		m.agenda.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:
@@ -56,7 +56,7 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		m.Attempts.stopDuplicates(e)
 		owner := e.owner()
 		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
-		if r.PauseJob && owner != nil && !owner.gone {
+		if r.PauseJob && owner != nil && owner.place != gone {
 			m.pause(owner, now, message(r))
 		}
 	}
@@ -123,7 +123,7 @@ func (a *Attempts) Heartbeat(now int64, tok Token) Verdict {
 	switch {
 	case !e.names(tok) || e.place != running:
 		return Stale
-	case e.renewal == 0 && a.records.specMissing(e):
+	case e.attempt.renewal == 0 && a.records.specMissing(e):
 		return Missing
 	}
 	a.extend(e, now)
@@ -154,7 +154,7 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e == nil || !e.names(tok) || e.place != running {
 		return
 	}
-	written := e.durable || e.first || e.seq >= e.since // the last case: another change had it written
+	written := e.attemptWritten()
 	if e.isDapr() && !e.state.Run.Kept {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}

@@ -37,7 +37,6 @@ func (m *Machine) fail(e *entry, now int64, f failure) {
 		return
 	}
 	r.Due = due
-	e.place = idle
 	m.due.touch(e)
 	m.agenda.rearm(e)
 }
@@ -134,7 +133,7 @@ func (m *Machine) finishPending(e *entry) {
 	parent := e.parent
 	e.state.Run = store.RunState{}
 	m.remove(e)
-	if parent == nil || parent.gone {
+	if parent == nil || parent.place == gone {
 		return
 	}
 	parent.state.Pending--

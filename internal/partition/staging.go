@@ -26,9 +26,9 @@ func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
 // recall counts a parked record that is in memory. The queue's metadata record stays until the run is written
 // otherwise.
 func (s *Queues) recall(e *entry) {
-	if !e.recalled {
+	if e.parkedIn == nil {
 		q := s.queue(ParseQueue(e.state.Queue))
-		e.recalled, e.parkedIn = true, q.name
+		e.parkedIn = q.name
 		q.parked.recalled++
 	}
 }
@@ -146,7 +146,7 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 		if e == nil {
 			e = m.admit(r, now)
 		}
-		if e.place == idle && !e.gone && e.state.Run.Live && e.state.Phase == carillon.PhaseStaged {
+		if e.place == idle && e.state.Run.Live && e.state.Phase == carillon.PhaseStaged {
 			m.Queues.recall(e)
 			m.agenda.set(e, 0)
 			m.due.enqueue(e, now)

@@ -56,10 +56,10 @@ func (m *Machine) fence(job, e *entry) {
 
 // follow takes a due run out of a queue that is no longer that of its job's target.
 func (m *Machine) follow(e *entry) {
-	if !e.state.Run.Live || e.gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
+	if !e.state.Run.Live || e.place == gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
 	}
-	if (e.place == ready || e.place == aside) && e.changing(m.out.durable) {
+	if e.queued() && e.changing(m.out.durable) {
 		m.due.dequeue(e)
 		m.due.block(e)
 	}

@@ -30,7 +30,7 @@ func (m *Machine) wakeUp(e *entry, now int64) {
 		m.overlap(e, now)
 	case e.place == running:
 		m.overdue(e, now)
-	case e.place == ready || e.place == aside:
+	case e.queued():
 		m.agenda.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		if e.expired(now) {
@@ -64,10 +64,10 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case e.state.Run.Deadline <= now:
 		m.Attempts.stopUnheard(e)
 		m.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
-	case e.lease <= now:
+	case e.attempt.lease <= now:
 		m.Attempts.stopUnheard(e)
 		m.fail(e, now, failure{message: "lease expired: no beat within " + e.job().LeaseOrDefault().String(), lost: true})
-	case !e.durable && e.granted+int64(m.cfg.GrantAfter) <= now && m.Attempts.mayKeep(e, now):
+	case !e.attempt.current && e.attempt.granted+int64(m.cfg.GrantAfter) <= now && m.Attempts.mayKeep(e, now):
 		m.Attempts.keep(e)
 		m.agenda.rearm(e)
 	default:
@@ -122,7 +122,6 @@ func (m *Machine) endOrRearm(e *entry) {
 		m.remove(e)
 		return
 	}
-	e.place = idle
 	m.agenda.rearm(e)
 }
 
@@ -170,7 +169,8 @@ func (m *Machine) expireRun(e *entry, now int64) {
 // remove deletes the record. It stays in memory until the delete is durable.
 func (m *Machine) remove(e *entry) {
 	m.unlist(e)
-	e.gone, e.decoded, e.sched = true, nil, nil
+	e.move(gone)
+	e.decoded, e.sched = nil, nil
 	m.agenda.set(e, 0)
 	m.due.touch(e)
 	if e.ref.Seq == 0 {
@@ -178,7 +178,7 @@ func (m *Machine) remove(e *entry) {
 		m.Permits.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
-		if e.settleCounts(e.parent, true) && !e.parent.gone {
+		if e.settleCounts(e.parent, true) && e.parent.place != gone {
 			m.out.note(e.parent)
 		}
 		e.parent.children--
@@ -195,8 +195,10 @@ func (m *Machine) unlist(e *entry) {
 		m.due.dequeue(e)
 	case running:
 		m.Attempts.drop(e)
+	case blocked:
+		e.move(idle)
+	case idle, gone:
 	}
-	e.place = idle
 	if e.state.Run.Live {
 		delete(m.Records.live, e.state.Identity(m.cfg.Partition))
 	}

@@ -32,13 +32,13 @@ func (t *timers) set(e *entry, wake int64) {
 		t.up(len(*t) - 1)
 	case wake != (*t)[e.timer].wake:
 		(*t)[e.timer].wake = wake
-		t.fix(e.timer)
+		t.fix(int(e.timer))
 	}
 }
 
 // drop disarms e's timer, which must be armed.
 func (t *timers) drop(e *entry) {
-	i, last := e.timer, len(*t)-1
+	i, last := int(e.timer), len(*t)-1
 	(*t)[i] = (*t)[last]
 	(*t)[last] = timer{}
 	*t = (*t)[:last]
@@ -101,5 +101,5 @@ func (t timers) leastBelow(i int) int {
 
 func (t timers) put(i int, it timer) {
 	t[i] = it
-	it.e.timer = i
+	it.e.timer = int32(i)
 }

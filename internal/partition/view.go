@@ -9,7 +9,7 @@ import (
 // find returns the job, nil if there is none. The engine must have read it if it exists.
 func (m *Machine) find(k carillon.Key) *entry {
 	e := m.Records.entries[store.Ref{Key: k}]
-	if e == nil || e.gone {
+	if e == nil || e.place == gone {
 		if e != nil {
 			m.out.await(e.seq)
 		}
@@ -48,7 +48,7 @@ func (m *Machine) view(e *entry) carillon.Job {
 
 func (m *Machine) status(e *entry, j *carillon.Job) {
 	StatusOf(j, &e.state, m.cfg.Partition)
-	j.Status.Phase = phaseOf(e)
+	j.Status.Phase = e.phase()
 	if c := j.Status.Current; c != nil {
 		c.Status = runStatus(j.Status.Phase)
 	}
@@ -80,26 +80,6 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	j.Status = st
 }
 
-// phaseOf returns the phase of e, in memory or stored.
-func phaseOf(e *entry) carillon.Phase {
-	s := &e.state
-	switch {
-	case e.place == running:
-		return carillon.PhaseRunning
-	case s.Run.Live && s.Phase == carillon.PhaseStaged:
-		return carillon.PhaseStaged
-	case s.Run.Live && e.place == idle && s.Run.Attempt > 0:
-		return carillon.PhaseRetrying
-	case s.Run.Live:
-		return carillon.PhaseReady
-	case s.Paused:
-		return carillon.PhasePaused
-	case s.Phase == carillon.PhaseWaiting:
-		return carillon.PhaseWaiting
-	}
-	return carillon.PhaseScheduled
-}
-
 // runStatus returns the status of an unfinished run whose job is in the phase.
 func runStatus(p carillon.Phase) carillon.RunStatus {
 	switch p {
@@ -116,7 +96,7 @@ func runStatus(p carillon.Phase) carillon.RunStatus {
 // runView returns e's unfinished run.
 func (m *Machine) runView(e *entry) carillon.Run {
 	r := stateRun(e.ref.Key, &e.state, m.cfg.Partition)
-	r.Status = runStatus(phaseOf(e))
+	r.Status = runStatus(e.phase())
 	return r
 }
 

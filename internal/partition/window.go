@@ -157,7 +157,7 @@ func (w *Window) waitingIdle() int {
 
 // evictable reports whether the store has all of e's state and nothing in memory refers to e.
 func (w *Window) evictable(e *entry) bool {
-	return e.place == idle && !e.gone && !w.out.dirty(e) && e.children == 0
+	return e.place == idle && !w.out.dirty(e) && e.children == 0
 }
 
 // Loaded takes the records that WantDue asked for, and moves the frontier.
@@ -178,7 +178,7 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 // Has reports whether the record is in memory with everything that an operation on it needs.
 func (m *Machine) Has(ref store.Ref) bool {
 	e := m.Records.entries[ref]
-	return e != nil && (e.gone || m.Records.complete(e))
+	return e != nil && (e.place == gone || m.Records.complete(e))
 }
 
 // Load takes records that were read for an operation or because of Needs. Records already in memory keep
@@ -196,7 +196,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		e := m.Records.entries[r.Ref]
 		if e == nil {
 			e = m.admit(r, now)
-		} else if e.spec == nil && !e.gone {
+		} else if e.spec == nil && e.place != gone {
 			m.contents.set(e, r.Spec)
 			m.examine(e, now)
 		}
@@ -219,7 +219,7 @@ func (m *Machine) link(e, parent *entry) {
 	parent.children++
 	e.joinCounts(parent)
 	m.suspects.settleRun(e)
-	if e.place == running && e.renewal == 0 {
+	if e.place == running && e.attempt.renewal == 0 {
 		m.Attempts.guess(e) // a better estimate than without the job
 		m.agenda.rearm(e)
 	}
@@ -231,7 +231,7 @@ func (m *Machine) admit(r *store.Record, now int64) *entry {
 	m.contents.set(e, r.Spec)
 	m.Records.entries[r.Ref] = e
 	if r.Seq != 0 {
-		if p := m.Records.entries[r.Ref.Job()]; p != nil && !p.gone {
+		if p := m.Records.entries[r.Ref.Job()]; p != nil && p.place != gone {
 			m.link(e, p)
 		} else {
 			m.Records.orphans[r.Key] = append(m.Records.orphans[r.Key], e)
@@ -331,9 +331,9 @@ func (w *Window) evict(e *entry) {
 		q := ParseQueue(e.state.Queue)
 		w.due.queues.queue(q).parked.restart()
 		w.due.permits.markUnread(q)
-		if e.recalled {
-			e.recalled = false
-			w.due.queues.forgetRecalled(*e.parkedIn)
+		if parked := e.parkedIn; parked != nil {
+			e.parkedIn = nil
+			w.due.queues.forgetRecalled(*parked)
 		}
 	}
 	if p := e.parent; p != nil {
